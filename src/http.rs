@@ -1,0 +1,308 @@
+//! How a request travels: with the key, past redirects and passing troubles, to an answer that
+//! can be decoded.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, SystemTime};
+
+use progenitor_client::{ClientHooks, ClientInfo, OperationInfo};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::{Method, Request, Response, StatusCode, Url};
+
+use crate::workflow::types::{HttpValidationError, ValidationError};
+use crate::{ApiKey, Error, Refusal, margin, workflow};
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Longer than this is not waited for; the error tells the caller when to come back.
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const MAX_REDIRECTS: usize = 5;
+/// An error body is read up to here.
+const MAX_ERROR_BYTES: usize = 1 << 20;
+
+/// Where a client connects to, and how patiently.
+///
+/// ```no_run
+/// # fn main() -> Result<(), molbox::Error> {
+/// let molbox = molbox::Connection::new("https://md.example.org/prod", "mbx_…")?.retries(8).workflow()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connection {
+    base_url: String,
+    key: ApiKey,
+    connect_timeout: Duration,
+    idle_timeout: Duration,
+    retries: u32,
+}
+
+impl Connection {
+    /// A connection to the service at `base_url` (with the deployment stage, without a query)
+    /// with an API key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when either cannot be used.
+    pub fn new(base_url: &str, key: &str) -> Result<Self, Error> {
+        let url = Url::parse(base_url).map_err(|e| Error::invalid(format!("base_url: {e}, got {base_url:?}")))?;
+        if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+            return Err(Error::invalid(format!("base_url: must be http(s)://host/path, got {base_url:?}")));
+        }
+        Ok(Self {
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            key: ApiKey::new(key)?,
+            connect_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            retries: 4,
+        })
+    }
+
+    /// A connection from the environment: the base address from `variable` or else
+    /// `default_url`, the key from `MOLBOX_API_KEY`.
+    pub(crate) fn from_env(variable: &str, default_url: &str) -> Result<Self, Error> {
+        let base_url = std::env::var(variable).unwrap_or_else(|_| default_url.to_owned());
+        let key = std::env::var("MOLBOX_API_KEY")
+            .map_err(|_| Error::invalid("MOLBOX_API_KEY: not set; put an API key of the service into it"))?;
+        Self::new(&base_url, &key).map_err(|e| Error::invalid(format!("from {variable} and MOLBOX_API_KEY: {e}")))
+    }
+
+    /// How long to wait for a connection. Default: 10 s.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long to wait for the next byte. There is no limit to a whole transfer. Default: 60 s.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.idle_timeout = timeout;
+        self
+    }
+
+    /// How often to repeat a request after a passing trouble, when it is safe to. Default: 4.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// The client of the simulation workflow.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Connection`] when the TLS library cannot start.
+    pub fn workflow(&self) -> Result<workflow::Client, Error> {
+        Ok(workflow::Client::new_with_client(&self.base_url, self.http()?, self.inner()))
+    }
+
+    /// The client of the margin endpoint.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Connection`] when the TLS library cannot start.
+    pub fn margin(&self) -> Result<margin::Client, Error> {
+        Ok(margin::Client::new_with_client(&self.base_url, self.http()?, self.inner()))
+    }
+
+    fn inner(&self) -> Inner {
+        Inner { key: self.key.clone(), retries: self.retries }
+    }
+
+    /// The key is not among its default headers: the same client uploads to links that must
+    /// not see it. Redirects are followed by [`follow`], which keeps the key at home.
+    fn http(&self) -> Result<reqwest::Client, Error> {
+        reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(self.connect_timeout)
+            .read_timeout(self.idle_timeout)
+            .user_agent(concat!("molbox-rust/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(Error::Connection)
+    }
+}
+
+/// What every request of a client needs besides its HTTP client.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    key: ApiKey,
+    pub(crate) retries: u32,
+}
+
+macro_rules! hooks {
+    ($client:ty) => {
+        impl ClientHooks<Inner> for $client {
+            async fn pre<E>(
+                &self,
+                request: &mut Request,
+                _: &OperationInfo,
+            ) -> Result<(), progenitor_client::Error<E>> {
+                prepare(&self.inner, request);
+                Ok(())
+            }
+
+            async fn exec(&self, request: Request, _: &OperationInfo) -> reqwest::Result<Response> {
+                let response = persist(self.client(), self.inner.retries, request).await?;
+                if response.status().is_success() { Ok(response) } else { readable(response).await }
+            }
+        }
+    };
+}
+
+hooks!(workflow::Client);
+hooks!(margin::Client);
+
+fn prepare(inner: &Inner, request: &mut Request) {
+    let is_post = request.method() == Method::POST;
+    let headers = request.headers_mut();
+    // progenitor's own, not part of this interface.
+    headers.remove("api-version");
+    headers.insert(API_KEY, inner.key.header());
+    if is_post && !headers.contains_key(IDEMPOTENCY_KEY) {
+        let key = format!("{:016x}{:016x}", random(), random());
+        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&key).expect("hexadecimal digits"));
+    }
+}
+
+/// Runs a request, again after a passing trouble when that cannot do anything twice.
+async fn persist(client: &reqwest::Client, retries: u32, request: Request) -> reqwest::Result<Response> {
+    let repeatable = request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_KEY);
+    let mut request = Some(request);
+    let mut attempt = 0;
+    loop {
+        let this = request.take().expect("kept for as long as there are attempts");
+        if attempt < retries {
+            request = this.try_clone();
+        }
+        let result = follow(client, this).await;
+        let delay = match &result {
+            Ok(response) => retry_delay(response, repeatable, attempt),
+            // Nothing of it was sent, or sending it twice is harmless.
+            Err(error) if error.is_connect() || (repeatable && !error.is_builder()) => Some(backoff(attempt)),
+            Err(_) => None,
+        };
+        let Some(delay) = delay.filter(|_| request.is_some()) else { return result };
+        tokio::time::sleep(delay).await;
+        attempt += 1;
+    }
+}
+
+/// How long to wait before a request with this answer is repeated, if it may be.
+fn retry_delay(response: &Response, repeatable: bool, attempt: u32) -> Option<Duration> {
+    let status = response.status();
+    // These two say that the request was not begun.
+    let untouched = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let may_repeat = untouched || (repeatable && is_transient(status));
+    if !may_repeat {
+        return None;
+    }
+    let delay = retry_after(response.headers()).map_or_else(|| backoff(attempt), |after| after + backoff(0) / 2);
+    (delay <= LONGEST_DELAY).then_some(delay)
+}
+
+/// Statuses that pass by themselves.
+pub(crate) fn is_transient(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// Half to the whole of a delay that doubles: clients that were refused together do not come
+/// back together.
+pub(crate) fn backoff(attempt: u32) -> Duration {
+    let whole = FIRST_DELAY * 2u32.saturating_pow(attempt.min(10));
+    let part = 0.5 + 0.5 * (random() as f64 / u64::MAX as f64);
+    whole.mul_f64(part)
+}
+
+/// Seconds or a date.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
+}
+
+/// Runs a request; follows redirects of a GET, without the key once the origin is another.
+async fn follow(client: &reqwest::Client, mut request: Request) -> reqwest::Result<Response> {
+    for _ in 0..MAX_REDIRECTS {
+        let again = (request.method() == Method::GET).then(|| request.try_clone()).flatten();
+        let response = client.execute(request).await?;
+        let (Some(mut again), Some(target)) = (again, redirect(&response)) else { return Ok(response) };
+        if target.origin() != response.url().origin() {
+            again.headers_mut().remove(API_KEY);
+        }
+        *again.url_mut() = target;
+        request = again;
+    }
+    client.execute(request).await
+}
+
+fn redirect(response: &Response) -> Option<Url> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    response.url().join(response.headers().get(LOCATION)?.to_str().ok()?).ok()
+}
+
+/// An error answer whose body is what the document says, whatever it was: progenitor would
+/// lose the status of one that is not JSON, and the text of JSON of another shape.
+pub(crate) async fn readable(mut response: Response) -> reqwest::Result<Response> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        body.extend_from_slice(&chunk);
+        if body.len() >= MAX_ERROR_BYTES {
+            body.truncate(MAX_ERROR_BYTES);
+            break;
+        }
+    }
+    let mut violations = violations(&body);
+    if violations.is_empty() {
+        violations.push(unexpected_body(&response, &body));
+    }
+    let refusal = Refusal::new(response.status(), response.headers(), violations.clone());
+    let error = HttpValidationError { detail: violations, extra: Default::default() };
+    let mut plain = http::Response::new(serde_json::to_vec(&error).expect("strings and numbers"));
+    *plain.status_mut() = response.status();
+    *plain.headers_mut() = response.headers().clone();
+    plain.extensions_mut().insert(refusal);
+    Ok(plain.into())
+}
+
+fn violations(body: &[u8]) -> Vec<ValidationError> {
+    serde_json::from_slice::<HttpValidationError>(body).map(|error| error.detail).unwrap_or_default()
+}
+
+fn unexpected_body(response: &Response, body: &[u8]) -> ValidationError {
+    // `{"detail": "…"}`, `{"message": "…"}`, `{"error": "…"}` are what others answer.
+    let json: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let said =
+        json.as_ref().and_then(|json| ["detail", "message", "error"].iter().find_map(|key| json.get(key)?.as_str()));
+    let msg = match said {
+        Some(text) => text.to_owned(),
+        None if body.is_empty() => response.status().canonical_reason().unwrap_or("no explanation").to_owned(),
+        None => String::from_utf8_lossy(body).chars().take(500).collect(),
+    };
+    ValidationError {
+        loc: Vec::new(),
+        msg,
+        type_: "unexpected_body".to_owned(),
+        input: None,
+        ctx: Default::default(),
+        extra: Default::default(),
+    }
+}
+
+/// A random number that nobody else draws; std keys its hashers with the system's randomness.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,157 @@
+//! Waiting for a system, a job or an analysis to end.
+
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use crate::error::TaskFailure;
+use crate::workflow::Client;
+use crate::workflow::types::{AnalysisRecord, Failure, JobRecord, SystemRecord};
+use crate::{Error, http};
+
+const FIRST_POLL: Duration = Duration::from_millis(200);
+const LAST_POLL: Duration = Duration::from_secs(5);
+/// A service that restarts is waited for this long.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A record that a wait looks at.
+pub trait Task: Send + Sized {
+    /// `queued`, `running`, `succeeded`, `failed`, `cancelled`.
+    fn status(&self) -> &str;
+    /// Why it failed.
+    fn failure(&self) -> Option<&Failure>;
+    /// The record as it is now.
+    fn look_up(client: &Client, id: &str) -> impl Future<Output = Result<Self, Error>> + Send;
+}
+
+macro_rules! task {
+    ($record:ty, $view:ident, $id:ident) => {
+        impl Task for $record {
+            fn status(&self) -> &str {
+                &self.status
+            }
+
+            fn failure(&self) -> Option<&Failure> {
+                self.error.as_ref()
+            }
+
+            async fn look_up(client: &Client, id: &str) -> Result<Self, Error> {
+                Ok(client.$view().$id(id).send().await?.into_inner())
+            }
+        }
+    };
+}
+
+task!(SystemRecord, system_view, system_id);
+task!(JobRecord, job_view, job_id);
+task!(AnalysisRecord, analysis_view, analysis_id);
+
+impl Client {
+    /// Waits until a system is built.
+    ///
+    /// ```no_run
+    /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+    /// let system = molbox.wait_system("box_0123456789abcdefghij").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_system(&self, system_id: &str) -> Wait<'_, SystemRecord> {
+        Wait::new(self, system_id)
+    }
+
+    /// Waits until a job has ended.
+    ///
+    /// ```no_run
+    /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+    /// let job = molbox
+    ///     .wait_job("job_0123456789abcdefghij")
+    ///     .on_progress(|job| if let Some(p) = &job.progress { println!("{:.0} %", 100.0 * p.fraction.get()) })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn wait_job(&self, job_id: &str) -> Wait<'_, JobRecord> {
+        Wait::new(self, job_id)
+    }
+
+    /// Waits until an analysis has ended.
+    pub fn wait_analysis(&self, analysis_id: &str) -> Wait<'_, AnalysisRecord> {
+        Wait::new(self, analysis_id)
+    }
+}
+
+/// A wait, begun by `.await`. Dropping it does nothing to the task: wait again by its id, from
+/// this process or another.
+///
+/// # Errors
+///
+/// [`Error::TaskFailed`] when the task ends otherwise than `succeeded`, [`Error::TimedOut`], and
+/// what looking up the record gives. A service that is out of reach is waited for, 5 minutes.
+#[must_use = "a wait begins with `.await`"]
+pub struct Wait<'a, T> {
+    client: &'a Client,
+    id: String,
+    timeout: Option<Duration>,
+    on_progress: Box<dyn FnMut(&T) + Send + 'a>,
+}
+
+impl<'a, T: Task + 'a> Wait<'a, T> {
+    fn new(client: &'a Client, id: &str) -> Self {
+        Self { client, id: id.to_owned(), timeout: None, on_progress: Box::new(|_| {}) }
+    }
+
+    /// Called with the record each time it has been looked up, the last time included.
+    pub fn on_progress(mut self, callback: impl FnMut(&T) + Send + 'a) -> Self {
+        self.on_progress = Box::new(callback);
+        self
+    }
+
+    /// Gives up after this long. Default: never.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    async fn run(mut self) -> Result<T, Error> {
+        let start = Instant::now();
+        let mut last_answer = Instant::now();
+        let mut pause = FIRST_POLL;
+        loop {
+            match T::look_up(self.client, &self.id).await {
+                Ok(record) => {
+                    last_answer = Instant::now();
+                    (self.on_progress)(&record);
+                    match record.status() {
+                        "succeeded" => return Ok(record),
+                        "failed" | "cancelled" => {
+                            return Err(Error::TaskFailed(Box::new(TaskFailure {
+                                id: self.id,
+                                status: record.status().to_owned(),
+                                failure: record.failure().cloned(),
+                            })));
+                        }
+                        _ => {}
+                    }
+                }
+                Err(error) if error.is_transient() && last_answer.elapsed() < PATIENCE => {}
+                Err(error) => return Err(error),
+            }
+            if let Some(timeout) = self.timeout {
+                let left = timeout.saturating_sub(start.elapsed());
+                if left.is_zero() {
+                    return Err(Error::TimedOut { id: self.id, after: timeout });
+                }
+                pause = pause.min(left);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 5 / 4).min(LAST_POLL).max(http::backoff(0) / 4);
+        }
+    }
+}
+
+impl<'a, T: Task + 'a> IntoFuture for Wait<'a, T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
