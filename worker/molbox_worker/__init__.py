@@ -1,0 +1,7 @@
+"""Builds and runs molecular dynamics systems with OpenMM, one job directory at a time.
+
+The worker knows no HTTP and no SQL: its one tie to the service is the directory, whose files are
+described in `molbox_worker.job`.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,46 @@
+"""`python -m molbox_worker JOBDIR`: carries out the task of a job directory, or goes on with it.
+
+Exit status: 0 succeeded, 2 failed for a reason that `result.json` explains, 3 stopped by a signal
+with everything committed, 1 anything else (a defect: the traceback is in `result.json`).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+
+from molbox_worker.job import Job, JobError, Stopped
+
+
+def main(argv: list[str]) -> int:
+    """Carry out the task and say how it ended."""
+    if len(argv) != 2:
+        print("usage: python -m molbox_worker JOBDIR", file=sys.stderr)
+        return 64
+    job = Job(Path(argv[1]))
+    try:
+        # Each brings in what it needs: start-up is part of every task.
+        if job.task["kind"] == "build":
+            from molbox_worker.build import build as run
+        else:
+            from molbox_worker.simulate import simulate as run
+        job.finish(status="succeeded", **run(job))
+    except Stopped:
+        job.log("stopped")
+        return 3
+    except JobError as error:
+        job.log(f"failed: {error}")
+        job.finish(status="failed", error=error.failure)
+        return 2
+    except Exception as error:
+        trace = traceback.format_exc()
+        print(trace, flush=True)
+        message = f"{type(error).__name__}: {error}"
+        job.finish(status="failed", error={"code": "internal", "message": message}, traceback=trace)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

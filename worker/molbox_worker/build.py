@@ -1,0 +1,296 @@
+"""Building a system: from a structure file to a solvated, parametrised box.
+
+The plan (`task.json`, key ``plan``) holds what the service has resolved and checked; see the
+service's `tasks/build.rs` for its fields. Lengths are in nm, energies in kJ/mol.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import numpy as np
+import openmm
+from numpy.typing import NDArray
+from openmm import app, unit
+
+from molbox_worker import __version__, prepare
+from molbox_worker.engine import explain_template, platform
+from molbox_worker.job import Job, JobError, Stopped, replace
+from molbox_worker.topology import is_solvent, kind, write_topology
+
+T = TypeVar("T")
+
+# PDB has five columns for atom numbers.
+MAX_PDB_ATOMS = 99_999
+# The direct-space cutoff that a new system is made with; a job sets its own.
+CUTOFF_NM = 1.0
+# Of liquid water, and near enough of proteins.
+ATOMS_PER_NM3 = 100
+DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
+# A force that minimisation will not remove from overlapping atoms, kJ/mol/nm.
+SUSPICIOUS_FORCE = 1e6
+
+
+def build(job: Job) -> dict[str, Any]:
+    """Build the system of a job directory; returns what `result.json` says about it."""
+    plan = job.task["plan"]
+    seed = job.task["seed"]
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    steps = Steps(job, ["read", "prepare", "force_field", "hydrogens", "solvate", "parametrise", "check", "write"])
+
+    modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
+    if plan.get("protein"):
+        fixer = steps.run("read", lambda: prepare.read(job, plan))
+        modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, seed))
+        _write_structure(job, "prepared", modeller.topology, modeller.positions)
+    force_field = steps.run("force_field", lambda: app.ForceField(*plan["force_field"]["files"], plan["water"]["file"]))
+    variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, force_field))
+    steps.run("solvate", lambda: _solvate(plan, modeller, force_field))
+    _name_chains(modeller.topology)
+    system = steps.run("parametrise", lambda: _parametrise(modeller.topology, force_field))
+    state = steps.run("check", lambda: _check(job, system, modeller, seed))
+
+    def write() -> None:
+        write_topology(job.output / "topology.json", modeller.topology, system)
+        replace(job.output / "system.xml", openmm.XmlSerializer.serialize(system).encode())
+        replace(job.output / "state.xml", openmm.XmlSerializer.serialize(state).encode())
+        _write_structure(job, "system", modeller.topology, state.getPositions())
+
+    steps.run("write", write)
+    return {
+        "summary": _summary(job, plan, modeller.topology, system, state, variants),
+        "versions": versions(),
+        "seconds": steps.seconds,
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the programs that have a part in the result."""
+    return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
+
+
+class Steps:
+    """Runs the steps of a build, tells progress, keeps times, and stops between them when asked."""
+
+    def __init__(self, job: Job, names: list[str]) -> None:
+        self._job = job
+        self._names = names
+        self.seconds: dict[str, float] = {}
+
+    def run(self, name: str, step: Callable[[], T]) -> T:
+        """Run one step and return what it returns."""
+        if self._job.stop_requested:
+            raise Stopped
+        index = self._names.index(name)
+        self._job.progress(index / len(self._names), stage=name, stage_index=index, stage_count=len(self._names))
+        start = time.monotonic()
+        result = step()
+        self.seconds[name] = round(time.monotonic() - start, 3)
+        self._job.log(f"{name}: {self.seconds[name]:.2f} s")
+        return result
+
+
+def _add_hydrogens(
+    job: Job, plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField
+) -> dict[str, int]:
+    """Place hydrogens at the pH; returns how many residues took which protonation variant."""
+    if modeller.topology.getNumAtoms() == 0:
+        return {}
+    try:
+        variants = modeller.addHydrogens(force_field, pH=plan["ph"], platform=platform(job)[0])
+    except ValueError as error:
+        raise explain_template(error, modeller.topology) from error
+    if plan["water"]["sites"] > 3:
+        modeller.addExtraParticles(force_field)
+    return dict(Counter(variant for variant in variants if variant))
+
+
+def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField) -> None:
+    vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
+    n_atoms = int(ATOMS_PER_NM3 * vectors[0][0] * vectors[1][1] * vectors[2][2])
+    if n_atoms > plan["max_atoms"]:
+        raise JobError(
+            "too_large",
+            f"the system would have about {n_atoms} atoms, the service takes {plan['max_atoms']}",
+            remedy="lower minimum_padding, choose the dodecahedron, or keep fewer chains",
+            loc=["body", "minimum_padding"],
+        )
+    width = min(vectors[i][i] for i in range(3))
+    if width < 2 * CUTOFF_NM:
+        raise JobError(
+            "box_too_small",
+            f"the box would be {width:.2f} nm wide, less than twice the cutoff of {CUTOFF_NM:g} nm",
+            remedy="raise minimum_padding",
+            loc=["body", "minimum_padding"],
+        )
+    modeller.addSolvent(
+        force_field,
+        model=plan["water"]["model"],
+        boxVectors=[openmm.Vec3(*vector) for vector in vectors] * unit.nanometer,
+        positiveIon=plan["positive_ion"],
+        negativeIon=plan["negative_ion"],
+        ionicStrength=plan["concentration"] * unit.molar,
+        neutralize=True,
+    )
+    if plan["water"]["sites"] > 3:
+        modeller.addExtraParticles(force_field)
+
+
+def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]) -> list[tuple[float, float, float]]:
+    """Vectors of a periodic box that leaves `padding_nm` between the molecules and every face.
+
+    A rectangular box follows the extent of the molecules as they lie; the others hold their
+    bounding sphere, so that they may turn. Shape of `positions_nm`: (n, 3).
+    """
+    if len(positions_nm) == 0:
+        extent, radius = np.zeros(3), 0.0
+    else:
+        low, high = positions_nm.min(axis=0), positions_nm.max(axis=0)
+        extent = high - low
+        radius = float(np.linalg.norm(positions_nm - (low + high) / 2, axis=1).max())
+    if shape == "rectangular":
+        a, b, c = (float(length) + 2 * padding_nm for length in extent)
+        return [(a, 0.0, 0.0), (0.0, b, 0.0), (0.0, 0.0, c)]
+    width = 2 * (radius + padding_nm)
+    third = 1 / 3
+    unit_vectors = {
+        "cube": [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)],
+        "dodecahedron": [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.5, math.sqrt(2) / 2)],
+        "octahedron": [
+            (1.0, 0.0, 0.0),
+            (third, 2 * math.sqrt(2) * third, 0.0),
+            (-third, math.sqrt(2) * third, math.sqrt(6) * third),
+        ],
+    }[shape]
+    return [(x * width, y * width, z * width) for x, y, z in unit_vectors]
+
+
+def _name_chains(topology: app.Topology) -> None:
+    """Give blank and repeated chain identifiers a name: mmCIF with them cannot be read back."""
+    taken = {chain.id for chain in topology.chains() if chain.id.strip()}
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    fresh = (name for name in [*letters, *(a + b for a in letters for b in letters)] if name not in taken)
+    seen: set[str] = set()
+    for chain in topology.chains():
+        if not chain.id.strip() or chain.id in seen:
+            chain.id = next(fresh)
+        seen.add(chain.id)
+
+
+def _parametrise(topology: app.Topology, force_field: app.ForceField) -> openmm.System:
+    try:
+        return force_field.createSystem(
+            topology,
+            nonbondedMethod=app.PME,
+            nonbondedCutoff=CUTOFF_NM * unit.nanometer,
+            constraints=app.HBonds,
+            rigidWater=True,
+        )
+    except ValueError as error:
+        raise explain_template(error, topology) from error
+
+
+def _check(job: Job, system: openmm.System, modeller: app.Modeller, seed: int) -> openmm.State:
+    """Relax the worst contacts and refuse what has no finite energy."""
+    integrator = openmm.VerletIntegrator(0.001 * unit.picosecond)
+    chosen, properties = platform(job)
+    context = openmm.Context(system, integrator, chosen, properties)
+    context.setPositions(modeller.positions)
+    openmm.LocalEnergyMinimizer.minimize(context, maxIterations=10)
+    state = context.getState(positions=True, energy=True, forces=True)
+    energy = state.getPotentialEnergy().value_in_unit(unit.kilojoule_per_mole)
+    forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
+    worst = list(modeller.topology.atoms())[int(forces.argmax())]
+    place = f"{worst.name} of {worst.residue.name} {worst.residue.id} in chain {worst.residue.chain.id}"
+    if not math.isfinite(energy):
+        raise JobError(
+            "not_finite",
+            f"the energy is not finite: atoms lie on top of each other, worst at {place}",
+            remedy="check the coordinates of the structure file",
+            loc=["body", "protein"],
+        )
+    job.log(f"potential energy {energy:.0f} kJ/mol, largest force {forces.max():.0f} kJ/mol/nm at {place}")
+    if forces.max() > SUSPICIOUS_FORCE:
+        job.warn("large_force", f"a force of {forces.max():.3g} kJ/mol/nm remains at {place}; minimise well")
+    return context.getState(positions=True, energy=True, parameters=True)
+
+
+def _write_structure(job: Job, name: str, topology: app.Topology, positions: Any) -> None:
+    with (job.output / f"{name}.cif").open("w") as file:
+        app.PDBxFile.writeFile(topology, positions, file, keepIds=True)
+    if topology.getNumAtoms() <= MAX_PDB_ATOMS:
+        with (job.output / f"{name}.pdb").open("w") as file:
+            app.PDBFile.writeFile(topology, positions, file, keepIds=True)
+
+
+def _positions(modeller: app.Modeller) -> NDArray[np.float64]:
+    positions = modeller.positions.value_in_unit(unit.nanometer)
+    return np.array([[p[0], p[1], p[2]] for p in positions], dtype=np.float64).reshape(-1, 3)
+
+
+def _summary(
+    job: Job,
+    plan: dict[str, Any],
+    topology: app.Topology,
+    system: openmm.System,
+    state: openmm.State,
+    variants: dict[str, int],
+) -> dict[str, Any]:
+    """What the built system holds, as the service's record shows it."""
+    box = state.getPeriodicBoxVectors(asNumpy=True).value_in_unit(unit.nanometer)
+    volume = float(abs(np.linalg.det(box)))
+    n_atoms = system.getNumParticles()
+    mass = sum(system.getParticleMass(i)._value for i in range(n_atoms))
+    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    charge = sum(nonbonded.getParticleParameters(i)[0]._value for i in range(n_atoms))
+    kinds = [kind(residue) for residue in topology.residues()]
+    solvent = [name for name, what in zip(_names(topology), kinds, strict=True) if is_solvent(what)]
+    return {
+        "atoms": n_atoms,
+        "residues": topology.getNumResidues(),
+        "chains": topology.getNumChains(),
+        "molecules": dict(Counter(_kinds_of_molecules(topology, kinds))),
+        # Adding zero takes the sign off a rounded -0.0.
+        "net_charge": round(charge, 4) + 0.0,
+        "box_vectors": [[round(float(x), 6) for x in row] for row in box],
+        "volume": round(volume, 6),
+        "density": round(mass / volume * DALTON_PER_NM3, 6),
+        "force_field": plan["force_field"]["name"],
+        "water_type": plan["water"]["name"],
+        "variants": variants,
+        "seed": job.task["seed"],
+        # For the masks of default restraints.
+        "solvent_residues": sorted(set(solvent)),
+    }
+
+
+def _names(topology: app.Topology) -> list[str]:
+    return [residue.name for residue in topology.residues()]
+
+
+def _kinds_of_molecules(topology: app.Topology, kinds: list[str]) -> list[str]:
+    """The kind of each molecule, that is of each connected component; that of its first residue."""
+    parent = list(range(topology.getNumAtoms()))
+
+    def root(atom: int) -> int:
+        while parent[atom] != atom:
+            parent[atom] = parent[parent[atom]]
+            atom = parent[atom]
+        return atom
+
+    for bond in topology.bonds():
+        first, second = root(bond[0].index), root(bond[1].index)
+        parent[max(first, second)] = min(first, second)
+    # A virtual site has no bond and belongs to its residue.
+    return [
+        kinds[atom.residue.index]
+        for atom in topology.atoms()
+        if atom.element is not None and parent[atom.index] == atom.index
+    ]

@@ -1,0 +1,98 @@
+"""DCD trajectories that survive a kill.
+
+Frames have a fixed size, so the length of the file tells how many are whole; the count in the
+header is for other programs and is brought up to date at each commit. The layout is that of
+OpenMM's own writer: CHARMM version 24, cell as [a, cos γ, b, cos β, cos α, c], lengths in Å.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEADER_BYTES = 276
+CELL_BYTES = 56
+# CHARMM's unit of time, in ps.
+AKMA_PS = 0.04888821
+
+
+class DcdFile:
+    """A trajectory being written.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    n_atoms : int
+        Number of atoms of every frame.
+    interval : int
+        Steps between frames; the first frame is of step `interval`.
+    timestep_ps : float
+        Time step.
+    committed : int or None
+        Length that is known to be good; the file is cut to it and continued. None starts anew.
+
+    """
+
+    def __init__(self, path: Path, n_atoms: int, interval: int, timestep_ps: float, committed: int | None) -> None:
+        self._n_atoms = n_atoms
+        self._interval = interval
+        self._frame_bytes = CELL_BYTES + 3 * (4 * n_atoms + 8)
+        self._file: BinaryIO
+        if committed is None:
+            self._file = path.open("w+b")
+            self._file.write(_header(n_atoms, interval, timestep_ps))
+            self.n_frames = 0
+        else:
+            self._file = path.open("r+b")
+            self._file.truncate(committed)
+            self._file.seek(0, os.SEEK_END)
+            self.n_frames = (committed - HEADER_BYTES) // self._frame_bytes
+
+    def write(self, positions_nm: NDArray[np.float64], box_nm: NDArray[np.float64]) -> None:
+        """Append a frame: positions of shape (n_atoms, 3) and box vectors by rows, both in nm."""
+        lengths = np.linalg.norm(box_nm, axis=1)
+        cosines = (box_nm @ box_nm.T) / np.outer(lengths, lengths)
+        cell = (
+            lengths[0] * 10,
+            cosines[0, 1],
+            lengths[1] * 10,
+            cosines[0, 2],
+            cosines[1, 2],
+            lengths[2] * 10,
+        )
+        marker = struct.pack("<i", 4 * self._n_atoms)
+        parts = [struct.pack("<i6di", 48, *cell, 48)]
+        coordinates = (positions_nm * 10).astype("<f4")
+        for axis in range(3):
+            parts += [marker, coordinates[:, axis].tobytes(), marker]
+        self._file.write(b"".join(parts))
+        self.n_frames += 1
+
+    def commit(self) -> int:
+        """Make all frames durable; returns the length of the file."""
+        self._file.seek(8)
+        self._file.write(struct.pack("<i", self.n_frames))
+        self._file.seek(20)
+        self._file.write(struct.pack("<i", self.n_frames * self._interval))
+        self._file.seek(0, os.SEEK_END)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file; what is not committed may be lost."""
+        self._file.close()
+
+
+def _header(n_atoms: int, interval: int, timestep_ps: float) -> bytes:
+    control = struct.pack("<i4c9if", 84, b"C", b"O", b"R", b"D", 0, interval, interval, *[0] * 6, timestep_ps / AKMA_PS)
+    control += struct.pack("<13i", 1, *[0] * 8, 24, 84, 164, 2)
+    titles = [b"Created by molbox with OpenMM", b"Molecules whole, not wrapped into the box"]
+    title = b"".join(struct.pack("<80s", text) for text in titles)
+    return control + title + struct.pack("<4i", 164, 4, n_atoms, 4)

@@ -1,0 +1,56 @@
+"""What building and simulating have in common: platforms, and OpenMM's errors in plain words."""
+
+from __future__ import annotations
+
+import re
+
+import openmm
+from openmm import app
+
+from molbox_worker.job import Job, JobError
+
+# Best first. OpenCL is left out: where there is no GPU it is a slow emulation that OpenMM itself
+# would prefer to its CPU platform.
+AUTOMATIC = ("CUDA", "HIP", "CPU")
+GPU = {"CUDA", "HIP", "OpenCL"}
+
+
+def platform(job: Job) -> tuple[openmm.Platform, dict[str, str]]:
+    """The platform that the service asked for, or the best there is, with its properties."""
+    wanted = job.task.get("platform")
+    available = {openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())}
+    name = wanted or next(name for name in AUTOMATIC if name in available)
+    if name not in available:
+        raise JobError(
+            "platform_missing",
+            f"OpenMM has no platform {name} on this machine; it has {', '.join(sorted(available))}",
+            remedy="install the platform's package, or have the service ask for another",
+        )
+    properties: dict[str, str] = {}
+    if name == "CPU":
+        properties = {"Threads": str(job.task["threads"]), "DeterministicForces": "true"}
+    elif name in GPU:
+        properties = {"Precision": job.task.get("precision", "mixed")}
+        if job.task.get("device") is not None:
+            properties["DeviceIndex"] = str(job.task["device"])
+    chosen = openmm.Platform.getPlatformByName(name)
+    # Modeller makes contexts of its own and takes the platform without properties.
+    for key, value in properties.items():
+        chosen.setPropertyDefaultValue(key, value)
+    return chosen, properties
+
+
+def explain_template(error: ValueError, topology: app.Topology) -> JobError:
+    """OpenMM's "No template found for residue 12 (LIG)" with the residue as its author numbers it."""
+    match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
+    if not match:
+        return JobError("force_field_error", str(error), loc=["body", "force_field"])
+    residue = list(topology.residues())[int(match[1])]
+    place = f"residue {residue.name} {residue.id} of chain {residue.chain.id}"
+    detail = match[3].split("  For more information")[0].strip()
+    return JobError(
+        "no_template",
+        f"the force field has no template for {place}. {detail}".strip(),
+        remedy="check its atoms and its name, choose another force field, or leave the residue out",
+        loc=["body", "protein"],
+    )

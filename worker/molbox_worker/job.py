@@ -1,0 +1,135 @@
+"""The job directory: the only tie between the service and the worker.
+
+====================  =========  ==================================================================
+file                  written by  holds
+====================  =========  ==================================================================
+``task.json``         service    what to do: ``kind``, ``plan``, ``platform``, ``threads``, ``seed``
+``input/``            service    the files that the plan names
+``output/``           worker     the files that become the results
+``progress.json``     worker     how far it has come, for people; replaced whole
+``commit.json``       worker     what is safely on disk, for going on after a kill
+``result.json``       worker     how it ended; its presence means that it ended by itself
+====================  =========  ==================================================================
+
+Everything is replaced by rename, so a reader never sees half a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+
+class JobError(Exception):
+    """A request that cannot be carried out, and what its author can do about it.
+
+    Parameters
+    ----------
+    code : str
+        Machine-readable kind, for example ``no_template``.
+    message : str
+        What is wrong and where.
+    remedy : str, optional
+        What helps.
+    loc : list of str or int, optional
+        Path of the request field that caused it.
+    stage, step
+        Where in a simulation it happened.
+
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        remedy: str | None = None,
+        loc: list[str | int] | None = None,
+        stage: str | None = None,
+        step: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        found = {"code": code, "message": message, "remedy": remedy, "loc": loc, "stage": stage, "step": step}
+        self.failure = {key: value for key, value in found.items() if value is not None}
+
+
+class Stopped(Exception):
+    """The service asked the worker to stop; what is committed can be gone on from."""
+
+
+class Job:
+    """One job directory.
+
+    Attributes
+    ----------
+    path : Path
+        The directory.
+    task : dict
+        The content of ``task.json``.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.task: dict[str, Any] = json.loads((path / "task.json").read_text())
+        self.output = path / "output"
+        self.output.mkdir(exist_ok=True)
+        self.stop_requested = False
+        self._warnings: list[dict[str, str]] = []
+        self._progress: dict[str, Any] = {}
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        self.stop_requested = True
+
+    def input(self, name: str) -> Path:
+        """Path of an input file that the plan names."""
+        return self.path / "input" / name
+
+    def log(self, message: str) -> None:
+        """Write a line to the log, which the service shows while the task runs."""
+        print(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), message, flush=True)
+
+    def warn(self, code: str, message: str) -> None:
+        """Record something that the user should know but that stops nothing."""
+        self.log(f"warning: {message}")
+        self._warnings.append({"code": code, "message": message})
+
+    def progress(self, fraction: float, **details: Any) -> None:
+        """Say how far the task has come, from 0 to 1."""
+        # Not fsynced: it is for people, and a second old at most.
+        known = {key: value for key, value in details.items() if value is not None}
+        self._progress = {**known, "fraction": round(fraction, 6), "warnings": self._warnings}
+        replace(self.path / "progress.json", json.dumps(self._progress).encode(), sync=False)
+
+    def finish(self, **result: Any) -> None:
+        """Record how the task ended."""
+        result["warnings"] = self._warnings
+        replace(self.path / "result.json", json.dumps(result, indent=1).encode())
+
+
+def replace(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Write a file so that it is there whole or not at all, also after a power cut when `sync`."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    temporary.replace(path)
+    if sync:
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

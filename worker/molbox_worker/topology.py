@@ -1,0 +1,93 @@
+"""The topology as a file that the service reads: `topology.json`.
+
+All arrays are flat: atoms refer to residues and residues to chains by index.
+
+- ``atoms``: ``name``, ``element`` (symbol, empty for a virtual site), ``mass`` (Da, before any
+  repartitioning), ``residue``
+- ``residues``: ``name``, ``id`` (author number), ``insertion``, ``chain``
+- ``chains``: ``id``
+- ``bonds``: pairs of atom indices
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import openmm
+from openmm import app
+
+WATER = "HOH"
+IONS = {"NA", "K", "LI", "CS", "RB", "CL", "BR", "F", "I"}
+LIPIDS = frozenset("POP POPC POPE DLP DLPC DLPE DMP DMPC DOP DOPC DPP DPPC PA PC OL PE".split())  # noqa: SIM905
+PROTEIN = frozenset(
+    "ALA ARG ASN ASP CYS GLN GLU GLY HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL "  # noqa: SIM905
+    "ASH GLH LYN CYX CYM HID HIE HIP HSD HSE HSP ACE NME NMA NH2".split()
+)
+NUCLEIC_ACID = {"A", "C", "G", "U", "I", "DA", "DC", "DG", "DT", "DI"}
+
+
+def write_topology(path: Path, topology: app.Topology, system: openmm.System) -> None:
+    """Write `topology.json`."""
+    atoms = list(topology.atoms())
+    residues = list(topology.residues())
+    content: dict[str, Any] = {
+        "atoms": {
+            "name": [atom.name for atom in atoms],
+            "element": [atom.element.symbol if atom.element else "" for atom in atoms],
+            "mass": [system.getParticleMass(i)._value for i in range(len(atoms))],
+            "residue": [atom.residue.index for atom in atoms],
+        },
+        "residues": {
+            "name": [residue.name for residue in residues],
+            "id": [residue.id for residue in residues],
+            "insertion": [residue.insertionCode.strip() for residue in residues],
+            "chain": [residue.chain.index for residue in residues],
+        },
+        "chains": {"id": [chain.id for chain in topology.chains()]},
+        "bonds": [[bond[0].index, bond[1].index] for bond in topology.bonds()],
+    }
+    path.write_text(json.dumps(content, separators=(",", ":")))
+
+
+def kind(residue: app.topology.Residue) -> str:
+    """What a residue belongs to: protein, nucleic_acid, lipid, water, or the residue's own name."""
+    name: str = residue.name
+    if name == WATER:
+        return "water"
+    if name in PROTEIN:
+        return "protein"
+    # Iodide is I, and so is inosine; an ion is alone.
+    if name in NUCLEIC_ACID and len(list(residue.atoms())) > 1:
+        return "nucleic_acid"
+    if name in LIPIDS:
+        return "lipid"
+    return name
+
+
+def read_topology(path: Path) -> app.Topology:
+    """Read `topology.json` back into OpenMM's form."""
+    content = json.loads(path.read_text())
+    topology = app.Topology()
+    chains = [topology.addChain(id=name) for name in content["chains"]["id"]]
+    columns = content["residues"]
+    residues = [
+        topology.addResidue(name, chains[chain], id=number, insertionCode=insertion)
+        for name, number, insertion, chain in zip(
+            columns["name"], columns["id"], columns["insertion"], columns["chain"], strict=True
+        )
+    ]
+    columns = content["atoms"]
+    atoms = [
+        topology.addAtom(name, app.Element.getBySymbol(element) if element else None, residues[residue])
+        for name, element, residue in zip(columns["name"], columns["element"], columns["residue"], strict=True)
+    ]
+    for first, second in content["bonds"]:
+        topology.addBond(atoms[first], atoms[second])
+    return topology
+
+
+def is_solvent(what: str) -> bool:
+    """Whether a kind of residue surrounds the molecules of interest: water, ions, lipids."""
+    return what in {"water", "lipid"} or what in IONS
