@@ -1,0 +1,16 @@
+//! Trajectory analysis: topology and trajectory in, numbers out.
+//!
+//! The crate touches nothing but its arguments and the files it is handed: no network, clock,
+//! environment or printing. The same input gives the same bits, whatever the number of threads.
+//!
+//! Lengths are in Å, angles in degrees, masses in Da, times in ps, everywhere.
+
+pub mod atom_set;
+pub mod element;
+pub mod mask;
+pub mod topology;
+
+pub use atom_set::AtomSet;
+pub use element::Element;
+pub use mask::Mask;
+pub use topology::Topology;

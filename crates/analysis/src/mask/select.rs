@@ -1,0 +1,301 @@
+//! Syntax tree and topology to a set of atoms.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::near::Points;
+use super::syntax::{Expr, Item, Kind, Match, Pattern, Selector, Unit, Within};
+use super::{SelectError, Selection, Warning};
+use crate::topology::Residue;
+use crate::{AtomSet, Element, Topology};
+
+/// Names of one meaning in different programs and force fields.
+const SYNONYMS: [&[&str]; 5] = [
+    &["HOH", "WAT", "SOL", "TIP3", "TIP3P", "TP3", "SPC", "H2O"],
+    &["NA", "Na+", "NA+", "SOD"],
+    &["CL", "Cl-", "CL-", "CLA"],
+    &["K", "K+", "POT"],
+    &["MG", "MG2", "Mg2+"],
+];
+
+pub(super) fn select(
+    expr: &Expr,
+    warnings: Vec<Warning>,
+    topology: &Topology,
+    positions: Option<&[[f64; 3]]>,
+) -> Result<Selection, SelectError> {
+    let n_atoms = topology.n_atoms();
+    if let Some(positions) = positions.filter(|positions| positions.len() != n_atoms) {
+        return Err(SelectError::PositionCount { n_positions: positions.len(), n_atoms });
+    }
+    let mut evaluation = Evaluation { topology, positions, warnings };
+    let atoms = evaluation.expr(expr)?;
+    if atoms.is_empty() {
+        evaluation.warnings.push(Warning::Empty);
+    }
+    Ok(Selection { atoms, warnings: evaluation.warnings })
+}
+
+struct Evaluation<'a> {
+    topology: &'a Topology,
+    positions: Option<&'a [[f64; 3]]>,
+    warnings: Vec<Warning>,
+}
+
+impl Evaluation<'_> {
+    fn expr(&mut self, expr: &Expr) -> Result<AtomSet, SelectError> {
+        match expr {
+            Expr::Select(selector) => Ok(self.selector(selector)),
+            Expr::Not(inner) => Ok(!self.expr(inner)?),
+            Expr::And(terms) => self.fold(terms, AtomSet::intersect_with),
+            Expr::Or(terms) => self.fold(terms, AtomSet::union_with),
+            Expr::Within(within) => self.within(within),
+        }
+    }
+
+    fn fold(&mut self, terms: &[Expr], join: fn(&mut AtomSet, &AtomSet)) -> Result<AtomSet, SelectError> {
+        let mut all = self.expr(&terms[0])?;
+        for term in &terms[1..] {
+            join(&mut all, &self.expr(term)?);
+        }
+        Ok(all)
+    }
+
+    fn selector(&mut self, Selector { kind, items }: &Selector) -> AtomSet {
+        if items.contains(&Item::All) {
+            return AtomSet::all(self.topology.n_atoms());
+        }
+        self.warn_of_what_is_unknown(*kind);
+        match kind {
+            Kind::Residue => self.residues(items),
+            Kind::Chain => self.chains(items),
+            Kind::AuthorNumber => self.author_numbers(items),
+            Kind::Atom => self.atoms(items),
+            Kind::AtomType => self.atom_types(items),
+            Kind::Element => self.elements(items),
+            Kind::Molecule => self.molecules(items),
+        }
+    }
+
+    fn warn_of_what_is_unknown(&mut self, kind: Kind) {
+        let topology = self.topology;
+        let known = match kind {
+            Kind::Chain => topology.chains().any(|id| !id.is_empty()),
+            Kind::AtomType => topology.atoms().any(|atom| atom.atom_type.is_some()),
+            Kind::Element => topology.atoms().any(|atom| atom.element.is_some()),
+            Kind::Molecule => !topology.bonds().is_empty(),
+            Kind::Residue | Kind::AuthorNumber | Kind::Atom => true,
+        };
+        let warning = Warning::Unknown { kind };
+        if !known && !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn residues(&mut self, items: &[Item]) -> AtomSet {
+        let topology = self.topology;
+        let name = |residue| topology.residue_name_id(residue);
+        let named = self.named(Kind::Residue, items, (0..topology.n_residues()).map(name));
+        let mut set = residues_where(topology, |residue| named[name(residue)]);
+        for range in self.indices(Kind::Residue, items, topology.n_residues()) {
+            let (first, last) = (topology.residue_atoms(range.start), topology.residue_atoms(range.end - 1));
+            set.insert_range(first.start..last.end);
+        }
+        set
+    }
+
+    fn chains(&mut self, items: &[Item]) -> AtomSet {
+        let topology = self.topology;
+        let id = |residue| topology.chain_name_id(residue);
+        let named = self.named(Kind::Chain, items, (0..topology.n_residues()).map(id));
+        residues_where(topology, |residue| named[id(residue)])
+    }
+
+    fn author_numbers(&self, items: &[Item]) -> AtomSet {
+        let ranges = Ranges::new(items.iter().filter_map(range_of).map(|(range, _)| range.clone()).collect());
+        let mut inserted: Vec<_> = items.iter().filter_map(inserted_of).collect();
+        inserted.sort_unstable();
+        residues_where(self.topology, |residue| {
+            let Residue { number, insertion_code, .. } = self.topology.residue(residue);
+            let is_inserted = |code| inserted.binary_search(&(number, code)).is_ok();
+            ranges.contain(number) || insertion_code.is_some_and(is_inserted)
+        })
+    }
+
+    fn atoms(&mut self, items: &[Item]) -> AtomSet {
+        let topology = self.topology;
+        let name = |atom| topology.atom_name_id(atom);
+        let named = self.named(Kind::Atom, items, (0..topology.n_atoms()).map(name));
+        let mut set = AtomSet::from_fn(topology.n_atoms(), |atom| named[name(atom)]);
+        for range in self.indices(Kind::Atom, items, topology.n_atoms()) {
+            set.insert_range(range);
+        }
+        set
+    }
+
+    fn atom_types(&mut self, items: &[Item]) -> AtomSet {
+        let topology = self.topology;
+        let name = |atom| topology.atom_type_id(atom);
+        let named = self.named(Kind::AtomType, items, (0..topology.n_atoms()).filter_map(name));
+        AtomSet::from_fn(topology.n_atoms(), |atom| name(atom).is_some_and(|name| named[name]))
+    }
+
+    fn elements(&self, items: &[Item]) -> AtomSet {
+        let matches = |element: &Element| patterns(items).any(|(p, _)| p.matches(element.symbol(), true) == Match::Yes);
+        let named: Vec<_> = Element::all().filter(matches).collect();
+        let topology = self.topology;
+        AtomSet::from_fn(topology.n_atoms(), |atom| topology.element(atom).is_some_and(|e| named.contains(&e)))
+    }
+
+    fn molecules(&mut self, items: &[Item]) -> AtomSet {
+        let topology = self.topology;
+        let mut chosen = AtomSet::none(topology.n_molecules());
+        for range in self.indices(Kind::Molecule, items, topology.n_molecules()) {
+            chosen.insert_range(range);
+        }
+        AtomSet::from_fn(topology.n_atoms(), |atom| chosen.contains(topology.molecule_of(atom)))
+    }
+
+    /// Which of the topology's names the items take, out of those that things of this kind have.
+    fn named(&mut self, kind: Kind, items: &[Item], ids: impl Iterator<Item = usize>) -> Vec<bool> {
+        let names = self.topology.names();
+        let mut named = vec![false; names.len()];
+        if patterns(items).next().is_none() {
+            return named;
+        }
+        let mut used = vec![false; names.len()];
+        ids.for_each(|id| used[id] = true);
+        let used: Vec<usize> = (0..names.len()).filter(|id| used[*id]).collect();
+        for (pattern, column) in patterns(items) {
+            let mut found = false;
+            for id in &used {
+                let name = &names[*id];
+                let met = pattern.matches(name, false);
+                if met == Match::Stem {
+                    self.warnings.push(Warning::Stem { column, name: name.to_string() });
+                }
+                named[*id] |= met != Match::No;
+                found |= met != Match::No;
+            }
+            if !found && let Some((name, instead)) = other_name(pattern, used.iter().map(|id| &*names[*id])) {
+                self.warnings.push(Warning::OtherName { column, kind, name, instead });
+            }
+        }
+        named
+    }
+
+    /// The index ranges among the items, counted from 0, as far as there is something.
+    fn indices(&mut self, kind: Kind, items: &[Item], n: usize) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        for (range, column) in items.iter().filter_map(range_of) {
+            let (first, last) = (*range.start() as u64 as usize, *range.end() as u64 as usize);
+            if first > n {
+                self.warnings.push(Warning::BeyondEnd { column, kind, last: n });
+            } else {
+                ranges.push(first - 1..last.min(n));
+            }
+        }
+        ranges
+    }
+
+    fn within(&mut self, within: &Within) -> Result<AtomSet, SelectError> {
+        let Within { unit, farther, cutoff, column, .. } = *within;
+        let base = self.expr(&within.base)?;
+        let positions = self.positions.ok_or(SelectError::NoPositions { column })?;
+        if base.is_empty() {
+            return Err(SelectError::NothingToMeasureFrom { column });
+        }
+        let base = Points::new(base.iter().map(|atom| positions[atom]).collect());
+        let near = |position| base.any_within(position, cutoff);
+        let topology = self.topology;
+        let set = match unit {
+            Unit::Atom => AtomSet::from_fn(topology.n_atoms(), |atom| near(positions[atom])),
+            Unit::Residue => residues_where(topology, |residue| {
+                positions[topology.residue_atoms(residue)].iter().any(|position| near(*position))
+            }),
+            Unit::ResidueCentre => {
+                residues_where(topology, |residue| near(centre(&positions[topology.residue_atoms(residue)])))
+            }
+            Unit::Molecule => {
+                let mut chosen = AtomSet::none(topology.n_molecules());
+                for (atom, position) in positions.iter().enumerate() {
+                    let molecule = topology.molecule_of(atom);
+                    if !chosen.contains(molecule) && near(*position) {
+                        chosen.insert(molecule);
+                    }
+                }
+                AtomSet::from_fn(topology.n_atoms(), |atom| chosen.contains(topology.molecule_of(atom)))
+            }
+        };
+        Ok(if farther { !set } else { set })
+    }
+}
+
+impl Expr {
+    pub(super) fn measures(&self) -> bool {
+        match self {
+            Self::Select(_) => false,
+            Self::Not(inner) => inner.measures(),
+            Self::And(terms) | Self::Or(terms) => terms.iter().any(Self::measures),
+            Self::Within(_) => true,
+        }
+    }
+}
+
+/// Ranges of numbers, searched in logarithmic time.
+struct Ranges {
+    starts: Vec<i64>,
+    /// The farthest end of the ranges up to each.
+    ends: Vec<i64>,
+}
+
+impl Ranges {
+    fn new(mut ranges: Vec<RangeInclusive<i64>>) -> Self {
+        ranges.sort_unstable_by_key(|range| *range.start());
+        let ends = ranges.iter().scan(i64::MIN, |end, range| {
+            *end = (*end).max(*range.end());
+            Some(*end)
+        });
+        Self { ends: ends.collect(), starts: ranges.iter().map(|range| *range.start()).collect() }
+    }
+
+    fn contain(&self, number: i64) -> bool {
+        let n_started = self.starts.partition_point(|start| *start <= number);
+        n_started > 0 && number <= self.ends[n_started - 1]
+    }
+}
+
+fn patterns(items: &[Item]) -> impl Iterator<Item = (&Pattern, usize)> {
+    items.iter().filter_map(|item| match item {
+        Item::Name { pattern, column } => Some((pattern, *column)),
+        _ => None,
+    })
+}
+
+fn range_of(item: &Item) -> Option<(&RangeInclusive<i64>, usize)> {
+    if let Item::Numbers { range, column } = item { Some((range, *column)) } else { None }
+}
+
+fn inserted_of(item: &Item) -> Option<(i64, char)> {
+    if let Item::Inserted { number, code } = item { Some((*number, *code)) } else { None }
+}
+
+/// The name that was perhaps meant by one that nothing has, and that one.
+fn other_name<'a>(pattern: &Pattern, mut names: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
+    let asked = pattern.literal()?;
+    let synonyms = SYNONYMS.iter().find(|names| names.contains(&&*asked)).copied().unwrap_or(&[]);
+    let instead = names.find(|name| synonyms.contains(name) || name.eq_ignore_ascii_case(&asked))?;
+    Some((asked, instead.to_owned()))
+}
+
+fn residues_where(topology: &Topology, holds: impl Fn(usize) -> bool) -> AtomSet {
+    let mut set = AtomSet::none(topology.n_atoms());
+    for residue in (0..topology.n_residues()).filter(|residue| holds(*residue)) {
+        set.insert_range(topology.residue_atoms(residue));
+    }
+    set
+}
+
+fn centre(positions: &[[f64; 3]]) -> [f64; 3] {
+    let sum = positions.iter().fold([0.0; 3], |sum, p| [sum[0] + p[0], sum[1] + p[1], sum[2] + p[2]]);
+    sum.map(|s| s / positions.len() as f64)
+}

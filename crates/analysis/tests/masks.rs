@@ -1,0 +1,349 @@
+//! The mask language against cpptraj's selections.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::fs;
+use std::ops::RangeInclusive;
+
+use molbox_analysis::mask::{Mask, SelectError, Warning};
+use molbox_analysis::topology::{Atom, Residue};
+use molbox_analysis::{AtomSet, Element, Topology};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Case {
+    structure: String,
+    mask: String,
+    expected: Option<String>,
+    recommended: String,
+}
+
+#[derive(Deserialize)]
+struct Structure {
+    names: String,
+    elements: String,
+    types: String,
+    molecules: String,
+    residues: String,
+}
+
+fn data(name: &str) -> String {
+    fs::read_to_string(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+fn topology(structure: &Structure) -> Topology {
+    let rows: Vec<Vec<&str>> = structure.residues.split(' ').map(|row| row.split('|').collect()).collect();
+    let (mut chains, mut residues, mut residue_of) = (Vec::new(), Vec::new(), Vec::new());
+    for row in &rows {
+        if chains.last() != Some(&row[3]) {
+            chains.push(row[3]);
+        }
+        residue_of.extend(vec![residues.len(); row[4].parse().unwrap()]);
+        residues.push(Residue {
+            name: row[0],
+            number: row[1].parse().unwrap(),
+            insertion_code: row[2].chars().next(),
+            chain: chains.len() - 1,
+        });
+    }
+    let mut types = structure.types.split_whitespace();
+    let atoms = structure.names.split(' ').zip(structure.elements.split(' ')).zip(&residue_of);
+    let atoms = atoms.map(|((name, element), residue)| Atom {
+        name,
+        element: Element::from_symbol(element),
+        atom_type: types.next(),
+        mass_da: Element::from_symbol(element).unwrap().mass_da(),
+        residue: *residue,
+    });
+    Topology::new(atoms, residues, chains, bonds(&structure.molecules)).unwrap()
+}
+
+/// Bonds that make molecules of these atoms: `1x3 2x1` are three atoms and one.
+fn bonds(molecules: &str) -> Vec<[u32; 2]> {
+    let (mut bonds, mut last, mut atom) = (Vec::new(), HashMap::new(), 0);
+    for (molecule, n_atoms) in molecules.split(' ').map(|run| run.split_once('x').unwrap()) {
+        for _ in 0..n_atoms.parse().unwrap() {
+            bonds.extend(last.insert(molecule, atom).map(|before| [before, atom]));
+            atom += 1;
+        }
+    }
+    bonds
+}
+
+fn positions(structure: &str) -> Option<Vec<[f64; 3]>> {
+    let text = fs::read_to_string(format!("{}/tests/data/{structure}.pdb", env!("CARGO_MANIFEST_DIR"))).ok()?;
+    let lines = text.lines().filter(|line| line.starts_with("ATOM") || line.starts_with("HETATM"));
+    Some(lines.map(|line| [30, 38, 46].map(|at| line[at..at + 8].trim().parse().unwrap())).collect())
+}
+
+fn ranges(text: &str) -> Vec<RangeInclusive<usize>> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        first.parse().unwrap()..=last.parse().unwrap()
+    };
+    text.split(',').filter(|text| !text.is_empty()).map(range).collect()
+}
+
+struct System {
+    topology: Topology,
+    positions: Option<Vec<[f64; 3]>>,
+}
+
+struct Systems(HashMap<String, System>);
+
+impl Systems {
+    fn read() -> Self {
+        let structures: HashMap<String, Structure> = serde_json::from_str(&data("mask_structures.json")).unwrap();
+        let system = |(name, structure): (String, Structure)| {
+            let system = System { topology: topology(&structure), positions: positions(&name) };
+            (name, system)
+        };
+        Self(structures.into_iter().map(system).collect())
+    }
+
+    fn select(&self, structure: &str, mask: &Mask) -> Result<(AtomSet, Vec<Warning>), SelectError> {
+        let System { topology, positions } = &self.0[structure];
+        mask.select(topology, positions.as_deref()).map(|selection| (selection.atoms, selection.warnings))
+    }
+}
+
+#[test]
+fn all_cases_agree_with_cpptraj() {
+    let systems = Systems::read();
+    let cases: Vec<Case> = serde_json::from_str(&data("masks.json")).unwrap();
+    let (mut n_compared, mut without_positions) = (0, 0);
+    for Case { structure, mask: text, expected, recommended } in &cases {
+        let mask = Mask::parse(text);
+        match (recommended.as_str(), expected) {
+            ("error" | "error_or_match", _) => {
+                assert!(mask.is_err(), "{text} is to be refused");
+                continue;
+            }
+            ("extend" | "extend_or_error", _) => {
+                let (atoms, _) = systems.select(structure, &mask.unwrap()).unwrap();
+                assert!(!atoms.is_empty(), "{text} selects something here");
+                continue;
+            }
+            ("match" | "match+warn" | "match_none_or_one", Some(_)) => {}
+            other => panic!("{text}: {other:?}"),
+        }
+        let mask = mask.unwrap_or_else(|error| panic!("{text}: {error}"));
+        if mask.needs_positions() && systems.0[structure].positions.is_none() {
+            without_positions += 1;
+            continue;
+        }
+        let (atoms, warnings) = systems.select(structure, &mask).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let mut wanted = AtomSet::none(atoms.n_atoms());
+        ranges(expected.as_deref().unwrap()).into_iter().for_each(|range| {
+            wanted.insert_range(*range.start()..*range.end() + 1);
+        });
+        assert_eq!(atoms, wanted, "{structure} {text}");
+        assert!(recommended != "match+warn" || !warnings.is_empty(), "{text} warns");
+        n_compared += 1;
+    }
+    // The coordinates of `tz2` are not among the data.
+    assert_eq!((n_compared, without_positions), (169, 3));
+}
+
+#[test]
+fn extensions_select_what_they_say() {
+    let systems = Systems::read();
+    let selected = |structure, mask: &str| {
+        systems.select(structure, &Mask::parse(mask).unwrap()).unwrap().0.iter().collect::<Vec<_>>()
+    };
+    assert_eq!(selected("mini", "@/Na"), selected("mini", "@/NA"));
+    assert_eq!(selected("quirks", "@/Mg,Zn"), [57, 59]);
+    assert_eq!(selected("quirks", ":;10A"), [21, 22, 23, 24]);
+    assert_eq!(selected("quirks", ":;10A,11"), [21, 22, 23, 24, 29, 30, 31, 32]);
+    assert_eq!(selected("quirks", "@C_2"), [70]);
+    assert_eq!(selected("mini", ":1 - 4 @CA"), selected("mini", ":1-4@CA"));
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let cases = [
+        (
+            "",
+            "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or `(`, found the end of the mask",
+        ),
+        ("CA", "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or `(`, found `C`"),
+        (":1@", "column 4: expected a name, a number or `*`, found the end of the mask"),
+        (":1-3,0", "column 6: expected a number from 1, or a range such as 3-10, found `0`"),
+        (":1,5-2@CA", "column 4: expected a range that does not run backwards, found `5`"),
+        ("@CA and :1", "column 5: expected an operator or `,`, for a name holds no blank, found `a`"),
+        ("(:1|:2", "column 7: expected `)`, found the end of the mask"),
+        (":1)", "column 3: expected `&`, `|`, `<`, `>` or the end of the mask, found `)`"),
+        (":1<:4.0@CA", "column 8: expected `&`, `|`, `<`, `>` or the end of the mask, found `@`"),
+        (
+            ":1<4.0",
+            "column 4: expected what the distance takes: `@` atoms, `:` residues, `;` residues by centre or `^` molecules, found `4`",
+        ),
+        (":1<:-1", "column 5: expected a distance in Å, such as 4.0, found `-`"),
+        (":1<:1.2.3", "column 5: expected a distance in Å, such as 4.0, found `1`"),
+        (
+            "::A&:;x",
+            "column 7: expected an author's residue number such as 10, -2 or 10A, or a range such as -2-10, found `x`",
+        ),
+        ("@CA\\", "column 5: expected a character to take literally, found the end of the mask"),
+        ("@Cα", "column 3: expected `&`, `|`, `<`, `>` or the end of the mask, found `α`"),
+    ];
+    for (mask, expected) in cases {
+        assert_eq!(Mask::parse(mask).unwrap_err().to_string(), expected, "{mask}");
+    }
+}
+
+#[test]
+fn hints_name_what_was_perhaps_meant() {
+    let systems = Systems::read();
+    let warned = |structure, mask: &str| {
+        let (_, warnings) = systems.select(structure, &Mask::parse(mask).unwrap()).unwrap();
+        warnings.iter().map(Warning::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        warned("mini", ":WAT"),
+        ["column 2: no residue is named WAT, but some are named HOH", "no atom is selected"]
+    );
+    assert_eq!(warned("quirks", ":1|:ala")[..1], ["column 5: no residue is named ala, but some are named ALA"]);
+    assert_eq!(warned("mini", ":1000@CA")[..1], ["column 2: starts after the last residue, number 969"]);
+    assert_eq!(warned("mini", "@%CT")[..1], ["the topology does not tell the atom type of its atoms"]);
+    assert!(warned("mini", "::A:10")[0].starts_with("column 4: this selector adds to the one before it"));
+    assert!(warned("mini", ":1-10@CA").is_empty());
+}
+
+#[test]
+fn a_distance_needs_something_to_measure() {
+    let systems = Systems::read();
+    let topology = &systems.0["mini"].topology;
+    let select = |mask: &str, positions| Mask::parse(mask).unwrap().select(topology, positions).unwrap_err();
+    assert_eq!(select(":1|:2<:4.0", None), SelectError::NoPositions { column: 6 });
+    let positions = vec![[0.0; 3]; topology.n_atoms()];
+    assert_eq!(select(":WAT<:4.0", Some(&*positions)), SelectError::NothingToMeasureFrom { column: 5 });
+    assert!(matches!(select(":1", Some(&positions[1..])), SelectError::PositionCount { .. }));
+}
+
+#[test]
+fn lists_are_split_where_a_mask_can_start() {
+    let masks = |text| Mask::parse_list(text).unwrap().iter().map(Mask::to_string).collect::<Vec<_>>();
+    assert_eq!(masks(":25@CA :124@CA"), [":25@CA", ":124@CA"]);
+    assert_eq!(masks(" :1 & @CA  !:2 - 3 "), [" :1 & @CA", "!:2 - 3"]);
+    assert_eq!(masks("(:1 :2) ::A"), ["(:1 :2)", "::A"]);
+    assert_eq!(Mask::parse_list(":1 :2 :0").unwrap_err().column, 8);
+}
+
+/// Small numbers from a seed, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+/// Random text of what masks are made of, most of it malformed.
+fn noise(random: &mut Random) -> String {
+    const PARTS: [&str; 36] = [
+        ":",
+        "::",
+        ":;",
+        "@",
+        "@%",
+        "@/",
+        "^",
+        "*",
+        "!",
+        "&",
+        "|",
+        "(",
+        ")",
+        "<",
+        ">",
+        "<:",
+        ">@",
+        "<;",
+        "<^",
+        "1",
+        "4.0",
+        "-",
+        "99999999999999999999",
+        "CA",
+        "HOH",
+        "A",
+        "?",
+        "=",
+        "\\",
+        ",",
+        " ",
+        "\n",
+        "é",
+        "\u{0}",
+        "10A",
+        "'",
+    ];
+    (0..random.below(12)).map(|_| PARTS[random.below(PARTS.len())]).collect()
+}
+
+#[test]
+fn no_text_panics() {
+    let systems = Systems::read();
+    let mut random = Random(1);
+    let cases: Vec<Case> = serde_json::from_str(&data("masks.json")).unwrap();
+    let mut n_parsed = 0;
+    for round in 0..60_000 {
+        let mut text = if round % 2 == 0 { String::new() } else { cases[random.below(cases.len())].mask.clone() };
+        let at = random.below(text.chars().count() + 1);
+        let at = text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
+        let end = text[at..].char_indices().nth(random.below(3)).map_or(text.len(), |(n, _)| at + n);
+        text.replace_range(at..end, &noise(&mut random));
+        match Mask::parse(&text) {
+            Ok(mask) => {
+                n_parsed += 1;
+                let selected = systems.select("quirks", &mask);
+                assert!(selected.is_ok() || mask.needs_positions(), "{text}");
+                assert_eq!(Mask::parse(&mask.to_string()).as_ref(), Ok(&mask));
+            }
+            Err(error) => {
+                assert!((1..=text.chars().count() + 1).contains(&error.column), "{text}: {error}");
+                assert_eq!(text.chars().nth(error.column - 1), error.found, "{text}: {error}");
+            }
+        }
+        Mask::parse_list(&text).ok();
+    }
+    assert!(n_parsed > 1000, "{n_parsed} masks are enough to select with");
+}
+
+#[test]
+fn cost_is_bounded_whatever_the_text() {
+    let systems = Systems::read();
+    let long = [
+        "(".repeat(100_000),
+        "!(".repeat(30_000),
+        ":1".repeat(30_000),
+        ":1|".repeat(20_000) + ":1",
+        format!("*{}", "<@1000".repeat(10_000)),
+        "@".to_owned() + &"C*,".repeat(21_000),
+        ":;".to_owned() + &"1-9,".repeat(16_000),
+        format!("{}:1{}", "(".repeat(64), ")".repeat(64)),
+        format!("*{}", "<@9".repeat(16)),
+        vec![":1"; 1000].join("|"),
+    ];
+    let selected: Vec<_> =
+        long.iter().filter_map(|text| Mask::parse(text).ok()).map(|mask| systems.select("mini", &mask)).collect();
+    assert_eq!(selected.len(), 5);
+    assert!(selected.iter().all(Result::is_ok));
+}
+
+#[test]
+fn de_morgan_holds() {
+    let systems = Systems::read();
+    let cases: Vec<Case> = serde_json::from_str(&data("masks.json")).unwrap();
+    let masks: Vec<_> = cases.iter().filter(|case| case.structure == "mini" && case.recommended == "match").collect();
+    let mut random = Random(2);
+    let select = |mask: String| systems.select("mini", &Mask::parse(&mask).unwrap()).unwrap().0;
+    for _ in 0..300 {
+        let (a, b) = (&masks[random.below(masks.len())].mask, &masks[random.below(masks.len())].mask);
+        assert_eq!(select(format!("!(({a})&({b}))")), select(format!("!({a})|!({b})")), "{a} {b}");
+        assert_eq!(select(format!("!(({a})|({b}))")), select(format!("!({a})&!({b})")), "{a} {b}");
+        assert_eq!(select(format!("({a})&!({a})")).len(), 0);
+    }
+}
