@@ -33,8 +33,8 @@ CUTOFF_NM = 1.0
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100
 DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
-# A force that minimisation will not remove from overlapping atoms, kJ/mol/nm.
-SUSPICIOUS_FORCE = 1e6
+# Of atoms that lie on top of each other rather than too close, kJ/mol/nm.
+SUSPICIOUS_FORCE = 1e8
 
 
 def build(job: Job) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def build(job: Job) -> dict[str, Any]:
     state = steps.run("check", lambda: _check(job, system, modeller, seed))
 
     def write() -> None:
-        write_topology(job.output / "topology.json", modeller.topology, system)
+        write_topology(job.output / "topology.json", modeller.topology, system, state)
         replace(job.output / "system.xml", openmm.XmlSerializer.serialize(system).encode())
         replace(job.output / "state.xml", openmm.XmlSerializer.serialize(state).encode())
         _write_structure(job, "system", modeller.topology, state.getPositions())
@@ -198,12 +198,11 @@ def _parametrise(topology: app.Topology, force_field: app.ForceField) -> openmm.
 
 
 def _check(job: Job, system: openmm.System, modeller: app.Modeller, seed: int) -> openmm.State:
-    """Relax the worst contacts and refuse what has no finite energy."""
+    """Refuse what has no finite energy."""
     integrator = openmm.VerletIntegrator(0.001 * unit.picosecond)
     chosen, properties = platform(job)
     context = openmm.Context(system, integrator, chosen, properties)
     context.setPositions(modeller.positions)
-    openmm.LocalEnergyMinimizer.minimize(context, maxIterations=10)
     state = context.getState(positions=True, energy=True, forces=True)
     energy = state.getPotentialEnergy().value_in_unit(unit.kilojoule_per_mole)
     forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
@@ -219,7 +218,7 @@ def _check(job: Job, system: openmm.System, modeller: app.Modeller, seed: int) -
     job.log(f"potential energy {energy:.0f} kJ/mol, largest force {forces.max():.0f} kJ/mol/nm at {place}")
     if forces.max() > SUSPICIOUS_FORCE:
         job.warn("large_force", f"a force of {forces.max():.3g} kJ/mol/nm remains at {place}; minimise well")
-    return context.getState(positions=True, energy=True, parameters=True)
+    return context.getState(positions=True)
 
 
 def _write_structure(job: Job, name: str, topology: app.Topology, positions: Any) -> None:

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import openmm
+from numpy.typing import NDArray
 from openmm import app
 
 from molbox_worker.build import DALTON_PER_NM3, MAX_PDB_ATOMS, versions
@@ -36,7 +37,7 @@ BAROSTAT_INTERVAL = 25
 CONSTRAINT_TOLERANCE = 1e-6
 FORCE_TOLERANCE = 10.0  # kJ/mol/nm, root mean square
 # OpenMM minimises in passes, each with stiffer stand-ins for the constraints and a limit of its own.
-MINIMISER_PASSES = 5
+MINIMISER_PASSES = 6
 # A chunk of steps takes about this long, so that signals and progress are not kept waiting.
 CHUNK_SECONDS = 0.5
 LOG_HEADER = (
@@ -142,6 +143,10 @@ class Simulation:
             openmm.LocalEnergyMinimizer.minimize(context, FORCE_TOLERANCE, per_pass, reporter)
             if self.job.stop_requested:
                 raise Stopped
+            if reporter.positions_at_limit is not None:
+                context.setPositions(reporter.positions_at_limit)
+                context.applyConstraints(CONSTRAINT_TOLERANCE)
+                context.computeVirtualSites()
         after, force = self._energy_and_force(context)
         if not math.isfinite(after):
             raise JobError(
@@ -428,22 +433,27 @@ class Simulation:
 
 
 class MinimisationProgress(openmm.MinimizationReporter):
-    """Counts steps and tells progress."""
+    """Counts steps, ends the minimisation at their limit, and tells progress."""
 
     def __init__(self, simulation: Simulation, limit: int) -> None:
         super().__init__()
         self._simulation = simulation
         self._limit = limit
         self.steps = 0
+        self.positions_at_limit: NDArray[np.float64] | None = None
 
-    def report(self, _iteration: int, _x: object, _gradient: object, _args: object) -> bool:
-        """Called by OpenMM after each step.
+    def report(self, _iteration: int, x: list[float], _gradient: object, _args: object) -> bool:
+        """Called by OpenMM after each step; True ends the minimisation, where it began.
 
-        True ends the minimisation where it began: good for a stop, not for a limit.
+        So the positions at the limit are kept here.
         """
+        if self.positions_at_limit is not None:
+            return True
         self.steps += 1
-        self._simulation._progress(0, "minimization", min(self.steps, self._limit), self._limit)
-        return self._simulation.job.stop_requested
+        self._simulation._progress(0, "minimization", self.steps, self._limit)
+        if self.steps >= self._limit:
+            self.positions_at_limit = np.array(x).reshape(-1, 3)
+        return self.positions_at_limit is not None or self._simulation.job.stop_requested
 
 
 class StageFiles:

@@ -7,6 +7,7 @@ All arrays are flat: atoms refer to residues and residues to chains by index.
 - ``residues``: ``name``, ``id`` (author number), ``insertion``, ``chain``
 - ``chains``: ``id``
 - ``bonds``: pairs of atom indices
+- ``positions``: x, y, z of each atom of the built system, in nm
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PROTEIN = frozenset(
 NUCLEIC_ACID = {"A", "C", "G", "U", "I", "DA", "DC", "DG", "DT", "DI"}
 
 
-def write_topology(path: Path, topology: app.Topology, system: openmm.System) -> None:
+def write_topology(path: Path, topology: app.Topology, system: openmm.System, state: openmm.State) -> None:
     """Write `topology.json`."""
     atoms = list(topology.atoms())
     residues = list(topology.residues())
@@ -47,6 +48,7 @@ def write_topology(path: Path, topology: app.Topology, system: openmm.System) ->
         },
         "chains": {"id": [chain.id for chain in topology.chains()]},
         "bonds": [[bond[0].index, bond[1].index] for bond in topology.bonds()],
+        "positions": state.getPositions(asNumpy=True)._value.round(5).tolist(),
     }
     path.write_text(json.dumps(content, separators=(",", ":")))
 

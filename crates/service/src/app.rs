@@ -1,0 +1,148 @@
+//! What every request and every task needs: configuration, database, objects, clock, chance.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::auth::Uses;
+use crate::config::Config;
+use crate::db::Db;
+use crate::objects::Objects;
+use crate::validate::Contract;
+
+/// The document that the service serves and keeps to.
+pub(crate) const DOCUMENT: &str = include_str!("../../../openapi/openapi.json");
+
+/// The state of the service.
+pub(crate) struct App {
+    pub(crate) config: Config,
+    pub(crate) contract: Contract,
+    pub(crate) db: Db,
+    pub(crate) objects: Arc<Objects>,
+    /// Signs upload links.
+    pub(crate) secret: [u8; 32],
+    /// Wakes the runner when there is something to start.
+    pub(crate) wake: Notify,
+    /// What running tasks last said of themselves.
+    progress: Mutex<HashMap<String, Arc<Value>>>,
+    /// When keys were last used.
+    pub(crate) uses: Uses,
+    /// Base address without the stage, known once the service listens.
+    origin: OnceLock<String>,
+}
+
+impl App {
+    /// Opens the data folder.
+    pub(crate) fn open(config: Config) -> Result<Self> {
+        let data = &config.data;
+        fs::create_dir_all(data).with_context(|| format!("make {}", data.display()))?;
+        let document: Value = serde_json::from_str(DOCUMENT).context("read the document")?;
+        let app = Self {
+            contract: Contract::new(&document),
+            db: Db::open(&data.join("molbox.sqlite"))?,
+            objects: Arc::new(Objects::open(data)?),
+            secret: secret(&data.join("secret"))?,
+            wake: Notify::new(),
+            progress: Mutex::default(),
+            uses: Uses::default(),
+            origin: OnceLock::new(),
+            config,
+        };
+        if let Some(url) = &app.config.public_url {
+            app.listens_at(url.trim_end_matches('/').to_owned());
+        }
+        Ok(app)
+    }
+
+    /// The present, in microseconds since 1970. Nothing else reads the clock.
+    pub(crate) fn now(&self) -> i64 {
+        Timestamp::now().as_microsecond()
+    }
+
+    /// Random bytes. Nothing else draws any.
+    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
+        random()
+    }
+
+    /// A new identifier, `job_` and 20 characters with 100 random bits.
+    pub(crate) fn new_id(&self, prefix: &str) -> String {
+        const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let digits = self.random::<20>().map(|byte| char::from(DIGITS[usize::from(byte) % 32]));
+        format!("{prefix}_{}", digits.iter().collect::<String>())
+    }
+
+    /// A seed for what OpenMM draws: 31 bits, not zero.
+    pub(crate) fn new_seed(&self) -> i64 {
+        i64::from(u32::from_le_bytes(self.random()) & 0x7fff_ffff).max(1)
+    }
+
+    /// Says where the service is reached, the first time.
+    pub(crate) fn listens_at(&self, origin: String) {
+        // A configured address stands.
+        let _ = self.origin.set(origin);
+    }
+
+    /// Base address of the simulation workflow as clients see it.
+    pub(crate) fn base_url(&self) -> String {
+        let origin = self.origin.get().map_or("", String::as_str);
+        format!("{origin}/{}", self.config.stage)
+    }
+
+    /// Folder of a task while it runs.
+    pub(crate) fn task_folder(&self, id: &str) -> PathBuf {
+        self.config.data.join("tasks").join(id)
+    }
+
+    /// What a running task last said of itself.
+    pub(crate) fn progress(&self, id: &str) -> Option<Arc<Value>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Keeps what a running task says of itself; none when it has ended.
+    pub(crate) fn set_progress(&self, id: &str, progress: Option<Value>) {
+        let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match progress {
+            Some(progress) => all.insert(id.to_owned(), Arc::new(progress)),
+            None => all.remove(id),
+        };
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the system has randomness");
+    bytes
+}
+
+/// The secret of this data folder, made the first time; only its owner may read it.
+fn secret(path: &Path) -> Result<[u8; 32]> {
+    match fs::read(path) {
+        Ok(bytes) => bytes.try_into().map_err(|_| anyhow::anyhow!("{} is damaged", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let bytes = random();
+            let mut file = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(path)
+                .with_context(|| format!("make {}", path.display()))?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            Ok(bytes)
+        }
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+/// A moment as the records show it: RFC 3339 in UTC.
+pub(crate) fn rfc3339(microseconds: i64) -> String {
+    Timestamp::from_microsecond(microseconds).map_or_else(|_| String::new(), |t| t.to_string())
+}

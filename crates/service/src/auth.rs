@@ -1,0 +1,141 @@
+//! API keys: `mbx_`, 8 characters that name the key, 43 of its secret, 6 of checksum.
+//!
+//! The checksum tells a mistyped key before the database is asked; scanners for leaked secrets
+//! find keys by the prefix. The secret has 256 random bits, so its SHA-256 is enough at rest.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::app::App;
+use crate::db::KeyRow;
+use crate::error::ApiError;
+
+const PREFIX: &str = "mbx_";
+const ID: usize = 8;
+const SECRET: usize = 43;
+const CHECKSUM: usize = 6;
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A key as its owner has it; there is no `Debug` form.
+pub(crate) struct Key {
+    text: String,
+}
+
+impl Key {
+    /// A new key from random bytes.
+    pub(crate) fn generate(random: &[u8; ID + SECRET]) -> Self {
+        // 62 does not divide 256: the first eight digits come up a little more often, which costs
+        // less than half a bit of the secret.
+        let body: String = random.iter().map(|byte| char::from(DIGITS[usize::from(*byte) % 62])).collect();
+        let text = format!("{PREFIX}{body}{}", checksum(&body));
+        Self { text }
+    }
+
+    /// A key in a request; none when it cannot be one.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let body = text.strip_prefix(PREFIX)?;
+        if body.len() != ID + SECRET + CHECKSUM || !body.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return None;
+        }
+        let (body, sum) = body.split_at(ID + SECRET);
+        (checksum(body) == sum).then(|| Self { text: text.to_owned() })
+    }
+
+    /// The public part, by which the key is listed and revoked.
+    pub(crate) fn id(&self) -> &str {
+        &self.text[PREFIX.len()..PREFIX.len() + ID]
+    }
+
+    /// What is kept of it.
+    pub(crate) fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.text.as_bytes()).into()
+    }
+
+    /// The whole key, to be shown once.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.text
+    }
+}
+
+fn checksum(body: &str) -> String {
+    let mut sum = crc32fast::hash(body.as_bytes());
+    let mut digits = [b'0'; CHECKSUM];
+    for digit in digits.iter_mut().rev() {
+        *digit = DIGITS[sum as usize % 62];
+        sum /= 62;
+    }
+    digits.iter().map(|digit| char::from(*digit)).collect()
+}
+
+impl App {
+    /// The key that a request is made with.
+    ///
+    /// # Errors
+    ///
+    /// 401, with the same text for a key that never was and one that is no longer good.
+    pub(crate) fn authenticate(&self, header: Option<&str>) -> Result<KeyRow, ApiError> {
+        let text = header.ok_or_else(|| ApiError::unauthorized("Not authenticated"))?;
+        let refused = || ApiError::unauthorized("the API key is not valid");
+        let key = Key::parse(text).ok_or_else(refused)?;
+        let row = self.db.key(key.id())?.ok_or_else(refused)?;
+        let is_right = bool::from(row.hash.ct_eq(&key.hash()));
+        let now = self.now();
+        let is_over = row.revoked_at.is_some() || row.expires_at.is_some_and(|at| at <= now);
+        if !is_right || is_over || row.account_disabled_at.is_some() {
+            return Err(refused());
+        }
+        Ok(row)
+    }
+
+    /// Notes that a key was used, a minute late at most.
+    pub(crate) fn note_use(self: &Arc<Self>, key: &KeyRow) {
+        let now = self.now();
+        if key.last_used_at.is_some_and(|at| now - at < USE_NOTED) || !self.uses.claim(&key.id, now) {
+            return;
+        }
+        let (app, id) = (self.clone(), key.id.clone());
+        tokio::spawn(async move {
+            if let Err(error) = app.db.touch_key(id, now).await {
+                tracing::warn!(cause = format!("{error:#}"), "note that a key was used");
+            }
+        });
+    }
+}
+
+/// Last use is noted this often, in microseconds.
+const USE_NOTED: i64 = 60 * 1_000_000;
+
+/// Uses that are on their way to the database, so that each is written once.
+#[derive(Default)]
+pub(crate) struct Uses(Mutex<HashMap<String, i64>>);
+
+impl Uses {
+    fn claim(&self, id: &str, now: i64) -> bool {
+        let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = uses.get(id).is_none_or(|at| now - at >= USE_NOTED);
+        if is_due {
+            uses.insert(id.to_owned(), now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_recognised_and_a_mistyped_one_is_not() {
+        let key = Key::generate(&std::array::from_fn(|i| (i * 37) as u8));
+        let again = Key::parse(key.reveal()).unwrap();
+        assert_eq!((again.id(), again.hash()), (key.id(), key.hash()));
+        let mistyped = key.reveal().replacen(&key.reveal()[20..21], "~", 1);
+        assert!(Key::parse(&mistyped).is_none());
+        let mut swapped: Vec<u8> = key.reveal().bytes().collect();
+        swapped.swap(20, 21);
+        assert!(Key::parse(std::str::from_utf8(&swapped).unwrap()).is_none());
+    }
+}

@@ -1,0 +1,358 @@
+//! Results bundles: zip archives that are never written.
+//!
+//! A bundle is laid out once, when its task ends: the bytes of its headers, and between them the
+//! objects that they describe. Trajectories are stored as they are; text is deflated into an
+//! object of its own. So a bundle costs no second copy of the trajectories, any range of it can be
+//! served, and it has the same bytes each time. No zip crate does this: they write archives from
+//! start to end.
+//!
+//! Format: PKWARE's APPNOTE 6.3.9, with zip64 records where a size or an offset needs them.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::body::Bytes;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use futures::Stream;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+
+use crate::objects::Objects;
+
+const CHUNK_BYTES: usize = 256 * 1024;
+/// What deflating does not make smaller.
+const STORED: [&str; 3] = ["dcd", "xtc", "png"];
+
+/// What a download is made of, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    pub(crate) size: u64,
+    /// Of the whole, in hexadecimal digits.
+    pub(crate) sha256: String,
+    segments: Vec<Segment>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Segment {
+    Bytes(String),
+    Object { key: String, size: u64 },
+}
+
+impl Segment {
+    fn bytes(bytes: &[u8]) -> Self {
+        Self::Bytes(hex(bytes))
+    }
+
+    fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(digits) => digits.len() as u64 / 2,
+            Self::Object { size, .. } => *size,
+        }
+    }
+}
+
+/// An object that is to be in a bundle.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Path in the archive.
+    pub(crate) name: String,
+    pub(crate) key: String,
+}
+
+/// An object as measured.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) name: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) sha256: String,
+    #[serde(skip)]
+    crc32: u32,
+    #[serde(skip)]
+    key: String,
+    /// Key and size of the deflated content.
+    #[serde(skip)]
+    deflated: Option<(String, u64)>,
+}
+
+/// Reads an object once: sizes and checksums, and its deflated form unless it is a trajectory.
+pub(crate) fn measure(objects: &Objects, entry: &Entry) -> Result<Measured> {
+    let mut file = objects.open_object(&entry.key).with_context(|| format!("read {}", entry.key))?;
+    let (mut sha256, mut crc32, mut size) = (Sha256::new(), crc32fast::Hasher::new(), 0);
+    let mut pass = |sink: &mut dyn Write| -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let n = file.read(&mut chunk)?;
+            if n == 0 {
+                return Ok(());
+            }
+            size += n as u64;
+            sha256.update(&chunk[..n]);
+            crc32.update(&chunk[..n]);
+            sink.write_all(&chunk[..n])?;
+        }
+    };
+    let is_stored = entry.name.rsplit('.').next().is_some_and(|extension| STORED.contains(&extension));
+    let deflated = if is_stored {
+        pass(&mut io::sink())?;
+        None
+    } else {
+        let key = format!("{}.deflate", entry.key);
+        let mut written = 0;
+        objects.write_with(&key, |out| {
+            let mut encoder = DeflateEncoder::new(io::BufWriter::new(out), Compression::default());
+            pass(&mut encoder)?;
+            encoder.try_finish()?;
+            written = encoder.total_out();
+            encoder.get_mut().flush()
+        })?;
+        Some((key, written))
+    };
+    Ok(Measured {
+        name: entry.name.clone(),
+        size_bytes: size,
+        sha256: hex(&sha256.finalize()),
+        crc32: crc32.finalize(),
+        key: entry.key.clone(),
+        deflated,
+    })
+}
+
+impl Layout {
+    /// One object as it is.
+    pub(crate) fn of_object(key: String, size: u64, sha256: String) -> Self {
+        Self { size, sha256, segments: vec![Segment::Object { key, size }] }
+    }
+
+    /// The archive of these objects, dated `time`.
+    pub(crate) fn archive(objects: &Objects, entries: &[Measured], time: Timestamp) -> Result<Self> {
+        let mut layout = Self { size: 0, sha256: String::new(), segments: Vec::new() };
+        let mut directory = Vec::new();
+        for entry in entries {
+            let header = Header::new(entry, layout.size, time);
+            layout.push(Segment::bytes(&header.local()));
+            let (key, size) = entry.deflated.clone().unwrap_or((entry.key.clone(), entry.size_bytes));
+            layout.push(Segment::Object { key, size });
+            directory.extend(header.central());
+        }
+        let end = end_of_directory(entries.len() as u64, layout.size, directory.len() as u64);
+        directory.extend(end);
+        layout.push(Segment::bytes(&directory));
+        layout.sha256 = layout.digest(objects)?;
+        Ok(layout)
+    }
+
+    fn push(&mut self, segment: Segment) {
+        self.size += segment.size();
+        self.segments.push(segment);
+    }
+
+    fn digest(&self, objects: &Objects) -> Result<String> {
+        let mut sha256 = Sha256::new();
+        for segment in &self.segments {
+            match segment {
+                Segment::Bytes(digits) => sha256.update(unhex(digits)),
+                Segment::Object { key, .. } => {
+                    let mut file = objects.open_object(key).with_context(|| format!("read {key}"))?;
+                    io::copy(&mut file, &mut HashWriter(&mut sha256))?;
+                }
+            }
+        }
+        Ok(hex(&sha256.finalize()))
+    }
+
+    /// The bytes from `start` up to but not including `end`; constant memory.
+    pub(crate) fn stream(
+        self,
+        objects: Arc<Objects>,
+        start: u64,
+        end: u64,
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        let mut position = 0;
+        let mut pieces = Vec::new();
+        for segment in self.segments {
+            let (from, to) = (position, position + segment.size());
+            position = to;
+            if from < end && to > start {
+                pieces.push((segment, start.saturating_sub(from), to.min(end) - from));
+            }
+        }
+        let state = (pieces.into_iter(), None::<(tokio::fs::File, u64)>, objects);
+        futures::stream::try_unfold(state, |(mut pieces, mut open, objects)| async move {
+            loop {
+                if let Some((mut file, left)) = open.take() {
+                    let mut chunk = vec![0; CHUNK_BYTES.min(left as usize)];
+                    let n = file.read(&mut chunk).await?;
+                    if n == 0 && left > 0 {
+                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "an object has become shorter"));
+                    }
+                    chunk.truncate(n);
+                    let left = left - n as u64;
+                    let open = (left > 0).then_some((file, left));
+                    return Ok(Some((Bytes::from(chunk), (pieces, open, objects))));
+                }
+                match pieces.next() {
+                    None => return Ok(None),
+                    Some((Segment::Bytes(digits), from, to)) => {
+                        let bytes = unhex(&digits[2 * from as usize..2 * to as usize]);
+                        return Ok(Some((Bytes::from(bytes), (pieces, None, objects))));
+                    }
+                    Some((Segment::Object { key, .. }, from, to)) if to > from => {
+                        let mut file = tokio::fs::File::from_std(objects.open_object(&key)?);
+                        file.seek(io::SeekFrom::Start(from)).await?;
+                        open = Some((file, to - from));
+                    }
+                    Some(_) => {}
+                }
+            }
+        })
+    }
+}
+
+struct HashWriter<'a>(&'a mut Sha256);
+
+impl Write for HashWriter<'_> {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        self.0.update(chunk);
+        Ok(chunk.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The records of one entry.
+struct Header<'a> {
+    entry: &'a Measured,
+    offset: u64,
+    compressed: u64,
+    method: u16,
+    time: u16,
+    date: u16,
+}
+
+/// A 32-bit field that holds this says that a zip64 record has the value.
+const IN_ZIP64: u32 = u32::MAX;
+const VERSION: u16 = 45;
+/// Names are UTF-8.
+const FLAGS: u16 = 1 << 11;
+
+fn field(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(IN_ZIP64)
+}
+
+impl<'a> Header<'a> {
+    fn new(entry: &'a Measured, offset: u64, time: Timestamp) -> Self {
+        let at = time.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+        let compressed = entry.deflated.as_ref().map_or(entry.size_bytes, |(_, size)| *size);
+        Self {
+            entry,
+            offset,
+            compressed,
+            method: if entry.deflated.is_some() { 8 } else { 0 },
+            time: ((at.hour() as u16) << 11) | ((at.minute() as u16) << 5) | (at.second() as u16 / 2),
+            date: ((at.year() as u16).saturating_sub(1980) << 9) | ((at.month() as u16) << 5) | at.day() as u16,
+        }
+    }
+
+    fn common(&self, zip64: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in [VERSION, FLAGS, self.method, self.time, self.date] {
+            out.extend(value.to_le_bytes());
+        }
+        for value in [self.entry.crc32, self.size_field(self.compressed), self.size_field(self.entry.size_bytes)] {
+            out.extend(value.to_le_bytes());
+        }
+        for value in [self.entry.name.len() as u16, zip64 as u16] {
+            out.extend(value.to_le_bytes());
+        }
+        out
+    }
+
+    /// Both sizes move to the zip64 record when one has to: the local header requires it.
+    fn is_large(&self) -> bool {
+        self.entry.size_bytes.max(self.compressed) >= u64::from(IN_ZIP64)
+    }
+
+    fn size_field(&self, value: u64) -> u32 {
+        if self.is_large() { IN_ZIP64 } else { field(value) }
+    }
+
+    fn zip64(&self, with_offset: bool) -> Vec<u8> {
+        let mut values = Vec::new();
+        if self.is_large() {
+            values.extend([self.entry.size_bytes, self.compressed]);
+        }
+        if with_offset && field(self.offset) == IN_ZIP64 {
+            values.push(self.offset);
+        }
+        let mut out = Vec::new();
+        if !values.is_empty() {
+            out.extend(1u16.to_le_bytes());
+            out.extend((8 * values.len() as u16).to_le_bytes());
+            values.iter().for_each(|value| out.extend(value.to_le_bytes()));
+        }
+        out
+    }
+
+    fn local(&self) -> Vec<u8> {
+        let zip64 = self.zip64(false);
+        [b"PK\x03\x04", self.common(zip64.len()).as_slice(), self.entry.name.as_bytes(), &zip64].concat()
+    }
+
+    fn central(&self) -> Vec<u8> {
+        let zip64 = self.zip64(true);
+        let made_by = (3u16 << 8) | VERSION; // Unix
+        let mut out = [b"PK\x01\x02", made_by.to_le_bytes().as_slice(), &self.common(zip64.len())].concat();
+        // Comment, disk, internal attributes; then a plain file that all may read.
+        out.extend([0; 6]);
+        out.extend((0o100_644_u32 << 16).to_le_bytes());
+        out.extend(field(self.offset).to_le_bytes());
+        out.extend(self.entry.name.as_bytes());
+        out.extend(zip64);
+        out
+    }
+}
+
+fn end_of_directory(count: u64, offset: u64, size: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let is_large = count >= u64::from(u16::MAX) || field(offset) == IN_ZIP64 || field(size) == IN_ZIP64;
+    if is_large {
+        out.extend(b"PK\x06\x06");
+        out.extend(44u64.to_le_bytes());
+        out.extend(VERSION.to_le_bytes());
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0; 8]);
+        for value in [count, count, size, offset] {
+            out.extend(value.to_le_bytes());
+        }
+        out.extend(b"PK\x06\x07");
+        out.extend([0; 4]);
+        out.extend((offset + size).to_le_bytes());
+        out.extend(1u32.to_le_bytes());
+    }
+    let short = if is_large { u16::MAX } else { count as u16 };
+    out.extend(b"PK\x05\x06");
+    out.extend([0; 4]);
+    out.extend(short.to_le_bytes());
+    out.extend(short.to_le_bytes());
+    out.extend((if is_large { IN_ZIP64 } else { field(size) }).to_le_bytes());
+    out.extend((if is_large { IN_ZIP64 } else { field(offset) }).to_le_bytes());
+    out.extend([0; 2]);
+    out
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(digits: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).expect("written by `hex`") as u8;
+    digits.as_bytes().chunks_exact(2).map(|pair| 16 * digit(pair[0]) + digit(pair[1])).collect()
+}

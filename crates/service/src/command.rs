@@ -1,0 +1,229 @@
+//! The command line of `molboxd`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use jiff::{Span, Timestamp};
+
+use crate::app::rfc3339;
+use crate::auth::Key;
+use crate::config::Config;
+use crate::db::{Db, NewKey};
+use crate::exec::process;
+use crate::serve::serve;
+
+/// Molecular dynamics behind a REST interface.
+#[derive(Parser)]
+#[command(name = "molboxd", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    options: Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Args)]
+struct Options {
+    /// Configuration file (TOML).
+    #[arg(long, global = true, env = "MOLBOXD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Folder for database, files and results.
+    #[arg(long, global = true)]
+    data: Option<PathBuf>,
+    /// Any key of the configuration, for example `worker.cpus=4`.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = setting)]
+    set: Vec<(String, String)>,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the simulation workflow and the margin endpoint.
+    Serve,
+    /// Manage accounts.
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Manage API keys.
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Bring the database up to date; `serve` does so by itself.
+    Migrate,
+    /// Run the command of a task in its folder; the service starts this by itself.
+    #[command(hide = true)]
+    RunTask {
+        folder: PathBuf,
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+}
+
+#[derive(Subcommand)]
+enum AccountCommand {
+    /// Make an account.
+    Create { name: String },
+    /// List the accounts.
+    List,
+    /// Disable an account for good: its keys are refused at once.
+    Disable { name: String },
+}
+
+#[derive(Subcommand)]
+enum KeyCommand {
+    /// Make a key of an account and show it, this once.
+    Create {
+        account: String,
+        /// What the key is for.
+        #[arg(long, default_value = "default")]
+        name: String,
+        /// Days until it expires. Default: never.
+        #[arg(long)]
+        days: Option<i64>,
+    },
+    /// List the keys of an account.
+    List { account: String },
+    /// Revoke a key for good, by the identifier that `list` shows.
+    Revoke { id: String },
+}
+
+/// Runs the command line and gives its exit status.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            say_error(&format!("molboxd: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<u8> {
+    if let Command::RunTask { folder, command } = &cli.command {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        return runtime.block_on(process::run_task(folder, command));
+    }
+    let mut settings = cli.options.set;
+    if let Some(data) = &cli.options.data {
+        let data = std::path::absolute(data)?;
+        settings.push(("data".to_owned(), toml::Value::from(data.display().to_string()).to_string()));
+    }
+    let mut config = Config::load(cli.options.config.as_deref(), std::env::vars(), &settings)?;
+    config.data = std::path::absolute(&config.data)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match cli.command {
+        Command::Serve => {
+            log();
+            runtime.block_on(serve(config))?;
+        }
+        Command::Migrate => {
+            let path = database(&config)?;
+            Db::open(&path)?;
+            say(&format!("{} is up to date", path.display()));
+        }
+        Command::Account(command) => runtime.block_on(account(&Db::open(&database(&config)?)?, command))?,
+        Command::Key(command) => runtime.block_on(key(&Db::open(&database(&config)?)?, command))?,
+        Command::RunTask { .. } => unreachable!("handled above"),
+    }
+    Ok(0)
+}
+
+fn database(config: &Config) -> Result<PathBuf> {
+    std::fs::create_dir_all(&config.data).with_context(|| format!("make {}", config.data.display()))?;
+    Ok(Path::new(&config.data).join("molbox.sqlite"))
+}
+
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("MOLBOXD_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+}
+
+async fn account(db: &Db, command: AccountCommand) -> Result<()> {
+    let now = Timestamp::now().as_microsecond();
+    match command {
+        AccountCommand::Create { name } => {
+            if name.trim().is_empty() || name.chars().any(char::is_control) {
+                bail!("an account needs a name that can be printed");
+            }
+            if !db.create_account(name.clone(), now).await? {
+                bail!("there is an account named {name}");
+            }
+            say(&format!("account {name} made; give it a key with `molboxd key create {name}`"));
+        }
+        AccountCommand::List => {
+            for (name, created_at, disabled_at) in db.accounts()? {
+                let state = disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {}", rfc3339(at)));
+                say(&format!("{name}\t{}\t{state}", rfc3339(created_at)));
+            }
+        }
+        AccountCommand::Disable { name } => {
+            if !db.disable_account(name.clone(), now).await? {
+                bail!("there is no account named {name}");
+            }
+            say(&format!("account {name} disabled"));
+        }
+    }
+    Ok(())
+}
+
+async fn key(db: &Db, command: KeyCommand) -> Result<()> {
+    let now = Timestamp::now();
+    match command {
+        KeyCommand::Create { account, name, days } => {
+            let hours =
+                days.map(|days| days.checked_mul(24).filter(|h| *h > 0).context("days must be above 0")).transpose()?;
+            let expires = hours.map(|hours| now.checked_add(Span::new().try_hours(hours)?)).transpose()?;
+            let mut random = [0; 51];
+            getrandom::fill(&mut random).context("the system has no randomness")?;
+            let key = Key::generate(&random);
+            let row = NewKey {
+                id: key.id().to_owned(),
+                name,
+                hash: key.hash(),
+                expires_at: expires.map(Timestamp::as_microsecond),
+            };
+            if !db.create_key(account.clone(), row, now.as_microsecond()).await? {
+                bail!("there is no account named {account}; make it with `molboxd account create {account}`");
+            }
+            // The key alone on standard output, so that a script can take it.
+            say(key.reveal());
+            say_error("keep it safe: it is not shown again");
+        }
+        KeyCommand::List { account } => {
+            for key in db.keys(&account)? {
+                let state = match (key.revoked_at, key.expires_at) {
+                    (Some(at), _) => format!("revoked {}", rfc3339(at)),
+                    (None, Some(at)) if at <= now.as_microsecond() => format!("expired {}", rfc3339(at)),
+                    (None, Some(at)) => format!("expires {}", rfc3339(at)),
+                    (None, None) => "active".to_owned(),
+                };
+                let used =
+                    key.last_used_at.map_or_else(|| "never used".to_owned(), |at| format!("used {}", rfc3339(at)));
+                say(&format!("{}\t{}\t{}\t{state}\t{used}", key.id, key.name, rfc3339(key.created_at)));
+            }
+        }
+        KeyCommand::Revoke { id } => {
+            if !db.revoke_key(id.clone(), now.as_microsecond()).await? {
+                bail!("there is no key {id}");
+            }
+            say(&format!("key {id} revoked"));
+        }
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "what a command was asked for")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+#[allow(clippy::print_stderr, reason = "what a command has to say besides")]
+fn say_error(text: &str) {
+    eprintln!("{text}");
+}

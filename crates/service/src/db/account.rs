@@ -1,0 +1,119 @@
+//! Accounts and their keys.
+
+use anyhow::Result;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::Db;
+
+/// A key with its account, as a request finds it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyRow {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) hash: [u8; 32],
+    pub(crate) account: i64,
+    pub(crate) account_name: String,
+    pub(crate) created_at: i64,
+    pub(crate) expires_at: Option<i64>,
+    pub(crate) revoked_at: Option<i64>,
+    pub(crate) last_used_at: Option<i64>,
+    pub(crate) account_disabled_at: Option<i64>,
+}
+
+/// A key to be made.
+pub(crate) struct NewKey {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) hash: [u8; 32],
+    pub(crate) expires_at: Option<i64>,
+}
+
+const KEY: &str = "
+    select api_key.id, api_key.name, hash, account, account.name, api_key.created_at, expires_at,
+           revoked_at, last_used_at, disabled_at
+    from api_key join account on account.id = api_key.account";
+
+fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
+    Ok(KeyRow {
+        id: row.get(0)?,
+        name: row.get(1)?,
+        hash: row.get(2)?,
+        account: row.get(3)?,
+        account_name: row.get(4)?,
+        created_at: row.get(5)?,
+        expires_at: row.get(6)?,
+        revoked_at: row.get(7)?,
+        last_used_at: row.get(8)?,
+        account_disabled_at: row.get(9)?,
+    })
+}
+
+impl Db {
+    /// Makes an account; false when there is one of this name.
+    pub(crate) async fn create_account(&self, name: String, now: i64) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "insert into account (name, created_at) values (?, ?) on conflict do nothing";
+            Ok(tx.execute(sql, params![name, now])? == 1)
+        })
+        .await
+    }
+
+    /// Every account: name, when made, when disabled.
+    pub(crate) fn accounts(&self) -> rusqlite::Result<Vec<(String, i64, Option<i64>)>> {
+        self.read(|db| {
+            let mut query = db.prepare("select name, created_at, disabled_at from account order by name")?;
+            query.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+    }
+
+    /// Disables an account for good; false when there is none of this name.
+    pub(crate) async fn disable_account(&self, name: String, now: i64) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "update account set disabled_at = coalesce(disabled_at, ?) where name = ?";
+            Ok(tx.execute(sql, params![now, name])? == 1)
+        })
+        .await
+    }
+
+    /// Makes a key of an account; false when there is no such account.
+    pub(crate) async fn create_key(&self, account: String, key: NewKey, now: i64) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "
+                insert into api_key (id, account, name, hash, created_at, expires_at)
+                select ?, id, ?, ?, ?, ? from account where name = ?";
+            Ok(tx.execute(sql, params![key.id, key.name, key.hash, now, key.expires_at, account])? == 1)
+        })
+        .await
+    }
+
+    /// The key with this public identifier.
+    pub(crate) fn key(&self, id: &str) -> rusqlite::Result<Option<KeyRow>> {
+        self.read(|db| {
+            let mut query = db.prepare_cached(&format!("{KEY} where api_key.id = ?"))?;
+            query.query_row([id], key_row).optional()
+        })
+    }
+
+    /// All keys of an account, oldest first.
+    pub(crate) fn keys(&self, account: &str) -> rusqlite::Result<Vec<KeyRow>> {
+        self.read(|db| {
+            let mut query = db.prepare(&format!("{KEY} where account.name = ? order by api_key.created_at"))?;
+            query.query_map([account], key_row)?.collect()
+        })
+    }
+
+    /// Revokes a key for good; false when there is none with this identifier.
+    pub(crate) async fn revoke_key(&self, id: String, now: i64) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "update api_key set revoked_at = coalesce(revoked_at, ?) where id = ?";
+            Ok(tx.execute(sql, params![now, id])? == 1)
+        })
+        .await
+    }
+
+    /// Notes that a key was used.
+    pub(crate) async fn touch_key(&self, id: String, now: i64) -> Result<()> {
+        self.write(move |tx| tx.execute("update api_key set last_used_at = ? where id = ?", params![now, id]).map(drop))
+            .await
+    }
+}

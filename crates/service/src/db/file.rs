@@ -1,0 +1,122 @@
+//! Files of accounts.
+
+use anyhow::Result;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Claim, Db, Filter, Once};
+
+/// A file. One that is `pending` has a link but no content yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FileRow {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) format: String,
+    pub(crate) status: String,
+    pub(crate) size: Option<i64>,
+    pub(crate) sha256: Option<String>,
+    pub(crate) pdb_id: Option<String>,
+    pub(crate) created_at: i64,
+}
+
+const COLUMNS: &str = "seq, id, name, kind, format, status, size, sha256, pdb_id, created_at";
+
+fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {
+    Ok(FileRow {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        name: row.get(2)?,
+        kind: row.get(3)?,
+        format: row.get(4)?,
+        status: row.get(5)?,
+        size: row.get(6)?,
+        sha256: row.get(7)?,
+        pdb_id: row.get(8)?,
+        created_at: row.get(9)?,
+    })
+}
+
+impl Db {
+    /// Makes a file that waits for its content.
+    pub(crate) async fn create_pending_file(&self, account: i64, id: String, format: String, now: i64) -> Result<()> {
+        self.write(move |tx| {
+            let sql = "
+                insert into file (id, account, name, kind, format, status, created_at)
+                values (?, ?, ?, '', ?, 'pending', ?)";
+            tx.execute(sql, params![id, account, id, format, now]).map(drop)
+        })
+        .await
+    }
+
+    /// The account's file with this identifier.
+    pub(crate) fn file(&self, account: i64, id: &str) -> rusqlite::Result<Option<FileRow>> {
+        self.read(|db| {
+            let sql = format!("select {COLUMNS} from file where id = ? and account = ?");
+            db.prepare_cached(&sql)?.query_row(params![id, account], file_row).optional()
+        })
+    }
+
+    /// The format of a file that waits for its content, whosever it is: an upload link is good by
+    /// itself.
+    pub(crate) fn pending_file_format(&self, id: &str) -> rusqlite::Result<Option<String>> {
+        self.read(|db| {
+            let sql = "select format from file where id = ? and status = 'pending'";
+            db.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()
+        })
+    }
+
+    /// The account's registered file with this identifier or name.
+    pub(crate) fn ready_file(&self, account: i64, id_or_name: &str) -> rusqlite::Result<Option<FileRow>> {
+        self.read(|db| {
+            let sql = format!(
+                "select {COLUMNS} from file
+                 where account = ?1 and status = 'ready' and (id = ?2 or name = ?2) order by id = ?2 desc limit 1"
+            );
+            db.prepare_cached(&sql)?.query_row(params![account, id_or_name], file_row).optional()
+        })
+    }
+
+    /// Registers a pending file; `Once::Done(false)` when it is not pending or the name is taken.
+    pub(crate) async fn register_file(&self, file: FileRow, account: i64, claim: Claim) -> Result<Once<bool>> {
+        self.write_once(claim, move |tx| {
+            let taken = "select 1 from file where account = ? and name = ? and status = 'ready'";
+            if tx.prepare_cached(taken)?.exists(params![account, file.name])? {
+                return Ok(false);
+            }
+            let sql = "
+                update file
+                set name = ?, kind = ?, format = ?, status = 'ready', size = ?, sha256 = ?, pdb_id = ?, created_at = ?
+                where id = ? and account = ? and status = 'pending'";
+            let values = params![
+                file.name,
+                file.kind,
+                file.format,
+                file.size,
+                file.sha256,
+                file.pdb_id,
+                file.created_at,
+                file.id,
+                account
+            ];
+            Ok(tx.execute(sql, values)? == 1)
+        })
+        .await
+    }
+
+    /// A page of the account's files, newest first.
+    pub(crate) fn files(&self, account: i64, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<FileRow>> {
+        self.read(|db| {
+            // Conditions that are asked for only, so that each has its index.
+            let status = if filter.status.is_some() { "status = ?4" } else { "?4 is null" };
+            let name = if filter.name.is_some() { "name = ?5" } else { "?5 is null" };
+            let sql = format!(
+                "select {COLUMNS} from file
+                 where account = ?1 and seq < coalesce(?2, 9223372036854775807) and {status} and {name}
+                 order by seq desc limit ?3"
+            );
+            let values = params![account, filter.before, limit as i64, filter.status, filter.name];
+            db.prepare_cached(&sql)?.query_map(values, file_row)?.collect()
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! Systems, jobs and analyses: work that is queued, runs and ends.
+
+use anyhow::Result;
+use rusqlite::{OptionalExtension, Row, Transaction, params};
+
+use super::{Claim, Db, Filter, Once};
+
+/// A system, job or analysis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TaskRow {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) account: i64,
+    /// `system`, `job` or `analysis`.
+    pub(crate) kind: String,
+    pub(crate) name: Option<String>,
+    pub(crate) parent: Option<String>,
+    pub(crate) status: String,
+    pub(crate) request: String,
+    pub(crate) parameters: String,
+    pub(crate) seed: i64,
+    pub(crate) attempts: i64,
+    pub(crate) created_at: i64,
+    pub(crate) started_at: Option<i64>,
+    pub(crate) finished_at: Option<i64>,
+    pub(crate) outcome: Option<String>,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    /// `succeeded`, `failed` or `cancelled`.
+    pub(crate) status: &'static str,
+    /// What there is to say about it, JSON.
+    pub(crate) outcome: String,
+    /// Layout of its bundle, JSON.
+    pub(crate) bundle: Option<String>,
+}
+
+const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
+                       started_at, finished_at, outcome";
+
+fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
+    Ok(TaskRow {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        account: row.get(2)?,
+        kind: row.get(3)?,
+        name: row.get(4)?,
+        parent: row.get(5)?,
+        status: row.get(6)?,
+        request: row.get(7)?,
+        parameters: row.get(8)?,
+        seed: row.get(9)?,
+        attempts: row.get(10)?,
+        created_at: row.get(11)?,
+        started_at: row.get(12)?,
+        finished_at: row.get(13)?,
+        outcome: row.get(14)?,
+    })
+}
+
+/// The one place where a task's state changes. States move forward: `queued`, `running`, an end;
+/// back to `queued` only for another attempt.
+fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqlite::Result<bool> {
+    let sql = "update task set status = ? where id = ? and status = ?";
+    for state in from {
+        if tx.prepare_cached(sql)?.execute(params![to, id, state])? == 1 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Db {
+    /// Queues a task; `seq` and the times of its run are of no account.
+    pub(crate) async fn create_task(&self, task: TaskRow, claim: Claim) -> Result<Once<bool>> {
+        self.write_once(claim, move |tx| {
+            let sql = "
+                insert into task (id, account, kind, name, parent, status, request, parameters, seed, created_at)
+                values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)";
+            let values = params![
+                task.id,
+                task.account,
+                task.kind,
+                task.name,
+                task.parent,
+                task.request,
+                task.parameters,
+                task.seed,
+                task.created_at
+            ];
+            Ok(tx.prepare_cached(sql)?.execute(values)? == 1)
+        })
+        .await
+    }
+
+    /// The account's task of this kind with this identifier.
+    pub(crate) fn task(&self, account: i64, kind: &str, id: &str) -> rusqlite::Result<Option<TaskRow>> {
+        self.read(|db| {
+            let sql = format!("select {COLUMNS} from task where id = ? and account = ? and kind = ?");
+            db.prepare_cached(&sql)?.query_row(params![id, account, kind], task_row).optional()
+        })
+    }
+
+    /// The task that the account submitted last.
+    pub(crate) fn latest_task(&self, account: i64, kind: &str) -> rusqlite::Result<Option<TaskRow>> {
+        let filter = Filter::default();
+        Ok(self.tasks(account, kind, &filter, 1)?.pop())
+    }
+
+    /// A page of the account's tasks of a kind, newest first.
+    pub(crate) fn tasks(
+        &self,
+        account: i64,
+        kind: &str,
+        filter: &Filter,
+        limit: usize,
+    ) -> rusqlite::Result<Vec<TaskRow>> {
+        self.read(|db| {
+            // Conditions that are asked for only, so that each has its index.
+            let status = if filter.status.is_some() { "status = ?5" } else { "?5 is null" };
+            let name = if filter.name.is_some() { "name = ?6" } else { "?6 is null" };
+            let sql = format!(
+                "select {COLUMNS} from task
+                 where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807) and {status} and {name}
+                 order by seq desc limit ?4"
+            );
+            let values = params![account, kind, filter.before, limit as i64, filter.status, filter.name];
+            db.prepare_cached(&sql)?.query_map(values, task_row)?.collect()
+        })
+    }
+
+    /// Layout of a task's bundle, JSON; none while there is nothing to download.
+    pub(crate) fn bundle(&self, id: &str) -> rusqlite::Result<Option<String>> {
+        self.read(|db| db.prepare_cached("select bundle from task where id = ?")?.query_row([id], |row| row.get(0)))
+    }
+
+    /// Tasks that are running as far as is known, oldest first.
+    pub(crate) fn running_tasks(&self) -> rusqlite::Result<Vec<TaskRow>> {
+        self.read(|db| {
+            let sql = format!("select {COLUMNS} from task where status = 'running' order by seq");
+            db.prepare_cached(&sql)?.query_map((), task_row)?.collect()
+        })
+    }
+
+    /// The task that is to start next: that of the account with the fewest running, the oldest of
+    /// these; and how many are waiting.
+    pub(crate) fn next_queued(&self) -> rusqlite::Result<Option<(TaskRow, usize)>> {
+        self.read(|db| {
+            let sql = format!(
+                "select {COLUMNS} from task
+                 where status = 'queued'
+                 order by (select count(*) from task other where other.status = 'running' and other.account = task.account),
+                          seq
+                 limit 1"
+            );
+            let Some(task) = db.prepare_cached(&sql)?.query_row((), task_row).optional()? else { return Ok(None) };
+            let count = "select count(*) from task where status = 'queued'";
+            let waiting: i64 = db.prepare_cached(count)?.query_row((), |row| row.get(0))?;
+            Ok(Some((task, waiting as usize)))
+        })
+    }
+
+    /// Marks a queued task as started once more; false when it is not queued any longer.
+    pub(crate) async fn start_task(&self, id: String, now: i64) -> Result<bool> {
+        self.write(move |tx| {
+            if !transition(tx, &id, &["queued"], "running")? {
+                return Ok(false);
+            }
+            let sql = "update task set attempts = attempts + 1, started_at = coalesce(started_at, ?) where id = ?";
+            tx.prepare_cached(sql)?.execute(params![now, id])?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Puts a running task back into the queue, for another attempt.
+    pub(crate) async fn requeue_task(&self, id: String) -> Result<bool> {
+        self.write(move |tx| transition(tx, &id, &["running"], "queued")).await
+    }
+
+    /// Ends a task; false when it has ended already.
+    pub(crate) async fn end_task(&self, id: String, end: End, now: i64) -> Result<bool> {
+        self.write(move |tx| {
+            if !transition(tx, &id, &["running", "queued"], end.status)? {
+                return Ok(false);
+            }
+            let sql = "update task set finished_at = ?, outcome = ?, bundle = ? where id = ?";
+            tx.prepare_cached(sql)?.execute(params![now, end.outcome, end.bundle, id])?;
+            Ok(true)
+        })
+        .await
+    }
+}

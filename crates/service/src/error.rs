@@ -1,0 +1,152 @@
+//! Errors of requests: the one place where an error becomes a status.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
+
+use crate::validate::{loc, violation};
+
+/// An answer that refuses a request, or says that the service failed.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    detail: Vec<ValidationError>,
+    retry_after: Option<u64>,
+    /// Logged where the error is answered, and not shown.
+    cause: Option<anyhow::Error>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &str, loc: Vec<LocItem>, msg: impl Into<String>) -> Self {
+        Self { status, detail: vec![violation(kind, loc, msg)], retry_after: None, cause: None }
+    }
+
+    /// Everything that a request breaks of the document, or of what the service can do.
+    pub(crate) fn invalid(detail: Vec<ValidationError>) -> Self {
+        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail, retry_after: None, cause: None }
+    }
+
+    /// One thing that a request body breaks, at `path` below the body.
+    pub(crate) fn invalid_body(kind: &str, path: Vec<LocItem>, msg: impl Into<String>) -> Self {
+        let at = std::iter::once(loc("body")).chain(path).collect();
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, kind, at, msg)
+    }
+
+    /// The body is not UTF-8, too deep, or has numbers of too many digits.
+    pub(crate) fn unreadable_body() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "json_invalid", vec![loc("body")], "There was an error parsing the body")
+    }
+
+    pub(crate) fn unauthorized(msg: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", vec![loc("header"), loc("x-api-key")], msg)
+    }
+
+    /// `what` is `job`, `file` and so on; the same for one that does not exist and one of another
+    /// account.
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        let parameter = format!("{what}_id");
+        Self::new(StatusCode::NOT_FOUND, "not_found", vec![loc("path"), loc(parameter)], format!("no {what} {id}"))
+    }
+
+    /// Something that a body refers to.
+    pub(crate) fn not_found_in_body(field: &str, msg: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", vec![loc("body"), loc(field)], msg)
+    }
+
+    pub(crate) fn no_such_path() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", vec![loc("path")], "Not Found")
+    }
+
+    pub(crate) fn no_such_method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", vec![loc("method")], "Method Not Allowed")
+    }
+
+    pub(crate) fn conflict(at: Vec<LocItem>, msg: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", at, msg)
+    }
+
+    pub(crate) fn too_large(max_bytes: u64) -> Self {
+        let msg = format!("the body is larger than {max_bytes} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", vec![loc("body")], msg)
+    }
+
+    pub(crate) fn range_not_satisfiable(size: u64) -> Self {
+        let msg = format!("the content has {size} bytes");
+        Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", vec![loc("header"), loc("range")], msg)
+    }
+
+    /// A temporary link that is not, or no longer, good.
+    pub(crate) fn link_refused(msg: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "link_refused", vec![loc("query")], msg)
+    }
+
+    pub(crate) fn not_built_yet(what: &str) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", Vec::new(), format!("{what} is not available yet"))
+    }
+
+    /// The service cannot at present, for a reason that passes.
+    pub(crate) fn unavailable(msg: &str, cause: anyhow::Error) -> Self {
+        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Vec::new(), msg);
+        error.retry_after = Some(30);
+        error.cause = Some(cause);
+        error
+    }
+
+    pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
+        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Vec::new(), "internal error");
+        error.cause = Some(cause.into());
+        error
+    }
+
+    /// What went wrong inside, to be logged.
+    pub(crate) fn take_cause(&mut self) -> Option<anyhow::Error> {
+        self.cause.take()
+    }
+}
+
+impl From<anyhow::Error> for ApiError {
+    fn from(cause: anyhow::Error) -> Self {
+        if is_full(&cause) { Self::unavailable("the service's disk is full", cause) } else { Self::internal(cause) }
+    }
+}
+
+impl From<rusqlite::Error> for ApiError {
+    fn from(cause: rusqlite::Error) -> Self {
+        anyhow::Error::new(cause).into()
+    }
+}
+
+impl From<std::io::Error> for ApiError {
+    fn from(cause: std::io::Error) -> Self {
+        anyhow::Error::new(cause).into()
+    }
+}
+
+/// Whether a failure comes from a disk without room.
+fn is_full(cause: &anyhow::Error) -> bool {
+    cause.chain().any(|error| {
+        let io = error.downcast_ref::<std::io::Error>();
+        let full =
+            io.is_some_and(|e| matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded));
+        let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+        full || sqlite == Some(rusqlite::ErrorCode::DiskFull)
+    })
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let body = HttpValidationError { detail: self.detail, extra: serde_json::Map::new() };
+        let body = serde_json::to_vec(&body).expect("strings and numbers");
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert("www-authenticate", HeaderValue::from_static("APIKey"));
+        }
+        response
+    }
+}

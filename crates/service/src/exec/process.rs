@@ -1,0 +1,97 @@
+//! Tasks as processes of this machine.
+//!
+//! `molboxd run-task` stands between the service and the command, so that there is somebody to
+//! note how it ended while the service is away: the service may stop and start again, and finds
+//! in the directory what it missed.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{EXIT, Exit, LOCK};
+
+/// Exit status of `run-task` when another one is at work in the directory.
+pub(crate) const BUSY: u8 = 75;
+
+/// Starts a command in a directory, with its output in `log.txt` there. It goes on when the
+/// service ends.
+pub(crate) fn launch(folder: &Path, command: &[String]) -> Result<tokio::process::Child> {
+    let stale = folder.join(EXIT);
+    if stale.exists() {
+        fs::remove_file(&stale)?;
+    }
+    let program = std::env::current_exe().context("find molboxd itself")?;
+    Command::new(program)
+        .arg("run-task")
+        .arg(folder)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // Ctrl-C at the service's terminal is not meant for its tasks.
+        .process_group(0)
+        .kill_on_drop(false)
+        .spawn()
+        .with_context(|| format!("start a task in {}", folder.display()))
+}
+
+/// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended.
+pub(crate) async fn run_task(folder: &Path, command: &[String]) -> Result<u8> {
+    let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
+    // Held until this process ends, however it ends.
+    let lock = File::create(folder.join(LOCK))?;
+    if lock.try_lock().is_err() {
+        return Ok(BUSY);
+    }
+    let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
+    let mut stop = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let spawned = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?)
+        .env("PYTHONUNBUFFERED", "1")
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            use std::io::Write;
+            writeln!(&log, "cannot start {program}: {error}")?;
+            note(folder, Exit { code: Some(127), signal: None })?;
+            return Ok(127);
+        }
+    };
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            _ = stop.recv() => terminate(&child),
+            _ = interrupt.recv() => terminate(&child),
+        }
+    };
+    note(folder, Exit { code: status.code(), signal: status.signal() })?;
+    Ok(status.code().map_or(1, |code| code as u8))
+}
+
+fn terminate(child: &tokio::process::Child) {
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        // It may have ended in the meantime.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}
+
+fn note(folder: &Path, exit: Exit) -> Result<()> {
+    let partial = folder.join("exit.json.tmp");
+    let mut file = File::create(&partial)?;
+    serde_json::to_writer(&mut file, &exit)?;
+    file.sync_all()?;
+    fs::rename(&partial, folder.join(EXIT))?;
+    Ok(())
+}

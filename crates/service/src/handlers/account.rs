@@ -1,0 +1,19 @@
+//! The account and key behind a request.
+
+use axum::response::Response;
+use molbox::workflow::types::Account;
+
+use super::{Call, json};
+use crate::app::rfc3339;
+use crate::error::ApiError;
+
+pub(crate) async fn account_view(call: Call) -> Result<Response, ApiError> {
+    let key = call.key.as_ref().expect("the operation takes a key");
+    json(&Account {
+        account: key.account_name.clone(),
+        key_id: key.id.clone(),
+        key_name: key.name.clone(),
+        key_expires_at: key.expires_at.map(rfc3339),
+        extra: Default::default(),
+    })
+}

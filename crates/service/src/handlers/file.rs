@@ -1,0 +1,167 @@
+//! Files: links, registration, listing.
+
+use axum::response::Response;
+use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink};
+
+use super::upload::object_key;
+use super::{Call, download, json, not_ready, once, page, paged};
+use crate::app::{App, rfc3339};
+use crate::bundle::Layout;
+use crate::db::FileRow;
+use crate::error::ApiError;
+use crate::formats::{self, Format};
+use crate::validate::{loc, violation};
+
+const KINDS: [&str; 6] = ["protein", "structure", "ligand", "force_field", "trajectory", "topology"];
+const MAX_NAME: usize = 200;
+
+pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let filetype = call.query("filetype").unwrap_or_default();
+    let format = Format::named(filetype).ok_or_else(|| {
+        ApiError::invalid(vec![violation("enum", vec![loc("query"), loc("filetype")], Format::expected(filetype))])
+    })?;
+    let id = app.new_id("file");
+    app.db.create_pending_file(call.account(), id.clone(), format.name().to_owned(), app.now()).await?;
+    let (upload_url, expires) = app.upload_link(&id);
+    json(&UploadLink {
+        file_id: id.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("an identifier of our own")))?,
+        upload_url,
+        expires_at: rfc3339(expires),
+        content_type: Some(format.media().to_owned()),
+        max_bytes: Some(app.config.limits.upload_bytes),
+        extra: Default::default(),
+    })
+}
+
+pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
+    let request: FileRegistration = call.body()?;
+    let app = &call.app;
+    if request.pdb_id.is_some() {
+        return Err(ApiError::not_built_yet("registration by pdb_id"));
+    }
+    let Some(id) = &request.file_id else {
+        return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
+    };
+    let pending = app.db.file(call.account(), id)?;
+    let mut file = pending.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
+    let is_ready = file.status == "ready";
+    complete(&mut file, &request)?;
+    file.created_at = app.now();
+    if !app.objects.exists(&object_key(id)) {
+        let at = vec![loc("body"), loc("file_id")];
+        return Err(ApiError::conflict(at, format!("{id} is pending: send the content to its upload link first")));
+    }
+    let format = Format::named(&file.format).expect("completed from the known ones");
+    if format.is_later() {
+        return Err(ApiError::not_built_yet(&format!("registration of {} files", format.name())));
+    }
+    let objects = app.objects.clone();
+    let key = object_key(id);
+    let content = tokio::task::spawn_blocking(move || formats::check(objects.open_object(&key)?, format));
+    let content = content.await.map_err(ApiError::internal)??;
+    let content = content.map_err(|problem| {
+        ApiError::invalid_body(
+            "file_content",
+            vec![loc("file_id")],
+            format!("{} is no {format} file: {problem}", file.name),
+        )
+    })?;
+    file.size = Some(content.size as i64);
+    file.sha256 = Some(content.sha256);
+    file.status = "ready".to_owned();
+
+    let answer = record(&file)?;
+    let claim = call.claim(&answer)?;
+    let text = claim.answer.clone();
+    let name = file.name.clone();
+    once(app.db.register_file(file, call.account(), claim).await?, text, || {
+        if is_ready {
+            ApiError::conflict(vec![loc("body"), loc("file_id")], format!("{id} is ready: it has been registered"))
+        } else {
+            ApiError::conflict(
+                vec![loc("body"), loc("name")],
+                format!("there is a file named {name:?}; choose another"),
+            )
+        }
+    })
+}
+
+/// Fills in what the registration leaves out, and checks what it says.
+fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiError> {
+    let mut violations = Vec::new();
+    if let Some(name) = &request.name {
+        file.name.clone_from(name);
+    }
+    let length = file.name.trim().chars().count();
+    if !(1..=MAX_NAME).contains(&length) || file.name.chars().any(char::is_control) {
+        let msg = format!("must be 1 to {MAX_NAME} characters that can be printed");
+        violations.push(violation("value_error", vec![loc("body"), loc("name")], msg));
+    }
+    let named = request.format.as_deref().unwrap_or(&file.format);
+    match Format::named(named) {
+        Some(format) => {
+            file.format = format.name().to_owned();
+            file.kind = request.type_.clone().unwrap_or_else(|| format.usual_kind().to_owned());
+        }
+        None => violations.push(violation("enum", vec![loc("body"), loc("format")], Format::expected(named))),
+    }
+    if let Some(kind) = request.type_.as_deref().filter(|kind| !KINDS.contains(kind)) {
+        let msg = format!("must be one of {}, got {kind:?}", KINDS.join(", "));
+        violations.push(violation("enum", vec![loc("body"), loc("type")], msg));
+    }
+    if violations.is_empty() { Ok(()) } else { Err(ApiError::invalid(violations)) }
+}
+
+pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {
+    let (filter, limit) = page(&call)?;
+    let rows = call.app.db.files(call.account(), &filter, limit + 1)?;
+    let (items, next_page) = paged(rows, &filter, limit, |row| row.seq, record)?;
+    json(&FilePage { items, next_page })
+}
+
+pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
+    json(&record(&find(&call)?)?)
+}
+
+pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
+    find(&call)?;
+    Err(ApiError::not_built_yet("deleting a file"))
+}
+
+pub(crate) async fn file_download(call: Call) -> Result<Response, ApiError> {
+    let file = find(&call)?;
+    let (Some(size), Some(sha256)) = (file.size, file.sha256) else {
+        let at = vec![loc("path"), loc("file_id")];
+        return Err(not_ready(at, &file.id, &file.status, "its content has not been registered"));
+    };
+    let name = format!("{}.{}", file.id, file.format);
+    let layout = Layout::of_object(object_key(&file.id), size.unsigned_abs(), sha256);
+    download(&call, layout, "application/octet-stream", &name)
+}
+
+fn find(call: &Call) -> Result<FileRow, ApiError> {
+    let id = call.parameter("file_id");
+    call.app.db.file(call.account(), id)?.ok_or_else(|| ApiError::not_found("file", id))
+}
+
+/// A file that a request refers to by identifier or name.
+pub(crate) fn referred(app: &App, account: i64, id_or_name: &str) -> Result<Option<FileRow>, ApiError> {
+    Ok(app.db.ready_file(account, id_or_name)?)
+}
+
+fn record(row: &FileRow) -> Result<FileRecord, ApiError> {
+    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
+    Ok(FileRecord {
+        file_id: row.id.parse().map_err(ours)?,
+        name: row.name.clone(),
+        type_: row.kind.clone(),
+        format: row.format.clone(),
+        status: row.status.clone(),
+        size_bytes: row.size.map(i64::unsigned_abs),
+        sha256: row.sha256.clone(),
+        pdb_id: row.pdb_id.as_deref().map(str::parse).transpose().map_err(ours)?,
+        created_at: rfc3339(row.created_at),
+        extra: Default::default(),
+    })
+}

@@ -1,0 +1,268 @@
+//! What the operations do: parse, authorise, call, answer. Each handler has the name of its
+//! operation and stands in the file of its tag.
+
+pub(crate) mod account;
+pub(crate) mod analysis;
+pub(crate) mod file;
+pub(crate) mod job;
+pub(crate) mod margin;
+pub(crate) mod service;
+pub(crate) mod system;
+pub(crate) mod upload;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use molbox::workflow::types::LocItem;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::app::{App, rfc3339};
+use crate::bundle::{Layout, hex};
+use crate::db::{Claim, Filter, KeyRow, Once, TaskRow};
+use crate::error::ApiError;
+use crate::validate::{loc, violation};
+
+/// A request that has passed its checks.
+pub(crate) struct Call {
+    pub(crate) app: Arc<App>,
+    /// The key; none for an operation that takes none.
+    pub(crate) key: Option<KeyRow>,
+    pub(crate) path: Vec<(String, String)>,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    /// The body in the document's form; null without one.
+    pub(crate) body: Value,
+    pub(crate) operation: &'static str,
+    /// Digest of what is asked for.
+    pub(crate) fingerprint: [u8; 32],
+}
+
+impl Call {
+    /// Number of the account.
+    pub(crate) fn account(&self) -> i64 {
+        self.key.as_ref().expect("the operation takes a key").account
+    }
+
+    /// A path parameter.
+    pub(crate) fn parameter(&self, name: &str) -> &str {
+        self.path.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    /// A query parameter; the last of repeated ones.
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The body as its wire type.
+    pub(crate) fn body<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        serde_json::from_value(self.body.clone())
+            .map_err(|e| ApiError::internal(anyhow::Error::new(e).context("a body that passed the document's check")))
+    }
+
+    /// What a write needs so that repeating the request does nothing again.
+    pub(crate) fn claim(&self, answer: &impl Serialize) -> Result<Claim, ApiError> {
+        Ok(Claim {
+            account: self.account(),
+            key: self.header("idempotency-key").map(str::to_owned),
+            operation: self.operation,
+            fingerprint: self.fingerprint,
+            answer: serde_json::to_string(answer).map_err(ApiError::internal)?,
+            now: self.app.now(),
+        })
+    }
+}
+
+/// 200 with a record.
+pub(crate) fn json(record: &impl Serialize) -> Result<Response, ApiError> {
+    Ok(json_text(serde_json::to_vec(record).map_err(ApiError::internal)?))
+}
+
+fn json_text(text: impl Into<Body>) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text.into()).into_response()
+}
+
+/// The answer of a write that is done once; `refused` when it could not be done.
+pub(crate) fn once(done: Once<bool>, answer: String, refused: impl FnOnce() -> ApiError) -> Result<Response, ApiError> {
+    match done {
+        Once::Done(true) => Ok(json_text(answer)),
+        Once::Done(false) => Err(refused()),
+        Once::Again(answer) => Ok(json_text(answer)),
+        Once::Reused => {
+            let at = vec![loc("header"), loc("idempotency-key")];
+            Err(ApiError::conflict(at, "the key was used for another request in the last 24 hours"))
+        }
+    }
+}
+
+const DEFAULT_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 1000;
+
+/// Which page of a listing is asked for: filter and size.
+pub(crate) fn page(call: &Call) -> Result<(Filter, usize), ApiError> {
+    // A number too large for the machine is larger than the limit.
+    let limit = call.query("limit").map_or(DEFAULT_LIMIT, |text| text.trim().parse().unwrap_or(MAX_LIMIT));
+    let filter = match call.query("page_token") {
+        Some(token) => read_token(token).ok_or_else(|| {
+            let at = vec![loc("query"), loc("page_token")];
+            ApiError::invalid(vec![violation("page_token", at, "is no next_page of a page before")])
+        })?,
+        None => Filter {
+            before: None,
+            status: call.query("status").map(str::to_owned),
+            name: call.query("name").map(str::to_owned),
+        },
+    };
+    Ok((filter, limit.min(MAX_LIMIT)))
+}
+
+/// The token of the page after one that ends with the item `last`; it carries the filter.
+fn token(filter: &Filter, last: i64) -> String {
+    let value = serde_json::json!([last, filter.status, filter.name]);
+    hex(value.to_string().as_bytes())
+}
+
+fn read_token(token: &str) -> Option<Filter> {
+    let digits = token.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> =
+        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+    let (before, status, name) = serde_json::from_slice(&bytes?).ok()?;
+    Some(Filter { before: Some(before), status, name })
+}
+
+/// A page of records: at most `limit`, and the token of the next when there are more.
+pub(crate) fn paged<R, T>(
+    mut rows: Vec<R>,
+    filter: &Filter,
+    limit: usize,
+    seq: impl Fn(&R) -> i64,
+    record: impl Fn(&R) -> Result<T, ApiError>,
+) -> Result<(Vec<T>, Option<String>), ApiError> {
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| has_more).map(|row| token(filter, seq(row)));
+    Ok((rows.iter().map(record).collect::<Result<_, _>>()?, next))
+}
+
+/// A stored JSON text as its wire type.
+pub(crate) fn stored<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    serde_json::from_str(text).map_err(|e| ApiError::internal(anyhow::Error::new(e).context("a stored record")))
+}
+
+/// Members of a task's record that its wire types have in common.
+pub(crate) struct Common {
+    pub(crate) created_at: String,
+    pub(crate) started_at: Option<String>,
+    pub(crate) finished_at: Option<String>,
+    pub(crate) attempts: u64,
+    /// What the task says of itself: its outcome, or its progress while it runs.
+    pub(crate) said: Value,
+}
+
+/// The common members, with the live progress of a running task.
+pub(crate) fn common(app: &App, row: &TaskRow) -> Result<Common, ApiError> {
+    let said = match &row.outcome {
+        Some(outcome) => stored(outcome)?,
+        None => app.progress(&row.id).map_or(Value::Null, |progress| Value::clone(&progress)),
+    };
+    Ok(Common {
+        created_at: rfc3339(row.created_at),
+        started_at: row.started_at.map(rfc3339),
+        finished_at: row.finished_at.map(rfc3339),
+        attempts: row.attempts.unsigned_abs(),
+        said,
+    })
+}
+
+/// A member of what a task says of itself; its default when it says nothing of it.
+pub(crate) fn said<T: DeserializeOwned + Default>(said: &Value, member: &str) -> Result<T, ApiError> {
+    match said.get(member) {
+        None | Some(Value::Null) => Ok(T::default()),
+        Some(value) => serde_json::from_value(value.clone())
+            .map_err(|e| ApiError::internal(anyhow::Error::new(e).context(format!("{member} of a task")))),
+    }
+}
+
+/// 409 for something that is not in the state that a request needs.
+pub(crate) fn not_ready(at: Vec<LocItem>, id: &str, status: &str, needs: &str) -> ApiError {
+    ApiError::conflict(at, format!("{id} is {status}; {needs}"))
+}
+
+/// A download, whole or the range that is asked for.
+pub(crate) fn download(call: &Call, layout: Layout, media: &'static str, name: &str) -> Result<Response, ApiError> {
+    let etag = format!("\"sha256-{}\"", layout.sha256);
+    let is_current = call.header(IF_RANGE.as_str()).is_none_or(|value| value == etag);
+    let range = call.header(RANGE.as_str()).filter(|_| is_current).and_then(|text| byte_range(text, layout.size));
+    let size = layout.size;
+    let (start, end) = match range {
+        Some(None) => return Err(ApiError::range_not_satisfiable(size)),
+        Some(Some(range)) => range,
+        None => (0, size),
+    };
+    let body = Body::from_stream(layout.stream(call.app.objects.clone(), start, end));
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    let text = |text: String| HeaderValue::from_str(&text).map_err(ApiError::internal);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CONTENT_LENGTH, (end - start).into());
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(ETAG, text(etag)?);
+    headers.insert("content-disposition", text(format!("attachment; filename=\"{name}\""))?);
+    if range.is_some() {
+        headers.insert(CONTENT_RANGE, text(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?);
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    Ok(response)
+}
+
+/// The bytes of a `Range` header, `start..end`: none when it is not one range of bytes and so to
+/// be ignored (RFC 9110), `Some(None)` when it lies outside.
+fn byte_range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().unwrap_or(u64::MAX));
+    match (first.trim(), last.trim()) {
+        ("", "") => None,
+        ("", last) => {
+            let length = number(last)?.min(size);
+            Some((length > 0).then_some((size - length, size)))
+        }
+        (first, "") => {
+            let start = number(first)?;
+            Some((start < size).then_some((start, size)))
+        }
+        (first, last) => {
+            let (start, last) = (number(first)?, number(last)?);
+            if last < start {
+                return None;
+            }
+            Some((start < size).then_some((start, last.saturating_add(1).min(size))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::byte_range;
+
+    #[test]
+    fn ranges_follow_the_standard() {
+        assert_eq!(byte_range("bytes=0-", 10), Some(Some((0, 10))));
+        assert_eq!(byte_range("bytes=3-4", 10), Some(Some((3, 5))));
+        assert_eq!(byte_range("bytes=3-99", 10), Some(Some((3, 10))));
+        assert_eq!(byte_range("bytes=-4", 10), Some(Some((6, 10))));
+        assert_eq!(byte_range("bytes=-99", 10), Some(Some((0, 10))));
+        assert_eq!(byte_range("bytes=10-", 10), Some(None));
+        assert_eq!(byte_range("bytes=-0", 10), Some(None));
+        for ignored in ["bytes=4-3", "bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1"] {
+            assert_eq!(byte_range(ignored, 10), None, "{ignored}");
+        }
+    }
+}

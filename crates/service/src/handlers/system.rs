@@ -1,0 +1,98 @@
+//! Systems: building, listing, downloading.
+
+use axum::response::Response;
+use molbox::workflow::types::{SystemBuildRequest, SystemPage, SystemRecord, SystemSummary};
+
+use super::{Call, common, download, json, not_ready, once, page, paged, said, stored};
+use crate::app::App;
+use crate::db::TaskRow;
+use crate::error::ApiError;
+use crate::tasks::build;
+use crate::validate::loc;
+
+const KIND: &str = "system";
+
+pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let request: SystemBuildRequest = call.body()?;
+    let plan = build::resolve(app, call.account(), &request)?;
+    let row = TaskRow {
+        seq: 0,
+        id: app.new_id("box"),
+        account: call.account(),
+        kind: KIND.to_owned(),
+        name: request.box_name.clone(),
+        parent: None,
+        status: "queued".to_owned(),
+        request: serde_json::to_string(&request).map_err(ApiError::internal)?,
+        parameters: serde_json::to_string(&plan).map_err(ApiError::internal)?,
+        seed: request.seed.map_or_else(|| app.new_seed(), |seed| seed as i64),
+        attempts: 0,
+        created_at: app.now(),
+        started_at: None,
+        finished_at: None,
+        outcome: None,
+    };
+    let claim = call.claim(&record(app, &row)?)?;
+    let text = claim.answer.clone();
+    let done = app.db.create_task(row, claim).await?;
+    app.wake.notify_one();
+    once(done, text, || ApiError::internal(anyhow::anyhow!("a system that could not be stored")))
+}
+
+pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {
+    let (filter, limit) = page(&call)?;
+    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
+    let (items, next_page) = paged(rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
+    json(&SystemPage { items, next_page })
+}
+
+pub(crate) async fn system_view(call: Call) -> Result<Response, ApiError> {
+    json(&record(&call.app, &find(&call)?)?)
+}
+
+pub(crate) async fn system_delete(call: Call) -> Result<Response, ApiError> {
+    find(&call)?;
+    Err(ApiError::not_built_yet("deleting a system"))
+}
+
+pub(crate) async fn system_cancel(call: Call) -> Result<Response, ApiError> {
+    find(&call)?;
+    Err(ApiError::not_built_yet("cancelling a build"))
+}
+
+pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {
+    let row = find(&call)?;
+    let Some(layout) = call.app.db.bundle(&row.id)? else {
+        let at = vec![loc("path"), loc("system_id")];
+        return Err(not_ready(at, &row.id, &row.status, "it can be downloaded when it has ended"));
+    };
+    download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
+}
+
+fn find(call: &Call) -> Result<TaskRow, ApiError> {
+    let id = call.parameter("system_id");
+    call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
+}
+
+fn record(app: &App, row: &TaskRow) -> Result<SystemRecord, ApiError> {
+    let common = common(app, row)?;
+    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
+    let is_running = row.status == "running";
+    let summary: Option<SystemSummary> = said(&common.said, "summary")?;
+    Ok(SystemRecord {
+        system_id: row.id.parse().map_err(ours)?,
+        box_name: row.name.clone(),
+        status: row.status.clone(),
+        request: stored(&row.request)?,
+        created_at: common.created_at,
+        started_at: common.started_at,
+        finished_at: common.finished_at,
+        attempts: common.attempts,
+        progress: if is_running { said(&common.said, "progress")? } else { None },
+        summary,
+        warnings: said(&common.said, "warnings")?,
+        error: said(&common.said, "error")?,
+        extra: Default::default(),
+    })
+}

@@ -1,0 +1,25 @@
+//! The molbox service: every operation of the document, carried out.
+//!
+//! A request passes [`routes`] (key, body, document), a handler in [`handlers`], and ends in the
+//! database or the object store. Work is queued in the database and run by [`tasks`] through
+//! [`exec`], each task in a folder of its own.
+
+mod app;
+mod auth;
+mod bundle;
+mod command;
+mod config;
+mod db;
+mod error;
+mod exec;
+mod formats;
+mod handlers;
+mod json;
+mod links;
+mod objects;
+mod routes;
+mod serve;
+mod tasks;
+mod validate;
+
+pub use command::main;

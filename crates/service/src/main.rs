@@ -1,0 +1,5 @@
+//! `molboxd`: the molbox service.
+
+fn main() -> std::process::ExitCode {
+    molbox_service::main()
+}

@@ -1,0 +1,259 @@
+//! The route table, and what happens to every request before its handler: key, body, document.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::http::{HeaderValue, Method};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::{Extension, Router};
+use futures::StreamExt;
+use molbox::workflow::types::LocItem;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::bundle::hex;
+use crate::error::ApiError;
+use crate::handlers::{self, Call, account, analysis, file, job, margin, service, system};
+use crate::json::{self, Json, JsonError};
+use crate::validate::{loc, violation};
+
+const API_KEY: &str = "x-api-key";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
+
+/// One operation of the document and what carries it out.
+pub(crate) struct Route {
+    /// Its `operationId`; the handler has the same name.
+    pub(crate) operation: &'static str,
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    handler: Handler,
+}
+
+macro_rules! routes {
+    ($($method:ident $path:literal $module:ident::$operation:ident)*) => {
+        &[$(Route {
+            operation: stringify!($operation),
+            method: Method::$method,
+            path: $path,
+            handler: |call| Box::pin($module::$operation(call)),
+        }),*]
+    };
+}
+
+/// Operations on the base address of the simulation workflow.
+pub(crate) const WORKFLOW: &[Route] = routes! {
+    GET    "/submit/upload-url"              file::upload_url_create
+    POST   "/submit/file/"                   file::file_register
+    POST   "/submit/system"                  system::system_submit
+    POST   "/submit/job"                     job::job_submit
+    POST   "/submit/analysis"                analysis::analysis_submit
+    GET    "/info/files"                     file::file_list
+    GET    "/info/file/{file_id}"            file::file_view
+    DELETE "/info/file/{file_id}"            file::file_delete
+    GET    "/info/jobs"                      job::job_list
+    GET    "/info/job/{job_id}"              job::job_view
+    DELETE "/info/job/{job_id}"              job::job_delete
+    GET    "/info/job/{job_id}/log"          job::job_log
+    GET    "/info/job/{job_id}/events"       job::job_watch
+    GET    "/info/systems"                   system::system_list
+    GET    "/info/system/{system_id}"        system::system_view
+    DELETE "/info/system/{system_id}"        system::system_delete
+    GET    "/info/analyses"                  analysis::analysis_list
+    GET    "/info/analysis/{analysis_id}"    analysis::analysis_view
+    DELETE "/info/analysis/{analysis_id}"    analysis::analysis_delete
+    GET    "/info/account"                   account::account_view
+    GET    "/retrieve/file/{file_id}"        file::file_download
+    GET    "/retrieve/system/{system_id}"    system::system_download
+    GET    "/retrieve/job/{job_id}"          job::job_download
+    GET    "/retrieve/analysis/{job_id}"     analysis::analysis_retrieve
+    POST   "/extend/job/{job_id}"            job::job_extend
+    POST   "/cancel/system/{system_id}"      system::system_cancel
+    POST   "/cancel/job/{job_id}"            job::job_cancel
+    POST   "/cancel/analysis/{analysis_id}"  analysis::analysis_cancel
+    GET    "/healthz"                        service::service_health
+    GET    "/metrics"                        service::service_metrics
+    GET    "/openapi.json"                   service::service_document
+};
+
+/// Operations on the margin address.
+pub(crate) const MARGIN: &[Route] = routes! {
+    POST   "/margin/submit_job/historical/{data_format}"  margin::margin_submit
+    GET    "/healthz"                                     service::service_health
+};
+
+/// The simulation workflow under its stage, and the upload links beside it.
+pub(crate) fn workflow(app: &Arc<App>) -> Router {
+    let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
+    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone()));
+    finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
+}
+
+/// The margin endpoint.
+pub(crate) fn margin(app: &Arc<App>) -> Router {
+    finish(app, router(app, MARGIN))
+}
+
+fn router(app: &Arc<App>, routes: &'static [Route]) -> Router {
+    routes.iter().fold(Router::new(), |router, route| {
+        let filter = MethodFilter::try_from(route.method.clone()).expect("a standard method");
+        let method: MethodRouter = on(filter, dispatch).layer(Extension(route)).with_state(app.clone());
+        router.route(route.path, method)
+    })
+}
+
+fn finish(app: &Arc<App>, router: Router) -> Router {
+    router
+        .fallback(|| async { ApiError::no_such_path() })
+        .method_not_allowed_fallback(|| async { ApiError::no_such_method() })
+        .layer(middleware::from_fn_with_state(app.clone(), identify))
+}
+
+/// Gives every request its identifier, and logs how it ended.
+async fn identify(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
+    let is_plain =
+        |id: &&str| (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let id = given.filter(is_plain).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let start = Instant::now();
+    let mut response = next.run(request).await;
+    let status = response.status().as_u16();
+    let milliseconds = start.elapsed().as_micros() as f64 / 1000.0;
+    match response.extensions_mut().remove::<Failure>() {
+        // The one place where a failure is logged, with its chain.
+        Some(Failure(cause)) => {
+            tracing::error!(request = %id, %method, path, status, milliseconds, cause = format!("{cause:#}"), "failed");
+        }
+        None => tracing::info!(request = %id, %method, path, status, milliseconds, "answered"),
+    }
+    let value = HeaderValue::from_str(&id).expect("letters and digits");
+    response.headers_mut().insert(REQUEST_ID, value);
+    response
+}
+
+/// What went wrong inside, on its way to the log.
+#[derive(Clone)]
+struct Failure(Arc<anyhow::Error>);
+
+async fn dispatch(
+    State(app): State<Arc<App>>,
+    Extension(route): Extension<&'static Route>,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    // What is not UTF-8 is no path of ours.
+    let Ok(path) = path else { return ApiError::no_such_path().into_response() };
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let result = match prepare(app, route, path, request).await {
+        Ok(call) => (route.handler)(call).await,
+        Err(error) => Err(error),
+    };
+    answer(result)
+}
+
+/// The response of a handler; a failure's cause goes along for the log.
+pub(crate) fn answer(result: Result<Response, ApiError>) -> Response {
+    match result {
+        Ok(response) => response,
+        Err(mut error) => {
+            let cause = error.take_cause();
+            let mut response = error.into_response();
+            if let Some(cause) = cause {
+                response.extensions_mut().insert(Failure(Arc::new(cause)));
+            }
+            response
+        }
+    }
+}
+
+/// Key first, then the body, then everything that the document says about both.
+async fn prepare(
+    app: Arc<App>,
+    route: &'static Route,
+    path: Vec<(String, String)>,
+    request: Request,
+) -> Result<Call, ApiError> {
+    let query = query_of(&request);
+    let operation = app.contract.operation(route.operation).expect("a test compares routes and document");
+    let (parts, body) = request.into_parts();
+    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let key = if operation.is_secured { Some(app.authenticate(header(API_KEY))?) } else { None };
+
+    let mut fingerprint = Sha256::new();
+    path.iter().for_each(|(_, value)| fingerprint.update(value));
+    let mut violations = operation.check_parameters(&path, &query, |name| header(name).map(str::to_owned));
+    let mut value = Json::Null;
+    if operation.has_body() {
+        let bytes = read(body, app.config.limits.body_bytes).await?;
+        fingerprint.update([0]);
+        fingerprint.update(&bytes);
+        if bytes.is_empty() {
+            violations.push(violation("missing", vec![loc("body")], "Field required"));
+        } else {
+            // What is not said to be JSON is a text, which no body of the document is.
+            value = if is_json(header(CONTENT_TYPE.as_str())) { parse(&bytes)? } else { Json::Str(String::new()) };
+            violations.extend(operation.check_body(&mut value));
+        }
+    }
+    if !violations.is_empty() {
+        return Err(ApiError::invalid(violations));
+    }
+    if let Some(key) = &key {
+        app.note_use(key);
+    }
+    Ok(Call {
+        app,
+        key,
+        path,
+        query,
+        body: value.into_serde(),
+        headers: parts.headers,
+        operation: route.operation,
+        fingerprint: fingerprint.finalize().into(),
+    })
+}
+
+/// The query parameters of a request, decoded.
+pub(crate) fn query_of(request: &Request) -> Vec<(String, String)> {
+    form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()).into_owned().collect()
+}
+
+fn is_json(content_type: Option<&str>) -> bool {
+    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+fn parse(bytes: &[u8]) -> Result<Json, ApiError> {
+    json::parse(bytes).map_err(|error| match error {
+        JsonError::Unreadable => ApiError::unreadable_body(),
+        JsonError::Syntax { message, at } => {
+            let mut error =
+                violation("json_invalid", vec![loc("body"), LocItem::Int64(at as i64)], "JSON decode error");
+            error.ctx.insert("error".to_owned(), message.into());
+            ApiError::invalid(vec![error])
+        }
+    })
+}
+
+/// A whole body, as far as it may be large.
+async fn read(body: Body, max_bytes: u64) -> Result<Vec<u8>, ApiError> {
+    let mut bytes = Vec::new();
+    let mut chunks = body.into_data_stream();
+    while let Some(chunk) = chunks.next().await {
+        // The sender went away: nobody reads the answer.
+        bytes.extend_from_slice(&chunk.map_err(|_| ApiError::unreadable_body())?);
+        if bytes.len() as u64 > max_bytes {
+            return Err(ApiError::too_large(max_bytes));
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,62 @@
+//! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::app::App;
+use crate::config::Config;
+use crate::{routes, tasks};
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) async fn serve(config: Config) -> Result<()> {
+    let app = Arc::new(App::open(config)?);
+    let listen =
+        |address| async move { TcpListener::bind(address).await.with_context(|| format!("listen on {address}")) };
+    let workflow = listen(app.config.listen).await?;
+    let margin = listen(app.config.margin_listen).await?;
+    app.listens_at(format!("http://{}", workflow.local_addr()?));
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let until_stopped = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
+        if stopped.wait_for(|stopped| *stopped).await.is_err() {
+            pending::<()>().await;
+        }
+    };
+    tracing::info!(workflow = app.base_url(), margin = %margin.local_addr()?, "listening");
+    announce(&app, &margin)?;
+    let runner = tokio::spawn(tasks::run(app.clone()));
+    let servers = async {
+        tokio::try_join!(
+            axum::serve(workflow, routes::workflow(&app)).with_graceful_shutdown(until_stopped(stopped.clone())),
+            axum::serve(margin, routes::margin(&app)).with_graceful_shutdown(until_stopped(stopped.clone())),
+        )
+    };
+    let ask_to_stop = async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping; running tasks go on and are adopted at the next start");
+        stop.send(true).context("tell the servers to stop")
+    };
+    tokio::try_join!(async { servers.await.context("serve") }, ask_to_stop)?;
+    runner.abort();
+    Ok(())
+}
+
+/// Writes the addresses to a file, for who started the service on free ports.
+fn announce(app: &App, margin: &TcpListener) -> Result<()> {
+    let addresses = serde_json::json!({
+        "base_url": app.base_url(),
+        "margin_base_url": format!("http://{}", margin.local_addr()?),
+        "pid": std::process::id(),
+    });
+    let path = app.config.data.join("addresses.json");
+    let partial = path.with_extension("tmp");
+    std::fs::write(&partial, addresses.to_string()).with_context(|| format!("write {}", partial.display()))?;
+    std::fs::rename(&partial, &path).with_context(|| format!("write {}", path.display()))
+}

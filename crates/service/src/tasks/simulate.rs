@@ -1,0 +1,326 @@
+//! Simulation jobs: from a request to parameters with defaults, and to the worker's plan.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use molbox::workflow::types::{
+    Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams, TrajectoryFormats, ValidationError,
+};
+use molbox::{NonNegative, Positive};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::db::TaskRow;
+use crate::error::ApiError;
+use crate::tasks::build::MAX_SEED;
+use crate::tasks::topology::Built;
+use crate::validate::{loc, violation};
+
+/// What the worker is to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SimulatePlan {
+    temperature_k: f64,
+    pressure_bar: f64,
+    friction_per_ps: f64,
+    timestep_fs: f64,
+    ewald_tolerance: f64,
+    cutoff_nm: f64,
+    minimization_steps: u64,
+    /// Mass of hydrogens outside of water; none leaves all masses as they are.
+    hydrogen_mass_da: Option<f64>,
+    stages: Vec<Stage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Stage {
+    name: String,
+    ensemble: String,
+    steps: u64,
+    traj_freq: u64,
+    log_freq: u64,
+    restraint_force: f64,
+    restraint_atoms: Vec<usize>,
+}
+
+/// Defaults of a job; the document names them, and a test compares.
+pub(crate) mod default {
+    pub(crate) const TEMPERATURE: f64 = 300.0;
+    pub(crate) const PRESSURE: f64 = 1.0;
+    pub(crate) const SURFACE_TENSION: f64 = 0.0;
+    pub(crate) const FRICTION: f64 = 1.0;
+    pub(crate) const TIMESTEP: f64 = 2.0;
+    pub(crate) const EWALD_TOLERANCE: f64 = 5e-4;
+    pub(crate) const CUTOFF: f64 = 1.0;
+    pub(crate) const MINIMIZATION_STEPS: u64 = 1000;
+    pub(crate) const STAGE_TIME: f64 = 0.1;
+    pub(crate) const STAGE_TRAJ_FREQ: u64 = 0;
+    pub(crate) const STAGE_LOG_FREQ: u64 = 1000;
+    pub(crate) const RESTRAINT_FORCE: f64 = 1000.0;
+    pub(crate) const BACKBONE_FORCE: f64 = 100.0;
+    pub(crate) const PRODUCTION_TIME: f64 = 1.0;
+    pub(crate) const PRODUCTION_FREQ: u64 = 2500;
+}
+
+/// Above this time step, in fs, hydrogens are made heavier.
+const MAX_PLAIN_TIMESTEP: f64 = 2.5;
+const HYDROGEN_MASS_DA: f64 = 3.0;
+const MAX_TIMESTEP: f64 = 5.0;
+/// Beyond these the mesh of the Ewald sum has no points, or more than memory.
+const EWALD_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=0.05;
+const MIN_CUTOFF: f64 = 0.6;
+const MAX_NAME: usize = 200;
+const MAX_STAGES: usize = 100;
+/// Steps of a stage are counted in 63 bits by OpenMM; nobody runs this many.
+const MAX_STEPS: f64 = 1e12;
+
+/// The parameters with defaults.
+///
+/// # Errors
+///
+/// 422 with everything that cannot be run.
+pub(crate) fn resolve(app: &App, request: &JobCreateParams, system: &TaskRow) -> Result<JobCreateParams, ApiError> {
+    let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
+    let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
+    let parameters = with_defaults(app, request, system, &masks);
+    let mut problems = check(&parameters, &outcome["summary"]);
+    check_masks(app, request, system, &mut problems)?;
+    if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
+}
+
+/// Masks that the default stages restrain, chosen when a system has been built.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct DefaultMasks {
+    /// Heavy atoms of the solute; none in a box of solvent.
+    solute: Option<String>,
+    /// Its backbone; the same as `solute` when it has none.
+    backbone: Option<String>,
+}
+
+impl DefaultMasks {
+    /// The masks of a system whose solvent consists of residues with these names.
+    pub(crate) fn new(system: &Built, solvent: &[String]) -> Self {
+        let heavy = if solvent.is_empty() { "!@/H".to_owned() } else { format!("!:{}&!@/H", solvent.join(",")) };
+        let solute = Some(heavy).filter(|mask| system.select(mask).is_ok());
+        let backbone = solute.as_ref().map(|mask| format!("{mask}&@N,CA,C,O"));
+        let backbone = backbone.filter(|mask| system.select(mask).is_ok()).or_else(|| solute.clone());
+        Self { solute, backbone }
+    }
+}
+
+fn with_defaults(app: &App, request: &JobCreateParams, system: &TaskRow, masks: &DefaultMasks) -> JobCreateParams {
+    let non_negative = |value| Some(NonNegative::new(value).expect("a default"));
+    let positive = |value| Some(Positive::new(value).expect("a default"));
+    let mut all = request.clone();
+    all.box_id = system.id.parse().ok();
+    all.temperature = all.temperature.or(non_negative(default::TEMPERATURE));
+    all.pressure = all.pressure.or(non_negative(default::PRESSURE));
+    all.surface_tension = all.surface_tension.or(non_negative(default::SURFACE_TENSION));
+    all.friction = all.friction.or(non_negative(default::FRICTION));
+    all.integration_timestep = all.integration_timestep.or(positive(default::TIMESTEP));
+    all.ewald_error_tolerance = all.ewald_error_tolerance.or(positive(default::EWALD_TOLERANCE));
+    all.non_bonded_cutoff = all.non_bonded_cutoff.or(positive(default::CUTOFF));
+    all.minimization_steps = all.minimization_steps.or(Some(default::MINIMIZATION_STEPS));
+    all.trajectory_output_format = all.trajectory_output_format.or(Some(TrajectoryFormats::Dcd));
+    all.seed = all.seed.or_else(|| Some(app.new_seed().unsigned_abs()));
+    all.equilibration = Some(match all.equilibration {
+        Some(stages) => stages.into_iter().map(stage_with_defaults).collect(),
+        None => default_stages(masks),
+    });
+    all.production = all.production.map(|production| ProductionParams {
+        type_: production.type_.or(Some(Ensembles::Npt)),
+        time: production.time.or(non_negative(default::PRODUCTION_TIME)),
+        traj_freq: production.traj_freq.or(Some(default::PRODUCTION_FREQ)),
+        log_freq: production.log_freq.or(Some(default::PRODUCTION_FREQ)),
+    });
+    all
+}
+
+fn stage_with_defaults(stage: EquilibrationStep) -> EquilibrationStep {
+    let force = if stage.restraint_mask.is_some() { default::RESTRAINT_FORCE } else { 0.0 };
+    let non_negative = |value| Some(NonNegative::new(value).expect("a default"));
+    EquilibrationStep {
+        type_: stage.type_.or(Some(Ensembles::Nvt)),
+        time: stage.time.or(non_negative(default::STAGE_TIME)),
+        traj_freq: stage.traj_freq.or(Some(default::STAGE_TRAJ_FREQ)),
+        log_freq: stage.log_freq.or(Some(default::STAGE_LOG_FREQ)),
+        restraint_force: stage.restraint_force.or(non_negative(force)),
+        restraint_mask: stage.restraint_mask,
+    }
+}
+
+/// The stages of a job that names none: the solute is held, then its box relaxes, then all but
+/// its backbone.
+fn default_stages(masks: &DefaultMasks) -> Vec<EquilibrationStep> {
+    let stage = |ensemble, mask: &Option<String>, force| {
+        stage_with_defaults(EquilibrationStep {
+            type_: Some(ensemble),
+            restraint_mask: mask.clone(),
+            restraint_force: mask.as_ref().and(NonNegative::new(force).ok()),
+            ..EquilibrationStep::default()
+        })
+    };
+    vec![
+        stage(Ensembles::Nvt, &masks.solute, default::RESTRAINT_FORCE),
+        stage(Ensembles::Npt, &masks.solute, default::RESTRAINT_FORCE),
+        stage(Ensembles::Npt, &masks.backbone, default::BACKBONE_FORCE),
+    ]
+}
+
+fn at(path: &[&str]) -> Vec<LocItem> {
+    std::iter::once("body").chain(path.iter().copied()).map(loc).collect()
+}
+
+fn of_stage(index: usize, field: &str) -> Vec<LocItem> {
+    vec![loc("body"), loc("equilibration"), LocItem::Int64(index as i64), loc(field)]
+}
+
+/// Everything that these parameters ask for that cannot be run on this system.
+fn check(parameters: &JobCreateParams, summary: &Value) -> Vec<ValidationError> {
+    let mut out = Vec::new();
+    let mut add = |kind: &str, loc, msg: String| out.push(violation(kind, loc, msg));
+    let timestep = get(parameters.integration_timestep);
+    if timestep > MAX_TIMESTEP {
+        let msg = format!("must be at most {MAX_TIMESTEP} fs, got {timestep}: faster motions would blow up");
+        add("less_than_equal", at(&["integration_timestep"]), msg);
+    }
+    let tolerance = get(parameters.ewald_error_tolerance);
+    if !EWALD_RANGE.contains(&tolerance) {
+        let msg = format!("must be from {} to {}, got {tolerance}", EWALD_RANGE.start(), EWALD_RANGE.end());
+        add("out_of_range", at(&["ewald_error_tolerance"]), msg);
+    }
+    let cutoff = get(parameters.non_bonded_cutoff);
+    let half = shortest_width(summary) / 2.0;
+    if cutoff > half {
+        let msg = format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}");
+        add("less_than_equal", at(&["non_bonded_cutoff"]), msg);
+    } else if cutoff < MIN_CUTOFF {
+        add(
+            "greater_than_equal",
+            at(&["non_bonded_cutoff"]),
+            format!("must be at least {MIN_CUTOFF} nm, got {cutoff}"),
+        );
+    }
+    if parameters.seed.is_some_and(|seed| seed > MAX_SEED) {
+        add("less_than_equal", at(&["seed"]), format!("must be at most {MAX_SEED}"));
+    }
+    if parameters.batch_name.as_ref().is_some_and(|name| name.chars().count() > MAX_NAME) {
+        add("string_too_long", at(&["batch_name"]), format!("must be at most {MAX_NAME} characters"));
+    }
+    let stages = parameters.equilibration.as_deref().unwrap_or_default();
+    if stages.len() > MAX_STAGES {
+        add("too_long", at(&["equilibration"]), format!("must be at most {MAX_STAGES} stages, got {}", stages.len()));
+    }
+    let mut check_steps = |time: Option<NonNegative>, traj_freq: Option<u64>, loc: &dyn Fn(&str) -> Vec<LocItem>| {
+        let steps = time.map_or(0.0, NonNegative::get) * 1e6 / timestep;
+        if steps > MAX_STEPS {
+            add("out_of_range", loc("time"), format!("is {steps:.3e} steps, at most {MAX_STEPS:e} can be run"));
+        } else if let Some(freq) = traj_freq.filter(|freq| *freq as f64 > steps.round()) {
+            let msg = format!(
+                "is {freq} steps, more than the {steps:.0} of the stage: no frame would be written; 0 asks for none"
+            );
+            add("value_error", loc("traj_freq"), msg);
+        }
+    };
+    for (index, stage) in stages.iter().enumerate() {
+        check_steps(stage.time, stage.traj_freq, &|field| of_stage(index, field));
+    }
+    if let Some(production) = &parameters.production {
+        check_steps(production.time, production.traj_freq, &|field| at(&["production", field]));
+    }
+    for (index, stage) in stages.iter().enumerate() {
+        if stage.restraint_mask.is_none() && stage.restraint_force.is_some_and(|force| force.get() > 0.0) {
+            let msg = "is missing, so that restraint_force holds nothing; name the atoms";
+            out.push(violation("value_error", of_stage(index, "restraint_mask"), msg));
+        }
+    }
+    out
+}
+
+/// Shortest width of the box in nm: the diagonal of its reduced vectors.
+fn shortest_width(summary: &Value) -> f64 {
+    (0..3).filter_map(|i| summary["box_vectors"][i][i].as_f64()).fold(f64::INFINITY, f64::min)
+}
+
+fn get(value: Option<Positive>) -> f64 {
+    value.map_or(f64::NAN, Positive::get)
+}
+
+/// The masks that a request gives must be masks and select something. The default ones do.
+fn check_masks(
+    app: &App,
+    request: &JobCreateParams,
+    system: &TaskRow,
+    problems: &mut Vec<ValidationError>,
+) -> Result<(), ApiError> {
+    let stages = request.equilibration.iter().flatten().enumerate();
+    let masks: Vec<_> = stages.filter_map(|(index, stage)| Some((index, stage.restraint_mask.as_ref()?))).collect();
+    if masks.is_empty() {
+        return Ok(());
+    }
+    let built = Built::read(&app.objects, &system.id)?;
+    for (index, mask) in masks {
+        if let Err(message) = built.select(mask) {
+            problems.push(violation("mask", of_stage(index, "restraint_mask"), message));
+        }
+    }
+    Ok(())
+}
+
+/// Puts the input files into the job directory; returns the plan.
+pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Value> {
+    fs::create_dir_all(input)?;
+    let system = row.parent.as_deref().context("a job has a system")?;
+    for name in ["system.xml", "state.xml", "topology.json"] {
+        app.objects.place(&format!("tasks/{system}/{name}"), &input.join(name))?;
+    }
+    let parameters: JobCreateParams = serde_json::from_str(&row.parameters)?;
+    let built = Built::read(&app.objects, system)?;
+    Ok(serde_json::to_value(plan(&parameters, &built)?)?)
+}
+
+fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
+    let non_negative = |value: Option<NonNegative>| value.map_or(0.0, NonNegative::get);
+    let timestep_fs = get(parameters.integration_timestep);
+    let steps = |time: Option<NonNegative>| (non_negative(time) * 1e6 / timestep_fs).round() as u64;
+    let ensemble = |ensemble: Option<Ensembles>| ensemble.unwrap_or(Ensembles::Nvt).to_string();
+    let mut stages = Vec::new();
+    for (index, stage) in parameters.equilibration.iter().flatten().enumerate() {
+        let restraint_atoms = match &stage.restraint_mask {
+            Some(mask) => system.select(mask).map_err(anyhow::Error::msg)?,
+            None => Vec::new(),
+        };
+        stages.push(Stage {
+            name: format!("equilibration_{}", index + 1),
+            ensemble: ensemble(stage.type_),
+            steps: steps(stage.time),
+            traj_freq: stage.traj_freq.unwrap_or(0),
+            log_freq: stage.log_freq.unwrap_or(0),
+            restraint_force: non_negative(stage.restraint_force),
+            restraint_atoms,
+        });
+    }
+    if let Some(production) = &parameters.production {
+        stages.push(Stage {
+            name: "production".to_owned(),
+            ensemble: ensemble(production.type_),
+            steps: steps(production.time),
+            traj_freq: production.traj_freq.unwrap_or(0),
+            log_freq: production.log_freq.unwrap_or(0),
+            restraint_force: 0.0,
+            restraint_atoms: Vec::new(),
+        });
+    }
+    Ok(SimulatePlan {
+        temperature_k: non_negative(parameters.temperature),
+        pressure_bar: non_negative(parameters.pressure),
+        friction_per_ps: non_negative(parameters.friction),
+        timestep_fs,
+        ewald_tolerance: get(parameters.ewald_error_tolerance),
+        cutoff_nm: get(parameters.non_bonded_cutoff),
+        minimization_steps: parameters.minimization_steps.unwrap_or(0),
+        hydrogen_mass_da: (timestep_fs > MAX_PLAIN_TIMESTEP).then_some(HYDROGEN_MASS_DA),
+        stages,
+    })
+}

@@ -1,0 +1,97 @@
+//! The topology of a built system, as the worker wrote it.
+
+use anyhow::Context;
+use molbox_analysis::topology::{Atom, Residue};
+use molbox_analysis::{Element, Mask, Topology};
+use serde::Deserialize;
+
+use crate::objects::Objects;
+
+/// `topology.json`; the worker's `topology.py` describes it.
+#[derive(Deserialize)]
+struct Stored {
+    atoms: Atoms,
+    residues: Residues,
+    chains: Chains,
+    bonds: Vec<[u32; 2]>,
+    /// In nm.
+    positions: Vec<[f64; 3]>,
+}
+
+#[derive(Deserialize)]
+struct Atoms {
+    name: Vec<String>,
+    element: Vec<String>,
+    mass: Vec<f64>,
+    residue: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Residues {
+    name: Vec<String>,
+    id: Vec<String>,
+    insertion: Vec<String>,
+    chain: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Chains {
+    id: Vec<String>,
+}
+
+/// A built system to select atoms from.
+pub(crate) struct Built {
+    topology: Topology,
+    /// Positions as built, in Å.
+    positions: Vec<[f64; 3]>,
+}
+
+impl Built {
+    /// Reads a system that has been built.
+    pub(crate) fn read(objects: &Objects, system_id: &str) -> anyhow::Result<Self> {
+        let key = format!("tasks/{system_id}/topology.json");
+        let text = objects.read(&key).with_context(|| format!("read {key}"))?;
+        Self::parse(&text).with_context(|| format!("read {key}"))
+    }
+
+    /// The atoms of a mask, of which there must be some.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the mask, for people.
+    pub(crate) fn select(&self, mask: &str) -> Result<Vec<usize>, String> {
+        let parsed = Mask::parse(mask).map_err(|e| format!("{mask:?}: {e}"))?;
+        let selection = parsed.select(&self.topology, Some(&self.positions)).map_err(|e| format!("{mask:?}: {e}"))?;
+        if selection.atoms.is_empty() {
+            let hints: Vec<String> = selection.warnings.iter().map(ToString::to_string).collect();
+            return Err(format!("{mask:?}: {}", hints.join("; ")));
+        }
+        Ok(selection.atoms.iter().collect())
+    }
+
+    fn parse(text: &[u8]) -> anyhow::Result<Self> {
+        let stored: Stored = serde_json::from_slice(text)?;
+        let atoms = stored.atoms;
+        let residues = stored.residues;
+        let topology = Topology::new(
+            (0..atoms.name.len()).map(|i| Atom {
+                name: &atoms.name[i],
+                element: Element::from_symbol(&atoms.element[i]),
+                atom_type: None,
+                mass_da: atoms.mass[i],
+                residue: atoms.residue[i],
+            }),
+            (0..residues.name.len()).map(|i| Residue {
+                name: &residues.name[i],
+                // OpenMM numbers what it adds itself; an author's number may be no number.
+                number: residues.id[i].parse().unwrap_or(i as i64 + 1),
+                insertion_code: residues.insertion[i].chars().next(),
+                chain: residues.chain[i],
+            }),
+            stored.chains.id.iter().map(String::as_str),
+            stored.bonds,
+        )?;
+        let positions = stored.positions.iter().map(|nm| nm.map(|x| x * 10.0)).collect();
+        Ok(Self { topology, positions })
+    }
+}

@@ -1,0 +1,181 @@
+//! The main job from a structure file to results: `cargo xtask demo` runs this against a service
+//! of its own. With a service of yours:
+//!
+//! ```text
+//! MOLBOX_BASE_URL=… MOLBOX_API_KEY=… cargo run --example demo -- examples/1vii.pdb out
+//! ```
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, Progress};
+use molbox_plot::{Figure, Line, Panel};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1).map(PathBuf::from);
+    let (Some(structure), Some(out)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: demo STRUCTURE OUT".into());
+    };
+    let start = Instant::now();
+    let molbox = molbox::Client::from_env()?;
+
+    let file = molbox.upload(&structure).await?;
+    println!("uploaded   {} as {} ({} bytes)", structure.display(), file.name, file.size_bytes.unwrap_or(0));
+
+    let system = molbox
+        .system_submit()
+        .body_map(|system| {
+            system
+                .box_name(format!("{} in water", file.name))
+                .protein(file.file_id.as_str())
+                .box_shape("dodecahedron")
+                .minimum_padding(0.7) // nm
+                .concentration(0.15) // mol/L
+        })
+        .send()
+        .await?;
+    let bar = bar("building");
+    let system =
+        molbox.wait_system(&system.system_id).on_progress(|system| show(&bar, system.progress.as_ref())).await?;
+    bar.finish_and_clear();
+    let built = system.summary.as_ref().ok_or("a built system has a summary")?;
+    println!("built      {}: {} atoms, {} waters", *system.system_id, built.atoms, built.molecules["water"]);
+    for warning in &system.warnings {
+        println!("           {}", warning.message);
+    }
+
+    let job = molbox
+        .job_submit()
+        .body_map(|job| {
+            let stage = EquilibrationStep::builder;
+            job.box_id(system.system_id.as_str())
+                .batch_name("demo")
+                .temperature(300) // K
+                .integration_timestep(4) // fs
+                .minimization_steps(200)
+                .equilibration([
+                    stage().type_("NVT").time(0.002).log_freq(25).restraint_mask("!:HOH,NA,CL&!@/H"),
+                    stage().type_("NPT").time(0.004).log_freq(25).restraint_mask("@CA").restraint_force(100),
+                ])
+                .production(ProductionParams::builder().time(0.008).traj_freq(50).log_freq(25))
+        })
+        .send()
+        .await?;
+    let bar = self::bar("simulating");
+    let job = molbox.wait_job(&job.job_id).on_progress(|job| show(&bar, job.progress.as_ref())).await?;
+    bar.finish_and_clear();
+    report(&job);
+
+    let zip = molbox.download_job(&job.job_id, out.join("results.zip")).await?;
+    let folder = unpack(&zip, &out)?;
+    let frames = check_trajectory(&folder.join("production.dcd"), built.atoms)?;
+    println!("checked    production.dcd: {frames} frames of {} atoms, all numbers finite", built.atoms);
+    let picture = out.join("energies.png");
+    fs::write(&picture, plot(&folder)?.png(1000, 800)?)?;
+
+    println!("results    {}", folder.display());
+    println!("bundle     {}", zip.display());
+    println!("picture    {}", picture.display());
+    println!("{:.0} s from the file to the results", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn bar(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{prefix:10} {bar:40} {percent:>3} % {msg}").expect("a template");
+    ProgressBar::new(1000).with_style(style).with_prefix(what.to_owned())
+}
+
+fn show(bar: &ProgressBar, progress: Option<&Progress>) {
+    let Some(progress) = progress else { return };
+    bar.set_position((1000.0 * progress.fraction.get()) as u64);
+    let mut text = progress.stage.clone().unwrap_or_default();
+    if let (Some(step), Some(steps)) = (progress.step, progress.steps) {
+        text += &format!(" {step}/{steps}");
+    }
+    if let Some(speed) = progress.ns_per_day {
+        text += &format!(", {:.1} ns/day", speed.get());
+    }
+    if let Some(eta) = progress.eta_seconds {
+        text += &format!(", {:.0} s to go", eta.get());
+    }
+    bar.set_message(text);
+}
+
+fn report(job: &JobRecord) {
+    println!("simulated  {} on {}", *job.job_id, job.platform.as_deref().unwrap_or("?"));
+    for stage in &job.stages {
+        let speed = stage.ns_per_day.map_or_else(String::new, |speed| format!(", {:.1} ns/day", speed.get()));
+        println!(
+            "           {:16} {:6} steps {:3} frames {:6.1} s{speed}",
+            stage.name,
+            stage.steps,
+            stage.frames,
+            stage.seconds.get()
+        );
+    }
+}
+
+/// Unpacks a bundle; returns the folder that it holds.
+fn unpack(zip: &Path, out: &Path) -> Result<PathBuf> {
+    let mut archive = zip::ZipArchive::new(File::open(zip)?)?;
+    archive.extract(out)?;
+    let first = archive.file_names().next().ok_or("the bundle is empty")??;
+    Ok(out.join(first.split('/').next().unwrap_or_default()))
+}
+
+/// Number of frames of a DCD file, every number of which must be finite.
+fn check_trajectory(path: &Path, n_atoms: u64) -> Result<usize> {
+    let mut bytes = Vec::new();
+    File::open(path)?.read_to_end(&mut bytes)?;
+    let integer = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let (header, frame) = (276, 56 + 3 * (4 * n_atoms as usize + 8));
+    if integer(268) as u64 != n_atoms {
+        return Err(format!("{} has {} atoms, not {n_atoms}", path.display(), integer(268)).into());
+    }
+    let frames = (bytes.len() - header) / frame;
+    if frames != integer(8) as usize || header + frames * frame != bytes.len() {
+        return Err(format!("{} is not whole", path.display()).into());
+    }
+    for start in (0..frames).map(|index| header + index * frame + 56) {
+        for axis in 0..3 {
+            let from = start + axis * (4 * n_atoms as usize + 8) + 4;
+            let numbers = bytes[from..from + 4 * n_atoms as usize].chunks_exact(4);
+            if !numbers.map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).all(f32::is_finite) {
+                return Err(format!("{} has numbers that are none", path.display()).into());
+            }
+        }
+    }
+    Ok(frames)
+}
+
+/// Potential energy, temperature and density over all stages.
+fn plot(folder: &Path) -> Result<Figure> {
+    let panel = |label: &str| Panel { y_label: label.to_owned(), lines: vec![Line::default()] };
+    let mut figure = Figure {
+        title: "Villin headpiece in water".to_owned(),
+        x_label: "time (ps)".to_owned(),
+        panels: vec![panel("potential energy (kJ/mol)"), panel("temperature (K)"), panel("density (g/mL)")],
+        marks: Vec::new(),
+    };
+    let mut begin = 0.0;
+    for stage in ["equilibration_1", "equilibration_2", "production"] {
+        figure.marks.push((begin, stage.to_owned()));
+        let mut end = begin;
+        for line in fs::read_to_string(folder.join(stage).with_extension("csv"))?.lines().skip(1) {
+            let columns = line.split(',').map(str::parse).collect::<std::result::Result<Vec<f64>, _>>()?;
+            end = begin + columns[1];
+            for (panel, column) in figure.panels.iter_mut().zip([2, 4, 6]) {
+                panel.lines[0].points.push((end, columns[column]));
+            }
+        }
+        begin = end;
+    }
+    Ok(figure)
+}

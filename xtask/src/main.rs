@@ -1,0 +1,92 @@
+//! What is done to the repository: `cargo xtask --help`.
+
+mod demo;
+mod python;
+mod regenerate;
+mod spec;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+
+/// Checks, derived files, tests and the demo of molbox.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the main job on a real protein: service, engine, client, results, picture.
+    Demo,
+    /// Run every test of every crate and of the worker, and set up what they need.
+    Test,
+    /// Make the worker's Python environment under target/.
+    WorkerEnv,
+    /// Write everything that is derived from the document.
+    Regenerate {
+        /// Change nothing; fail when something is stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Look at the document.
+    #[command(subcommand)]
+    Spec(spec::Spec),
+    /// Check the invariants of ARCHITECTURE.md.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Task::Demo => demo::demo(),
+        Task::Test => test::test(),
+        Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
+        Task::Regenerate { check } => regenerate::regenerate(check),
+        Task::Spec(spec) => spec::run(&spec),
+        Task::Tidy => tidy::tidy(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The repository's root.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_owned()
+}
+
+/// Cargo's folder for what is built.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The cargo that runs this.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command to its end; an error when it fails.
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("start {}", shown(command)))?;
+    if !status.success() {
+        bail!("{} failed ({status})", shown(command));
+    }
+    Ok(())
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

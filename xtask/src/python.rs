@@ -1,0 +1,75 @@
+//! The worker's Python environment: `target/worker-env`, with the versions of the requirements.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{root, run, target};
+
+/// OpenMM has wheels for these.
+const INTERPRETERS: [&str; 7] =
+    ["python3", "python3.13", "python3.12", "python3.11", "python3.10", "python3.14", "python"];
+const MIN_VERSION: (u32, u32) = (3, 10);
+const REQUIREMENTS: [&str; 2] = ["requirements.txt", "requirements-test.txt"];
+
+/// Makes the environment, or brings it up to date; returns its interpreter.
+pub fn environment() -> Result<PathBuf> {
+    let folder = target().join("worker-env");
+    let python = folder.join("bin/python");
+    let worker = root().join("worker");
+    let wanted = wanted(&worker)?;
+    let stamp = folder.join("requirements.stamp");
+    let is_current = python.exists() && fs::read_to_string(&stamp).is_ok_and(|have| have == wanted);
+    if !is_current {
+        let base = interpreter()?;
+        eprintln!("making the worker's Python environment in {}", folder.display());
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        run(Command::new(&base).args(["-m", "venv"]).arg(&folder)).with_context(|| {
+            format!("make a virtual environment with {base} (on Debian: apt-get install python3-venv)")
+        })?;
+        let mut install = Command::new(&python);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        for file in REQUIREMENTS {
+            install.arg("--requirement").arg(worker.join(file));
+        }
+        run(&mut install)?;
+        // The package itself is taken from where it lies.
+        let site = Command::new(&python)
+            .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+            .output()
+            .context("ask Python for its packages' folder")?;
+        let site = PathBuf::from(String::from_utf8(site.stdout)?.trim());
+        fs::write(site.join("molbox_worker.pth"), format!("{}\n", worker.display()))?;
+        fs::write(&stamp, wanted)?;
+    }
+    Ok(python)
+}
+
+fn wanted(worker: &Path) -> Result<String> {
+    let mut text = format!("{}\n", worker.display());
+    for file in REQUIREMENTS {
+        text += &fs::read_to_string(worker.join(file)).with_context(|| format!("read {file}"))?;
+    }
+    Ok(text)
+}
+
+/// The first Python on the path that is new enough.
+fn interpreter() -> Result<String> {
+    for name in INTERPRETERS {
+        let code = "import sys; print(*sys.version_info[:2])";
+        let output = Command::new(name).args(["-c", code]).stderr(Stdio::null()).output();
+        let Ok(output) = output else { continue };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut parts = text.split_whitespace().filter_map(|part| part.parse().ok());
+        if let (Some(major), Some(minor)) = (parts.next(), parts.next())
+            && (major, minor) >= MIN_VERSION
+        {
+            return Ok(name.to_owned());
+        }
+    }
+    bail!("the worker needs Python 3.10 or newer; none of {} is", INTERPRETERS.join(", "))
+}

@@ -1,0 +1,200 @@
+//! Everything that is derived from the document: `openapi/openapi.json`, `openapi/surface.txt`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use molbox_codegen::Document;
+use serde_json::{Map, Value, json};
+
+use crate::root;
+
+/// The document as its author wrote it.
+pub fn document() -> Result<Document> {
+    let path = root().join("openapi/molbox.yaml");
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    Document::read(&text).with_context(|| format!("read {}", path.display()))
+}
+
+/// Writes the derived files, or fails when one is stale.
+pub fn regenerate(check: bool) -> Result<()> {
+    let mut stale = Vec::new();
+    for (path, text) in derived()? {
+        let file = root().join(&path);
+        if fs::read_to_string(&file).ok().as_ref() == Some(&text) {
+            continue;
+        }
+        if check {
+            stale.push(path.display().to_string());
+        } else {
+            fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+            println!("{}", path.display());
+        }
+    }
+    if !stale.is_empty() {
+        bail!("stale: {}; run `cargo xtask regenerate`", stale.join(", "));
+    }
+    Ok(())
+}
+
+/// Every derived file with its text.
+fn derived() -> Result<Vec<(PathBuf, String)>> {
+    let document = document()?;
+    let examples = Examples::read(&root().join("openapi/examples"))?;
+    let mut value = document.value.clone();
+    examples.put_into(&mut value)?;
+    let mut json = serde_json::to_string_pretty(&value)?;
+    json.push('\n');
+    Ok(vec![(PathBuf::from("openapi/openapi.json"), json), (PathBuf::from("openapi/surface.txt"), surface(&document))])
+}
+
+/// The examples, by file name: `<operation>.request.<name>.json`, `<operation>.<status>.<name>.*`,
+/// and `<Response>.json` for a response that operations share.
+struct Examples(BTreeMap<String, Value>);
+
+impl Examples {
+    fn read(folder: &Path) -> Result<Self> {
+        let mut examples = BTreeMap::new();
+        for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+            let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            let value = match path.extension().and_then(|e| e.to_str()) {
+                Some("json") => serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?,
+                _ => Value::String(text),
+            };
+            examples.insert(name, value);
+        }
+        Ok(Self(examples))
+    }
+
+    /// Puts the examples where the document has their media types; each must have a place.
+    fn put_into(&self, document: &mut Value) -> Result<()> {
+        let mut used = Vec::new();
+        let operations = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
+        for operation in operations.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
+            let Some(id) = operation["operationId"].as_str().map(str::to_owned) else { continue };
+            self.attach(&format!("{id}.request."), operation.pointer_mut("/requestBody/content"), &mut used);
+            let Some(responses) = operation["responses"].as_object_mut() else { continue };
+            for (status, response) in responses {
+                self.attach(&format!("{id}.{status}."), response.get_mut("content"), &mut used);
+            }
+        }
+        let shared = document.pointer_mut("/components/responses").and_then(Value::as_object_mut);
+        for (name, response) in shared.into_iter().flatten() {
+            self.attach(&format!("{name}."), response.get_mut("content"), &mut used);
+        }
+        let lost: Vec<&str> = self.0.keys().filter(|name| !used.contains(name)).map(String::as_str).collect();
+        if !lost.is_empty() {
+            bail!("examples without a place in the document: {}", lost.join(", "));
+        }
+        Ok(())
+    }
+
+    fn attach<'a>(&'a self, prefix: &str, content: Option<&mut Value>, used: &mut Vec<&'a String>) {
+        let Some(media) = content.and_then(Value::as_object_mut).and_then(|content| content.values_mut().next()) else {
+            return;
+        };
+        for (file, value) in self.0.iter().filter(|(file, _)| file.starts_with(prefix)) {
+            let name = file[prefix.len()..].split('.').next().unwrap_or_default();
+            let name = if name == "json" || name.is_empty() { "example" } else { name };
+            media["examples"][name] = json!({ "value": value });
+            used.push(file);
+        }
+    }
+}
+
+/// One line per operation and per property, for reviews: what changed at a glance.
+fn surface(document: &Document) -> String {
+    let mut lines = vec!["# Generated by `cargo xtask regenerate`. The surface of openapi/molbox.yaml.".to_owned()];
+    for operation in document.operations() {
+        let value = operation.value;
+        let parameters = value["parameters"].as_array().into_iter().flatten().map(|parameter| {
+            let parameter = parameter["$ref"].as_str().and_then(|r| document.resolve(r)).unwrap_or(parameter);
+            let optional = if parameter["required"] == true { "" } else { "?" };
+            let name = parameter["name"].as_str().unwrap_or_default();
+            format!("{name}{optional}: {}", type_name(&parameter["schema"]))
+        });
+        let parameters: Vec<String> = parameters.collect();
+        let body = &value["requestBody"]["content"]["application/json"]["schema"];
+        let body = if body.is_null() { String::new() } else { format!(" body {}", type_name(body)) };
+        let responses = value["responses"].as_object().into_iter().flatten().map(|(status, response)| {
+            let response = response["$ref"].as_str().and_then(|r| document.resolve(r)).unwrap_or(response);
+            let media: Vec<String> = response["content"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(
+                    |(media, value)| {
+                        if media == "application/json" { type_name(&value["schema"]) } else { media.clone() }
+                    },
+                )
+                .collect();
+            if media.is_empty() || !status.starts_with('2') {
+                status.clone()
+            } else {
+                format!("{status} {}", media.join(" | "))
+            }
+        });
+        let responses: Vec<String> = responses.collect();
+        lines.push(format!(
+            "{} {} {}({}){body} -> {}",
+            operation.method.to_uppercase(),
+            operation.path,
+            value["operationId"].as_str().unwrap_or_default(),
+            parameters.join(", "),
+            responses.join(", "),
+        ));
+    }
+    for (name, schema) in document.value["components"]["schemas"].as_object().into_iter().flatten() {
+        let Some(properties) = schema["properties"].as_object() else {
+            lines.push(format!("{name}: {}", type_name(schema)));
+            continue;
+        };
+        for (property, value) in properties {
+            let required = schema["required"].as_array().is_some_and(|r| r.iter().any(|n| n == property));
+            lines.push(format!("{name}.{property}{}: {}", if required { "" } else { "?" }, type_name(value)));
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// A schema in a few characters.
+fn type_name(schema: &Value) -> String {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return reference.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    let alternatives = schema["oneOf"].as_array().or_else(|| schema["anyOf"].as_array());
+    if let Some(alternatives) = alternatives {
+        let names: Vec<String> = alternatives.iter().map(type_name).collect();
+        return names.join(" | ");
+    }
+    let mut text = match schema["type"].as_str() {
+        Some("array") => format!("[{}]", type_name(&schema["items"])),
+        Some("object") => "object".to_owned(),
+        Some(kind) => kind.to_owned(),
+        None if schema["enum"].is_array() => "null".to_owned(),
+        None => "any".to_owned(),
+    };
+    if let Some(minimum) = schema["minimum"].as_f64() {
+        text += &format!(" {} {minimum}", if schema["exclusiveMinimum"] == true { ">" } else { ">=" });
+    }
+    for (key, word) in [("minLength", "length >="), ("maxLength", "length <=")] {
+        if let Some(length) = schema[key].as_u64() {
+            text += &format!(" {word} {length}");
+        }
+    }
+    if let Some(pattern) = schema["pattern"].as_str() {
+        text += &format!(" /{pattern}/");
+    }
+    if let Some(values) = schema["enum"].as_array().filter(|_| schema["type"] == "string") {
+        let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+        text = values.join("|");
+    }
+    if schema["nullable"] == true {
+        text += " | null";
+    }
+    text
+}

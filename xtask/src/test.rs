@@ -1,0 +1,48 @@
+//! Every test of every crate and of the worker.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::{cargo, python, regenerate, root, run, tidy};
+
+pub fn test() -> Result<()> {
+    let start = Instant::now();
+    step("document and derived files", || regenerate::regenerate(true))?;
+    step("invariants", tidy::tidy)?;
+    step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
+    step("lints", || {
+        run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]))?;
+        run(cargo().args([
+            "clippy",
+            "--package",
+            "molbox",
+            "--no-default-features",
+            "--quiet",
+            "--",
+            "--deny",
+            "warnings",
+        ]))
+    })?;
+    let python = python::environment()?;
+    step("the worker", || {
+        let worker = |arguments: &[&str]| run(Command::new(&python).current_dir(root().join("worker")).args(arguments));
+        worker(&["-m", "ruff", "check", "--quiet", "."])?;
+        worker(&["-m", "ruff", "format", "--check", "--quiet", "."])?;
+        worker(&["-m", "mypy", "--no-error-summary", "molbox_worker"])?;
+        worker(&["-m", "pytest", "--quiet"])
+    })?;
+    // The service's tests start workers with this interpreter.
+    step("the crates", || run(cargo().args(["test", "--workspace"]).env("MOLBOX_TEST_PYTHON", &python)))?;
+    println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let start = Instant::now();
+    println!("== {name}");
+    work()?;
+    println!("== {name}: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! The invariants of ARCHITECTURE.md that a machine can check.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root;
+
+/// Words that may stand in some files only: where they may not, where they may all the same, and
+/// why.
+const ONLY_THERE: [(&str, &[&str], &[&str], &str); 5] = [
+    ("crates/service/src", &["rusqlite::params", "prepare_cached("], &["db/"], "only db/ knows SQL"),
+    (
+        "crates/service/src",
+        &["StatusCode::UNPROCESSABLE", "StatusCode::CONFLICT"],
+        &["error.rs"],
+        "only error.rs maps errors to statuses",
+    ),
+    ("crates/service/src", &["println!"], &["command.rs"], "only command.rs prints"),
+    (
+        "crates/service/src",
+        &["Timestamp::now"],
+        &["app.rs", "command.rs"],
+        "the clock is read through the application's state",
+    ),
+    ("crates/service/src/handlers", &["process::launch", "std::process"], &[], "handlers spawn nothing"),
+];
+
+/// What no crate that computes may touch.
+const PURE: [&str; 6] = ["tokio", "reqwest", "axum", "rusqlite", "std::env", "SystemTime::now"];
+
+pub fn tidy() -> Result<()> {
+    let mut problems = Vec::new();
+    for (folder, words, allowed, rule) in ONLY_THERE {
+        each_file(&root().join(folder), "rs", &mut |path, text| {
+            if allowed.iter().any(|part| path.to_string_lossy().contains(&format!("src/{part}"))) {
+                return;
+            }
+            problems.extend(lines_with(path, text, words).map(|at| format!("{at}: {rule}")));
+        })?;
+    }
+    for crate_name in ["analysis", "margin", "plot"] {
+        let folder = root().join("crates").join(crate_name).join("src");
+        if folder.exists() {
+            each_file(&folder, "rs", &mut |path, text| {
+                let rule = format!("{crate_name} touches nothing outside of its arguments");
+                problems.extend(lines_with(path, text, &PURE).map(|at| format!("{at}: {rule}")));
+            })?;
+        }
+    }
+    dependencies(&mut problems)?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("invariants of ARCHITECTURE.md are broken:\n  {}", problems.join("\n  "))
+}
+
+/// Who may know whom.
+fn dependencies(problems: &mut Vec<String>) -> Result<()> {
+    let leaves = ["crates/analysis", "crates/margin", "crates/plot", "crates/codegen"];
+    for package in leaves.iter().filter(|package| root().join(package).exists()) {
+        let manifest = manifest(package)?;
+        if manifest.contains("path = \"../") {
+            problems.push(format!("{package}/Cargo.toml: a leaf depends on none of our crates"));
+        }
+    }
+    let client = manifest(".")?;
+    let dependencies =
+        client.split("[dependencies]").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or_default();
+    if dependencies.contains("path = ") {
+        problems.push("Cargo.toml: the client depends on no crate of ours but the code generator".to_owned());
+    }
+    Ok(())
+}
+
+fn manifest(package: &str) -> Result<String> {
+    let path = root().join(package).join("Cargo.toml");
+    fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
+}
+
+fn lines_with<'a>(path: &'a Path, text: &'a str, words: &'a [&str]) -> impl Iterator<Item = String> + 'a {
+    let shown = path.strip_prefix(root()).unwrap_or(path).display().to_string();
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let is_comment = line.trim_start().starts_with("//");
+        let word = words.iter().find(|word| !is_comment && line.contains(**word))?;
+        Some(format!("{shown}:{}: {word}", number + 1))
+    })
+}
+
+fn each_file(folder: &Path, extension: &str, look: &mut dyn FnMut(&Path, &str)) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            each_file(&path, extension, look)?;
+        } else if path.extension().is_some_and(|e| e == extension) {
+            look(&path, &fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
