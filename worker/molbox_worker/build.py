@@ -30,6 +30,8 @@ T = TypeVar("T")
 MAX_PDB_ATOMS = 99_999
 # The direct-space cutoff that a new system is made with; a job sets its own.
 CUTOFF_NM = 1.0
+# A box as built is less dense than it becomes at constant pressure.
+SHRINKAGE_NM = 0.1
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100
 DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
@@ -104,12 +106,28 @@ def _add_hydrogens(
     if modeller.topology.getNumAtoms() == 0:
         return {}
     try:
-        variants = modeller.addHydrogens(force_field, pH=plan["ph"], platform=platform(job)[0])
+        modeller.addHydrogens(force_field, pH=plan["ph"], platform=platform(job)[0])
     except ValueError as error:
         raise explain_template(error, modeller.topology) from error
     if plan["water"]["sites"] > 3:
         modeller.addExtraParticles(force_field)
-    return dict(Counter(variant for variant in variants if variant))
+    found = Counter(variant(residue) for residue in modeller.topology.residues())
+    return {name: found[name] for name in sorted(found) if name}
+
+
+def variant(residue: app.topology.Residue) -> str:
+    """The protonation variant of a residue by Amber's name, told by its hydrogens; "" for the usual one."""
+    names = {atom.name for atom in residue.atoms()}
+    told = {
+        "ASP": "ASH" if "HD2" in names else "",
+        "GLU": "GLH" if "HE2" in names else "",
+        "LYS": "" if {"HZ1", "HZ2", "HZ3"} <= names else "LYN",
+        "CYS": "" if "HG" in names else "CYX",
+        "HIS": {(True, True): "HIP", (True, False): "HID", (False, True): "HIE"}.get(
+            ("HD1" in names, "HE2" in names), ""
+        ),
+    }
+    return told.get(residue.name, "")
 
 
 def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField) -> None:
@@ -123,10 +141,11 @@ def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.Forc
             loc=["body", "minimum_padding"],
         )
     width = min(vectors[i][i] for i in range(3))
-    if width < 2 * CUTOFF_NM:
+    if width < 2 * CUTOFF_NM + SHRINKAGE_NM:
         raise JobError(
             "box_too_small",
-            f"the box would be {width:.2f} nm wide, less than twice the cutoff of {CUTOFF_NM:g} nm",
+            f"the box would be {width:.2f} nm wide; it needs twice the cutoff of {CUTOFF_NM:g} nm and room to shrink,"
+            f" {2 * CUTOFF_NM + SHRINKAGE_NM:g} nm",
             remedy="raise minimum_padding",
             loc=["body", "minimum_padding"],
         )

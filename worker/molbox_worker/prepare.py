@@ -5,6 +5,7 @@ Everything that is removed, added, replaced or guessed becomes a warning.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def read(job: Job, plan: dict[str, Any]) -> PDBFixer:
     """Read the structure file and keep the chains that are asked for."""
     protein = plan["protein"]
     path = job.input(protein["file"])
+    if protein["format"] == "pdb" and not _has_atoms(path):
+        raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
     try:
         if protein["format"] == "pdb":
             fixer = PDBFixer(filename=str(path))
@@ -50,6 +53,11 @@ def read(job: Job, plan: dict[str, Any]) -> PDBFixer:
     if plan.get("chains"):
         _keep_chains(fixer, plan["chains"])
     return fixer
+
+
+def _has_atoms(path: Path) -> bool:
+    with path.open(errors="replace") as file:
+        return any(line.startswith(("ATOM", "HETATM")) for line in file)
 
 
 def _check_coordinates(fixer: PDBFixer, name: str) -> None:

@@ -1,0 +1,148 @@
+"""Job directories for tests: the worker is started on them as the service starts it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+BUILD = {
+    "protein": None,
+    "chains": None,
+    "keep_hydrogens": False,
+    "ph": 7.4,
+    "force_field": {"name": "amber14", "files": ["amber14-all.xml"]},
+    "water": {"name": "tip3p", "file": "amber14/tip3p.xml", "model": "tip3p", "sites": 3},
+    "positive_ion": "Na+",
+    "negative_ion": "Cl-",
+    "concentration": 0.15,
+    "box_shape": "cube",
+    "padding_nm": 1.2,
+    "max_atoms": 100_000,
+}
+SIMULATE = {
+    "temperature_k": 300,
+    "pressure_bar": 1,
+    "friction_per_ps": 1,
+    "timestep_fs": 2,
+    "ewald_tolerance": 5e-4,
+    "cutoff_nm": 1.0,
+    "minimization_steps": 50,
+    "hydrogen_mass_da": None,
+    "stages": [],
+}
+STAGE = {
+    "name": "production",
+    "ensemble": "NVT",
+    "steps": 100,
+    "traj_freq": 0,
+    "log_freq": 0,
+    "restraint_force": 0,
+    "restraint_atoms": [],
+}
+
+
+class Directory:
+    """A job directory and what the worker made of it."""
+
+    def __init__(self, path: Path, kind: str, plan: dict[str, Any], **task: Any) -> None:
+        self.path = path
+        (path / "input").mkdir(parents=True)
+        content = {
+            "kind": kind,
+            "seed": 7,
+            "threads": 1,
+            "platform": "CPU",
+            "checkpoint_seconds": 60,
+            "plan": plan,
+            **task,
+        }
+        (path / "task.json").write_text(json.dumps(content))
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "molbox_worker", str(self.path)]
+
+    def run(self) -> int:
+        with (self.path / "log.txt").open("a") as log:
+            return subprocess.run(self.command(), stdout=log, stderr=log, check=False).returncode
+
+    def start(self) -> subprocess.Popen[bytes]:
+        with (self.path / "log.txt").open("a") as log:
+            return subprocess.Popen(self.command(), stdout=log, stderr=log)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads((self.path / "result.json").read_text())
+        return result
+
+    def log(self) -> str:
+        return (self.path / "log.txt").read_text()
+
+    def output(self, name: str) -> Path:
+        return self.path / "output" / name
+
+
+def protein(name: str, file_format: str = "pdb") -> dict[str, str]:
+    """The plan's entry for a structure that lies in the input folder under its own name."""
+    return {"file": f"protein.{file_format}", "format": file_format, "name": name}
+
+
+@pytest.fixture(scope="session")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Directory]:
+    """Build a system: plan changes, and the structure's text or file."""
+
+    def build(structure: Path | str | None = None, seed: int = 7, **changes: Any) -> Directory:
+        plan = {**BUILD, **changes}
+        if structure is not None and plan["protein"] is None:
+            plan["protein"] = protein("test")
+        directory = Directory(tmp_path_factory.mktemp("build") / "job", "build", plan, seed=seed)
+        if structure is not None:
+            target = directory.path / "input" / plan["protein"]["file"]
+            if isinstance(structure, Path):
+                shutil.copy(structure, target)
+            else:
+                target.write_text(structure)
+        directory.run()
+        return directory
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def villin(builder: Callable[..., Directory]) -> Directory:
+    """The villin headpiece in water."""
+    directory = builder(EXAMPLES / "1vii.pdb", box_shape="dodecahedron", padding_nm=0.6)
+    assert directory.result["status"] == "succeeded", directory.log()
+    return directory
+
+
+@pytest.fixture(scope="session")
+def water(builder: Callable[..., Directory]) -> Directory:
+    """A box of salt water."""
+    directory = builder()
+    assert directory.result["status"] == "succeeded", directory.log()
+    return directory
+
+
+@pytest.fixture
+def simulation(tmp_path: Path) -> Callable[..., Directory]:
+    """A simulation of a built system that has not been started yet."""
+
+    def prepare(system: Directory, stages: list[dict[str, Any]], **changes: Any) -> Directory:
+        task = {key: changes.pop(key) for key in ("threads", "platform", "checkpoint_seconds") if key in changes}
+        plan = {**SIMULATE, **changes, "stages": [{**STAGE, **stage} for stage in stages]}
+        path = tmp_path / f"simulation{len(list(tmp_path.iterdir()))}"
+        directory = Directory(path, "simulate", plan, **task)
+        for name in ("system.xml", "state.xml", "topology.json"):
+            shutil.copy(system.output(name), directory.path / "input" / name)
+        return directory
+
+    return prepare

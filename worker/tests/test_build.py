@@ -1,0 +1,170 @@
+"""Building systems: what goes in, what comes out, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import openmm
+import pytest
+from conftest import EXAMPLES, Directory
+from openmm import app, unit
+
+from molbox_worker.build import box_vectors
+
+VILLIN = EXAMPLES / "1vii.pdb"
+
+
+def energy(system: openmm.System, positions: object, box: object) -> float:
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+    context.setPeriodicBoxVectors(*box)
+    context.setPositions(positions)
+    return float(context.getState(energy=True).getPotentialEnergy()._value)
+
+
+def test_the_energy_is_that_of_openmms_app_layer(villin: Directory) -> None:
+    system = openmm.XmlSerializer.deserialize(villin.output("system.xml").read_text())
+    state = openmm.XmlSerializer.deserialize(villin.output("state.xml").read_text())
+    cif = app.PDBxFile(str(villin.output("system.cif")))
+    force_field = app.ForceField("amber14-all.xml", "amber14/tip3p.xml")
+    reference = force_field.createSystem(
+        cif.topology,
+        nonbondedMethod=app.PME,
+        nonbondedCutoff=1.0 * unit.nanometer,
+        constraints=app.HBonds,
+        rigidWater=True,
+    )
+    positions, box = state.getPositions(), state.getPeriodicBoxVectors()
+    ours, theirs = energy(system, positions, box), energy(reference, positions, box)
+    # The same terms summed in the same order.
+    assert ours == pytest.approx(theirs, rel=1e-9)
+
+
+def test_the_summary_counts_what_is_in_the_box(villin: Directory) -> None:
+    summary = villin.result["summary"]
+    topology = json.loads(villin.output("topology.json").read_text())
+    assert summary["atoms"] == len(topology["atoms"]["name"]) == len(topology["positions"])
+    assert summary["residues"] == len(topology["residues"]["name"])
+    molecules = summary["molecules"]
+    assert molecules["protein"] == 1
+    assert molecules["water"] == topology["residues"]["name"].count("HOH")
+    # 6 basic and 4 acidic residues, so two more chlorides than sodiums.
+    assert molecules["CL"] - molecules["NA"] == 2
+    assert summary["net_charge"] == pytest.approx(0, abs=1e-3)
+    # 55.4 mol/L of water for each mol/L of salt.
+    assert molecules["NA"] == pytest.approx(0.15 / 55.4 * molecules["water"], abs=1)
+    assert 0.85 < summary["density"] < 1.05
+    vectors = np.array(summary["box_vectors"])
+    assert summary["volume"] == pytest.approx(abs(np.linalg.det(vectors)), rel=1e-5)
+
+
+def test_hydrogens_follow_the_ph(builder: Callable[..., Directory]) -> None:
+    acid = builder(VILLIN, ph=2.0, padding_nm=0.6).result["summary"]
+    # All four aspartic and glutamic acids take up a proton.
+    assert acid["variants"] == {"ASH": 2, "GLH": 2}
+    assert acid["molecules"]["CL"] - acid["molecules"]["NA"] == 6
+
+
+def test_the_same_seed_gives_the_same_bytes(builder: Callable[..., Directory]) -> None:
+    first, second, other = builder(seed=3), builder(seed=3), builder(seed=4)
+    for name in ("system.xml", "state.xml", "topology.json"):
+        assert first.output(name).read_bytes() == second.output(name).read_bytes(), name
+    assert first.output("state.xml").read_bytes() != other.output("state.xml").read_bytes()
+
+
+@pytest.mark.parametrize("shape", ["cube", "rectangular", "dodecahedron", "octahedron"])
+def test_padding_separates_the_molecules_from_every_face(shape: str) -> None:
+    positions = np.random.default_rng(5).normal(size=(500, 3))
+    padding = 0.8
+    vectors = np.array(box_vectors(shape, padding, positions))
+    # A face lies half-way to an image.
+    steps = [np.array(step) for step in itertools.product((-1, 0, 1), repeat=3) if any(step)]
+    images = np.array([step @ vectors for step in steps])
+    if shape == "rectangular":
+        assert np.allclose(np.diag(vectors), np.ptp(positions, axis=0) + 2 * padding)
+        return
+    centre = (positions.min(axis=0) + positions.max(axis=0)) / 2
+    radius = np.linalg.norm(positions - centre, axis=1).max()
+    assert np.linalg.norm(images, axis=1).min() / 2 - radius == pytest.approx(padding)
+    nearest = {"cube": 6, "dodecahedron": 12, "octahedron": 8}[shape]
+    distances = np.linalg.norm(images, axis=1)
+    assert (distances < distances.min() * (1 + 1e-9)).sum() == nearest, "faces of the cell"
+
+
+def test_a_dodecahedron_is_the_smallest_box() -> None:
+    positions = np.random.default_rng(5).normal(size=(100, 3))
+    volumes = {
+        shape: abs(np.linalg.det(np.array(box_vectors(shape, 1.0, positions))))
+        for shape in ("cube", "dodecahedron", "octahedron")
+    }
+    assert volumes["dodecahedron"] / volumes["cube"] == pytest.approx(math.sqrt(2) / 2)
+    assert volumes["octahedron"] / volumes["cube"] == pytest.approx(4 * math.sqrt(3) / 9)
+
+
+def test_a_chain_can_be_chosen_and_an_unknown_one_is_named(builder: Callable[..., Directory]) -> None:
+    assert builder(VILLIN, chains=["A"], padding_nm=0.6).result["status"] == "succeeded"
+    failure = builder(VILLIN, chains=["A", "Q"]).result["error"]
+    assert failure["code"] == "no_such_chain"
+    assert "no chain Q" in failure["message"] and "it has A" in failure["message"]
+
+
+def test_a_foreign_residue_is_removed_and_reported(builder: Callable[..., Directory]) -> None:
+    ligand = "HETATM 9999  C1  XYZ A 900      10.000  10.000  10.000  1.00  0.00           C  \n"
+    text = VILLIN.read_text().replace("END", ligand + "END")
+    result = builder(text, padding_nm=0.6).result
+    assert result["status"] == "succeeded"
+    assert {"code": "heterogen_removed", "message": "XYZ 900 of chain A removed"} in result["warnings"]
+
+
+def atom(name: str, residue: str, x: str = "0.000") -> str:
+    return f"ATOM      1  {name:3} {residue} A   1    {x:>8}   0.000   0.000  1.00  0.00           {name[0]}  \n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("", "no_atoms", "no atoms"),
+        ("not a structure\n", "no_atoms", "no atoms"),
+        (atom("CA", "ALA", "x.y"), "unreadable", "cannot be read as pdb"),
+        (atom("CA", "ALA", "nan"), "bad_coordinates", "CA of ALA 1 in chain A"),
+        (atom("C1", "XYZ"), "no_atoms", "nothing is left"),
+    ],
+)
+def test_a_broken_structure_is_explained(builder: Callable[..., Directory], text: str, code: str, words: str) -> None:
+    failure = builder(text).result["error"]
+    assert failure["code"] == code
+    assert words in failure["message"]
+    assert failure["loc"] == ["body", "protein"]
+
+
+def test_a_missing_template_names_the_residue_by_its_authors_number(builder: Callable[..., Directory]) -> None:
+    # A lone zinc in a protein's clothes: kept as ALA, it has no template.
+    text = VILLIN.read_text().replace(" CB  ALA A  49", " ZZ  ALA A  49")
+    failure = builder(text, keep_hydrogens=True).result
+    if failure["status"] == "failed":
+        assert failure["error"]["code"] == "no_template"
+        assert "ALA 49 of chain A" in failure["error"]["message"]
+    else:
+        assert any("ALA 49" in warning["message"] for warning in failure["warnings"])
+
+
+def test_a_box_that_is_too_small_or_too_large_is_refused(builder: Callable[..., Directory]) -> None:
+    small = builder(padding_nm=0.9).result["error"]
+    assert small["code"] == "box_too_small" and "minimum_padding" in small["remedy"]
+    large = builder(padding_nm=5.0, max_atoms=50_000).result["error"]
+    assert large["code"] == "too_large" and "50000" in large["message"]
+
+
+def test_a_platform_that_is_not_there_is_an_error(tmp_path: Path, builder: Callable[..., Directory]) -> None:
+    plan = json.loads((builder(padding_nm=0.9).path / "task.json").read_text())["plan"]
+    directory = Directory(tmp_path / "job", "build", plan, platform="HIP")
+    # No protein and no hydrogens: the platform is first asked for when the energy is checked.
+    task = json.loads((directory.path / "task.json").read_text())
+    task["plan"]["padding_nm"] = 1.2
+    (directory.path / "task.json").write_text(json.dumps(task))
+    assert directory.run() == 2
+    assert directory.result["error"]["code"] == "platform_missing"

@@ -1,0 +1,218 @@
+"""Running simulations: physics, files, and going on after a kill."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Directory
+from numpy.typing import NDArray
+
+
+def rows(path: Path) -> list[dict[str, float]]:
+    with path.open() as file:
+        return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def frames(path: Path) -> NDArray[np.float32]:
+    """Coordinates of a DCD file, read by its layout: shape (frames, atoms, 3), in Å."""
+    data = path.read_bytes()
+    n_frames = struct.unpack_from("<i", data, 8)[0]
+    n_atoms = struct.unpack_from("<i", data, 268)[0]
+    size = 56 + 3 * (4 * n_atoms + 8)
+    assert len(data) == 276 + n_frames * size, "the header's count and the size agree"
+    out = np.empty((n_frames, n_atoms, 3), dtype=np.float32)
+    for frame in range(n_frames):
+        for axis in range(3):
+            at = 276 + frame * size + 56 + axis * (4 * n_atoms + 8) + 4
+            out[frame, :, axis] = np.frombuffer(data, "<f4", n_atoms, at)
+    return out
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_stages_run_in_order_and_write_what_was_asked(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(
+        water,
+        [
+            {"name": "equilibration_1", "ensemble": "NVT", "steps": 60, "log_freq": 20},
+            {"name": "production", "ensemble": "NPT", "steps": 100, "traj_freq": 25, "log_freq": 10},
+        ],
+    )
+    assert job.run() == 0, job.log()
+    stages = job.result["stages"]
+    assert [stage["name"] for stage in stages] == ["minimization", "equilibration_1", "production"]
+    assert [stage["frames"] for stage in stages] == [0, 0, 4]
+    assert stages[0]["steps"] <= 50
+    assert stages[0]["energy_after"] < stages[0]["energy_before"]
+    assert [row["step"] for row in rows(job.output("equilibration_1.csv"))] == [20, 40, 60]
+    assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(10, 101, 10))
+    assert not job.output("equilibration_1.dcd").exists()
+    assert np.isfinite(frames(job.output("production.dcd"))).all()
+    for name in ("minimization", "equilibration_1", "production"):
+        assert job.output(f"{name}.pdb").exists()
+
+
+def test_nvt_keeps_the_volume_and_npt_changes_it(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(
+        water,
+        [
+            {"name": "equilibration_1", "ensemble": "NVT", "steps": 50, "log_freq": 10},
+            {"name": "production", "ensemble": "NPT", "steps": 200, "log_freq": 10},
+        ],
+    )
+    assert job.run() == 0, job.log()
+    assert len({row["volume (nm^3)"] for row in rows(job.output("equilibration_1.csv"))}) == 1
+    assert len({row["volume (nm^3)"] for row in rows(job.output("production.csv"))}) > 1
+
+
+def test_the_thermostat_holds_the_temperature(water: Directory, simulation: Callable[..., Directory]) -> None:
+    # A strong coupling, so that few steps decorrelate.
+    job = simulation(water, [{"steps": 1500, "log_freq": 10}], friction_per_ps=50, temperature_k=350)
+    assert job.run() == 0, job.log()
+    temperatures = [row["temperature (K)"] for row in rows(job.output("production.csv"))[75:]]
+    # One value scatters by T sqrt(2/3N) = 10 K here; 75 correlated ones leave less than 5 K.
+    assert np.mean(temperatures) == pytest.approx(350, abs=10)
+
+
+def test_a_restraint_holds_its_atoms(water: Directory, simulation: Callable[..., Directory]) -> None:
+    topology = json.loads(water.output("topology.json").read_text())
+    oxygens = [i for i, name in enumerate(topology["atoms"]["name"]) if name == "O"]
+    held, free = oxygens[::2], oxygens[1::2]
+    force = 100_000.0
+    stage = {"steps": 600, "traj_freq": 5, "restraint_force": force, "restraint_atoms": held}
+    job = simulation(water, [stage], friction_per_ps=10)
+    assert job.run() == 0, job.log()
+    written = frames(job.output("production.dcd"))[20:] / 10
+    variance = written.var(axis=0).sum(axis=1)
+    # Equipartition: k <r²> = 3 kT; what surrounds an atom holds it a little more.
+    assert 0.7 < variance[held].mean() / (3 * 0.0083145 * 300 / force) < 1.1
+    assert variance[free].mean() > 2 * variance[held].mean()
+
+
+def test_heavier_hydrogens_leave_the_mass_and_water_alone(
+    villin: Directory, simulation: Callable[..., Directory]
+) -> None:
+    stage = {"steps": 20, "log_freq": 10}
+    density = {}
+    for mass in (None, 3.0):
+        job = simulation(villin, [stage], hydrogen_mass_da=mass, timestep_fs=4 if mass else 1)
+        assert job.run() == 0, job.log()
+        density[mass] = rows(job.output("production.csv"))[0]["density (g/mL)"]
+    # The same volume, so the same density is the same mass.
+    assert density[3.0] == pytest.approx(density[None], rel=1e-5)
+
+
+def test_a_zero_step_stage_and_no_minimisation_are_allowed(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    job = simulation(water, [{"steps": 0}], minimization_steps=0)
+    assert job.run() == 0, job.log()
+    assert [stage["steps"] for stage in job.result["stages"]] == [0, 0]
+
+
+def test_an_unstable_simulation_says_where_it_broke(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(water, [{"steps": 2000}], temperature_k=1e7, timestep_fs=5, minimization_steps=0)
+    assert job.run() == 2
+    failure = job.result["error"]
+    assert failure["code"] == "unstable"
+    assert failure["stage"] == "production"
+    assert 0 <= failure["step"] < 2000
+    assert "integration_timestep" in failure["remedy"]
+
+
+def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    stages = [
+        {"name": "equilibration_1", "steps": 300, "traj_freq": 50, "log_freq": 10},
+        {"name": "production", "ensemble": "NPT", "steps": 2000, "traj_freq": 20, "log_freq": 5},
+    ]
+    job = simulation(water, stages, checkpoint_seconds=0.3)
+    commit, kills = job.path / "commit.json", 0
+    while True:
+        process = job.start()
+        before = commit.read_bytes() if commit.exists() else b""
+        # Each life must commit something before it is ended, so that this ends.
+        wait_for(lambda p=process, b=before: p.poll() is not None or (commit.exists() and commit.read_bytes() != b))
+        if process.poll() is None and kills < 5:
+            time.sleep(0.05 * kills)
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        if process.wait() == 0:
+            break
+    assert kills == 5
+    for stage in stages:
+        name, steps = stage["name"], stage["steps"]
+        assert isinstance(steps, int)
+        logged = [row["step"] for row in rows(job.output(f"{name}.csv"))]
+        assert logged == list(range(stage["log_freq"], steps + 1, stage["log_freq"]))  # type: ignore[call-overload]
+        written = frames(job.output(f"{name}.dcd"))
+        assert len(written) == steps // stage["traj_freq"]  # type: ignore[operator]
+        moves = np.abs(np.diff(written, axis=0)).reshape(len(written) - 1, -1).max(axis=1)
+        assert (moves > 0).all(), "no frame stands there twice"
+
+
+def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}])
+    process = job.start()
+    wait_for(lambda: progress(job).get("stage") == "production")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 3
+    commit = json.loads((job.path / "commit.json").read_text())
+    assert commit["step"] > 0
+    assert (job.path / commit["checkpoint"]["file"]).exists()
+    assert not (job.path / "result.json").exists()
+
+
+def progress(job: Directory) -> dict[str, Any]:
+    path = job.path / "progress.json"
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return content
+
+
+def committed_step(job: Directory) -> int:
+    path = job.path / "commit.json"
+    return int(json.loads(path.read_text())["step"]) if path.exists() else 0
+
+
+def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(water, [{"steps": 1_000_000}])
+    process = job.start()
+    wait_for(lambda: progress(job).get("stage") == "production")
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=20)
+    commit = json.loads((job.path / "commit.json").read_text())
+    checkpoint = job.path / commit["checkpoint"]["file"]
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
+    assert job.run() == 2
+    assert job.result["error"]["code"] == "checkpoint_damaged"
+
+
+def test_a_simulation_goes_on_on_another_platform_from_its_state(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    job = simulation(water, [{"steps": 400, "log_freq": 20}], checkpoint_seconds=0.2)
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    commit = json.loads((job.path / "commit.json").read_text())
+    # As if that had been a GPU's.
+    commit["checkpoint"]["platform"] = "CUDA"
+    (job.path / "commit.json").write_text(json.dumps(commit))
+    assert job.run() == 0, job.log()
+    assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 401, 20))
