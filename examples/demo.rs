@@ -5,6 +5,8 @@
 //! MOLBOX_BASE_URL=… MOLBOX_API_KEY=… cargo run --example demo -- examples/1vii.pdb out
 //! ```
 
+#![allow(clippy::print_stdout, reason = "a program that talks to its user")]
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::Read;

@@ -94,7 +94,7 @@ impl Service {
     }
 
     fn stop(mut self) -> Result<()> {
-        run(Command::new("kill").arg(self.child.id().to_string()))?;
+        run(Command::new("sh").args(["-c", &format!("kill {}", self.child.id())]))?;
         self.child.wait()?;
         Ok(())
     }

@@ -97,8 +97,8 @@ impl Examples {
             return;
         };
         for (file, value) in self.0.iter().filter(|(file, _)| file.starts_with(prefix)) {
-            let name = file[prefix.len()..].split('.').next().unwrap_or_default();
-            let name = if name == "json" || name.is_empty() { "example" } else { name };
+            // What is left is an extension, or a name and an extension.
+            let name = file[prefix.len()..].split_once('.').map_or("example", |(name, _)| name);
             media["examples"][name] = json!({ "value": value });
             used.push(file);
         }

@@ -257,3 +257,43 @@ async fn read(body: Body, max_bytes: u64) -> Result<Vec<u8>, ApiError> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::{MARGIN, Route, WORKFLOW};
+    use crate::app::DOCUMENT;
+
+    #[test]
+    fn the_routes_are_those_of_the_document() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let mut documented = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                if let Some(id) = operation["operationId"].as_str() {
+                    documented.insert((
+                        item.get("servers").is_some(),
+                        method.to_uppercase(),
+                        path.clone(),
+                        id.to_owned(),
+                    ));
+                }
+            }
+        }
+        let served = |is_margin: bool, routes: &'static [Route]| {
+            routes.iter().map(move |route| {
+                (is_margin, route.method.to_string(), route.path.to_owned(), route.operation.to_owned())
+            })
+        };
+        let mut served: BTreeSet<_> = served(false, WORKFLOW).chain(served(true, MARGIN)).collect();
+        // The document has it once, and says that both addresses serve it.
+        served.remove(&(true, "GET".to_owned(), "/healthz".to_owned(), "service_health".to_owned()));
+        let unserved: Vec<_> = documented.difference(&served).collect();
+        let undocumented: Vec<_> = served.difference(&documented).collect();
+        assert!(unserved.is_empty(), "documented but not served: {unserved:?}");
+        assert!(undocumented.is_empty(), "served but not documented: {undocumented:?}");
+    }
+}

@@ -39,12 +39,13 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {
 
 impl Db {
     /// Makes a file that waits for its content.
-    pub(crate) async fn create_pending_file(&self, account: i64, id: String, format: String, now: i64) -> Result<()> {
+    pub(crate) async fn create_pending_file(&self, account: i64, file: FileRow) -> Result<()> {
         self.write(move |tx| {
             let sql = "
                 insert into file (id, account, name, kind, format, status, created_at)
-                values (?, ?, ?, '', ?, 'pending', ?)";
-            tx.execute(sql, params![id, account, id, format, now]).map(drop)
+                values (?, ?, ?, ?, ?, 'pending', ?)";
+            let values = params![file.id, account, file.name, file.kind, file.format, file.created_at];
+            tx.execute(sql, values).map(drop)
         })
         .await
     }

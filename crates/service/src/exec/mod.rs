@@ -3,7 +3,7 @@
 
 pub(crate) mod process;
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
 use std::path::Path;
 
@@ -34,7 +34,8 @@ const EXIT: &str = "exit.json";
 /// The status of the command in a directory, whoever launched it. The lock dies with its holder,
 /// so it cannot be mistaken as a process number can.
 pub(crate) fn status(folder: &Path) -> io::Result<Status> {
-    let is_held = match File::create(folder.join(LOCK))?.try_lock() {
+    let lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join(LOCK))?;
+    let is_held = match lock.try_lock() {
         Ok(()) => false,
         Err(TryLockError::WouldBlock) => true,
         Err(TryLockError::Error(error)) => return Err(error),

@@ -5,6 +5,7 @@
 //! in the directory what it missed.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -44,11 +45,13 @@ pub(crate) fn launch(folder: &Path, command: &[String]) -> Result<tokio::process
 /// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended.
 pub(crate) async fn run_task(folder: &Path, command: &[String]) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
-    // Held until this process ends, however it ends.
-    let lock = File::create(folder.join(LOCK))?;
+    // Held until this process ends, however it ends. Its content tells whom to signal.
+    let mut lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join(LOCK))?;
     if lock.try_lock().is_err() {
         return Ok(BUSY);
     }
+    lock.set_len(0)?;
+    write!(lock, "{}", std::process::id())?;
     let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
     let mut stop = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -62,7 +65,6 @@ pub(crate) async fn run_task(folder: &Path, command: &[String]) -> Result<u8> {
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
-            use std::io::Write;
             writeln!(&log, "cannot start {program}: {error}")?;
             note(folder, Exit { code: Some(127), signal: None })?;
             return Ok(127);

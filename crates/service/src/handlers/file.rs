@@ -22,7 +22,19 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         ApiError::invalid(vec![violation("enum", vec![loc("query"), loc("filetype")], Format::expected(filetype))])
     })?;
     let id = app.new_id("file");
-    app.db.create_pending_file(call.account(), id.clone(), format.name().to_owned(), app.now()).await?;
+    let file = FileRow {
+        seq: 0,
+        id: id.clone(),
+        name: id.clone(),
+        kind: format.usual_kind().to_owned(),
+        format: format.name().to_owned(),
+        status: "pending".to_owned(),
+        size: None,
+        sha256: None,
+        pdb_id: None,
+        created_at: app.now(),
+    };
+    app.db.create_pending_file(call.account(), file).await?;
     let (upload_url, expires) = app.upload_link(&id);
     json(&UploadLink {
         file_id: id.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("an identifier of our own")))?,

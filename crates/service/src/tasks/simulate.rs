@@ -124,27 +124,43 @@ fn with_defaults(app: &App, request: &JobCreateParams, system: &TaskRow, masks: 
     all.minimization_steps = all.minimization_steps.or(Some(default::MINIMIZATION_STEPS));
     all.trajectory_output_format = all.trajectory_output_format.or(Some(TrajectoryFormats::Dcd));
     all.seed = all.seed.or_else(|| Some(app.new_seed().unsigned_abs()));
+    let timestep = get(all.integration_timestep);
     all.equilibration = Some(match all.equilibration {
-        Some(stages) => stages.into_iter().map(stage_with_defaults).collect(),
-        None => default_stages(masks),
+        Some(stages) => stages.into_iter().map(|stage| stage_with_defaults(stage, timestep)).collect(),
+        None => default_stages(masks, timestep),
     });
-    all.production = all.production.map(|production| ProductionParams {
-        type_: production.type_.or(Some(Ensembles::Npt)),
-        time: production.time.or(non_negative(default::PRODUCTION_TIME)),
-        traj_freq: production.traj_freq.or(Some(default::PRODUCTION_FREQ)),
-        log_freq: production.log_freq.or(Some(default::PRODUCTION_FREQ)),
+    all.production = all.production.map(|production| {
+        let time = production.time.or(non_negative(default::PRODUCTION_TIME));
+        let freq = frequency(default::PRODUCTION_FREQ, time, timestep);
+        ProductionParams {
+            type_: production.type_.or(Some(Ensembles::Npt)),
+            time,
+            traj_freq: production.traj_freq.or(Some(freq)),
+            log_freq: production.log_freq.or(Some(freq)),
+        }
     });
     all
 }
 
-fn stage_with_defaults(stage: EquilibrationStep) -> EquilibrationStep {
+/// A default frequency; in a shorter stage it is met once, at its end.
+fn frequency(default: u64, time: Option<NonNegative>, timestep_fs: f64) -> u64 {
+    default.min(n_steps(time, timestep_fs).max(1))
+}
+
+/// Steps of a stage.
+fn n_steps(time: Option<NonNegative>, timestep_fs: f64) -> u64 {
+    (time.map_or(0.0, NonNegative::get) * 1e6 / timestep_fs).round() as u64
+}
+
+fn stage_with_defaults(stage: EquilibrationStep, timestep_fs: f64) -> EquilibrationStep {
     let force = if stage.restraint_mask.is_some() { default::RESTRAINT_FORCE } else { 0.0 };
     let non_negative = |value| Some(NonNegative::new(value).expect("a default"));
+    let time = stage.time.or(non_negative(default::STAGE_TIME));
     EquilibrationStep {
         type_: stage.type_.or(Some(Ensembles::Nvt)),
-        time: stage.time.or(non_negative(default::STAGE_TIME)),
+        time,
         traj_freq: stage.traj_freq.or(Some(default::STAGE_TRAJ_FREQ)),
-        log_freq: stage.log_freq.or(Some(default::STAGE_LOG_FREQ)),
+        log_freq: stage.log_freq.or(Some(frequency(default::STAGE_LOG_FREQ, time, timestep_fs))),
         restraint_force: stage.restraint_force.or(non_negative(force)),
         restraint_mask: stage.restraint_mask,
     }
@@ -152,14 +168,15 @@ fn stage_with_defaults(stage: EquilibrationStep) -> EquilibrationStep {
 
 /// The stages of a job that names none: the solute is held, then its box relaxes, then all but
 /// its backbone.
-fn default_stages(masks: &DefaultMasks) -> Vec<EquilibrationStep> {
+fn default_stages(masks: &DefaultMasks, timestep_fs: f64) -> Vec<EquilibrationStep> {
     let stage = |ensemble, mask: &Option<String>, force| {
-        stage_with_defaults(EquilibrationStep {
+        let stage = EquilibrationStep {
             type_: Some(ensemble),
             restraint_mask: mask.clone(),
             restraint_force: mask.as_ref().and(NonNegative::new(force).ok()),
             ..EquilibrationStep::default()
-        })
+        };
+        stage_with_defaults(stage, timestep_fs)
     };
     vec![
         stage(Ensembles::Nvt, &masks.solute, default::RESTRAINT_FORCE),
@@ -283,7 +300,6 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
 fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
     let non_negative = |value: Option<NonNegative>| value.map_or(0.0, NonNegative::get);
     let timestep_fs = get(parameters.integration_timestep);
-    let steps = |time: Option<NonNegative>| (non_negative(time) * 1e6 / timestep_fs).round() as u64;
     let ensemble = |ensemble: Option<Ensembles>| ensemble.unwrap_or(Ensembles::Nvt).to_string();
     let mut stages = Vec::new();
     for (index, stage) in parameters.equilibration.iter().flatten().enumerate() {
@@ -294,7 +310,7 @@ fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
         stages.push(Stage {
             name: format!("equilibration_{}", index + 1),
             ensemble: ensemble(stage.type_),
-            steps: steps(stage.time),
+            steps: n_steps(stage.time, timestep_fs),
             traj_freq: stage.traj_freq.unwrap_or(0),
             log_freq: stage.log_freq.unwrap_or(0),
             restraint_force: non_negative(stage.restraint_force),
@@ -305,7 +321,7 @@ fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
         stages.push(Stage {
             name: "production".to_owned(),
             ensemble: ensemble(production.type_),
-            steps: steps(production.time),
+            steps: n_steps(production.time, timestep_fs),
             traj_freq: production.traj_freq.unwrap_or(0),
             log_freq: production.log_freq.unwrap_or(0),
             restraint_force: 0.0,

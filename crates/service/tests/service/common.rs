@@ -1,0 +1,145 @@
+//! A service of its own for each test that wants one, spoken to through the client.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use molbox::{Client, Connection};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A running service; it ends with the value.
+pub(crate) struct Service {
+    child: Child,
+    pub(crate) data: PathBuf,
+    pub(crate) base_url: String,
+    pub(crate) margin_url: String,
+    settings: Vec<String>,
+    _folder: TempDir,
+}
+
+impl Service {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// With settings, `key=value`.
+    pub(crate) fn start_with(settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let child = spawn(&data, &settings);
+        let mut service =
+            Self { child, data, base_url: String::new(), margin_url: String::new(), settings, _folder: folder };
+        service.wait_until_it_listens();
+        service
+    }
+
+    fn wait_until_it_listens(&mut self) {
+        let addresses = self.data.join("addresses.json");
+        let pid = u64::from(self.child.id());
+        let addresses = wait_for("the service listens", || {
+            let text = fs::read_to_string(&addresses).ok()?;
+            let value: Value = serde_json::from_str(&text).ok()?;
+            (value["pid"] == pid).then_some(value)
+        });
+        self.base_url = addresses["base_url"].as_str().unwrap().to_owned();
+        self.margin_url = addresses["margin_base_url"].as_str().unwrap().to_owned();
+    }
+
+    /// Kills the service as a power cut would, and starts it again on the same data.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = spawn(&self.data, &self.settings);
+        self.wait_until_it_listens();
+    }
+
+    /// Runs a command of `molboxd` on the service's data; its standard output.
+    pub(crate) fn command(&self, arguments: &[&str]) -> String {
+        let output = molboxd(&self.data).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// A key of an account, which is made when it is not there.
+    pub(crate) fn key(&self, account: &str) -> String {
+        if !self.command(&["account", "list"]).lines().any(|line| line.split('\t').next() == Some(account)) {
+            self.command(&["account", "create", account]);
+        }
+        self.command(&["key", "create", account])
+    }
+
+    pub(crate) fn client(&self, account: &str) -> Client {
+        self.client_with(&self.key(account))
+    }
+
+    pub(crate) fn client_with(&self, key: &str) -> Client {
+        Connection::new(&self.base_url, key).unwrap().retries(0).workflow().unwrap()
+    }
+
+    /// What the service has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.data.with_extension("log")).unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // Workers would go on without their service.
+        for entry in fs::read_dir(self.data.join("tasks")).into_iter().flatten().flatten() {
+            kill_task(&entry.path());
+        }
+    }
+}
+
+fn spawn(data: &Path, settings: &[String]) -> Child {
+    let log = File::options().create(true).append(true).open(data.with_extension("log")).unwrap();
+    let mut command = molboxd(data);
+    command.args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""]);
+    if let Some(python) = python() {
+        command.args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
+    }
+    for setting in settings {
+        command.args(["--set", setting]);
+    }
+    command.arg("serve").stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+}
+
+fn molboxd(data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    command.arg("--data").arg(data);
+    command
+}
+
+/// Kills a task with all around it, as a power cut would; whether there was one.
+pub(crate) fn kill_task(folder: &Path) -> bool {
+    let leader = fs::read_to_string(folder.join("lock")).unwrap_or_default();
+    let command = format!("kill -KILL -- -{leader}");
+    !leader.is_empty() && Command::new("sh").args(["-c", &command]).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// The worker's interpreter: what `cargo xtask test` names, or what it has made.
+pub(crate) fn python() -> Option<PathBuf> {
+    let made = Path::new(env!("CARGO_BIN_EXE_molboxd")).ancestors().nth(2)?.join("worker-env/bin/python");
+    std::env::var_os("MOLBOX_TEST_PYTHON").map(PathBuf::from).or(Some(made)).filter(|python| python.exists())
+}
+
+/// Waits for a state; names it when it does not come about.
+pub(crate) fn wait_for<T>(what: &str, mut state: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = state() {
+            return value;
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "it did not come about that {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}

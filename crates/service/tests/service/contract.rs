@@ -1,0 +1,240 @@
+//! The service keeps to the document, whoever asks.
+
+use crate::common::Service;
+use molbox::Connection;
+use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+/// Requests as they are, without what the client makes of them.
+struct Raw {
+    http: reqwest::Client,
+    base_url: String,
+    key: String,
+}
+
+impl Raw {
+    fn new(service: &Service) -> Self {
+        Self { http: reqwest::Client::new(), base_url: service.base_url.clone(), key: service.key("raw") }
+    }
+
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base_url)).header("x-api-key", &self.key)
+    }
+
+    async fn post(&self, path: &str, body: &'static str) -> (StatusCode, Value) {
+        let request = self.request(Method::POST, path).header("content-type", "application/json").body(body);
+        let response = request.send().await.unwrap();
+        (response.status(), response.json().await.unwrap())
+    }
+}
+
+fn kinds(body: &Value) -> Vec<(String, Value)> {
+    let detail = body["detail"].as_array().unwrap();
+    detail.iter().map(|item| (item["type"].as_str().unwrap().to_owned(), item["loc"].clone())).collect()
+}
+
+#[tokio::test]
+async fn violations_have_the_place_and_the_kind_that_fastapi_gives() {
+    let service = Service::start();
+    let raw = Raw::new(&service);
+    let body = r#"{"temperature": -1, "equilibration": [{"time": 1}, {"time": -0.5, "type": "NPH"}],
+                   "integration_timestep": 0, "batch_index": 1.5, "box_id": "", "minimization_steps": "many"}"#;
+    let (status, answer) = raw.post("/submit/job", body).await;
+    assert_eq!(status, 422);
+    let expected = [
+        ("string_too_short", json!(["body", "box_id"])),
+        ("int_from_float", json!(["body", "batch_index"])),
+        ("greater_than_equal", json!(["body", "equilibration", 1, "time"])),
+        ("enum", json!(["body", "equilibration", 1, "type"])),
+        ("greater_than_equal", json!(["body", "temperature"])),
+        ("greater_than", json!(["body", "integration_timestep"])),
+        ("int_parsing", json!(["body", "minimization_steps"])),
+    ];
+    assert_eq!(kinds(&answer), expected.map(|(kind, loc)| (kind.to_owned(), loc)));
+    assert_eq!(answer["detail"][4]["msg"], "Input should be greater than or equal to 0");
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_refused_in_the_common_shape() {
+    let service = Service::start_with(&["limits.body_bytes=1000"]);
+    let raw = Raw::new(&service);
+    let json = "application/json";
+    let long = format!("{{\"batch_name\": \"{}\"}}", "x".repeat(2000));
+    for (content_type, body, status, kind, loc) in [
+        (json, "{\"temperature\": }", 422, "json_invalid", json!(["body", 16])),
+        (json, "", 422, "missing", json!(["body"])),
+        (json, "[]", 422, "model_attributes_type", json!(["body"])),
+        ("text/plain", "{}", 422, "model_attributes_type", json!(["body"])),
+        (json, long.as_str(), 413, "too_large", json!(["body"])),
+    ] {
+        let request = raw.request(Method::POST, "/submit/job").header("content-type", content_type);
+        let response = request.body(body.to_owned()).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{body}");
+        let answer: Value = response.json().await.unwrap();
+        assert_eq!(kinds(&answer), [(kind.to_owned(), loc)], "{body}");
+    }
+    let nested = format!("{}{}", "[".repeat(400), "]".repeat(400));
+    let request = raw.request(Method::POST, "/submit/job").header("content-type", json);
+    assert_eq!(request.body(nested).send().await.unwrap().status(), 400);
+}
+
+#[tokio::test]
+async fn what_is_not_in_the_document_is_not_served() {
+    let service = Service::start();
+    let raw = Raw::new(&service);
+    for (method, path, status) in [
+        (Method::GET, "/nope", 404),
+        (Method::POST, "/submit/file", 404),
+        (Method::PUT, "/info/jobs", 405),
+        (Method::GET, "/submit/job", 405),
+        (Method::GET, "/info/job/%ff", 404),
+        (Method::GET, "/info/job/job_00000000000000000000", 404),
+        (Method::GET, "/info/job/box_00000000000000000000", 404),
+        (Method::GET, "/info/system/nope", 404),
+        (Method::GET, "/info/file/nope", 404),
+        (Method::GET, "/retrieve/job/nope", 404),
+        (Method::GET, "/info/jobs?limit=0", 422),
+        (Method::GET, "/info/jobs?limit=x", 422),
+        (Method::GET, "/info/jobs?page_token=x", 422),
+        (Method::GET, "/info/jobs?status=lost", 422),
+        (Method::GET, "/submit/upload-url", 422),
+        (Method::GET, "/submit/upload-url?filetype=exe", 422),
+    ] {
+        let response = raw.request(method.clone(), path).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{method} {path}");
+        assert!(response.headers().contains_key("x-request-id"), "{method} {path}");
+        let body: Value = response.json().await.unwrap();
+        assert!(!kinds(&body).is_empty(), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_asked_for_before_anything_else() {
+    let service = Service::start();
+    let mut raw = Raw::new(&service);
+    let good = raw.key.clone();
+    let swapped = format!("{}{}", &good[..good.len() - 2], "zz");
+    for key in ["", "mbx_nope", &swapped, &good.to_lowercase()] {
+        raw.key = key.to_owned();
+        let response = raw.request(Method::POST, "/submit/job").body("{").send().await.unwrap();
+        assert_eq!(response.status(), 401, "{key:?}");
+        let body: Value = response.json().await.unwrap();
+        assert_eq!(kinds(&body), [("unauthorized".to_owned(), json!(["header", "x-api-key"]))]);
+    }
+    let health = reqwest::get(format!("{}/healthz", service.base_url)).await.unwrap();
+    assert_eq!(health.status(), 200, "health needs no key");
+    assert_eq!(reqwest::get(format!("{}/healthz", service.margin_url)).await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_expired_or_of_a_disabled_account_is_refused_at_once() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let ada = service.client_with(&key);
+    let account = ada.account_view().send().await.unwrap();
+    assert_eq!(account.account, "ada");
+    service.command(&["key", "revoke", &account.key_id]);
+    assert_eq!(ada.account_view().send().await.unwrap_err().status(), Some(StatusCode::UNAUTHORIZED));
+
+    let other = service.client("ada");
+    other.account_view().send().await.unwrap();
+    service.command(&["account", "disable", "ada"]);
+    assert_eq!(other.account_view().send().await.unwrap_err().status(), Some(StatusCode::UNAUTHORIZED));
+
+    let listed = service.command(&["key", "list", "ada"]);
+    assert!(listed.contains("revoked") && !listed.contains(&key), "{listed}");
+    let database = std::fs::read(service.data.join("molbox.sqlite-wal")).unwrap_or_default();
+    let secret = &key.as_bytes()[12..40];
+    assert!(!database.windows(secret.len()).any(|w| w == secret), "the secret is stored nowhere");
+    assert!(!service.log().contains(&key), "nor is it logged");
+}
+
+#[tokio::test]
+async fn the_request_id_of_a_caller_is_kept_when_it_is_plain() {
+    let service = Service::start();
+    let raw = Raw::new(&service);
+    let id = |given: &'static str| {
+        let request = raw.request(Method::GET, "/info/account").header("x-request-id", given);
+        async move { request.send().await.unwrap().headers()["x-request-id"].to_str().unwrap().to_owned() }
+    };
+    assert_eq!(id("trace-17").await, "trace-17");
+    assert_ne!(id("a b;c").await, "a b;c");
+    assert!(service.log().contains("trace-17"));
+}
+
+#[tokio::test]
+async fn the_document_is_served_as_it_is() {
+    let service = Service::start();
+    let served = service.client("ada").service_document().send().await.unwrap().into_inner();
+    let written: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    assert_eq!(serde_json::to_value(&served).unwrap(), written);
+}
+
+#[tokio::test]
+async fn what_is_not_built_yet_says_so() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let ligand = SystemBuildRequest::builder().ligands(["x"]);
+    let error = molbox.system_submit().body(ligand).send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 501);
+    let margin = Connection::new(&service.margin_url, &service.key("ada")).unwrap().margin().unwrap();
+    let error = margin.margin_submit().data_format("csv").send().await.err().unwrap();
+    assert_eq!(error.status().unwrap(), 501);
+    let error = margin.margin_submit().data_format("pdf").send().await.err().unwrap();
+    assert!(error.to_string().starts_with("data_format: "), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_system_cannot_be_is_told_field_by_field() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let wrong = SystemBuildRequest::builder()
+        .box_shape("sphere")
+        .concentration(-1)
+        .force_field("amber12")
+        .ions("CaCl2")
+        .minimum_padding(0)
+        .p_h(15)
+        .water_type("ice")
+        .chain_id("A,,B")
+        .seed(1u64 << 40);
+    let error = molbox.system_submit().body(wrong).send().await.unwrap_err();
+    let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
+    fields.sort();
+    fields.dedup();
+    let expected = [
+        "box_shape",
+        "chain_id",
+        "concentration",
+        "force_field",
+        "ions",
+        "minimum_padding",
+        "pH",
+        "seed",
+        "water_type",
+    ];
+    assert_eq!(fields, expected);
+    assert!(error.to_string().contains("must be one of cube, rectangular, dodecahedron, octahedron"), "{error}");
+
+    let error = molbox.system_submit().body_map(|s| s.protein("nothing")).send().await.unwrap_err();
+    assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "protein".to_owned()));
+}
+
+#[tokio::test]
+async fn a_job_refers_to_a_system_of_the_account_that_is_built() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let none = molbox.job_submit().body(JobCreateParams::default()).send().await.unwrap_err();
+    assert_eq!((none.status().unwrap().as_u16(), none.violations()[0].path()), (422, "box_id".to_owned()));
+    let unknown = molbox.job_submit().body_map(|j| j.box_id("box_00000000000000000000")).send().await.unwrap_err();
+    assert_eq!((unknown.status().unwrap().as_u16(), unknown.violations()[0].path()), (404, "box_id".to_owned()));
+
+    // No interpreter: the build stays queued or fails, but is never built.
+    let service = Service::start_with(&["worker.python=\"/nonexistent/python\"", "worker.attempts=1"]);
+    let molbox = service.client("ada");
+    let system = molbox.system_submit().send().await.unwrap();
+    let unfinished = molbox.job_submit().send().await.unwrap_err();
+    assert_eq!(unfinished.status().unwrap(), 409);
+    assert!(unfinished.violations()[0].msg.starts_with(system.system_id.as_str()), "{unfinished}");
+}

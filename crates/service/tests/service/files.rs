@@ -1,0 +1,208 @@
+//! Files: links, uploads, registration, downloads, listings.
+
+use std::fs;
+
+use crate::common::{Service, example};
+use futures::StreamExt;
+use molbox::Error;
+use molbox::workflow::types::FileRecord;
+use reqwest::StatusCode;
+
+fn status(error: &Error) -> u16 {
+    error.status().map_or(0, |status| status.as_u16())
+}
+
+#[tokio::test]
+async fn a_file_goes_up_and_comes_back_byte_for_byte() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let path = example("1vii.pdb");
+    let file = molbox.upload(&path).name("villin").kind("protein").await.unwrap();
+    assert_eq!((file.name.as_str(), file.type_.as_str(), file.format.as_str()), ("villin", "protein", "pdb"));
+    assert_eq!(file.status, "ready");
+    assert_eq!(file.size_bytes, Some(fs::metadata(&path).unwrap().len()));
+    let viewed = molbox.file_view().file_id(&file.file_id).send().await.unwrap().into_inner();
+    assert_eq!(viewed, file);
+
+    let folder = tempfile::tempdir().unwrap();
+    let back = molbox.download_file(&file.file_id, folder.path().join("back.pdb")).await.unwrap();
+    assert_eq!(fs::read(back).unwrap(), fs::read(&path).unwrap());
+}
+
+#[tokio::test]
+async fn a_link_takes_put_post_and_a_form_and_needs_no_key() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let http = reqwest::Client::new();
+    let content = fs::read_to_string(example("1vii.pdb")).unwrap();
+    let boundary = "a-boundary";
+    let form = format!(
+        "--{boundary}\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\nhello\r\n--{boundary}\r\n\
+         content-disposition: form-data; name=\"file\"; filename=\"x.pdb\"\r\n\r\n{content}\r\n--{boundary}--\r\n"
+    );
+    for (name, way) in [("put", 0), ("post", 1), ("form", 2)] {
+        let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+        let request = match way {
+            0 => http.put(&link.upload_url).body(content.clone()),
+            1 => http.post(&link.upload_url).body(content.clone()),
+            _ => http
+                .post(&link.upload_url)
+                .header("content-type", format!("multipart/form-data; boundary={boundary}"))
+                .body(form.clone()),
+        };
+        assert_eq!(request.send().await.unwrap().status(), 200, "{name}");
+        let file =
+            molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name(name)).send().await.unwrap();
+        assert_eq!(file.size_bytes, Some(content.len() as u64), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_is_altered_or_used_up_is_refused() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let http = reqwest::Client::new();
+    let link = molbox.upload_url_create().filetype(".PDB").send().await.unwrap();
+    let other = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let id = link.file_id.as_str();
+    let altered = [
+        link.upload_url.replace(id, &other.file_id),
+        link.upload_url.replace("expires=1", "expires=2"),
+        link.upload_url.replace("signature=", "signature=00"),
+        link.upload_url.split('?').next().unwrap().to_owned(),
+    ];
+    for url in altered {
+        assert_eq!(http.put(&url).body("END").send().await.unwrap().status(), 403, "{url}");
+    }
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    assert_eq!(http.put(&link.upload_url).body(content.clone()).send().await.unwrap().status(), 200);
+    molbox.file_register().body_map(|f| f.file_id(id)).send().await.unwrap();
+    let again = http.put(&link.upload_url).body("something else").send().await.unwrap();
+    assert_eq!(again.status(), 403);
+    let bytes = molbox.file_download().file_id(&link.file_id).send().await.unwrap().into_inner_stream();
+    let bytes: Vec<u8> = bytes.map(|chunk| chunk.unwrap().to_vec()).concat().await;
+    assert_eq!(bytes, content, "what was registered stays");
+}
+
+#[tokio::test]
+async fn an_upload_that_is_too_large_leaves_nothing() {
+    let service = Service::start_with(&["limits.upload_bytes=1000"]);
+    let molbox = service.client("ada");
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    assert_eq!(link.max_bytes, Some(1000));
+    // The service may stop reading before all is sent.
+    if let Ok(response) = reqwest::Client::new().put(&link.upload_url).body("x".repeat(5000)).send().await {
+        assert_eq!(response.status(), 413);
+    }
+    let error = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap_err();
+    assert_eq!(status(&error), 409, "{error}");
+    assert_eq!(fs::read_dir(service.data.join("partial")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_registration_says_what_is_wrong_with_it() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let bad = "ATOM      1  N   MET A   1      xx.xxx   0.000   0.000  1.00  0.00           N\n";
+    let error = molbox.upload(write("bad.pdb", &format!("REMARK\n{bad}"))).await.unwrap_err();
+    assert!(error.to_string().contains("line 2: the x coordinate is \"xx.xxx\""), "{error}");
+    let error = molbox.upload(write("empty.pdb", "")).await.unwrap_err();
+    assert!(error.to_string().contains("no ATOM or HETATM"), "{error}");
+    let error = molbox.upload(write("binary.pdb", "ATOM\0\0")).await.unwrap_err();
+    assert!(error.to_string().contains("line 1: it is not text"), "{error}");
+    let error = molbox.upload(write("none.cif", "data_x\n_entry.id x\n")).await.unwrap_err();
+    assert!(error.to_string().contains("_atom_site"), "{error}");
+
+    let error = molbox.file_register().send().await.unwrap_err();
+    assert_eq!((status(&error), error.violations()[0].path()), (422, "file_id".to_owned()));
+    let unknown = molbox.file_register().body_map(|f| f.file_id("file_00000000000000000000")).send().await.unwrap_err();
+    assert_eq!((status(&unknown), unknown.violations()[0].path()), (404, "file_id".to_owned()));
+
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let wrong =
+        molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("").type_("song").format("mp3"));
+    let error = wrong.send().await.unwrap_err();
+    let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
+    fields.sort();
+    assert_eq!(fields, ["format", "name", "type"]);
+}
+
+#[tokio::test]
+async fn a_name_belongs_to_one_file_of_an_account() {
+    let service = Service::start();
+    let (ada, bob) = (service.client("ada"), service.client("bob"));
+    ada.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let error = ada.upload(example("1vii.pdb")).name("villin").await.unwrap_err();
+    assert_eq!((status(&error), error.violations()[0].path()), (409, "name".to_owned()));
+    bob.upload(example("1vii.pdb")).name("villin").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_repeated_registration_gives_the_first_answer_also_after_a_crash() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    reqwest::Client::new().put(&link.upload_url).body(content).send().await.unwrap();
+    let id = link.file_id.as_str().to_owned();
+    let first =
+        molbox.file_register().idempotency_key("once").body_map(|f| f.file_id(id.as_str()).name("a")).send().await;
+    let first = first.unwrap().into_inner();
+    service.kill_and_restart();
+    let molbox = service.client_with(&key);
+    let again =
+        molbox.file_register().idempotency_key("once").body_map(|f| f.file_id(id.as_str()).name("a")).send().await;
+    assert_eq!(again.unwrap().into_inner(), first);
+    let other =
+        molbox.file_register().idempotency_key("once").body_map(|f| f.file_id(id.as_str()).name("b")).send().await;
+    let error = other.unwrap_err();
+    assert_eq!((status(&error), error.violations()[0].path()), (409, "header idempotency-key".to_owned()));
+}
+
+#[tokio::test]
+async fn a_listing_is_newest_first_paged_and_filtered() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    for index in 0..5 {
+        molbox.upload(example("1vii.pdb")).name(format!("file {index}")).await.unwrap();
+    }
+    molbox.upload_url_create().filetype("cif").send().await.unwrap();
+    let all: Vec<FileRecord> = molbox.file_list().limit(2).stream().map(Result::unwrap).collect().await;
+    let names: Vec<&str> = all[1..].iter().map(|file| file.name.as_str()).collect();
+    assert_eq!(names, ["file 4", "file 3", "file 2", "file 1", "file 0"]);
+    assert_eq!(all[0].status, "pending");
+    let ready: Vec<FileRecord> =
+        molbox.file_list().limit(2).status("ready").stream().map(Result::unwrap).collect().await;
+    assert_eq!(ready.len(), 5, "the filter holds on every page");
+    let named = molbox.file_list().name("file 3").send().await.unwrap().into_inner();
+    assert_eq!((named.items.len(), named.next_page), (1, None));
+    assert_eq!(molbox.file_list().limit(100_000).send().await.unwrap().items.len(), 6);
+}
+
+#[tokio::test]
+async fn a_download_can_be_taken_in_ranges() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let file = molbox.upload(example("1vii.pdb")).await.unwrap();
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    let get = |range: &'static str| {
+        let request = molbox.file_download().file_id(&file.file_id).range(range.to_owned());
+        async move { request.send().await }
+    };
+    let part = get("bytes=100-199").await.unwrap();
+    assert_eq!(part.status(), StatusCode::PARTIAL_CONTENT);
+    assert_eq!(part.headers()["content-range"], format!("bytes 100-199/{}", content.len()));
+    assert_eq!(part.headers()["etag"], format!("\"sha256-{}\"", file.sha256.as_ref().unwrap()));
+    let bytes: Vec<u8> = part.into_inner_stream().map(|chunk| chunk.unwrap().to_vec()).concat().await;
+    assert_eq!(bytes, content[100..200]);
+    let beyond = get("bytes=10000000-").await.err().unwrap();
+    assert_eq!(status(&beyond), 416);
+    assert_eq!(get("lines=1-2").await.unwrap().status(), StatusCode::OK, "what is no range is ignored");
+}

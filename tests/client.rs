@@ -1,0 +1,635 @@
+//! What the client sends, and what it makes of the answers.
+
+mod common;
+
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Answer, Server, answer, json};
+use futures::StreamExt;
+use molbox::workflow::types::{EquilibrationStep, JobCreateParams, JobRecord, ProductionParams, SystemBuildRequest};
+use molbox::{Client, Connection, Error, NonNegative, Positive};
+use sha2::{Digest, Sha256};
+
+const JOB: &str = include_str!("../openapi/examples/job_view.200.succeeded.json");
+const QUEUED: &str = include_str!("../openapi/examples/job_submit.200.json");
+const RUNNING: &str = include_str!("../openapi/examples/job_view.200.running.json");
+const FAILED: &str = include_str!("../openapi/examples/job_view.200.failed.json");
+const REFUSAL: &str = include_str!("../openapi/examples/ValidationFailed.json");
+const JOB_ID: &str = "job_7cpejpkq0zxnh8yydfbe";
+
+// What is refused before anything is sent.
+
+#[tokio::test]
+async fn a_number_below_its_bound_is_refused_before_anything_is_sent() {
+    let server = Server::always(|| json("200 OK", JOB)).await;
+    let molbox = server.client();
+    let stages = [EquilibrationStep::builder().time(0.1), EquilibrationStep::builder().time(-0.5)];
+    let error = molbox.job_submit().body_map(|job| job.equilibration(stages)).send().await.unwrap_err();
+    assert!(matches!(error, Error::Invalid(_)));
+    assert_eq!(error.to_string(), "equilibration[1].time: must be a number >= 0, got -0.5");
+
+    let refused = [
+        (molbox.job_submit().body_map(|job| job.temperature(-1)), "temperature: must be a number >= 0, got -1"),
+        (
+            molbox.job_submit().body_map(|job| job.integration_timestep(0)),
+            "integration_timestep: must be a number > 0, got 0",
+        ),
+        (molbox.job_submit().body_map(|job| job.friction(f64::NAN)), "friction: must be a number >= 0, got NaN"),
+        (molbox.job_submit().body_map(|job| job.pressure(f64::INFINITY)), "pressure: must be a number >= 0, got inf"),
+        (
+            molbox.job_submit().body_map(|job| job.minimization_steps(-1)),
+            "minimization_steps: must be an integer >= 0, got -1",
+        ),
+        (molbox.job_submit().body_map(|job| job.box_id("")), "box_id: shorter than 1 characters"),
+        (
+            molbox.job_submit().body_map(|job| job.production(ProductionParams::builder().type_("NPH"))),
+            "production.type: invalid value",
+        ),
+    ];
+    for (request, text) in refused {
+        assert_eq!(request.send().await.unwrap_err().to_string(), text);
+    }
+    let system = molbox.system_submit().body_map(|system| system.p_h(f64::NAN)).send().await.unwrap_err();
+    assert_eq!(system.to_string(), "pH: must be a finite number, got NaN");
+    let limit = molbox.job_list().limit(0).send().await.unwrap_err();
+    assert_eq!(limit.to_string(), "limit: must be an integer >= 1, got 0");
+    assert!(server.received().is_empty(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn an_identifier_that_would_change_the_path_is_refused() {
+    let server = Server::always(|| json("200 OK", JOB)).await;
+    let molbox = server.client();
+    for id in ["", ".", "..", "a/b", "box_0123456789abcdefghij", "job_0123456789abcdefghij?x=1"] {
+        let error = molbox.job_view().job_id(id).send().await.unwrap_err();
+        assert!(error.to_string().starts_with("job_id: "), "{id:?}: {error}");
+    }
+    let error = molbox.job_view().send().await.unwrap_err();
+    assert_eq!(error.to_string(), "job_id: required, but not given");
+    assert!(server.received().is_empty(), "nothing was sent");
+}
+
+#[test]
+fn json_of_a_person_is_refused_with_the_path_of_what_is_wrong() {
+    for (text, start) in [
+        (
+            r#"{"equilibration": [{"time": 1}, {"time": -0.5}]}"#,
+            "equilibration[1].time: must be a number >= 0, got -0.5",
+        ),
+        (r#"{"integration_timestep": 0.0}"#, "integration_timestep: must be a number > 0, got 0"),
+        (r#"{"batch_index": -1}"#, "batch_index: invalid value"),
+        (r#"{"trajectory_output_format": "xtc"}"#, "trajectory_output_format: "),
+        (r#"{"production": {"type": "NPH"}}"#, "production.type: "),
+        (r#"{"box_id": ""}"#, "box_id: shorter than 1 characters"),
+        (r#"{"temperature": "#, "temperature: EOF while parsing"),
+        (r#"{} {}"#, "trailing characters"),
+    ] {
+        let error = molbox::from_json::<JobCreateParams>(text).unwrap_err();
+        assert!(error.starts_with(start), "{text}: {error}");
+    }
+}
+
+#[test]
+fn bounded_numbers_are_parsed_and_shown() {
+    assert_eq!("2.5".parse::<NonNegative>().unwrap().to_string(), "2.5");
+    assert_eq!("x".parse::<Positive>().unwrap_err(), "must be a number > 0, got \"x\"");
+    assert_eq!("-0.1".parse::<NonNegative>().unwrap_err(), "must be a number >= 0, got -0.1");
+}
+
+// What is sent.
+
+#[tokio::test]
+async fn a_request_carries_the_key_and_what_was_asked_and_no_more() {
+    let server = Server::always(|| json("200 OK", JOB)).await;
+    let molbox = server.client();
+    molbox
+        .job_submit()
+        .body_map(|job| job.box_id("box_1").temperature(310).equilibration(Vec::<EquilibrationStep>::new()))
+        .send()
+        .await
+        .unwrap();
+    let request = &server.received()[0];
+    assert_eq!(request.line, "POST /local/submit/job HTTP/1.1");
+    assert_eq!(request.header("x-api-key"), Some("mbx_secret"));
+    assert!(request.header("user-agent").unwrap().starts_with("molbox-rust/"));
+    assert_eq!(request.header("api-version"), None, "progenitor's own header is gone");
+    let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!(body, serde_json::json!({"box_id": "box_1", "temperature": 310.0, "equilibration": []}));
+}
+
+#[tokio::test]
+async fn every_post_has_an_idempotency_key_of_its_own() {
+    let server = Server::always(|| json("200 OK", JOB)).await;
+    let molbox = server.client();
+    for _ in 0..2 {
+        molbox.job_submit().send().await.unwrap();
+    }
+    molbox.job_submit().idempotency_key("mine").send().await.unwrap();
+    let keys: Vec<String> = server.received().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    assert_eq!(keys[0].len(), 32);
+    assert_ne!(keys[0], keys[1]);
+    assert_eq!(keys[2], "mine");
+    let error = molbox.job_submit().idempotency_key("x".repeat(256)).send().await.unwrap_err();
+    assert!(error.to_string().starts_with("idempotency_key: longer than 255 characters"), "{error}");
+}
+
+#[tokio::test]
+async fn the_trailing_slash_of_the_path_is_kept_and_that_of_the_address_is_not_doubled() {
+    let record = include_str!("../openapi/examples/file_register.200.json");
+    let server = Server::always(move || json("200 OK", record)).await;
+    let molbox = Client::new(&format!("{}//", server.base_url), "mbx_secret").unwrap();
+    molbox.file_register().body_map(|file| file.name("x")).send().await.unwrap();
+    assert_eq!(server.received()[0].line, "POST /local/submit/file/ HTTP/1.1");
+}
+
+#[test]
+fn the_key_is_in_no_debug_form() {
+    let connection = Connection::new("http://127.0.0.1:1/local", "mbx_secret").unwrap();
+    let molbox = connection.workflow().unwrap();
+    let shown = format!("{connection:?} {molbox:?} {:?}", molbox.job_submit());
+    assert!(!shown.contains("mbx_secret"), "{shown}");
+    let error = Connection::new("http://127.0.0.1:1/local", "mbx_secret\n\u{7f}x").unwrap_err();
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+#[test]
+fn an_address_that_is_none_is_refused() {
+    for address in ["not an address", "ftp://host/x", "http://host/local?x=1"] {
+        let error = Connection::new(address, "mbx_secret").unwrap_err();
+        assert!(error.to_string().starts_with("base_url: "), "{error}");
+    }
+    assert!(Connection::new("http://host/local", " ").is_err());
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_origin_does_not_get_the_key() {
+    let other = Server::always(|| answer("200 OK", "", "PK")).await;
+    let target = other.base_url.clone();
+    let server =
+        Server::start(move |_, _| answer("302 Found", &format!("location: {target}/bundle.zip\r\n"), "")).await;
+    server.client().job_download().job_id(JOB_ID).send().await.unwrap();
+    let at_home = &server.received()[0];
+    assert_eq!(at_home.header("x-api-key"), Some("mbx_secret"));
+    let abroad = &other.received()[0];
+    assert_eq!(abroad.header("x-api-key"), None);
+    assert_eq!(abroad.header("referer"), None);
+}
+
+#[tokio::test]
+async fn a_redirect_at_home_keeps_the_key_and_a_post_is_not_redirected() {
+    let server = Server::start(|number, _| match number {
+        0 => answer("307 Temporary Redirect", "location: /local/info/elsewhere\r\n", ""),
+        _ => json("200 OK", JOB),
+    })
+    .await;
+    server.client().job_view().job_id(JOB_ID).send().await.unwrap();
+    assert_eq!(server.received()[1].line, "GET /local/info/elsewhere HTTP/1.1");
+    assert_eq!(server.received()[1].header("x-api-key"), Some("mbx_secret"));
+
+    let server = Server::always(|| answer("307 Temporary Redirect", "location: /local/elsewhere\r\n", "")).await;
+    let error = server.client().job_submit().send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 307);
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_without_end_ends() {
+    let server = Server::always(|| answer("302 Found", "location: /local/again\r\n", "")).await;
+    let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 302);
+    assert!(server.received().len() < 10);
+}
+
+// Retries.
+
+#[tokio::test]
+async fn a_passing_trouble_is_retried_under_the_same_idempotency_key() {
+    let server = Server::start(|number, _| match number {
+        0 => json("503 Service Unavailable", "{}"),
+        1 => Answer::Broken(Vec::new()),
+        2 => answer("502 Bad Gateway", "content-type: text/html\r\n", "<html>"),
+        _ => json("200 OK", QUEUED),
+    })
+    .await;
+    server.client().job_submit().send().await.unwrap();
+    let keys: Vec<_> = server.received().iter().map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
+    assert_eq!(keys.len(), 4);
+    assert!(keys.iter().all(|key| *key == keys[0] && key.is_some()));
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_retried_and_neither_is_an_uncertain_delete() {
+    let server = Server::always(|| json("422 Unprocessable Entity", REFUSAL)).await;
+    server.client().job_submit().send().await.unwrap_err();
+    assert_eq!(server.received().len(), 1);
+
+    let server = Server::always(|| json("502 Bad Gateway", "{}")).await;
+    server.client().job_delete().job_id(JOB_ID).send().await.unwrap_err();
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn retry_after_is_waited_for_and_one_too_far_off_is_told() {
+    let server = Server::start(|number, _| match number {
+        0 => answer("429 Too Many Requests", "retry-after: 1\r\n", ""),
+        _ => json("200 OK", JOB),
+    })
+    .await;
+    let start = Instant::now();
+    server.client().job_view().job_id(JOB_ID).send().await.unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(1));
+
+    let server = Server::always(|| answer("429 Too Many Requests", "retry-after: 3600\r\n", "")).await;
+    let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
+    let Error::Refused(refusal) = &error else { panic!("{error}") };
+    assert_eq!(refusal.retry_after, Some(Duration::from_secs(3600)));
+    assert!(error.is_transient());
+    assert_eq!(server.received().len(), 1);
+}
+
+#[tokio::test]
+async fn retries_come_to_an_end() {
+    let server = Server::always(|| json("503 Service Unavailable", "{}")).await;
+    let molbox = server.connection().retries(2).workflow().unwrap();
+    molbox.job_view().job_id(JOB_ID).send().await.unwrap_err();
+    assert_eq!(server.received().len(), 3);
+}
+
+// Errors.
+
+#[tokio::test]
+async fn an_error_gives_the_status_every_violation_and_the_request_id() {
+    let server = Server::always(|| {
+        answer("422 Unprocessable Entity", "content-type: application/json\r\nx-request-id: r-17\r\n", REFUSAL)
+    })
+    .await;
+    let error = server.client().job_submit().send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 422);
+    assert_eq!(error.request_id(), Some("r-17"));
+    assert_eq!(error.violations().len(), 2);
+    assert_eq!(error.violations()[0].path(), "equilibration[1].time");
+    assert_eq!(error.violations()[0].type_, "greater_than_equal");
+    assert_eq!(
+        error.to_string(),
+        "422 Unprocessable Entity: equilibration[1].time: Input should be greater than or equal to 0; \
+         integration_timestep: Input should be greater than 0 (request r-17)"
+    );
+}
+
+#[tokio::test]
+async fn an_error_with_another_body_keeps_its_status_and_its_words() {
+    let cases: [(&str, &str, &str, &str); 7] = [
+        ("422 Unprocessable Entity", "text/html", "<html>no</html>", "<html>no</html>"),
+        ("422 Unprocessable Entity", "application/json", r#"{"message": "too cold"}"#, "too cold"),
+        ("403 Forbidden", "application/json", r#"{"detail": "Forbidden here"}"#, "Forbidden here"),
+        ("404 Not Found", "text/plain", "", "Not Found"),
+        ("418 I'm a teapot", "text/plain", "short and stout", "short and stout"),
+        ("500 Internal Server Error", "application/json", r#"{"detail": []}"#, r#"{"detail": []}"#),
+        ("501 Not Implemented", "application/json", r#"{"detail":[{"loc":[],"msg":"later","type":"x"}]}"#, "later"),
+    ];
+    for (status, media, body, words) in cases {
+        let server =
+            Server::start(move |_, _| answer(status, &format!("content-type: {media}\r\nx-request-id: r-1\r\n"), body))
+                .await;
+        let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
+        assert_eq!(error.status().unwrap().as_str(), &status[..3], "{status}");
+        assert_eq!(error.violations()[0].msg, words, "{status}");
+        assert_eq!(error.request_id(), Some("r-1"), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_error_body_is_read_up_to_a_bound() {
+    let server = Server::always(|| answer("400 Bad Request", "", "x".repeat(4 << 20))).await;
+    let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
+    assert_eq!(error.violations()[0].msg.len(), 500);
+}
+
+#[tokio::test]
+async fn a_success_that_is_not_as_documented_is_an_error() {
+    let server = Server::always(|| json("200 OK", r#"{"job_id": 5}"#)).await;
+    let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
+    assert!(matches!(error, Error::Unexpected { .. }), "{error}");
+    let server = Server::always(|| json("201 Created", JOB)).await;
+    let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 201);
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_is_a_connection_error() {
+    let molbox = Connection::new("http://127.0.0.1:9/local", "mbx_secret").unwrap().retries(1).workflow().unwrap();
+    let error = molbox.job_list().send().await.unwrap_err();
+    assert!(matches!(error, Error::Connection(_)));
+    assert!(error.to_string().contains("http://127.0.0.1:9"), "{error}");
+    assert!(error.is_transient());
+}
+
+// Timeouts.
+
+#[tokio::test]
+async fn a_slow_transfer_is_not_cut_off_but_one_that_stands_still_is() {
+    let slow = |pieces: usize, pause: u64| {
+        move || Answer::Slow {
+            head: format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", pieces * 4),
+            pieces: vec![b"data".to_vec(); pieces],
+            pause: Duration::from_millis(pause),
+        }
+    };
+    let server = Server::always(slow(8, 100)).await;
+    let idle =
+        |server: &Server| server.connection().idle_timeout(Duration::from_millis(300)).retries(0).workflow().unwrap();
+    let stream = idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
+    let size: usize = stream.map(|chunk| chunk.unwrap().len()).fold(0, |a, b| async move { a + b }).await;
+    assert_eq!(size, 32, "longer in all than the idle timeout");
+
+    let server = Server::always(slow(3, 2000)).await;
+    let start = Instant::now();
+    let mut stream = idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
+    assert!(stream.next().await.unwrap().is_err());
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+// Listings.
+
+#[tokio::test]
+async fn a_listing_streams_over_its_pages() {
+    let server = Server::start(|number, _| {
+        let next = if number < 2 { format!("\"page{}\"", number + 1) } else { "null".to_owned() };
+        json("200 OK", &format!(r#"{{"items": [{JOB}, {JOB}], "next_page": {next}}}"#))
+    })
+    .await;
+    let molbox = server.client();
+    let jobs: Vec<JobRecord> =
+        molbox.job_list().limit(2).status("succeeded").stream().map(Result::unwrap).collect().await;
+    assert_eq!(jobs.len(), 6);
+    let lines: Vec<String> = server.received().iter().map(|r| r.line.clone()).collect();
+    assert_eq!(lines[0], "GET /local/info/jobs?limit=2&status=succeeded HTTP/1.1");
+    assert_eq!(lines[1], "GET /local/info/jobs?limit=2&page_token=page1 HTTP/1.1");
+}
+
+// Upload.
+
+fn link(server: &str, max_bytes: u64) -> String {
+    serde_json::json!({
+        "file_id": "file_0123456789abcdefghij", "upload_url": format!("{server}/upload/x?signature=s%2Fs"),
+        "expires_at": "2026-11-21T13:00:00Z", "content_type": "chemical/x-pdb", "max_bytes": max_bytes
+    })
+    .to_string()
+}
+
+async fn upload_server(max_bytes: u64, put: fn(usize) -> Answer) -> Server {
+    let puts = AtomicU64::new(0);
+    Server::start(move |_, request| {
+        let host = request.header("host").unwrap();
+        match request.line.split(' ').nth(1).unwrap() {
+            path if path.starts_with("/local/submit/upload-url") => {
+                json("200 OK", &link(&format!("http://{host}/local"), max_bytes))
+            }
+            path if path.starts_with("/local/upload") => put(puts.fetch_add(1, Ordering::Relaxed) as usize),
+            _ => json("200 OK", include_str!("../openapi/examples/file_register.200.json")),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_upload_is_a_link_the_content_and_a_registration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("Villin.PDB");
+    let content = "ATOM  \n".repeat(100_000);
+    fs::write(&path, &content).unwrap();
+    let server = upload_server(1 << 20, |_| answer("200 OK", "", "")).await;
+    let progress = Arc::new(Mutex::new(Vec::new()));
+    let seen = progress.clone();
+    let molbox = server.client();
+    let file =
+        molbox.upload(&path).kind("protein").on_progress(move |done, all| seen.lock().unwrap().push((done, all))).await;
+    assert_eq!(file.unwrap().name, "villin");
+
+    let [link, put, register] = &server.received()[..] else { panic!("three requests") };
+    assert_eq!(link.line, "GET /local/submit/upload-url?filetype=pdb HTTP/1.1");
+    assert_eq!(put.line, "PUT /local/upload/x?signature=s%2Fs HTTP/1.1");
+    assert_eq!(put.header("x-api-key"), None, "the link needs no key and gets none");
+    assert_eq!(put.header("content-length"), Some("700000"));
+    assert_eq!(put.header("transfer-encoding"), None);
+    assert_eq!(put.header("content-type"), Some("chemical/x-pdb"));
+    assert_eq!(put.body, content.as_bytes());
+    let body: serde_json::Value = serde_json::from_slice(&register.body).unwrap();
+    let expected = serde_json::json!({"file_id": "file_0123456789abcdefghij", "format": "pdb", "name": "Villin", "type": "protein"});
+    assert_eq!(body, expected);
+    let progress = progress.lock().unwrap();
+    assert_eq!(*progress.last().unwrap(), (700_000, 700_000));
+    assert!(progress.len() > 1 && progress.is_sorted());
+}
+
+#[tokio::test]
+async fn an_upload_that_breaks_is_sent_again_and_one_that_is_refused_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pdb");
+    fs::write(&path, "END\n").unwrap();
+    let server = upload_server(100, |number| match number {
+        0 => json("503 Service Unavailable", ""),
+        _ => answer("200 OK", "", ""),
+    })
+    .await;
+    server.client().upload(&path).await.unwrap();
+    assert_eq!(server.received().len(), 4);
+
+    let server = upload_server(100, |_| {
+        json("403 Forbidden", r#"{"detail": [{"loc": ["query"], "msg": "expired", "type": "x"}]}"#)
+    })
+    .await;
+    let error = server.client().upload(&path).await.unwrap_err();
+    assert!(error.to_string().contains("expired"), "{error}");
+    assert_eq!(server.received().len(), 2);
+}
+
+#[tokio::test]
+async fn what_cannot_be_uploaded_says_so_before_it_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.pdb");
+    fs::write(&path, "longer than that").unwrap();
+    let server = upload_server(10, |_| answer("200 OK", "", "")).await;
+    let error = server.client().upload(&path).await.unwrap_err();
+    assert!(error.to_string().contains("has 16 bytes, the service takes 10"), "{error}");
+    let missing = server.client().upload(folder.path().join("missing.pdb")).await.unwrap_err();
+    assert!(matches!(missing, Error::File { .. }) && missing.to_string().contains("missing.pdb"));
+    let nameless = server.client().upload(folder.path().join("nameless")).await.unwrap_err();
+    assert!(nameless.to_string().starts_with("format: "), "{nameless}");
+    assert!(server.received().iter().all(|request| !request.line.starts_with("PUT")));
+}
+
+// Download.
+
+fn content() -> Vec<u8> {
+    (0..300_000u32).flat_map(u32::to_le_bytes).collect()
+}
+
+fn digest(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Serves `content` by ranges; the first answers break off after `pieces` bytes each.
+async fn download_server(content: Vec<u8>, etag: String, pieces: Vec<usize>) -> Server {
+    Server::start(move |number, request| {
+        let start: usize =
+            request.header("range").map_or(0, |r| r["bytes=".len()..].trim_end_matches('-').parse().unwrap());
+        let rest = &content[start..];
+        let (status, range) = match start {
+            0 => ("200 OK", String::new()),
+            _ => (
+                "206 Partial Content",
+                format!("content-range: bytes {start}-{}/{}\r\n", content.len() - 1, content.len()),
+            ),
+        };
+        let head =
+            format!("HTTP/1.1 {status}\r\netag: \"sha256-{etag}\"\r\n{range}content-length: {}\r\n\r\n", rest.len());
+        match pieces.get(number) {
+            Some(&piece) => Answer::Broken([head.as_bytes(), &rest[..piece]].concat()),
+            None => Answer::Whole([head.as_bytes(), rest].concat()),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_download_that_breaks_goes_on_where_it_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let server = download_server(content(), digest(&content()), vec![400_000, 100_000]).await;
+    let last = Arc::new(Mutex::new((0, 0)));
+    let seen = last.clone();
+    let path = server
+        .client()
+        .download_job(JOB_ID, &to)
+        .on_progress(move |done, all| *seen.lock().unwrap() = (done, all))
+        .await
+        .unwrap();
+    assert_eq!(path, to);
+    assert_eq!(fs::read(&to).unwrap(), content());
+    assert_eq!(*last.lock().unwrap(), (1_200_000, 1_200_000));
+    let ranges: Vec<_> = server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
+    assert_eq!(ranges, [None, Some("bytes=400000-".to_owned()), Some("bytes=500000-".to_owned())]);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
+}
+
+#[tokio::test]
+async fn a_download_of_an_earlier_process_is_taken_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let server = download_server(content(), digest(&content()), vec![400_000]).await;
+    let molbox = server.connection().retries(0).workflow().unwrap();
+    molbox.download_job(JOB_ID, &to).await.unwrap_err();
+    assert!(!to.exists(), "the target is whole or not there");
+    molbox.download_job(JOB_ID, &to).await.unwrap();
+    assert_eq!(fs::read(&to).unwrap(), content());
+    assert_eq!(server.received()[1].header("range"), Some("bytes=400000-"));
+}
+
+#[tokio::test]
+async fn a_part_of_another_content_is_thrown_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    fs::write(folder.path().join(format!("results.zip.{}.part", "0".repeat(64))), "something else").unwrap();
+    let server = download_server(content(), digest(&content()), vec![]).await;
+    server.client().download_job(JOB_ID, &to).await.unwrap();
+    assert_eq!(fs::read(&to).unwrap(), content());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_download_with_a_wrong_checksum_is_an_error_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let server = download_server(content(), "0".repeat(64), vec![]).await;
+    let error = server.client().download_job(JOB_ID, &to).await.unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("SHA-256 is"), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+// Waiting.
+
+#[tokio::test]
+async fn a_wait_shows_progress_and_ends_with_the_record() {
+    let server = Server::start(|number, _| match number {
+        0 => json("200 OK", QUEUED),
+        1 => json("200 OK", RUNNING),
+        2 => answer("503 Service Unavailable", "", ""),
+        _ => json("200 OK", JOB),
+    })
+    .await;
+    let molbox = server.connection().retries(0).workflow().unwrap();
+    let mut seen = Vec::new();
+    let job = molbox.wait_job(JOB_ID).on_progress(|job| seen.push(job.status.clone())).await.unwrap();
+    assert_eq!(job.status, "succeeded");
+    assert_eq!(seen, ["queued", "running", "succeeded"]);
+}
+
+#[tokio::test]
+async fn a_wait_for_a_job_that_fails_says_why() {
+    let server = Server::always(|| json("200 OK", FAILED)).await;
+    let error = server.client().wait_job(JOB_ID).await.unwrap_err();
+    let Error::TaskFailed(task) = &error else { panic!("{error}") };
+    assert_eq!(task.failure.as_ref().unwrap().code, "unstable");
+    assert!(error.to_string().contains("became unstable after step 120"), "{error}");
+    assert!(error.to_string().contains("minimise longer"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wait_gives_up_when_told_to_and_the_job_goes_on() {
+    let server = Server::always(|| json("200 OK", RUNNING)).await;
+    let error = server.client().wait_job(JOB_ID).timeout(Duration::from_millis(300)).await.unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(error.to_string().contains(JOB_ID), "{error}");
+}
+
+#[tokio::test]
+async fn a_wait_for_what_does_not_exist_ends_at_once() {
+    let server = Server::always(|| json("404 Not Found", include_str!("../openapi/examples/NotFound.json"))).await;
+    let error = server.client().wait_job(JOB_ID).await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 404);
+    assert_eq!(server.received().len(), 1);
+}
+
+// The environment.
+
+#[test]
+fn the_environment_names_the_service() {
+    // A process of its own, for the environment belongs to all tests.
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "environment_of_a_child", "--nocapture", "--include-ignored"]);
+        command.env_remove("MOLBOX_API_KEY").env("MOLBOX_TEST_CHILD", "1").envs(variables.iter().copied());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(run(&[]).contains("MOLBOX_API_KEY: not set"));
+    assert!(run(&[("MOLBOX_API_KEY", "k"), ("MOLBOX_BASE_URL", "x")]).contains("base_url: "));
+    let fine = run(&[("MOLBOX_API_KEY", "k"), ("MOLBOX_BASE_URL", "http://127.0.0.1:9/prod/")]);
+    assert!(fine.contains("baseurl: \"http://127.0.0.1:9/prod\""), "{fine}");
+}
+
+#[test]
+fn environment_of_a_child() {
+    if std::env::var_os("MOLBOX_TEST_CHILD").is_some() {
+        match Client::from_env() {
+            #[allow(clippy::print_stdout, reason = "read by the parent")]
+            Ok(client) => println!("{client:?}"),
+            Err(error) => println!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn futures_can_be_spawned() {
+    fn is_send<T: Send>(_: &T) {}
+    let molbox = Client::new("http://127.0.0.1:9/local", "k").unwrap();
+    is_send(&molbox.job_submit().body(JobCreateParams::default()).send());
+    is_send(&molbox.system_submit().body(SystemBuildRequest::builder().protein("1L2Y")).send());
+    is_send(&molbox.wait_job(JOB_ID).into_future());
+    is_send(&molbox.upload("x.pdb").into_future());
+    is_send(&molbox.download_job(JOB_ID, "x.zip").into_future());
+}
