@@ -1,4 +1,5 @@
 //! What the client sends, and what it makes of the answers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
@@ -613,10 +614,10 @@ fn the_environment_names_the_service() {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "read by the parent")]
 fn environment_of_a_child() {
     if std::env::var_os("MOLBOX_TEST_CHILD").is_some() {
         match Client::from_env() {
-            #[allow(clippy::print_stdout, reason = "read by the parent")]
             Ok(client) => println!("{client:?}"),
             Err(error) => println!("{error}"),
         }

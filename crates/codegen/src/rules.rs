@@ -149,7 +149,7 @@ impl<'a> Check<'a> {
     }
 
     fn described(&mut self, value: &Value, at: &str) {
-        if !value["description"].as_str().is_some_and(|text| !text.trim().is_empty()) {
+        if value["description"].as_str().is_none_or(|text| text.trim().is_empty()) {
             self.fail(at, "needs a description");
         }
     }

@@ -1,7 +1,7 @@
-//! Reading JSON with the errors that FastAPI gives: the message of `CPython`'s parser and the
+//! Reading JSON with the errors that FastAPI gives: the message of CPython's parser and the
 //! place in characters. No crate reports these, and clients of the interface know them.
 //!
-//! Accepted is what `CPython` accepts: NaN and the infinities, any number, lone surrogates (as
+//! Accepted is what CPython accepts: NaN and the infinities, any number, lone surrogates (as
 //! U+FFFD), the last of repeated members. What the document does not allow of it is refused
 //! later, with its path.
 
@@ -14,8 +14,8 @@ pub(crate) enum Json {
     Int(String),
     Float(f64),
     Str(String),
-    Array(Vec<Json>),
-    Object(Vec<(String, Json)>),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
 }
 
 /// Why a body is not JSON.
@@ -23,7 +23,7 @@ pub(crate) enum Json {
 pub(crate) enum JsonError {
     /// Not UTF-8, nested too deeply, or a number of too many digits.
     Unreadable,
-    /// Not JSON: what `CPython` says, and at which character.
+    /// Not JSON: what CPython says, and at which character.
     Syntax { message: &'static str, at: usize },
 }
 

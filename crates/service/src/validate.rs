@@ -376,12 +376,12 @@ fn number(bound: Option<(f64, bool)>, value: &Json, out: &mut Violations) {
         _ => return out.add("float_type", "Input should be a valid number", value, None),
     };
     match bound {
-        // Not `number < min`: NaN fails every bound.
-        Some((min, false)) if !(number >= min) => {
+        // NaN fails every bound.
+        Some((min, false)) if number.is_nan() || number < min => {
             let msg = format!("Input should be greater than or equal to {min}");
             out.add("greater_than_equal", msg, value, Some(("ge", json!(min))));
         }
-        Some((min, true)) if !(number > min) => {
+        Some((min, true)) if number.is_nan() || number <= min => {
             out.add("greater_than", format!("Input should be greater than {min}"), value, Some(("gt", json!(min))));
         }
         _ if !is_number => out.add("float_type", "Input should be a valid number", value, None),

@@ -118,7 +118,7 @@ fn molboxd(data: &Path) -> Command {
 /// Kills a task with all around it, as a power cut would; whether there was one.
 pub(crate) fn kill_task(folder: &Path) -> bool {
     let leader = fs::read_to_string(folder.join("lock")).unwrap_or_default();
-    let command = format!("kill -KILL -- -{leader}");
+    let command = format!("kill -9 -{leader}");
     !leader.is_empty() && Command::new("sh").args(["-c", &command]).stderr(Stdio::null()).status().unwrap().success()
 }
 

@@ -54,7 +54,9 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
     let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
     let system = molbox
         .system_submit()
-        .body_map(|s| s.protein("villin").box_shape("dodecahedron").minimum_padding(0.5).ions("KCl").concentration(0.3))
+        .body_map(|s| {
+            s.protein("villin").box_shape("dodecahedron").minimum_padding(0.5).ions("KCl").concentration(0.3).seed(5)
+        })
         .send()
         .await
         .unwrap();
@@ -77,7 +79,7 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
     let job = molbox
         .job_submit()
         .body_map(|job| {
-            job.minimization_steps(20)
+            job.minimization_steps(300)
                 .integration_timestep(4)
                 .equilibration([stage().time(0.0002).restraint_mask("@CA").type_("NPT")])
                 .production(ProductionParams::builder().time(0.0004).traj_freq(50))
