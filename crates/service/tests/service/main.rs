@@ -4,4 +4,5 @@
 mod common;
 mod contract;
 mod files;
+mod oracle;
 mod work;
