@@ -33,6 +33,11 @@ impl Element {
         Some(Self::from_number(row as u8 + 1))
     }
 
+    /// Whether it forms ions and complexes rather than molecules.
+    pub fn is_metal(self) -> bool {
+        !matches!(self.number(), 1 | 2 | 5..=10 | 14..=18 | 33..=36 | 52..=54 | 85 | 86)
+    }
+
     /// Every element of which a mass is known.
     pub fn all() -> impl Iterator<Item = Self> {
         (1..=TABLE.len() as u8).map(Self::from_number)

@@ -6,11 +6,16 @@
 //! Lengths are in Å, angles in degrees, masses in Da, times in ps, everywhere.
 
 pub mod atom_set;
+pub mod cell;
 pub mod element;
+pub mod error;
 pub mod mask;
+pub mod read;
 pub mod topology;
 
 pub use atom_set::AtomSet;
+pub use cell::Cell;
 pub use element::Element;
+pub use error::Error;
 pub use mask::Mask;
 pub use topology::Topology;

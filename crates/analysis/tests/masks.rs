@@ -1,11 +1,15 @@
 //! The mask language against cpptraj's selections.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::HashMap;
 use std::fs;
 use std::ops::RangeInclusive;
 
+use common::{Random, data};
 use molbox_analysis::mask::{Mask, SelectError, Warning};
+use molbox_analysis::read::Structure as File;
 use molbox_analysis::topology::{Atom, Residue};
 use molbox_analysis::{AtomSet, Element, Topology};
 use serde::Deserialize;
@@ -27,8 +31,8 @@ struct Structure {
     residues: String,
 }
 
-fn data(name: &str) -> String {
-    fs::read_to_string(format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+fn text(name: &str) -> String {
+    fs::read_to_string(data(name)).unwrap()
 }
 
 fn topology(structure: &Structure) -> Topology {
@@ -70,12 +74,6 @@ fn bonds(molecules: &str) -> Vec<[u32; 2]> {
     bonds
 }
 
-fn positions(structure: &str) -> Option<Vec<[f64; 3]>> {
-    let text = fs::read_to_string(format!("{}/tests/data/{structure}.pdb", env!("CARGO_MANIFEST_DIR"))).ok()?;
-    let lines = text.lines().filter(|line| line.starts_with("ATOM") || line.starts_with("HETATM"));
-    Some(lines.map(|line| [30, 38, 46].map(|at| line[at..at + 8].trim().parse().unwrap())).collect())
-}
-
 fn ranges(text: &str) -> Vec<RangeInclusive<usize>> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -93,10 +91,10 @@ struct Systems(HashMap<String, System>);
 
 impl Systems {
     fn read() -> Self {
-        let structures: HashMap<String, Structure> = serde_json::from_str(&data("mask_structures.json")).unwrap();
+        let structures: HashMap<String, Structure> = serde_json::from_str(&text("mask_structures.json")).unwrap();
         let system = |(name, structure): (String, Structure)| {
-            let system = System { topology: topology(&structure), positions: positions(&name) };
-            (name, system)
+            let positions = File::open(&data(&format!("{name}.pdb"))).ok().map(|file| file.positions);
+            (name, System { topology: topology(&structure), positions })
         };
         Self(structures.into_iter().map(system).collect())
     }
@@ -110,7 +108,7 @@ impl Systems {
 #[test]
 fn all_cases_agree_with_cpptraj() {
     let systems = Systems::read();
-    let cases: Vec<Case> = serde_json::from_str(&data("masks.json")).unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&text("masks.json")).unwrap();
     let (mut n_compared, mut without_positions) = (0, 0);
     for Case { structure, mask: text, expected, recommended } in &cases {
         let mask = Mask::parse(text);
@@ -143,6 +141,23 @@ fn all_cases_agree_with_cpptraj() {
     }
     // The coordinates of `tz2` are not among the data.
     assert_eq!((n_compared, without_positions), (169, 3));
+}
+
+#[test]
+fn topologies_from_files_select_the_same() {
+    let systems = Systems::read();
+    let cases: Vec<Case> = serde_json::from_str(&text("masks.json")).unwrap();
+    for structure in ["mini", "xtal", "quirks"] {
+        let file = File::open(&data(&format!("{structure}.pdb"))).unwrap();
+        for case in cases.iter().filter(|case| case.structure == structure) {
+            let Ok(mask) = Mask::parse(&case.mask) else { continue };
+            // cpptraj finds bonds by distance alone, and other ones in ligands.
+            if structure == "mini" || !case.mask.contains('^') {
+                let selection = mask.select(&file.topology, Some(&file.positions)).unwrap();
+                assert_eq!(selection.atoms, systems.select(structure, &mask).unwrap().0, "{structure} {mask}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -230,16 +245,6 @@ fn lists_are_split_where_a_mask_can_start() {
     assert_eq!(Mask::parse_list(":1 :2 :0").unwrap_err().column, 8);
 }
 
-/// Small numbers from a seed, the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % n
-    }
-}
-
 /// Random text of what masks are made of, most of it malformed.
 fn noise(random: &mut Random) -> String {
     const PARTS: [&str; 36] = [
@@ -287,7 +292,7 @@ fn noise(random: &mut Random) -> String {
 fn no_text_panics() {
     let systems = Systems::read();
     let mut random = Random(1);
-    let cases: Vec<Case> = serde_json::from_str(&data("masks.json")).unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&text("masks.json")).unwrap();
     let mut n_parsed = 0;
     for round in 0..60_000 {
         let mut text = if round % 2 == 0 { String::new() } else { cases[random.below(cases.len())].mask.clone() };
@@ -336,7 +341,7 @@ fn cost_is_bounded_whatever_the_text() {
 #[test]
 fn de_morgan_holds() {
     let systems = Systems::read();
-    let cases: Vec<Case> = serde_json::from_str(&data("masks.json")).unwrap();
+    let cases: Vec<Case> = serde_json::from_str(&text("masks.json")).unwrap();
     let masks: Vec<_> = cases.iter().filter(|case| case.structure == "mini" && case.recommended == "match").collect();
     let mut random = Random(2);
     let select = |mask: String| systems.select("mini", &Mask::parse(&mask).unwrap()).unwrap().0;

@@ -1,0 +1,82 @@
+//! What can go wrong with files and requests.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::topology::InvalidTopology;
+
+/// Why a file cannot be read or an analysis not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file system failed.
+    #[error("read {}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not what it has to be.
+    #[error("read {}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and where.
+        #[source]
+        source: FormatError,
+    },
+}
+
+/// What is wrong with the content of a file.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{format}, {place}: {problem}")]
+pub struct FormatError {
+    /// What it was read as.
+    pub format: &'static str,
+    /// Where in the file.
+    pub place: Place,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Bytes from the start, of binary files.
+    Byte(u64),
+    /// Lines from 1, of text files.
+    Line(usize),
+    /// The file as a whole.
+    Whole,
+}
+
+/// What is wrong at a place in a file.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// Something else stands there.
+    #[error("expected {expected}, found {found}")]
+    Unexpected {
+        /// What the format has there.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// The file holds no atom.
+    #[error("no atom in it")]
+    NoAtoms,
+    /// The parts contradict each other.
+    #[error("the parts do not fit together")]
+    Topology(#[source] InvalidTopology),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Byte(byte) => write!(f, "byte {byte}"),
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Whole => f.write_str("whole file"),
+        }
+    }
+}

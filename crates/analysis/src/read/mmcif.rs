@@ -1,0 +1,443 @@
+//! mmCIF files: the categories that make a structure.
+
+use std::collections::{HashMap, HashSet};
+
+use super::structure::{self, Parts, Record, Structure};
+use crate::error::{FormatError, Place, Problem};
+use crate::topology::{Atom, Residue};
+use crate::{Cell, Element};
+
+/// Whether a text starts as mmCIF does.
+pub(super) fn is_mmcif(text: &str) -> bool {
+    matches!(Tokens::new(text).next(), Some((_, Token::Block)))
+}
+
+pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
+    let mut file = Mmcif::default();
+    let mut tokens = Tokens::new(text).peekable();
+    while let Some((line, token)) = tokens.next() {
+        match token {
+            Token::Block if !file.parts.atoms.is_empty() => break,
+            Token::Block | Token::Value(_) => {}
+            Token::Loop => {
+                let keys = std::iter::from_fn(|| tokens.next_if(|(_, token)| matches!(token, Token::Key(_))));
+                let keys: Vec<_> = keys.filter_map(|(_, token)| token.key()).collect();
+                file.table(line, &keys, || tokens.next_if(|(_, token)| matches!(token, Token::Value(_))))?;
+            }
+            // A category of one row comes as pairs of a key and its value.
+            Token::Key(first) => {
+                let (mut keys, mut row) = (vec![first], Vec::new());
+                let category = category(first);
+                loop {
+                    row.extend(tokens.next_if(|(_, token)| matches!(token, Token::Value(_))));
+                    match tokens.next_if(|(_, token)| token.key().is_some_and(|key| self::category(key) == category)) {
+                        Some((_, token)) => keys.extend(token.key()),
+                        None => break,
+                    }
+                }
+                let mut row = row.into_iter();
+                file.table(line, &keys, || row.next())?;
+            }
+        }
+    }
+    file.finish()
+}
+
+#[derive(Debug, Default)]
+struct Mmcif<'a> {
+    parts: Parts<'a>,
+    cell: Option<Cell>,
+    n_models: usize,
+    first_model: Option<&'a str>,
+    last_model: Option<&'a str>,
+    /// Chain and number of each residue as the deposition has them, beside the author's.
+    labels: Vec<(&'a str, Option<i64>)>,
+    connections: Vec<[Partner<'a>; 2]>,
+    component_bonds: HashMap<&'a str, Vec<[&'a str; 2]>>,
+}
+
+/// Whose chains and numbers are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Naming {
+    Author,
+    Label,
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Partner<'a> {
+    naming: Naming,
+    chain: &'a str,
+    number: Option<i64>,
+    insertion_code: Option<char>,
+    atom: &'a str,
+}
+
+impl<'a> Mmcif<'a> {
+    /// Takes a table, of which `next` gives the values row by row.
+    fn table(
+        &mut self,
+        line: usize,
+        keys: &[&'a str],
+        next: impl FnMut() -> Option<(usize, Token<'a>)>,
+    ) -> Result<(), FormatError> {
+        let column = |name: &str| keys.iter().position(|key| item(key).eq_ignore_ascii_case(name));
+        let mut rows = Rows { next, row: Vec::with_capacity(keys.len()), n_columns: keys.len(), line };
+        match keys.first().map(|key| category(key).to_ascii_lowercase()).as_deref() {
+            Some("_atom_site") => {
+                let columns = AtomColumns::find(column).map_err(|problem| error(Place::Line(line), problem))?;
+                while let Some((line, row)) = rows.next()? {
+                    self.atom(&columns, row).map_err(|problem| error(Place::Line(line), problem))?;
+                }
+            }
+            Some("_cell") => {
+                let names = ["length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma"];
+                let columns = names.map(column);
+                while let Some((_, row)) = rows.next()? {
+                    let number = |k: usize| value(row, columns[k]).and_then(self::number).unwrap_or(f64::NAN);
+                    self.cell = structure::cell([0, 1, 2].map(number), [3, 4, 5].map(number));
+                }
+            }
+            Some("_struct_conn") => {
+                let columns = ConnectionColumns::find(column);
+                while let Some((_, row)) = rows.next()? {
+                    self.connections.extend(columns.connection(row));
+                }
+            }
+            Some("_chem_comp_bond") => {
+                let columns = ["comp_id", "atom_id_1", "atom_id_2"].map(column);
+                while let Some((_, row)) = rows.next()? {
+                    if let [Some(component), Some(a), Some(b)] = columns.map(|column| value(row, column)) {
+                        self.component_bonds.entry(component).or_default().push([a, b]);
+                    }
+                }
+            }
+            _ => while (rows.next)().is_some() {},
+        }
+        Ok(())
+    }
+
+    fn atom(&mut self, columns: &AtomColumns, row: &[&'a str]) -> Result<(), Problem> {
+        let value = |column| value(row, column);
+        let model = value(columns.model);
+        if self.n_models == 0 || model != self.last_model {
+            self.n_models += 1;
+            self.last_model = model;
+            self.first_model = self.first_model.or(model);
+        }
+        if model != self.first_model {
+            return Ok(());
+        }
+        let required = |column: [Option<usize>; 2], expected| {
+            let found = value(column[0]).or_else(|| value(column[1]));
+            found.ok_or_else(|| Problem::Unexpected { expected, found: "nothing".to_owned() })
+        };
+        let coordinate = |column| {
+            let found = row[column];
+            number(found).ok_or_else(|| Problem::Unexpected { expected: "a coordinate", found: format!("`{found}`") })
+        };
+        let position = [coordinate(columns.x)?, coordinate(columns.y)?, coordinate(columns.z)?];
+        let number = value(columns.number[0]).or_else(|| value(columns.number[1]));
+        let label = (value(columns.chain[1]).unwrap_or(""), value(columns.number[1]).and_then(|n| n.parse().ok()));
+        let record = Record {
+            name: required(columns.name, "the name of an atom")?,
+            element: value(columns.element).and_then(Element::from_symbol),
+            location: value(columns.location),
+            residue: required(columns.residue, "the name of a residue")?,
+            number: number.map_or(Ok(0), |found| {
+                let expected = "the number of a residue";
+                found.parse().map_err(|_| Problem::Unexpected { expected, found: format!("`{found}`") })
+            })?,
+            insertion_code: value(columns.insertion_code).and_then(|code| code.chars().next()),
+            chain: value(columns.chain[0]).or_else(|| value(columns.chain[1])).unwrap_or(""),
+            starts_chain: self.labels.last().is_some_and(|last| last.0 != label.0),
+            position,
+        };
+        self.parts.push(&record);
+        self.labels.resize(self.parts.residues.len(), label);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Structure, FormatError> {
+        let bonds = self.bonds();
+        self.parts.finish(self.cell, self.n_models, bonds).map_err(|problem| error(Place::Whole, problem))
+    }
+
+    /// The bonds that the file gives: connections between residues, and bonds within components.
+    fn bonds(&self) -> Vec<[u32; 2]> {
+        let atoms = self.partner_atoms();
+        let ends = self.connections.iter().map(|[a, b]| Some([*atoms.get(a)?, *atoms.get(b)?]));
+        let mut bonds: Vec<_> = ends.flatten().filter(|[a, b]| a != b).collect();
+        let mut first = 0;
+        for atoms in self.parts.atoms.chunk_by(|a, b| a.residue == b.residue) {
+            let idx = |name| atoms.iter().position(|atom| atom.name == name).map(|nth| (first + nth) as u32);
+            let component = self.component_bonds.get(self.parts.residues[atoms[0].residue].name);
+            let inner = component.into_iter().flatten().filter_map(|[a, b]| Some([idx(*a)?, idx(*b)?]));
+            bonds.extend(inner.filter(|[a, b]| a != b));
+            first += atoms.len();
+        }
+        bonds
+    }
+
+    /// The atoms that connections name, be it as the author or as the deposition does.
+    fn partner_atoms(&self) -> HashMap<Partner<'a>, u32> {
+        let partners: HashSet<_> = self.connections.iter().flatten().copied().collect();
+        let mut atoms = HashMap::new();
+        if partners.is_empty() {
+            return atoms;
+        }
+        for (idx, &Atom { name: atom, residue, .. }) in self.parts.atoms.iter().enumerate() {
+            let Residue { number, insertion_code, chain, .. } = self.parts.residues[residue];
+            let author = (Naming::Author, self.parts.chains[chain], Some(number), insertion_code);
+            let label = (Naming::Label, self.labels[residue].0, self.labels[residue].1, None);
+            for (naming, chain, number, insertion_code) in [author, label] {
+                let partner = Partner { naming, chain, number, insertion_code, atom };
+                if partners.contains(&partner) {
+                    atoms.entry(partner).or_insert(idx as u32);
+                }
+            }
+        }
+        atoms
+    }
+}
+
+/// Where the columns of the atoms are; in pairs, the author's naming before the deposition's.
+struct AtomColumns {
+    name: [Option<usize>; 2],
+    residue: [Option<usize>; 2],
+    chain: [Option<usize>; 2],
+    number: [Option<usize>; 2],
+    insertion_code: Option<usize>,
+    element: Option<usize>,
+    location: Option<usize>,
+    model: Option<usize>,
+    x: usize,
+    y: usize,
+    z: usize,
+}
+
+impl AtomColumns {
+    fn find(column: impl Fn(&str) -> Option<usize>) -> Result<Self, Problem> {
+        let coordinate = |name| {
+            let found = "no such column".to_owned();
+            column(name).ok_or(Problem::Unexpected { expected: "columns Cartn_x, Cartn_y and Cartn_z", found })
+        };
+        Ok(Self {
+            name: [column("auth_atom_id"), column("label_atom_id")],
+            residue: [column("auth_comp_id"), column("label_comp_id")],
+            chain: [column("auth_asym_id"), column("label_asym_id")],
+            number: [column("auth_seq_id"), column("label_seq_id")],
+            insertion_code: column("pdbx_PDB_ins_code"),
+            element: column("type_symbol"),
+            location: column("label_alt_id"),
+            model: column("pdbx_PDB_model_num"),
+            x: coordinate("Cartn_x")?,
+            y: coordinate("Cartn_y")?,
+            z: coordinate("Cartn_z")?,
+        })
+    }
+}
+
+/// Where the columns of connections are.
+struct ConnectionColumns {
+    kind: Option<usize>,
+    symmetry: [Option<usize>; 2],
+    naming: Naming,
+    chain: [Option<usize>; 2],
+    number: [Option<usize>; 2],
+    insertion_code: [Option<usize>; 2],
+    atom: [Option<usize>; 2],
+}
+
+impl ConnectionColumns {
+    fn find(column: impl Fn(&str) -> Option<usize>) -> Self {
+        let both = |name: &str| [1, 2].map(|n| column(&name.replace('#', &n.to_string())));
+        let author = both("ptnr#_auth_seq_id");
+        let naming = if author.contains(&None) { Naming::Label } else { Naming::Author };
+        let (chain, number) = match naming {
+            Naming::Author => (both("ptnr#_auth_asym_id"), author),
+            Naming::Label => (both("ptnr#_label_asym_id"), both("ptnr#_label_seq_id")),
+        };
+        Self {
+            kind: column("conn_type_id"),
+            symmetry: both("ptnr#_symmetry"),
+            naming,
+            chain,
+            number,
+            insertion_code: both("pdbx_ptnr#_PDB_ins_code"),
+            atom: both("ptnr#_label_atom_id"),
+        }
+    }
+
+    /// The ends of a covalent bond within the asymmetric unit.
+    fn connection<'a>(&self, row: &[&'a str]) -> Option<[Partner<'a>; 2]> {
+        let kind = value(row, self.kind)?;
+        let is_covalent = ["covale", "disulf", "modres"].iter().any(|known| kind.starts_with(known));
+        let [here, there] = self.symmetry.map(|column| value(row, column));
+        let partner = |n: usize| {
+            Some(Partner {
+                naming: self.naming,
+                chain: value(row, self.chain[n])?,
+                number: value(row, self.number[n]).and_then(|number| number.parse().ok()),
+                insertion_code: value(row, self.insertion_code[n]).and_then(|code| code.chars().next()),
+                atom: value(row, self.atom[n])?,
+            })
+        };
+        if is_covalent && here == there { Some([partner(0)?, partner(1)?]) } else { None }
+    }
+}
+
+/// The values of a loop, row by row.
+struct Rows<'a, F> {
+    next: F,
+    row: Vec<&'a str>,
+    n_columns: usize,
+    line: usize,
+}
+
+impl<'a, F: FnMut() -> Option<(usize, Token<'a>)>> Rows<'a, F> {
+    /// The next row and its line, if there is one.
+    fn next(&mut self) -> Result<Option<(usize, &[&'a str])>, FormatError> {
+        self.row.clear();
+        while self.row.len() < self.n_columns {
+            match (self.next)() {
+                Some((line, Token::Value(value))) => {
+                    self.line = line;
+                    self.row.push(value);
+                }
+                _ if self.row.is_empty() => return Ok(None),
+                _ => {
+                    let found = format!("one of {}", self.row.len());
+                    return Err(error(Place::Line(self.line), Problem::Unexpected { expected: "a whole row", found }));
+                }
+            }
+        }
+        Ok(Some((self.line, &self.row)))
+    }
+}
+
+fn error(place: Place, problem: Problem) -> FormatError {
+    FormatError { format: "mmCIF", place, problem }
+}
+
+/// `_atom_site` of `_atom_site.id`.
+fn category(key: &str) -> &str {
+    key.split_once('.').map_or(key, |(category, _)| category)
+}
+
+/// `id` of `_atom_site.id`.
+fn item(key: &str) -> &str {
+    key.split_once('.').map_or("", |(_, item)| item)
+}
+
+/// The value in a column, unless there is none or it stands for nothing.
+fn value<'a>(row: &[&'a str], column: Option<usize>) -> Option<&'a str> {
+    column.map(|column| row[column]).filter(|value| !matches!(*value, "." | "?"))
+}
+
+/// A number, perhaps with its uncertainty in parentheses.
+fn number(text: &str) -> Option<f64> {
+    let text = text.split_once('(').map_or(text, |(number, _)| number);
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// The words of a CIF file, each with its line.
+struct Tokens<'a> {
+    text: &'a str,
+    at: usize,
+    line: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Token<'a> {
+    Block,
+    Loop,
+    Key(&'a str),
+    Value(&'a str),
+}
+
+impl<'a> Token<'a> {
+    fn key(self) -> Option<&'a str> {
+        if let Self::Key(key) = self { Some(key) } else { None }
+    }
+}
+
+impl<'a> Tokens<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, at: 0, line: 1 }
+    }
+
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.text.as_bytes().get(at).copied()
+    }
+
+    /// Moves to the end of the part that starts here, and returns it.
+    fn take(&mut self, n_bytes: usize) -> &'a str {
+        let part = &self.text[self.at..self.at + n_bytes];
+        self.line += part.bytes().filter(|byte| *byte == b'\n').count();
+        self.at += n_bytes;
+        part
+    }
+
+    fn skip_blanks_and_comments(&mut self) {
+        while let Some(byte) = self.byte(self.at) {
+            let rest = &self.text.as_bytes()[self.at..];
+            let n_skipped = match byte {
+                b'#' => rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len()),
+                b if b.is_ascii_whitespace() => rest.iter().take_while(|b| b.is_ascii_whitespace()).count(),
+                _ => return,
+            };
+            self.take(n_skipped);
+        }
+    }
+
+    /// Text between quotes; a quote that no blank follows is part of it.
+    fn quoted(&mut self, quote: u8) -> &'a str {
+        let rest = &self.text.as_bytes()[self.at + 1..];
+        let ends = |n: usize| rest[n] == quote && rest.get(n + 1).is_none_or(u8::is_ascii_whitespace);
+        let n_bytes = (0..rest.len()).take_while(|n| rest[*n] != b'\n').find(|n| ends(*n));
+        match n_bytes {
+            Some(n_bytes) => &self.take(n_bytes + 2)[1..n_bytes + 1],
+            None => self.word(),
+        }
+    }
+
+    /// Lines between one that starts with a semicolon and the next one that does.
+    fn field(&mut self) -> &'a str {
+        let rest = &self.text[self.at + 1..];
+        let n_bytes = rest.find("\n;").unwrap_or(rest.len());
+        let whole = (n_bytes + 3).min(rest.len() + 1);
+        &self.take(whole)[1..n_bytes + 1]
+    }
+
+    fn word(&mut self) -> &'a str {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.take(rest.iter().take_while(|b| !b.is_ascii_whitespace()).count())
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = (usize, Token<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.skip_blanks_and_comments();
+        let first = self.byte(self.at)?;
+        let line = self.line;
+        let starts_line = self.at == 0 || self.byte(self.at - 1) == Some(b'\n');
+        let token = match first {
+            b'\'' | b'"' => Token::Value(self.quoted(first)),
+            b';' if starts_line => Token::Value(self.field()),
+            b'_' => Token::Key(self.word()),
+            _ => {
+                let word = self.word();
+                let is = |start: &str| word.get(..start.len()).is_some_and(|w| w.eq_ignore_ascii_case(start));
+                match word.len() {
+                    5 if is("loop_") => Token::Loop,
+                    5.. if is("data_") => Token::Block,
+                    _ => Token::Value(word),
+                }
+            }
+        };
+        Some((line, token))
+    }
+}

@@ -1,0 +1,150 @@
+//! Topology and coordinates from a structure file, whatever its format.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use super::{bonds, mmcif, pdb};
+use crate::error::{FormatError, Problem};
+use crate::topology::{Atom, Residue};
+use crate::{Cell, Element, Error, Topology};
+
+/// The first model of a structure file.
+#[derive(Clone, Debug)]
+pub struct Structure {
+    /// Its atoms in the order of the file, one location of each.
+    pub topology: Topology,
+    /// Their positions in Å.
+    pub positions: Vec<[f64; 3]>,
+    /// The periodic cell, unless it is the 1 Å cube that stands for none.
+    pub cell: Option<Cell>,
+    /// Models in the file.
+    pub n_models: usize,
+}
+
+impl Structure {
+    /// Reads a PDB or mmCIF file; its first words tell which.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], or [`Error::Format`] with the line.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let text = String::from_utf8_lossy(&bytes);
+        let structure = if mmcif::is_mmcif(&text) { Self::from_mmcif(&text) } else { Self::from_pdb(&text) };
+        structure.map_err(|source| Error::Format { path: path.to_owned(), source })
+    }
+
+    /// Reads the text of a PDB file.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_pdb(text: &str) -> Result<Self, FormatError> {
+        pdb::parse(text)
+    }
+
+    /// Reads the text of an mmCIF file, of which the first block with atoms counts.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_mmcif(text: &str) -> Result<Self, FormatError> {
+        mmcif::parse(text)
+    }
+}
+
+/// One atom as a file lists it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'a> {
+    pub(super) name: &'a str,
+    pub(super) element: Option<Element>,
+    pub(super) location: Option<&'a str>,
+    pub(super) residue: &'a str,
+    pub(super) number: i64,
+    pub(super) insertion_code: Option<char>,
+    pub(super) chain: &'a str,
+    /// Whether a new chain starts here though its id may be that of the one before.
+    pub(super) starts_chain: bool,
+    pub(super) position: [f64; 3],
+}
+
+/// Residues and chains as they form, record by record.
+#[derive(Debug, Default)]
+pub(super) struct Parts<'a> {
+    pub(super) atoms: Vec<Atom<'a>>,
+    pub(super) residues: Vec<Residue<'a>>,
+    pub(super) chains: Vec<&'a str>,
+    pub(super) positions: Vec<[f64; 3]>,
+    /// The alternate location that was met first in the present residue.
+    location: Option<&'a str>,
+    /// Atoms, by residue and name, of which one of several locations is taken.
+    located: HashSet<(usize, &'a str)>,
+}
+
+impl<'a> Parts<'a> {
+    /// Adds an atom and returns its index, unless it is another location of one that is there.
+    pub(super) fn push(&mut self, record: &Record<'a>) -> Option<usize> {
+        let same = self.residues.last().map(|last| {
+            let at = (last.number, last.insertion_code, self.chains[last.chain]);
+            at == (record.number, record.insertion_code, record.chain) && !record.starts_chain
+        });
+        let is_last = same == Some(true) && self.residues.last().is_some_and(|last| last.name == record.residue);
+        // Two residues may share a place, one in each location.
+        if same == Some(true) && !is_last && self.location.is_some() && record.location != self.location {
+            return None;
+        }
+        if !is_last {
+            self.start_residue(record);
+        }
+        let residue = self.residues.len() - 1;
+        if record.location.is_some() && !self.located.insert((residue, record.name)) {
+            return None;
+        }
+        self.location = self.location.or(record.location);
+        let mass_da = record.element.map_or(0.0, Element::mass_da);
+        self.atoms.push(Atom { name: record.name, element: record.element, atom_type: None, mass_da, residue });
+        self.positions.push(record.position);
+        Some(self.atoms.len() - 1)
+    }
+
+    fn start_residue(&mut self, record: &Record<'a>) {
+        if record.starts_chain || self.chains.last() != Some(&record.chain) {
+            self.chains.push(record.chain);
+        }
+        let &Record { residue: name, number, insertion_code, .. } = record;
+        self.residues.push(Residue { name, number, insertion_code, chain: self.chains.len() - 1 });
+        self.location = None;
+    }
+
+    /// The residue that is being read, and whether it has an atom of this name.
+    pub(super) fn last_residue(&self) -> Option<&Residue<'a>> {
+        self.residues.last()
+    }
+
+    /// Whether the residue that is being read has an atom of this name.
+    pub(super) fn last_residue_has(&self, name: &str) -> bool {
+        let residue = self.residues.len().checked_sub(1);
+        self.atoms.iter().rev().take_while(|atom| Some(atom.residue) == residue).any(|atom| atom.name == name)
+    }
+
+    /// The structure, with the bonds that the file gives and those that residues have.
+    pub(super) fn finish(
+        self,
+        cell: Option<Cell>,
+        n_models: usize,
+        mut bonds: Vec<[u32; 2]>,
+    ) -> Result<Structure, Problem> {
+        if self.atoms.is_empty() {
+            return Err(Problem::NoAtoms);
+        }
+        bonds::complete(&self, cell.as_ref(), &mut bonds);
+        let topology = Topology::new(self.atoms, self.residues, self.chains, bonds).map_err(Problem::Topology)?;
+        Ok(Structure { topology, positions: self.positions, cell, n_models })
+    }
+}
+
+/// The cell of a structure file; the 1 Å cube stands for none, as in entries from NMR.
+pub(super) fn cell(lengths: [f64; 3], angles_deg: [f64; 3]) -> Option<Cell> {
+    if lengths == [1.0; 3] { None } else { Cell::from_lengths_angles(lengths, angles_deg) }
+}

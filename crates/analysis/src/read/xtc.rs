@@ -1,0 +1,194 @@
+//! XTC: frames of compressed coordinates, as GROMACS writes them.
+//!
+//! molly decodes; where the frames start is found here, by walking from header to header.
+
+use std::fs::File;
+use std::io::Cursor;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use molly::XTCReader;
+use molly::selection::AtomSelection;
+
+use super::{Frame, Window};
+use crate::error::{FormatError, Place, Problem};
+use crate::{AtomSet, Cell, Error};
+
+const MAGIC_1995: i32 = 1995;
+/// Frames of 2 GiB and more, with the compressed size in 64 bits.
+const MAGIC_2023: i32 = 2023;
+
+/// Magic number, atoms, step, time, box, atoms again.
+const HEADER_BYTES: u64 = 56;
+/// Precision, bounds and bits, before the compressed size.
+const BOUNDS_BYTES: u64 = 32;
+/// Frames of so few atoms are not compressed.
+const MAX_UNCOMPRESSED: usize = 9;
+
+const ANGSTROM_PER_NM: f32 = 10.0;
+
+/// An XTC file.
+#[derive(Debug)]
+pub struct Xtc {
+    file: File,
+    path: PathBuf,
+    n_atoms: usize,
+    frames: Vec<Start>,
+    /// Where the next frame would start.
+    end: u64,
+    n_bytes_left: u64,
+}
+
+/// Where a frame starts, and when it was.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    byte: u64,
+    time_ps: f32,
+}
+
+impl Xtc {
+    /// Whether a file that starts so is XTC.
+    pub(super) fn starts_with(bytes: [u8; 4]) -> bool {
+        matches!(i32::from_be_bytes(bytes), MAGIC_1995 | MAGIC_2023)
+    }
+
+    /// Opens a file and finds its frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], or [`Error::Format`] if this is no XTC file.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let mut xtc = Self { file, path: path.to_owned(), n_atoms: 0, frames: Vec::new(), end: 0, n_bytes_left: 0 };
+        xtc.refresh()?;
+        Ok(xtc)
+    }
+
+    /// Number of atoms in each frame.
+    pub fn n_atoms(&self) -> usize {
+        self.n_atoms
+    }
+
+    /// Number of whole frames there were when the file was opened or last looked at.
+    pub fn n_frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Bytes after the last whole frame.
+    pub fn n_bytes_left(&self) -> u64 {
+        self.n_bytes_left
+    }
+
+    /// The time of a frame in ps.
+    pub fn time_ps(&self, frame: usize) -> f64 {
+        self.frames[frame].time_ps.into()
+    }
+
+    /// Finds the frames that were added, and returns the number of whole frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] if what was added is no frame of as many atoms.
+    pub fn refresh(&mut self) -> Result<usize, Error> {
+        let size = self.file.metadata().map_err(|source| self.io(source))?.len();
+        while let Some((n_atoms, time_ps, n_bytes)) = self.header(self.end, size)? {
+            self.n_atoms = n_atoms;
+            self.frames.push(Start { byte: self.end, time_ps });
+            self.end += n_bytes;
+        }
+        self.n_bytes_left = size.saturating_sub(self.end);
+        Ok(self.frames.len())
+    }
+
+    /// Prepares reading of these atoms. A frame is decoded from its first atom to the last one wanted.
+    pub fn window(&self, atoms: &AtomSet) -> Window {
+        Window::new(atoms, 0)
+    }
+
+    /// Reads the atoms of a window from one frame, in place of what `into` held.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], or [`Error::Format`] if the frame is damaged.
+    pub fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+        let start = self.frames[frame].byte;
+        let end = self.frames.get(frame + 1).map_or(self.end, |next| next.byte);
+        let mut bytes = vec![0; (end - start) as usize];
+        self.file.read_exact_at(&mut bytes, start).map_err(|source| self.io(source))?;
+        let n_needed = window.runs.last().map_or(0, |(atoms, _)| atoms.end);
+        let decoded = decode(bytes, n_needed)
+            .map_err(|found| self.format(start, Problem::Unexpected { expected: "a frame of coordinates", found }))?;
+        let nm = &decoded.positions;
+        into.words.clear();
+        for axis in 0..3 {
+            for (atoms, _) in &window.runs {
+                into.words.extend(atoms.clone().map(|atom| ANGSTROM_PER_NM * nm[3 * atom + axis]));
+            }
+        }
+        into.columns = window.columns.map(|first| first..first + window.n_slots);
+        let edge = |row: usize| [0, 1, 2].map(|k| f64::from(ANGSTROM_PER_NM * decoded.boxvec[3 * row + k]));
+        into.cell = Cell::from_vectors([edge(0), edge(1), edge(2)]);
+        Ok(())
+    }
+
+    /// Number of atoms, time and size of the frame that starts at a byte, if it is there as a whole.
+    fn header(&self, byte: u64, size: u64) -> Result<Option<(usize, f32, u64)>, Error> {
+        let mut header = [0; (HEADER_BYTES + BOUNDS_BYTES + 8) as usize];
+        let n_bytes = size.saturating_sub(byte).min(header.len() as u64);
+        if n_bytes < HEADER_BYTES {
+            return Ok(None);
+        }
+        let known = &mut header[..n_bytes as usize];
+        self.file.read_exact_at(known, byte).map_err(|source| self.io(source))?;
+        let int = |at: u64| i32::from_be_bytes([0, 1, 2, 3].map(|k| header[at as usize + k]));
+        let unexpected =
+            |expected, found: i32| Err(self.format(byte, Problem::Unexpected { expected, found: found.to_string() }));
+        let magic = int(0);
+        if !matches!(magic, MAGIC_1995 | MAGIC_2023) {
+            return unexpected("the number 1995 or 2023 that starts a frame", magic);
+        }
+        let n_atoms = match usize::try_from(int(4)) {
+            Ok(n_atoms) if n_atoms > 0 && int(52) == int(4) && (self.n_atoms == 0 || self.n_atoms == n_atoms) => {
+                n_atoms
+            }
+            _ => return unexpected("as many atoms as before", int(4)),
+        };
+        let size_bytes = if magic == MAGIC_2023 { 8 } else { 4 };
+        let total = if n_atoms <= MAX_UNCOMPRESSED {
+            HEADER_BYTES + 12 * n_atoms as u64
+        } else if n_bytes < HEADER_BYTES + BOUNDS_BYTES + size_bytes {
+            return Ok(None);
+        } else {
+            let word = |at| u64::from(int(at) as u32);
+            let compressed = if size_bytes == 8 { word(88) << 32 | word(92) } else { word(88) };
+            compressed.saturating_add(HEADER_BYTES + BOUNDS_BYTES + size_bytes).saturating_add(3) & !3
+        };
+        Ok((total <= size - byte).then(|| (n_atoms, f32::from_bits(int(12) as u32), total)))
+    }
+
+    fn io(&self, source: std::io::Error) -> Error {
+        Error::Io { path: self.path.clone(), source }
+    }
+
+    fn format(&self, byte: u64, problem: Problem) -> Error {
+        let source = FormatError { format: "XTC", place: Place::Byte(byte), problem };
+        Error::Format { path: self.path.clone(), source }
+    }
+}
+
+/// The first atoms of one frame. molly asserts its way through damaged data, so a panic of its is
+/// an error of the file's.
+fn decode(bytes: Vec<u8>, n_atoms: usize) -> Result<molly::Frame, String> {
+    let mut frame = molly::Frame::default();
+    let decoded = catch_unwind(AssertUnwindSafe(|| {
+        let until = AtomSelection::Until(n_atoms as u32);
+        XTCReader::new(Cursor::new(bytes)).read_frame_with_selection(&mut frame, &until)
+    }));
+    match decoded {
+        Ok(Ok(())) if frame.positions.len() >= 3 * n_atoms => Ok(frame),
+        Ok(Ok(())) => Err(format!("{} of {n_atoms} atoms", frame.positions.len() / 3)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("compressed data that cannot be decoded".to_owned()),
+    }
+}

@@ -1,0 +1,384 @@
+//! Structure and trajectory files of all dialects, whole and damaged.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use common::{Random, data};
+use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::{AtomSet, Error};
+
+/// A DCD file to be written.
+#[derive(Clone, Copy, Debug)]
+struct Dialect {
+    big_endian: bool,
+    marker: usize,
+    cell: Option<[f64; 6]>,
+    has_4d: bool,
+    n_fixed: usize,
+    is_charmm: bool,
+}
+
+const PLAIN: Dialect = Dialect { big_endian: false, marker: 4, cell: None, has_4d: false, n_fixed: 0, is_charmm: true };
+
+const N_ATOMS: usize = 20;
+
+/// Coordinates that tell axis, atom and frame; the last atoms may be fixed.
+fn coordinate(dialect: Dialect, frame: usize, atom: usize, axis: usize) -> f32 {
+    let frame = if atom >= N_ATOMS - dialect.n_fixed { 0 } else { frame };
+    (frame * 1000 + atom * 10 + axis) as f32
+}
+
+impl Dialect {
+    fn file(self, n_frames: usize) -> Vec<u8> {
+        let mut file = Vec::new();
+        let mut header = b"CORD".to_vec();
+        for n in 0..20 {
+            let value = match n {
+                0 => 7,
+                1 => 100,
+                2 => 50,
+                8 => self.n_fixed as i32,
+                10 => i32::from(self.cell.is_some()),
+                11 => i32::from(self.has_4d),
+                19 if self.is_charmm => 24,
+                _ => 0,
+            };
+            header.extend(self.bytes(value.to_le_bytes()));
+        }
+        if self.is_charmm {
+            header.splice(40..44, self.bytes(0.5_f32.to_le_bytes()));
+        } else {
+            header.splice(40..48, self.bytes(0.5_f64.to_le_bytes()));
+        }
+        self.record(&mut file, &header);
+        let mut title = self.bytes(1_i32.to_le_bytes());
+        title.extend([b' '; 80]);
+        self.record(&mut file, &title);
+        self.record(&mut file, &self.bytes((N_ATOMS as i32).to_le_bytes()));
+        if self.n_fixed > 0 {
+            let free = 1..=(N_ATOMS - self.n_fixed) as i32;
+            self.record(&mut file, &free.flat_map(|atom| self.bytes(atom.to_le_bytes())).collect::<Vec<_>>());
+        }
+        (0..n_frames).for_each(|frame| self.frame(&mut file, frame));
+        file
+    }
+
+    fn frame(self, file: &mut Vec<u8>, frame: usize) {
+        if let Some(cell) = self.cell {
+            self.record(file, &cell.into_iter().flat_map(|x| self.bytes(x.to_le_bytes())).collect::<Vec<_>>());
+        }
+        let n_atoms = if frame > 0 { N_ATOMS - self.n_fixed } else { N_ATOMS };
+        for axis in 0..if self.has_4d { 4 } else { 3 } {
+            let column = (0..n_atoms).map(|atom| coordinate(self, frame, atom, axis));
+            self.record(file, &column.flat_map(|x| self.bytes(x.to_le_bytes())).collect::<Vec<_>>());
+        }
+    }
+
+    fn record(self, file: &mut Vec<u8>, content: &[u8]) {
+        let length = (content.len() as u64).to_le_bytes();
+        let marker = if self.marker == 8 { self.bytes(length) } else { self.bytes([0, 1, 2, 3].map(|k| length[k])) };
+        file.extend([marker.as_slice(), content, &marker].concat());
+    }
+
+    fn bytes<const N: usize>(self, mut little: [u8; N]) -> Vec<u8> {
+        if self.big_endian {
+            little.reverse();
+        }
+        little.to_vec()
+    }
+}
+
+fn temporary(name: &str, content: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, content).unwrap();
+    path
+}
+
+fn columns(frame: &Frame) -> [&[f32]; 3] {
+    [frame.x(), frame.y(), frame.z()]
+}
+
+#[test]
+fn every_dialect_of_dcd_reads_alike() {
+    let shape = [30.0, -3.0, 31.0, 2.0, -2.5, 32.0];
+    let cells = [
+        None,
+        Some([0.0; 6]),
+        Some([30.0, 0.0, 31.0, 0.0, 0.0, 32.0]),
+        Some([30.0, 0.5, 31.0, 0.25, -0.25, 32.0]),
+        Some([30.0, 60.0, 31.0, 75.5, 104.5, 32.0]),
+        Some(shape),
+    ];
+    let lengths = [None, None, Some([30.0, 31.0, 32.0]), Some([30.0, 31.0, 32.0]), Some([30.0, 31.0, 32.0]), None];
+    for n in 0..2 * 2 * 2 * 2 * cells.len() {
+        let dialect = Dialect {
+            big_endian: n % 2 == 1,
+            marker: if n / 2 % 2 == 0 { 4 } else { 8 },
+            has_4d: n / 4 % 2 == 1,
+            n_fixed: if n / 8 % 2 == 1 { 6 } else { 0 },
+            cell: cells[n / 16],
+            ..PLAIN
+        };
+        let path = temporary(&format!("dialect_{n}.dcd"), &dialect.file(3));
+        let trajectory = Trajectory::open(&path).unwrap();
+        assert_eq!(
+            (trajectory.n_atoms(), trajectory.n_frames(), trajectory.n_bytes_left()),
+            (N_ATOMS, 3, 0),
+            "{dialect:?}"
+        );
+        let atoms = AtomSet::from_fn(N_ATOMS, |atom| atom % 7 == 2);
+        let (window, mut frame) = (trajectory.window(&atoms), Frame::new());
+        for n in [2, 0, 1] {
+            trajectory.read(n, &window, &mut frame).unwrap();
+            for atom in atoms.iter() {
+                let slot = window.slot(atom).unwrap();
+                for (axis, column) in columns(&frame).into_iter().enumerate() {
+                    assert_eq!(column[slot], coordinate(dialect, n, atom, axis), "{dialect:?}");
+                }
+            }
+        }
+        let found = frame.cell().map(|cell| cell.lengths().map(|x| (x * 1e9).round() / 1e9));
+        match dialect.cell {
+            Some(numbers) if numbers == shape => {
+                assert_eq!(frame.cell().unwrap().vectors(), [[30.0, -3.0, 2.0], [-3.0, 31.0, -2.5], [2.0, -2.5, 32.0]]);
+            }
+            _ => assert_eq!(found, lengths[n / 16], "{dialect:?}"),
+        }
+        if let Some([_, gamma, _, beta, alpha, _]) = dialect.cell.filter(|cell| cell[1].abs() > 10.0) {
+            let angles = frame.cell().unwrap().angles_deg();
+            assert!(angles.iter().zip([alpha, beta, gamma]).all(|(a, b)| (a - b).abs() < 1e-9), "{angles:?}");
+        }
+    }
+}
+
+#[test]
+fn x_plor_files_have_no_cell_and_a_long_time_step() {
+    let dialect = Dialect { is_charmm: false, ..PLAIN };
+    let trajectory = Trajectory::open(&temporary("xplor.dcd", &dialect.file(2))).unwrap();
+    assert_eq!((trajectory.n_frames(), trajectory.n_bytes_left()), (2, 0));
+    assert!((trajectory.time_ps(1).unwrap() - 150.0 * 0.5 * 0.048_888_21).abs() < 1e-12);
+}
+
+#[test]
+fn frames_are_counted_by_the_size_of_the_file_as_it_grows() {
+    let dialect = Dialect { cell: Some([30.0, 0.0, 30.0, 0.0, 0.0, 30.0]), ..PLAIN };
+    let whole = dialect.file(3);
+    let frame_bytes = whole.len() - dialect.file(2).len();
+    let path = temporary("growing.dcd", &whole[..whole.len() - frame_bytes - 1]);
+    let mut trajectory = Trajectory::open(&path).unwrap();
+    assert_eq!((trajectory.n_frames(), trajectory.n_bytes_left()), (1, frame_bytes as u64 - 1));
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(&whole[whole.len() - frame_bytes - 1..]).unwrap();
+    assert_eq!((trajectory.refresh().unwrap(), trajectory.n_bytes_left()), (3, 0));
+    let (window, mut frame) = (trajectory.window(&AtomSet::all(N_ATOMS)), Frame::new());
+    trajectory.read(2, &window, &mut frame).unwrap();
+    assert_eq!(frame.x()[1], coordinate(dialect, 2, 1, 0));
+    let headers = temporary("headers.dcd", &dialect.file(0));
+    assert_eq!(Trajectory::open(&headers).unwrap().n_frames(), 0);
+}
+
+#[test]
+fn a_part_of_a_frame_is_what_the_whole_frame_has_there() {
+    let mut random = Random(3);
+    for name in ["mini_md.dcd", "mini_tri.dcd", "mini_tri.xtc"] {
+        let trajectory = Trajectory::open(&data(name)).unwrap();
+        let n_atoms = trajectory.n_atoms();
+        let (all, mut whole, mut part) = (trajectory.window(&AtomSet::all(n_atoms)), Frame::new(), Frame::new());
+        for _ in 0..50 {
+            let frame = random.below(trajectory.n_frames());
+            trajectory.read(frame, &all, &mut whole).unwrap();
+            let density = 1 + random.below(1000);
+            let atoms = AtomSet::from_fn(n_atoms, |_| random.below(density) == 0);
+            let window = trajectory.window(&atoms);
+            trajectory.read(frame, &window, &mut part).unwrap();
+            assert_eq!(part.cell(), whole.cell());
+            for atom in atoms.iter() {
+                assert_eq!(part.position(window.slot(atom).unwrap()), whole.position(atom), "{name} {frame} {atom}");
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_far_apart_in_a_frame_are_read_apart() {
+    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let ends = AtomSet::from_fn(3255, |atom| atom < 2 || atom == 3254);
+    assert_eq!(trajectory.window(&ends).n_slots(), 3255, "the gap is less than is worth a read of its own");
+    assert_eq!(trajectory.window(&AtomSet::none(3255)).n_slots(), 0);
+}
+
+#[test]
+fn xtc_agrees_with_dcd_to_its_precision() {
+    let (dcd, xtc) = (data("mini_tri.dcd"), data("mini_tri.xtc"));
+    let (dcd, xtc) = (Trajectory::open(&dcd).unwrap(), Trajectory::open(&xtc).unwrap());
+    assert_eq!((xtc.n_frames(), xtc.n_atoms(), xtc.n_bytes_left()), (5, 2111, 0));
+    assert_eq!(xtc.time_ps(3), Some(7.0));
+    let all = AtomSet::all(2111);
+    let (mut a, mut b) = (Frame::new(), Frame::new());
+    for n in 0..5 {
+        dcd.read(n, &dcd.window(&all), &mut a).unwrap();
+        xtc.read(n, &xtc.window(&all), &mut b).unwrap();
+        for (a, b) in columns(&a).concat().iter().zip(columns(&b).concat()) {
+            assert!((a - b).abs() <= 0.005 + 1e-5, "{a} {b}");
+        }
+        let [a, b] = [&a, &b].map(|frame| frame.cell().unwrap().vectors().concat());
+        assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5));
+    }
+}
+
+#[test]
+fn an_xtc_file_that_is_cut_off_has_the_frames_before() {
+    let whole = fs::read(data("mini_tri.xtc")).unwrap();
+    let path = temporary("cut.xtc", &whole[..whole.len() - 100]);
+    let mut trajectory = Trajectory::open(&path).unwrap();
+    assert_eq!(trajectory.n_frames(), 4);
+    assert!(trajectory.n_bytes_left() > 0);
+    fs::write(&path, &whole).unwrap();
+    assert_eq!((trajectory.refresh().unwrap(), trajectory.n_bytes_left()), (5, 0));
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let chain = |error: Error| std::error::Error::source(&error).unwrap().to_string();
+    let dialect = Dialect { cell: Some([30.0, 0.0, 30.0, 0.0, 0.0, 30.0]), ..PLAIN };
+    let open = |name: &str, bytes: &[u8]| Trajectory::open(&temporary(name, bytes));
+    assert_eq!(
+        chain(open("no.dcd", b"REMARK no trajectory").unwrap_err()),
+        "DCD, byte 0: expected a record of 84 bytes with `CORD`, found \"REMARK no tr\""
+    );
+    assert!(
+        chain(open("short.dcd", &dialect.file(1)[..150]).unwrap_err()).starts_with("DCD, byte 92: expected a record")
+    );
+    let mut damaged = dialect.file(2);
+    let at = damaged.len() - 3 * (4 * N_ATOMS + 8) - 56;
+    damaged[at] = 77;
+    let trajectory = open("damaged.dcd", &damaged).unwrap();
+    let window = trajectory.window(&AtomSet::all(N_ATOMS));
+    assert_eq!(
+        chain(trajectory.read(1, &window, &mut Frame::new()).unwrap_err()),
+        format!("DCD, byte {at}: expected a cell of 48 bytes, found a record of 77 bytes")
+    );
+    let pdb = "ATOM      1  N   ALA A   1       0.000   0.000   x.000  1.00  0.00           N\n";
+    assert_eq!(Structure::from_pdb(pdb).unwrap_err().to_string(), "PDB, line 1: expected a coordinate, found `x.000`");
+    assert_eq!(Structure::from_pdb("END\n").unwrap_err().to_string(), "PDB, whole file: no atom in it");
+}
+
+#[test]
+fn pdb_and_mmcif_of_one_system_make_one_topology() {
+    let [pdb, cif] = ["mini.pdb", "mini_md.cif"].map(|name| Structure::open(&data(name)).unwrap());
+    assert_eq!(pdb.topology, cif.topology);
+    assert_eq!(pdb.cell.unwrap().lengths(), [42.0, 30.0, 30.0]);
+}
+
+/// Bonds as OpenMM 8.6.1 finds them; `xtal` has ligands besides, which OpenMM leaves without.
+#[test]
+fn bonds_are_those_of_openmm() {
+    for (name, n_bonds, n_molecules) in [("mini.pdb", 2324, 947), ("mini_tri.pdb", 1485, 634), ("xtal.pdb", 1664, 207)]
+    {
+        let topology = Structure::open(&data(name)).unwrap().topology;
+        assert_eq!((topology.bonds().len(), topology.n_molecules()), (n_bonds, n_molecules), "{name}");
+    }
+}
+
+fn pdb_line(name: &str, location: char, residue: &str, number: &str, x: f64) -> String {
+    format!("ATOM      1  {name:<3}{location}{residue:<4}A{number:<5}   {x:8.3}{:8.3}{:8.3}\n", 0.0, 0.0)
+}
+
+#[test]
+fn residue_numbers_go_on_after_9999() {
+    let numbers = |written: &[&str]| {
+        let text: String = written.iter().map(|number| pdb_line("O", ' ', "HOH", number, 0.0)).collect();
+        let structure = Structure::from_pdb(&text).unwrap();
+        structure.topology.residues().map(|residue| residue.number).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&["9999", "A000", "A001"]), [9999, 10_000, 10_001]);
+    assert_eq!(numbers(&["A009", "A00A", "A00Z", "A010"]), [10_009, 10_010, 10_035, 10_036], "hybrid-36");
+    assert_eq!(numbers(&["A00F", "A010", "A011"]), [10_015, 10_016, 10_017], "hexadecimal");
+    assert_eq!(numbers(&["ZZZZ", "a000"]), [1_223_055, 1_223_056], "hybrid-36, lower case");
+    assert_eq!(numbers(&["9999", "****", "****"]), [9999, 10_000, 10_001]);
+    assert_eq!(numbers(&["9999", "10000", "10001"]), [9999, 10_000, 10_001]);
+    assert_eq!(numbers(&["  -5", "  -4"]), [-5, -4]);
+}
+
+#[test]
+fn one_location_of_an_atom_is_kept() {
+    let text = [
+        pdb_line("N", ' ', "SER", "   1", 0.0),
+        pdb_line("CA", 'A', "SER", "   1", 1.0),
+        pdb_line("CA", 'B', "SER", "   1", 9.0),
+        pdb_line("CB", 'B', "SER", "   1", 2.0),
+        pdb_line("CA", 'B', "THR", "   1", 9.0),
+        pdb_line("N", ' ', "ALA", "   2", 3.0),
+    ];
+    let text = text.concat();
+    let structure = Structure::from_pdb(&text).unwrap();
+    let atoms: Vec<_> = structure.topology.atoms().map(|atom| atom.name).collect();
+    assert_eq!(atoms, ["N", "CA", "CB", "N"], "{text}");
+    assert_eq!(structure.positions[1][0], 1.0);
+    assert_eq!(structure.topology.n_residues(), 2);
+}
+
+#[test]
+fn the_first_model_counts() {
+    let atom = pdb_line("CA", ' ', "ALA", "   1", 1.0);
+    let text = format!("MODEL        1\n{atom}ENDMDL\nMODEL        2\n{atom}ENDMDL\nEND\n");
+    let structure = Structure::from_pdb(&text).unwrap();
+    assert_eq!((structure.topology.n_atoms(), structure.n_models), (1, 2));
+}
+
+#[test]
+fn mmcif_is_read_whatever_its_quotes_and_order() {
+    let text = "# comment\ndata_x\n_cell.length_a 30.0(2)\n_cell.length_b 30\n_cell.length_c 30\n_cell.angle_alpha 90\n\
+        _cell.angle_beta 90\n_cell.angle_gamma 90\n_struct.title\n;two lines\nloop_ of text\n;\n\
+        loop_\n_atom_site.Cartn_x\n_atom_site.Cartn_y\n_atom_site.Cartn_z\n_atom_site.label_atom_id\n\
+        _atom_site.label_comp_id\n_atom_site.label_asym_id\n_atom_site.label_seq_id\n_atom_site.type_symbol\n\
+        _atom_site.pdbx_PDB_model_num\n\
+        0 0 0 \"C1'\" 'LIG' A . C 1\n1.5 0 0 'O5\"' LIG A . O 1\n9 0 0 X LIG A . N 1\n0 0 0 \"C1'\" 'LIG' A . C 2\n\
+        _struct_conn.id 1\n_struct_conn.conn_type_id covale\n_struct_conn.ptnr1_label_asym_id A\n\
+        _struct_conn.ptnr1_label_seq_id ?\n_struct_conn.ptnr1_label_atom_id \"C1'\"\n\
+        _struct_conn.ptnr2_label_asym_id A\n_struct_conn.ptnr2_label_seq_id ?\n_struct_conn.ptnr2_label_atom_id X\n\
+        loop_\n_chem_comp_bond.comp_id\n_chem_comp_bond.atom_id_1\n_chem_comp_bond.atom_id_2\nLIG \"C1'\" 'O5\"'\n";
+    let structure = Structure::from_mmcif(text).unwrap();
+    let names: Vec<_> = structure.topology.atoms().map(|atom| atom.name).collect();
+    assert_eq!(names, ["C1'", "O5\"", "X"]);
+    assert_eq!(structure.topology.bonds(), [[0, 1], [0, 2]]);
+    assert_eq!(structure.positions[1], [1.5, 0.0, 0.0]);
+    assert_eq!((structure.cell.unwrap().lengths(), structure.n_models), ([30.0; 3], 2));
+}
+
+#[test]
+fn no_damage_makes_a_reader_panic() {
+    let mut random = Random(4);
+    let dialect = Dialect { cell: Some([30.0, 0.1, 30.0, 0.2, 0.3, 30.0]), has_4d: true, ..PLAIN };
+    let fixed = Dialect { n_fixed: 5, ..dialect };
+    let xtc = fs::read(data("mini_tri.xtc")).unwrap();
+    let trajectories = [dialect.file(3), fixed.file(3), xtc[..xtc.len() / 4].to_vec()];
+    let cif: String =
+        fs::read_to_string(data("mini_md.cif")).unwrap().lines().take(60).flat_map(|l| [l, "\n"]).collect();
+    let structures = [fs::read_to_string(data("quirks.pdb")).unwrap(), cif];
+    for round in 0..3000 {
+        let mut bytes = trajectories[round % 3].clone();
+        let span = if round % 2 == 0 { bytes.len() } else { 400 };
+        for _ in 0..1 + random.below(4) {
+            let at = random.below(span);
+            bytes[at] = random.bits() as u8;
+        }
+        bytes.truncate(bytes.len() - random.below(2) * random.below(bytes.len()));
+        let path = temporary("mutated", &bytes);
+        if let Ok(trajectory) = Trajectory::open(&path) {
+            let window = trajectory.window(&AtomSet::all(trajectory.n_atoms().min(1 << 20)));
+            (0..trajectory.n_frames().min(5)).for_each(|n| drop(trajectory.read(n, &window, &mut Frame::new())));
+        }
+        let mut text = structures[round % 2].clone().into_bytes();
+        for _ in 0..1 + random.below(20) {
+            let at = random.below(text.len());
+            text[at] = b" \n.'\";_#0Aa\xff-"[random.below(13)];
+        }
+        Structure::from_pdb(&String::from_utf8_lossy(&text)).ok();
+        Structure::from_mmcif(&String::from_utf8_lossy(&text)).ok();
+    }
+}
