@@ -85,7 +85,7 @@ impl Cell {
     /// The image with the least fractions: the shortest one if that is shorter than
     /// [`half_width`](Self::half_width).
     pub(crate) fn nearly_nearest(&self, vector: [f64; 3]) -> [f64; 3] {
-        let whole = self.reduced.fractions(vector).map(f64::round);
+        let whole = self.reduced.fractions(vector).map(nearest_integer);
         sub(vector, self.reduced.sum(whole))
     }
 
@@ -97,6 +97,11 @@ impl Cell {
     /// The sum of so many of each edge.
     pub fn edge_sum(&self, counts: [f64; 3]) -> [f64; 3] {
         self.edges.sum(counts)
+    }
+
+    /// The reduced vectors, and the rows that give fractions of them.
+    pub(crate) fn reduced(&self) -> ([[f64; 3]; 3], [[f64; 3]; 3]) {
+        (self.reduced.vectors, self.reduced.inverse)
     }
 
     /// In a reduced cell the shortest image is at most one vector away along each of the three.
@@ -157,6 +162,12 @@ fn shorten(vector: [f64; 3], [a, b]: [[f64; 3]; 2]) -> Option<[f64; 3]> {
     let moved = candidates.map(|[x, y]| [0, 1, 2].map(|k| vector[k] - x * a[k] - y * b[k]));
     let best = moved.into_iter().min_by(|p, q| dot(*p, *p).total_cmp(&dot(*q, *q)))?;
     (dot(best, best) < (1.0 - 1e-9) * dot(vector, vector)).then_some(best)
+}
+
+/// The nearest integer, by adding a number so large that no fraction fits behind it.
+pub(crate) fn nearest_integer(x: f64) -> f64 {
+    const LARGE: f64 = 1.5 * (1_u64 << 52) as f64;
+    (x + LARGE) - LARGE
 }
 
 pub(crate) fn dot(u: [f64; 3], v: [f64; 3]) -> f64 {

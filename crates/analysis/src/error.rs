@@ -27,6 +27,52 @@ pub enum Error {
         #[source]
         source: FormatError,
     },
+    /// Topology and trajectory are of different systems.
+    #[error("the topology has {topology} atoms and the trajectory {trajectory}")]
+    AtomCount {
+        /// Atoms of the topology.
+        topology: usize,
+        /// Atoms in each frame.
+        trajectory: usize,
+    },
+    /// The trajectory has no whole frame.
+    #[error("no whole frame in the trajectory")]
+    NoFrames,
+    /// An analysis of no atoms.
+    #[error("no atom in {label:?}")]
+    EmptyGroup {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+    },
+    /// A group was selected from another topology.
+    #[error("{label:?} was selected from another topology")]
+    ForeignGroup {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+    },
+    /// A centre of mass of atoms without mass.
+    #[error("the atoms of {label:?} have no mass")]
+    NoMass {
+        /// The group.
+        label: String,
+    },
+    /// A parameter is out of its bounds.
+    #[error("{name} must be {bounds}")]
+    Parameter {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The parameter.
+        name: &'static str,
+        /// What it can be.
+        bounds: &'static str,
+    },
+    /// The caller asked to stop.
+    #[error("cancelled")]
+    Cancelled,
 }
 
 /// What is wrong with the content of a file.

@@ -7,10 +7,25 @@
 
 pub mod atom_set;
 pub mod cell;
+pub mod distance;
 pub mod element;
+mod episodes;
 pub mod error;
+pub mod gyration;
+pub mod hbond;
 pub mod mask;
+mod neighbours;
+mod points;
 pub mod read;
+pub mod request;
+pub mod rmsd;
+pub mod rmsf;
+pub mod run;
+mod setup;
+mod source;
+mod superpose;
+pub mod table;
+mod task;
 pub mod topology;
 
 pub use atom_set::AtomSet;
@@ -18,4 +33,6 @@ pub use cell::Cell;
 pub use element::Element;
 pub use error::Error;
 pub use mask::Mask;
+pub use request::{Analysis, Group, Request};
+pub use run::{Control, Report, analyze};
 pub use topology::Topology;

@@ -49,6 +49,10 @@ pub struct Topology {
     n_molecules: usize,
 }
 
+/// What programs and force fields call water.
+pub(crate) const WATER: [&str; 13] =
+    ["HOH", "WAT", "SOL", "TIP3", "TIP3P", "TP3", "TIP4", "TIP4P", "TP4", "TIP5", "SPC", "H2O", "DOD"];
+
 /// Index into the distinct names of a topology.
 type NameId = u32;
 
@@ -235,6 +239,11 @@ impl Topology {
     /// The molecule of an atom; molecules are numbered from 0 by their first atoms.
     pub fn molecule_of(&self, atom: usize) -> usize {
         self.molecule_of[atom] as usize
+    }
+
+    /// Whether a residue is water, by its name.
+    pub fn is_water(&self, residue: usize) -> bool {
+        WATER.contains(&self.residue(residue).name)
     }
 
     /// An atom in words: `A:LYS10B@NZ`; the chain is left out where it has no id.

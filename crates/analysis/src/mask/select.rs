@@ -5,17 +5,12 @@ use std::ops::{Range, RangeInclusive};
 use super::near::Points;
 use super::syntax::{Expr, Item, Kind, Match, Pattern, Selector, Unit, Within};
 use super::{SelectError, Selection, Warning};
-use crate::topology::Residue;
+use crate::topology::{Residue, WATER};
 use crate::{AtomSet, Element, Topology};
 
 /// Names of one meaning in different programs and force fields.
-const SYNONYMS: [&[&str]; 5] = [
-    &["HOH", "WAT", "SOL", "TIP3", "TIP3P", "TP3", "SPC", "H2O"],
-    &["NA", "Na+", "NA+", "SOD"],
-    &["CL", "Cl-", "CL-", "CLA"],
-    &["K", "K+", "POT"],
-    &["MG", "MG2", "Mg2+"],
-];
+const SYNONYMS: [&[&str]; 5] =
+    [&WATER, &["NA", "Na+", "NA+", "SOD"], &["CL", "Cl-", "CL-", "CLA"], &["K", "K+", "POT"], &["MG", "MG2", "Mg2+"]];
 
 pub(super) fn select(
     expr: &Expr,

@@ -191,7 +191,17 @@ impl Frame {
 
     /// The position of a slot in Å.
     pub fn position(&self, slot: usize) -> [f64; 3] {
-        [self.x()[slot], self.y()[slot], self.z()[slot]].map(f64::from)
+        self.narrow_position(slot).map(f64::from)
+    }
+
+    pub(crate) fn narrow_position(&self, slot: usize) -> [f32; 3] {
+        [self.x()[slot], self.y()[slot], self.z()[slot]]
+    }
+
+    pub(crate) fn set_position(&mut self, slot: usize, position: [f64; 3]) {
+        for (column, x) in self.columns.iter().zip(position) {
+            self.words[column.start + slot] = x as f32;
+        }
     }
 
     /// The periodic cell, if the frame has one.

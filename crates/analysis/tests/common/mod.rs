@@ -1,4 +1,5 @@
 //! What several tests need.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::PathBuf;
 
@@ -16,7 +17,41 @@ impl Random {
         (self.0 >> 32) as u32
     }
 
+    /// From -1 to 1.
+    pub(crate) fn signed(&mut self) -> f64 {
+        f64::from(self.bits()) / f64::from(1_u32 << 31) - 1.0
+    }
+
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.bits() as usize % n
     }
+}
+
+/// A frame to be written: lengths and angles of the cell, if there is one, and positions.
+pub(crate) type Written = (Option<[f64; 6]>, Vec<[f32; 3]>);
+
+/// A DCD file of some frames.
+pub(crate) fn dcd(name: &str, frames: &[Written]) -> PathBuf {
+    let mut file = Vec::new();
+    let mut record = |content: &[u8]| {
+        let length = (content.len() as u32).to_le_bytes();
+        file.extend([&length, content, &length].concat());
+    };
+    let mut header = [0_i32; 20];
+    (header[1], header[2], header[9], header[10], header[19]) =
+        (1, 1, 0.5_f32.to_bits() as i32, frames[0].0.is_some().into(), 24);
+    record(&[b"CORD".to_vec(), header.iter().flat_map(|word| word.to_le_bytes()).collect()].concat());
+    record(&[1_i32.to_le_bytes().to_vec(), vec![b' '; 80]].concat());
+    record(&(frames[0].1.len() as i32).to_le_bytes());
+    for (cell, positions) in frames {
+        if let Some([a, b, c, alpha, beta, gamma]) = cell {
+            record(&[a, gamma, b, beta, alpha, c].iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
+        }
+        for axis in 0..3 {
+            record(&positions.iter().flat_map(|position| position[axis].to_le_bytes()).collect::<Vec<_>>());
+        }
+    }
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, file).expect("the folder for temporary files is there");
+    path
 }

@@ -1,0 +1,82 @@
+//! Distance between the centres of two groups of atoms.
+
+use crate::Error;
+use crate::cell::{norm, sub};
+use crate::points::{Points, Weighing};
+use crate::request::{Group, Weights};
+use crate::run::Frames;
+use crate::setup::Setup;
+use crate::source::{Members, View};
+use crate::table::{Column, Table, TableGroup};
+use crate::task::PerFrame;
+
+/// The distance between two centres in each frame, in Å.
+///
+/// The centre of a group is Σ wᵢ·xᵢ / Σ wᵢ. With `nearest_image` the distance is that of the nearest
+/// periodic images of the two centres; without, and in frames that have no cell, that of the
+/// centres as they are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distance {
+    /// One group.
+    pub a: Group,
+    /// The other.
+    pub b: Group,
+    /// What weighs in the centres.
+    pub weights: Weights,
+    /// Whether the nearest image counts.
+    pub nearest_image: bool,
+}
+
+/// A group and what it takes to find its centre.
+#[derive(Debug)]
+struct Centre {
+    members: Members,
+    weighing: Weighing,
+}
+
+#[derive(Debug)]
+pub(crate) struct Task {
+    request: Distance,
+    a: Centre,
+    b: Centre,
+}
+
+impl Distance {
+    pub(crate) fn task(&self, setup: &Setup<'_>) -> Result<Task, Error> {
+        let [a, b] = [&self.a, &self.b].map(|group| Centre::new(setup, group, self.weights));
+        Ok(Task { request: self.clone(), a: a?, b: b? })
+    }
+}
+
+impl PerFrame for Task {
+    fn values(&self, view: &View<'_>, points: &mut Points, values: &mut Vec<f64>) {
+        let apart = sub(self.a.of(view, points), self.b.of(view, points));
+        let cell = view.frame.cell().filter(|_| self.request.nearest_image);
+        values.push(norm(cell.map_or(apart, |cell| cell.nearest(apart))));
+    }
+
+    fn table(&self, values: Vec<f64>, frames: &Frames<'_>) -> Table {
+        let Distance { a, b, weights, nearest_image } = &self.request;
+        let images = if *nearest_image { "the nearest periodic images of the two" } else { "the two as they are" };
+        let mut columns = frames.columns();
+        columns.push(Column::numbers("distance_angstrom", Some("Å"), "distance of the two centres", values));
+        Table {
+            analysis: 0,
+            kind: "distance",
+            definition: format!("distance between the centres of {} of two groups, {images}", weights.noun()),
+            groups: vec![TableGroup::new("a", a), TableGroup::new("b", b)],
+            columns,
+        }
+    }
+}
+
+impl Centre {
+    fn new(setup: &Setup<'_>, group: &Group, weights: Weights) -> Result<Self, Error> {
+        Ok(Self { members: setup.members(group), weighing: setup.weighing(group, weights)? })
+    }
+
+    fn of(&self, view: &View<'_>, points: &mut Points) -> [f64; 3] {
+        self.members.positions(view, points);
+        self.weighing.centre(points)
+    }
+}

@@ -1,0 +1,82 @@
+//! How often and how long something lasts.
+
+/// Frames in which something is there, as runs of frames in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Episodes {
+    first: u32,
+    last: u32,
+    n_frames: u32,
+    n_runs: u32,
+    longest: u32,
+    /// Lengths of the first run and of the last.
+    head: u32,
+    tail: u32,
+}
+
+impl Episodes {
+    /// One frame.
+    pub(crate) fn at(frame: u32) -> Self {
+        Self { first: frame, last: frame, n_frames: 1, n_runs: 1, longest: 1, head: 1, tail: 1 }
+    }
+
+    /// Adds later frames, or the last one again.
+    pub(crate) fn append(&mut self, next: Self) {
+        if next.first == self.last {
+            return;
+        }
+        let joins = next.first == self.last + 1;
+        let joined = if joins { self.tail + next.head } else { 0 };
+        self.longest = self.longest.max(next.longest).max(joined);
+        self.head = if joins && self.n_runs == 1 { joined } else { self.head };
+        self.tail = if joins && next.n_runs == 1 { joined } else { next.tail };
+        self.n_runs += next.n_runs - u32::from(joins);
+        self.n_frames += next.n_frames;
+        self.last = next.last;
+    }
+
+    /// The same, so many frames later.
+    pub(crate) fn later(self, by: u32) -> Self {
+        Self { first: self.first + by, last: self.last + by, ..self }
+    }
+
+    pub(crate) fn n_frames(&self) -> u32 {
+        self.n_frames
+    }
+
+    pub(crate) fn n_runs(&self) -> u32 {
+        self.n_runs
+    }
+
+    pub(crate) fn longest(&self) -> u32 {
+        self.longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Episodes;
+
+    #[test]
+    fn runs_are_the_same_however_frames_are_cut_into_blocks() {
+        let frames = [0, 1, 2, 5, 6, 9, 10, 11, 12, 13, 20];
+        for cuts in 0..1_u32 << 5 {
+            let starts: Vec<u32> = (0..5).filter(|n| cuts >> n & 1 == 1).map(|n| 2 + 3 * n).collect();
+            let mut total: Option<Episodes> = None;
+            for (from, to) in [0].iter().chain(&starts).zip(starts.iter().chain(&[30])) {
+                let mut block: Option<Episodes> = None;
+                for frame in frames.iter().filter(|frame| (from..to).contains(frame)) {
+                    let here = Episodes::at(frame - from);
+                    block.get_or_insert(here).append(here);
+                }
+                if let Some(block) = block.map(|block| block.later(*from)) {
+                    match &mut total {
+                        Some(total) => total.append(block),
+                        None => total = Some(block),
+                    }
+                }
+            }
+            let total = total.unwrap();
+            assert_eq!((total.n_frames(), total.n_runs(), total.longest()), (11, 4, 5), "{starts:?}");
+        }
+    }
+}

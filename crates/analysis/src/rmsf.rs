@@ -1,0 +1,258 @@
+//! Root-mean-square fluctuation of atoms about their mean positions.
+
+use std::ops::Range;
+
+use crate::cell::dot;
+use crate::points::Points;
+use crate::request::{Group, Weights};
+use crate::run::{BLOCK_FRAMES, Frames, in_order};
+use crate::setup::{Setup, Together};
+use crate::source::{Members, View};
+use crate::superpose::{Motion, Reference};
+use crate::table::{Column, Table, TableGroup};
+use crate::task::{Outcome, Task};
+use crate::{Error, Topology};
+
+/// The fluctuation of each atom, in Å: √(⟨|xᵢ − ⟨xᵢ⟩|²⟩), averages over all analysed frames, each
+/// counted once; and of each residue, the mean over its atoms weighted by mass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rmsf {
+    /// The atoms.
+    pub group: Group,
+    /// What frames are superposed on, all atoms of the group alike, before the averages are taken.
+    pub superpose: Superpose,
+}
+
+/// What frames are superposed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Superpose {
+    /// The average of the frames, these superposed on the first frame. The fluctuation is about
+    /// the average of the frames as superposed on that average.
+    #[default]
+    Average,
+    /// The first frame.
+    First,
+    /// Nothing: the result has the molecule's own motion in it.
+    Nothing,
+}
+
+/// Coordinates that are kept from the first pass to spare reading them again, in bytes.
+const KEPT_BYTES: usize = 64 << 20;
+
+impl Rmsf {
+    pub(crate) fn together(&self) -> Together {
+        let in_place = self.superpose == Superpose::Nothing;
+        Together { atoms: self.group.atoms.clone(), label: self.group.label.clone(), in_place }
+    }
+
+    pub(crate) fn task(&self, setup: &Setup<'_>, frames: &Frames<'_>) -> Result<Fluctuation, Error> {
+        let members = setup.members(&self.group);
+        let weighing = setup.weighing(&self.group, Weights::Equal)?;
+        let bytes = 12 * members.len() * frames.n_analyzed();
+        Ok(Fluctuation {
+            reference: Reference::new(&setup.first_positions(&members), weighing.clone()),
+            stage: match self.superpose {
+                Superpose::Average => Stage::Average { keeps: !members.is_tracked() && bytes <= KEPT_BYTES },
+                Superpose::First => Stage::Last,
+                Superpose::Nothing => Stage::Still,
+            },
+            atoms: Atoms::new(setup.topology, &self.group),
+            superpose: self.superpose,
+            members,
+        })
+    }
+}
+
+/// A pass that superposes frames and sums up how far the atoms are from the reference.
+#[derive(Debug)]
+pub(crate) struct Fluctuation {
+    superpose: Superpose,
+    stage: Stage,
+    members: Members,
+    reference: Reference,
+    atoms: Atoms,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The average is to become the reference.
+    Average { keeps: bool },
+    /// The fluctuation is about the average of this pass.
+    Last,
+    /// The same, and nothing is superposed.
+    Still,
+}
+
+/// Sums over frames of the deviations from the reference.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    n_frames: usize,
+    deviation: Points,
+    square: Vec<f64>,
+    /// Coordinates of the frames, if they are kept: all x, then y, then z of each.
+    kept: Vec<f32>,
+    points: Points,
+}
+
+impl Task for Fluctuation {
+    type Tally = Sums;
+
+    fn start(&self) -> Sums {
+        let deviation = Points::zeros(self.members.len());
+        Sums { n_frames: 0, square: deviation.x.clone(), deviation, kept: Vec::new(), points: Points::default() }
+    }
+
+    fn frame(&self, view: &View<'_>, sums: &mut Sums) {
+        self.members.positions(view, &mut sums.points);
+        if self.stage == (Stage::Average { keeps: true }) {
+            // The positions were widened from 32 bits, so that narrowing them loses nothing.
+            let n = self.members.len();
+            let columns = [&sums.points.x, &sums.points.y, &sums.points.z];
+            sums.kept.extend(columns.into_iter().flat_map(|column| column[..n].iter().map(|x| *x as f32)));
+        }
+        self.add(sums);
+    }
+
+    fn append(&self, sums: &mut Sums, mut next: Sums) {
+        sums.n_frames += next.n_frames;
+        for (sum, next) in sums.deviation.columns_mut().into_iter().zip(next.deviation.columns_mut()) {
+            sum.iter_mut().zip(next).for_each(|(sum, next)| *sum += *next);
+        }
+        sums.square.iter_mut().zip(next.square).for_each(|(sum, next)| *sum += next);
+        sums.kept.append(&mut next.kept);
+    }
+
+    fn finish(&self, mut sums: Sums, frames: &Frames<'_>) -> Outcome {
+        let Stage::Average { keeps } = self.stage else { return Outcome::Tables(self.tables(&sums)) };
+        let (reference, kept) = (self.reference.moved(&sums.deviation, sums.n_frames), std::mem::take(&mut sums.kept));
+        let last =
+            Self { stage: Stage::Last, reference, members: self.members.clone(), atoms: self.atoms.clone(), ..*self };
+        if !keeps {
+            return Outcome::Again(Box::new(last));
+        }
+        Outcome::Tables(last.tables(&last.sums_of(&kept, frames)))
+    }
+}
+
+impl Fluctuation {
+    /// Adds the frame whose positions are in `sums.points`.
+    fn add(&self, sums: &mut Sums) {
+        let motion = if self.stage == Stage::Still { Motion::IDENTITY } else { self.reference.fit(&sums.points) };
+        self.reference.add_deviations(&sums.points, &motion, &mut sums.deviation, &mut sums.square);
+        sums.n_frames += 1;
+    }
+
+    /// The sums over frames that were kept.
+    fn sums_of(&self, kept: &[f32], frames: &Frames<'_>) -> Sums {
+        let n = self.members.len();
+        let blocks: Vec<_> = kept.chunks(3 * n * BLOCK_FRAMES).collect();
+        let tallies = in_order(&blocks, frames.n_threads, |block| {
+            let mut sums = Task::start(self);
+            sums.points.resize(n);
+            for frame in block.chunks_exact(3 * n) {
+                for (column, from) in sums.points.columns_mut().into_iter().zip(frame.chunks_exact(n)) {
+                    column.iter_mut().zip(from).for_each(|(to, from)| *to = f64::from(*from));
+                }
+                self.add(&mut sums);
+            }
+            sums
+        });
+        let mut total = Task::start(self);
+        tallies.into_iter().for_each(|tally| self.append(&mut total, tally));
+        total
+    }
+
+    fn tables(&self, sums: &Sums) -> Vec<Table> {
+        let n_frames = sums.n_frames as f64;
+        let fluctuation = |n: usize| {
+            let mean = sums.deviation.get(n).map(|sum| sum / n_frames);
+            // Rounding may leave less than nothing where an atom does not move.
+            (sums.square[n] / n_frames - dot(mean, mean)).max(0.0).sqrt()
+        };
+        let fluctuations: Vec<f64> = (0..self.members.len()).map(fluctuation).collect();
+        let definition = match self.superpose {
+            Superpose::Average => {
+                "root-mean-square fluctuation about the mean position, frames superposed on their average, which is \
+                 that of frames superposed on the first"
+            }
+            Superpose::First => "root-mean-square fluctuation about the mean position, frames superposed on the first",
+            Superpose::Nothing => "root-mean-square fluctuation about the mean position, without superposition",
+        };
+        self.atoms.tables(definition, fluctuations)
+    }
+}
+
+/// What the tables say of the atoms.
+#[derive(Clone, Debug)]
+struct Atoms {
+    group: TableGroup,
+    /// Numbers as masks count them, from 1.
+    numbers: Vec<i64>,
+    labels: Vec<String>,
+    masses_da: Vec<f64>,
+    /// Number, label and atoms of each residue, by their places in the group.
+    residues: Vec<(i64, String, Range<usize>)>,
+}
+
+impl Atoms {
+    fn new(topology: &Topology, group: &Group) -> Self {
+        let mut residues: Vec<(i64, String, Range<usize>)> = Vec::new();
+        for (n, atom) in group.atoms.iter().enumerate() {
+            let residue = topology.atom(atom).residue;
+            match residues.last_mut() {
+                Some((number, _, atoms)) if *number == residue as i64 + 1 => atoms.end += 1,
+                _ => residues.push((residue as i64 + 1, topology.residue_label(residue), n..n + 1)),
+            }
+        }
+        Self {
+            group: TableGroup::new("group", group),
+            numbers: group.atoms.iter().map(|atom| atom as i64 + 1).collect(),
+            labels: group.atoms.iter().map(|atom| topology.atom_label(atom)).collect(),
+            masses_da: group.atoms.iter().map(|atom| topology.atom(atom).mass_da).collect(),
+            residues,
+        }
+    }
+
+    /// A table by atom, and one by residue if that is something else.
+    fn tables(&self, definition: &str, fluctuations: Vec<f64>) -> Vec<Table> {
+        let table = |kind, definition: String, columns| Table {
+            analysis: 0,
+            kind,
+            definition,
+            groups: vec![self.group.clone()],
+            columns,
+        };
+        let by_residue = self.residues.len() < self.numbers.len();
+        let means =
+            by_residue.then(|| self.residues.iter().map(|(.., atoms)| self.mean(&fluctuations, atoms)).collect());
+        let by_atom = vec![
+            Column::integers("atom", "number of the atom, counted from 1", self.numbers.clone()),
+            Column::texts("name", "chain, residue and atom", self.labels.clone()),
+            Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations),
+        ];
+        let mut tables = vec![table("rmsf", definition.to_owned(), by_atom)];
+        tables.extend(means.map(|means| {
+            let columns = vec![
+                Column::integers(
+                    "residue",
+                    "number of the residue, counted from 1",
+                    self.residues.iter().map(|r| r.0).collect(),
+                ),
+                Column::texts("name", "chain and residue", self.residues.iter().map(|r| r.1.clone()).collect()),
+                Column::numbers("rmsf_angstrom", Some("Å"), "mean fluctuation of the atoms, weighted by mass", means),
+            ];
+            table(
+                "rmsf_by_residue",
+                format!("{definition}; mean over the atoms of a residue, weighted by mass"),
+                columns,
+            )
+        }));
+        tables
+    }
+
+    fn mean(&self, fluctuations: &[f64], atoms: &Range<usize>) -> f64 {
+        let masses = &self.masses_da[atoms.clone()];
+        let sum: f64 = masses.iter().zip(&fluctuations[atoms.clone()]).map(|(m, f)| m * f).sum();
+        sum / masses.iter().sum::<f64>()
+    }
+}

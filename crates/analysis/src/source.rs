@@ -1,0 +1,265 @@
+//! Frames as analyses want them: only some atoms, molecules whole and without jumps.
+//!
+//! Simulation programs put each molecule, or even each atom, back into the cell when it leaves. A
+//! molecule that comes in pieces is put together bond by bond. One that jumps is moved back by whole
+//! cell vectors, so that its centre moves less than half a cell from one frame to the next; as that
+//! depends on the frame before, it is tracked over all frames, analysed or not.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::cell::{dot, nearest_integer, sub};
+use crate::points::{LANES, Points, total};
+use crate::read::{Frame, Trajectory, Window};
+use crate::{AtomSet, Error, Topology};
+
+/// No bond is as long as this, in Å, unless one end is in another image of the cell.
+const LONGEST_BOND: f64 = 5.0;
+
+/// Frames that are looked at to see whether molecules are in pieces. Where a program wraps atoms
+/// one by one, some water molecule is in pieces in every frame.
+const N_PROBED: usize = 4;
+
+/// How some atoms are read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    window: Window,
+    /// Pairs of slots, the second to be put next to the first, in order.
+    mends: Vec<[u32; 2]>,
+    /// Slots of each tracked molecule.
+    tracked: Vec<Vec<Range<usize>>>,
+}
+
+/// One frame, as an analysis sees it.
+pub(crate) struct View<'a> {
+    pub(crate) frame: &'a Frame,
+    /// How far to move each tracked molecule, in Å.
+    pub(crate) shifts: &'a [[f64; 3]],
+}
+
+impl Source {
+    /// A source of some atoms, of the tracked molecules, and of all that it takes to mend them.
+    pub(crate) fn new(
+        trajectory: &Trajectory,
+        topology: &Topology,
+        atoms: &AtomSet,
+        tracked: &[usize],
+        mended: &AtomSet,
+    ) -> Self {
+        let mut needed = atoms.clone();
+        needed.union_with(mended);
+        let is_tracked = |atom: usize| tracked.binary_search(&topology.molecule_of(atom)).is_ok();
+        needed.union_with(&AtomSet::from_fn(topology.n_atoms(), is_tracked));
+        let window = trajectory.window(&needed);
+        let slot = |atom| window.slot(atom).expect("the window holds what is needed");
+        let mends = spanning_trees(topology, mended).into_iter().map(|bond| bond.map(|atom| slot(atom) as u32));
+        let mut slots = vec![Vec::new(); tracked.len()];
+        for atoms in AtomSet::from_fn(topology.n_atoms(), is_tracked).ranges() {
+            for atom in atoms {
+                let molecule = tracked.binary_search(&topology.molecule_of(atom)).expect("only tracked ones are here");
+                push_slot(&mut slots[molecule], slot(atom));
+            }
+        }
+        Self { mends: mends.collect(), tracked: slots, window }
+    }
+
+    pub(crate) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    pub(crate) fn n_tracked(&self) -> usize {
+        self.tracked.len()
+    }
+
+    /// Reads a frame and puts its molecules together.
+    pub(crate) fn read(&self, trajectory: &Trajectory, frame: usize, into: &mut Frame) -> Result<(), Error> {
+        trajectory.read(frame, &self.window, into)?;
+        if let Some(cell) = into.cell().copied() {
+            for [to, from] in self.mends.iter().map(|mend| mend.map(|slot| slot as usize)) {
+                let apart = sub(into.position(from), into.position(to));
+                if dot(apart, apart) > LONGEST_BOND * LONGEST_BOND {
+                    let near = cell.nearest(apart);
+                    let to = into.position(to);
+                    into.set_position(from, [0, 1, 2].map(|k| to[k] + near[k]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The centre of each tracked molecule in fractions of the cell, if there is one.
+    pub(crate) fn centres(&self, frame: &Frame) -> Option<Vec<[f64; 3]>> {
+        let cell = frame.cell()?;
+        let centre = |slots: &Vec<Range<usize>>| {
+            let n: usize = slots.iter().map(Range::len).sum();
+            [frame.x(), frame.y(), frame.z()]
+                .map(|column| slots.iter().map(|run| sum(&column[run.clone()])).sum::<f64>() / n as f64)
+        };
+        Some(self.tracked.iter().map(|slots| cell.fractions(centre(slots))).collect())
+    }
+}
+
+/// Whole cells by which tracked molecules have left the place where they are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Jumps {
+    last: Option<Vec<[f64; 3]>>,
+    cells: Vec<[f64; 3]>,
+}
+
+impl Jumps {
+    pub(crate) fn none(n_tracked: usize) -> Self {
+        Self { last: None, cells: vec![[0.0; 3]; n_tracked] }
+    }
+
+    /// Goes on to the next frame, of which the centres are known if it has a cell.
+    pub(crate) fn step(&mut self, centres: Option<Vec<[f64; 3]>>) {
+        let Some(centres) = centres else { return };
+        if let Some(last) = &self.last {
+            for ((cells, last), now) in self.cells.iter_mut().zip(last).zip(&centres) {
+                (0..3).for_each(|k| cells[k] += nearest_integer(last[k] - now[k]));
+            }
+        }
+        self.last = Some(centres);
+    }
+
+    /// How far to move each molecule in this frame, in Å.
+    pub(crate) fn shifts(&self, frame: &Frame) -> Vec<[f64; 3]> {
+        let shift = |cells: &[f64; 3]| frame.cell().map_or([0.0; 3], |cell| cell.edge_sum(*cells));
+        self.cells.iter().map(shift).collect()
+    }
+}
+
+/// The atoms of a group where a source puts them.
+#[derive(Clone, Debug)]
+pub(crate) struct Members {
+    slots: Vec<u32>,
+    /// The same as runs of neighbours, if these are long enough to be copied as such.
+    runs: Option<Vec<Range<usize>>>,
+    /// Which of them belong to which tracked molecule.
+    tracked: Vec<(Range<usize>, usize)>,
+}
+
+/// Mean length of runs that are worth copying as such.
+const LONG_RUN: usize = 8;
+
+impl Members {
+    /// The atoms of a group, all of which the source must read.
+    pub(crate) fn new(source: &Source, topology: &Topology, tracked_ids: &[usize], atoms: &AtomSet) -> Self {
+        let slot = |atom| source.window.slot(atom).expect("a source reads the atoms of every group");
+        let slots: Vec<u32> = atoms.iter().map(|atom| slot(atom) as u32).collect();
+        let mut runs = Vec::new();
+        slots.iter().for_each(|slot| push_slot(&mut runs, *slot as usize));
+        let mut tracked: Vec<(Range<usize>, usize)> = Vec::new();
+        for (n, atom) in atoms.iter().enumerate() {
+            if let Ok(molecule) = tracked_ids.binary_search(&topology.molecule_of(atom)) {
+                match tracked.last_mut() {
+                    Some((range, last)) if *last == molecule && range.end == n => range.end += 1,
+                    _ => tracked.push((n..n + 1, molecule)),
+                }
+            }
+        }
+        let are_long = slots.len() >= LONG_RUN * runs.len();
+        Self { slots, runs: are_long.then_some(runs), tracked }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether some of them are of molecules that are moved.
+    pub(crate) fn is_tracked(&self) -> bool {
+        !self.tracked.is_empty()
+    }
+
+    /// Where the atoms of the group are in a frame.
+    pub(crate) fn positions(&self, view: &View<'_>, into: &mut Points) {
+        into.resize(self.slots.len());
+        for (from, to) in [view.frame.x(), view.frame.y(), view.frame.z()].into_iter().zip(into.columns_mut()) {
+            match &self.runs {
+                Some(runs) => {
+                    let mut rest = to.as_mut_slice();
+                    for run in runs {
+                        let (part, after) = rest.split_at_mut(run.len());
+                        part.iter_mut().zip(&from[run.clone()]).for_each(|(to, from)| *to = f64::from(*from));
+                        rest = after;
+                    }
+                }
+                None => to.iter_mut().zip(&self.slots).for_each(|(to, slot)| *to = f64::from(from[*slot as usize])),
+            }
+        }
+        for (range, molecule) in &self.tracked {
+            into.shift(range.clone(), view.shifts[*molecule]);
+        }
+    }
+}
+
+fn push_slot(runs: &mut Vec<Range<usize>>, slot: usize) {
+    match runs.last_mut() {
+        Some(run) if run.end == slot => run.end += 1,
+        _ => runs.push(slot..slot + 1),
+    }
+}
+
+/// Whether a trajectory has molecules in pieces.
+pub(crate) fn has_molecules_in_pieces(trajectory: &Trajectory, topology: &Topology) -> Result<bool, Error> {
+    let n_frames = trajectory.n_frames();
+    let window = trajectory.window(&AtomSet::all(topology.n_atoms()));
+    let mut frame = Frame::new();
+    for n in 0..N_PROBED.min(n_frames) {
+        trajectory.read(n * (n_frames - 1) / (N_PROBED - 1).max(1), &window, &mut frame)?;
+        let Some(cell) = frame.cell() else { continue };
+        let is_torn = topology.bonds().iter().any(|bond| {
+            let [a, b] = bond.map(|atom| frame.position(atom as usize));
+            let apart = sub(a, b);
+            let near = cell.nearest(apart);
+            dot(apart, apart) > LONGEST_BOND * LONGEST_BOND && dot(near, near) < LONGEST_BOND * LONGEST_BOND
+        });
+        if is_torn {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Bonds that lead from the first atom of each molecule to all its others, the nearer end first.
+fn spanning_trees(topology: &Topology, atoms: &AtomSet) -> Vec<[usize; 2]> {
+    let mut starts = vec![0_u32; topology.n_atoms() + 1];
+    topology.bonds().iter().flatten().for_each(|atom| starts[*atom as usize + 1] += 1);
+    (0..topology.n_atoms()).for_each(|atom| starts[atom + 1] += starts[atom]);
+    let mut neighbours = vec![0_u32; starts[topology.n_atoms()] as usize];
+    let mut next = starts.clone();
+    for [a, b] in topology.bonds() {
+        for (from, to) in [(*a, *b), (*b, *a)] {
+            neighbours[next[from as usize] as usize] = to;
+            next[from as usize] += 1;
+        }
+    }
+    let (mut tree, mut reached, mut queue) = (Vec::new(), AtomSet::none(topology.n_atoms()), VecDeque::new());
+    for first in atoms.iter() {
+        if reached.contains(first) {
+            continue;
+        }
+        reached.insert(first);
+        queue.push_back(first);
+        while let Some(atom) = queue.pop_front() {
+            for other in &neighbours[starts[atom] as usize..starts[atom + 1] as usize] {
+                let other = *other as usize;
+                if !reached.contains(other) {
+                    reached.insert(other);
+                    tree.push([atom, other]);
+                    queue.push_back(other);
+                }
+            }
+        }
+    }
+    tree
+}
+
+fn sum(column: &[f32]) -> f64 {
+    let (chunks, rest) = column.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for chunk in chunks {
+        (0..LANES).for_each(|k| lanes[k] += f64::from(chunk[k]));
+    }
+    total(lanes) + rest.iter().map(|x| f64::from(*x)).sum::<f64>()
+}

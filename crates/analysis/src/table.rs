@@ -1,0 +1,114 @@
+//! Results: tables whose columns say what they are.
+
+use crate::request::Group;
+
+/// A result of an analysis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Which analysis of the request it belongs to.
+    pub analysis: usize,
+    /// What it is, in a word that can be part of a file name: `rmsd`, `hydrogen_bonds`.
+    pub kind: &'static str,
+    /// What the numbers mean: formula, reference, treatment of periodic images.
+    pub definition: String,
+    /// The groups of atoms that were used, by their part in the definition.
+    pub groups: Vec<TableGroup>,
+    /// Columns of equal length.
+    pub columns: Vec<Column>,
+}
+
+/// A group of atoms behind a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableGroup {
+    /// Its part in the definition: `fit`, `measure`, `donor`.
+    pub role: &'static str,
+    /// What the request calls it, as a rule its mask.
+    pub label: String,
+    /// Number of atoms in it.
+    pub n_atoms: usize,
+}
+
+impl TableGroup {
+    pub(crate) fn new(role: &'static str, group: &Group) -> Self {
+        Self { role, label: group.label.clone(), n_atoms: group.atoms.len() }
+    }
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Name, unique in its table: `frame`, `time_ps`, `rmsd_angstrom`.
+    pub name: String,
+    /// Unit, or nothing for counts, fractions and texts.
+    pub unit: Option<&'static str>,
+    /// What the values are.
+    pub description: String,
+    /// The values.
+    pub values: Values,
+}
+
+/// The values of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Measured numbers.
+    Numbers(Vec<f64>),
+    /// Counts and indices.
+    Integers(Vec<i64>),
+    /// Names.
+    Texts(Vec<String>),
+}
+
+impl Values {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Numbers(values) => values.len(),
+            Self::Integers(values) => values.len(),
+            Self::Texts(values) => values.len(),
+        }
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Column {
+    pub(crate) fn numbers(
+        name: impl Into<String>,
+        unit: Option<&'static str>,
+        description: impl Into<String>,
+        values: Vec<f64>,
+    ) -> Self {
+        Self { name: name.into(), unit, description: description.into(), values: Values::Numbers(values) }
+    }
+
+    pub(crate) fn integers(name: &str, description: impl Into<String>, values: Vec<i64>) -> Self {
+        Self { name: name.to_owned(), unit: None, description: description.into(), values: Values::Integers(values) }
+    }
+
+    pub(crate) fn texts(name: &str, description: impl Into<String>, values: Vec<String>) -> Self {
+        Self { name: name.to_owned(), unit: None, description: description.into(), values: Values::Texts(values) }
+    }
+}
+
+impl Table {
+    /// The column of a name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// The numbers in a column, if it has numbers.
+    pub fn numbers(&self, name: &str) -> Option<&[f64]> {
+        match &self.column(name)?.values {
+            Values::Numbers(values) => Some(values),
+            Values::Integers(_) | Values::Texts(_) => None,
+        }
+    }
+
+    /// Number of rows.
+    pub fn n_rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.values.len())
+    }
+}

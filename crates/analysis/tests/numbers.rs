@@ -1,0 +1,217 @@
+//! Analyses against the numbers of cpptraj, pytraj, MDAnalysis and mdtraj.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+
+use common::data;
+use molbox_analysis::distance::Distance;
+use molbox_analysis::gyration::Gyration;
+use molbox_analysis::hbond::{Between, HydrogenBonds};
+use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::request::{Images, Weights};
+use molbox_analysis::rmsd::Rmsd;
+use molbox_analysis::rmsf::{Rmsf, Superpose};
+use molbox_analysis::table::{Table, Values};
+use molbox_analysis::{Analysis, AtomSet, Control, Group, Mask, Report, Request, Topology, analyze};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Numbers {
+    masks: BTreeMap<String, Vec<usize>>,
+    cell: Vec<[f64; 6]>,
+    values: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Value {
+    #[serde(default)]
+    expected: Vec<f64>,
+    #[serde(default)]
+    count_per_frame: Vec<i64>,
+    #[serde(default)]
+    bridging_waters_per_frame: Vec<i64>,
+    #[serde(default)]
+    bonds: Vec<Bond>,
+}
+
+/// A hydrogen bond, its atoms counted from 0.
+#[derive(Deserialize)]
+struct Bond {
+    donor: i64,
+    hydrogen: i64,
+    acceptor: i64,
+    frames: i64,
+    avg_dist: f64,
+    avg_angle: f64,
+}
+
+struct Case {
+    topology: Topology,
+    trajectory: Trajectory,
+    numbers: Numbers,
+}
+
+impl Case {
+    fn read(name: &str, structure: &str) -> Self {
+        Self {
+            topology: Structure::open(&data(structure)).unwrap().topology,
+            trajectory: Trajectory::open(&data(&format!("{name}.dcd"))).unwrap(),
+            numbers: serde_json::from_str(&fs::read_to_string(data(&format!("{name}.json"))).unwrap()).unwrap(),
+        }
+    }
+
+    fn both() -> [Self; 2] {
+        [Self::read("mini_md", "mini_md.cif"), Self::read("mini_tri", "mini_tri.pdb")]
+    }
+
+    fn group(&self, mask: &str) -> Group {
+        Group::select(&Mask::parse(mask).unwrap(), &self.topology, None).unwrap().0
+    }
+
+    fn run(&self, analyses: Vec<Analysis>, images: Images, stride: usize, n_threads: usize) -> Report {
+        let request = Request { analyses, stride: NonZeroUsize::new(stride).unwrap(), images };
+        let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).unwrap(), AtomicBool::new(false));
+        let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
+        analyze(&self.topology, &self.trajectory, &request, &control).unwrap()
+    }
+
+    /// The analysis that a key of the numbers names, and the column of its result.
+    fn analysis(&self, key: &str) -> Option<(Analysis, &'static str)> {
+        let (kind, masks) = key.split_once('|')?;
+        let mut groups = masks.split('|').filter(|mask| mask.contains([':', '@'])).map(|mask| self.group(mask));
+        let a = groups.next()?;
+        let weights = if kind.ends_with("mass") || kind.contains("com") { Weights::Mass } else { Weights::Equal };
+        Some(match kind {
+            "rmsd_fit" | "rmsd_fit_mass" => {
+                (Analysis::Rmsd(Rmsd { fit: Some(a.clone()), measures: vec![a], weights }), "rmsd_angstrom")
+            }
+            "rmsd_fit_on_measure" => {
+                let measures = vec![groups.next()?];
+                (Analysis::Rmsd(Rmsd { fit: Some(a), measures, weights }), "rmsd_angstrom")
+            }
+            "rmsd_nofit" => (Analysis::Rmsd(Rmsd { fit: None, measures: vec![a], weights }), "rmsd_angstrom"),
+            "rmsd_complex_raw" | "rmsd_complex_nojump" => {
+                let weights = Weights::Equal;
+                (Analysis::Rmsd(Rmsd { fit: Some(a.clone()), measures: vec![a], weights }), "rmsd_angstrom")
+            }
+            "rgyr_mass" | "rgyr_geom" => (Analysis::Gyration(Gyration { group: a, weights }), "radius_angstrom"),
+            "distance_com" | "distance_geom" | "distance_com_noimage" => {
+                let nearest_image = !kind.ends_with("noimage");
+                let distance = Distance { a, b: groups.next()?, weights, nearest_image };
+                (Analysis::Distance(distance), "distance_angstrom")
+            }
+            "rmsf_nofit" => (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Nothing }), "rmsf_angstrom"),
+            "rmsf_fit_first" => (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::First }), "rmsf_angstrom"),
+            "rmsf_fit_average" => (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Average }), "rmsf_angstrom"),
+            _ => return None,
+        })
+    }
+}
+
+#[test]
+fn masks_select_the_atoms_of_the_numbers() {
+    for case in Case::both() {
+        for (mask, atoms) in &case.numbers.masks {
+            assert_eq!(case.group(mask).atoms.iter().collect::<Vec<_>>(), *atoms, "{mask}");
+        }
+    }
+}
+
+/// Half a unit in the ninth digit, to which the numbers were rounded. Near zero they are not better
+/// than the square root of the rounding in the sums of their programs, about 1e-6 Å; and
+/// coordinates without jumps were rounded to 32 bits there.
+fn tolerance(key: &str, expected: f64) -> f64 {
+    let rounding = 0.501 * 10_f64.powf(expected.log10().floor() - 8.0);
+    if expected < 1e-5 || key.contains("nojump") { 1e-6 } else { rounding }
+}
+
+#[test]
+fn all_series_agree() {
+    let mut n_compared = 0;
+    for case in Case::both() {
+        let keys: Vec<_> = case.numbers.values.keys().filter(|key| case.analysis(key).is_some()).collect();
+        for images in [Images::AsWritten, Images::Unwrapped] {
+            let unwrapped = images == Images::Unwrapped;
+            let keys: Vec<_> = keys.iter().filter(|key| key.contains("nojump") == unwrapped).collect();
+            let (analyses, columns): (Vec<_>, Vec<_>) = keys.iter().map(|key| case.analysis(key).unwrap()).unzip();
+            let report = case.run(analyses, images, 1, 2);
+            for (idx, (key, column)) in keys.iter().zip(columns).enumerate() {
+                let table = report.tables.iter().find(|table| table.analysis == idx).unwrap();
+                let (found, expected) = (table.numbers(column).unwrap(), &case.numbers.values[**key].expected);
+                assert_eq!(found.len(), expected.len(), "{key}");
+                for (found, expected) in found.iter().zip(expected) {
+                    assert!((found - expected).abs() <= tolerance(key, *expected), "{key}: {found} {expected}");
+                }
+                n_compared += 1;
+            }
+        }
+    }
+    assert_eq!(n_compared, 59);
+}
+
+fn integers<'a>(table: &'a Table, name: &str) -> &'a [i64] {
+    match &table.column(name).unwrap().values {
+        Values::Integers(values) => values,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn hydrogen_bonds_agree() {
+    for case in Case::both() {
+        for (key, value) in case.numbers.values.iter().filter(|(key, _)| key.starts_with("hbond|")) {
+            let [_, mask, distance, angle] = key.split('|').collect::<Vec<_>>().try_into().unwrap();
+            let number = |text: &str| text.split_once('=').unwrap().1.parse().unwrap();
+            let between = Between::Within(case.group(mask));
+            let bonds = HydrogenBonds { between, max_distance: number(distance), min_angle_deg: number(angle) };
+            let report = case.run(vec![Analysis::HydrogenBonds(bonds)], Images::Unwrapped, 1, 2);
+            let [table, by_frame] = report.tables.try_into().unwrap();
+            assert_eq!(integers(&by_frame, "hydrogen_bonds"), value.count_per_frame, "{key}");
+            assert_eq!(table.n_rows(), value.bonds.len(), "{key}");
+            for row in 0..table.n_rows() {
+                let [donor, hydrogen, acceptor] =
+                    ["donor_atom", "hydrogen_atom", "acceptor_atom"].map(|name| integers(&table, name)[row] - 1);
+                let same = |b: &&Bond| (b.donor, b.hydrogen, b.acceptor) == (donor, hydrogen, acceptor);
+                let expected = value.bonds.iter().find(same).unwrap();
+                assert_eq!(integers(&table, "frames")[row], expected.frames);
+                // cpptraj prints eight digits of 32-bit sums.
+                assert!((table.numbers("distance_angstrom").unwrap()[row] - expected.avg_dist).abs() < 5e-7);
+                assert!((table.numbers("angle_deg").unwrap()[row] - expected.avg_angle).abs() < 5e-5);
+            }
+        }
+    }
+}
+
+#[test]
+fn hydrogen_bonds_with_water_agree() {
+    for case in Case::both() {
+        let (key, value) = case.numbers.values.iter().find(|(key, _)| key.starts_with("hbond_solvent|")).unwrap();
+        let solute = case.group(key.split('|').nth(1).unwrap());
+        for between in [Between::Solvent, Between::Groups] {
+            let bonds = HydrogenBonds::usual(between(solute.clone(), case.group(":HOH")));
+            let report = case.run(vec![Analysis::HydrogenBonds(bonds)], Images::Unwrapped, 1, 2);
+            assert_eq!(integers(&report.tables[1], "hydrogen_bonds"), value.count_per_frame, "{key}");
+            if report.tables[1].column("bridges").is_some() {
+                assert_eq!(integers(&report.tables[1], "bridges"), value.bridging_waters_per_frame, "{key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn cells_agree() {
+    for case in Case::both() {
+        let (window, mut frame) = (case.trajectory.window(&AtomSet::none(case.topology.n_atoms())), Frame::new());
+        for (n, expected) in case.numbers.cell.iter().enumerate() {
+            case.trajectory.read(n, &window, &mut frame).unwrap();
+            let cell = frame.cell().unwrap();
+            let found = cell.lengths().into_iter().chain(cell.angles_deg());
+            assert!(found.zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{expected:?}");
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! What must hold of analyses whatever the system.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{Random, data, dcd};
+use molbox_analysis::distance::Distance;
+use molbox_analysis::gyration::Gyration;
+use molbox_analysis::hbond::{Between, HydrogenBonds};
+use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::request::{Images, Weights};
+use molbox_analysis::rmsd::Rmsd;
+use molbox_analysis::rmsf::{Rmsf, Superpose};
+use molbox_analysis::run::Notice;
+use molbox_analysis::table::Values;
+use molbox_analysis::{Analysis, AtomSet, Cell, Control, Error, Group, Mask, Report, Request, Topology, analyze};
+
+fn mini() -> Topology {
+    Structure::open(&data("mini.pdb")).unwrap().topology
+}
+
+fn group(topology: &Topology, mask: &str) -> Group {
+    Group::select(&Mask::parse(mask).unwrap(), topology, None).unwrap().0
+}
+
+fn rmsd(topology: &Topology, fit: Option<&str>, measure: &str) -> Analysis {
+    let fit = fit.map(|mask| group(topology, mask));
+    Analysis::Rmsd(Rmsd { fit, measures: vec![group(topology, measure)], weights: Weights::Equal })
+}
+
+/// Some of everything, within molecules and between them.
+fn everything(topology: &Topology) -> Vec<Analysis> {
+    let group = |mask| group(topology, mask);
+    let distance = |a, b, weights| Distance { a: group(a), b: group(b), weights, nearest_image: true };
+    vec![
+        rmsd(topology, Some(":1-24@CA"), ":1-24@CA"),
+        rmsd(topology, Some(":1-12@CA"), ":13-24&!@/H"),
+        Analysis::Rmsf(Rmsf { group: group(":1-12"), superpose: Superpose::Average }),
+        Analysis::Rmsf(Rmsf { group: group(":1-24@CA"), superpose: Superpose::Average }),
+        Analysis::Rmsf(Rmsf { group: group(":1-12@CA"), superpose: Superpose::First }),
+        Analysis::Distance(distance(":1-12", ":13-24", Weights::Mass)),
+        Analysis::Distance(distance(":NA", ":1-12", Weights::Equal)),
+        Analysis::Gyration(Gyration { group: group(":1-24"), weights: Weights::Mass }),
+        Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Within(Group::solute(topology)))),
+        Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Solvent(Group::solute(topology), group(":HOH")))),
+    ]
+}
+
+fn run(topology: &Topology, path: &Path, analyses: Vec<Analysis>, stride: usize, n_threads: usize) -> Report {
+    let stride = NonZeroUsize::new(stride).unwrap();
+    let request = Request { analyses, stride, images: Images::Unwrapped };
+    let cancelled = AtomicBool::new(false);
+    let n_threads = NonZeroUsize::new(n_threads).unwrap();
+    let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
+    analyze(topology, &Trajectory::open(path).unwrap(), &request, &control).unwrap()
+}
+
+/// All frames of a file, as positions and cell.
+fn frames(path: &Path) -> Vec<(Option<Cell>, Vec<[f32; 3]>)> {
+    let trajectory = Trajectory::open(path).unwrap();
+    let (window, mut frame) = (trajectory.window(&AtomSet::all(trajectory.n_atoms())), Frame::new());
+    let read = |n| {
+        trajectory.read(n, &window, &mut frame).unwrap();
+        let positions = (0..trajectory.n_atoms()).map(|atom| frame.position(atom).map(|x| x as f32));
+        (frame.cell().copied(), positions.collect())
+    };
+    (0..trajectory.n_frames()).map(read).collect()
+}
+
+fn parameters(cell: &Cell) -> [f64; 6] {
+    let ([a, b, c], [alpha, beta, gamma]) = (cell.lengths(), cell.angles_deg());
+    [a, b, c, alpha, beta, gamma]
+}
+
+/// Writes frames with each position changed, given cell, frame, and atom.
+fn changed(
+    name: &str,
+    frames: &[(Option<Cell>, Vec<[f32; 3]>)],
+    keep_cell: bool,
+    mut change: impl FnMut(&Cell, usize, usize, [f64; 3]) -> [f64; 3],
+) -> std::path::PathBuf {
+    let frames = frames.iter().enumerate().map(|(n, (cell, positions))| {
+        let cell = cell.unwrap();
+        let moved =
+            positions.iter().enumerate().map(|(atom, x)| change(&cell, n, atom, x.map(f64::from)).map(|x| x as f32));
+        (keep_cell.then(|| parameters(&cell)), moved.collect())
+    });
+    dcd(name, &frames.collect::<Vec<_>>())
+}
+
+/// The largest difference of two reports, which must have the same tables and integers.
+fn difference(a: &Report, b: &Report) -> f64 {
+    assert_eq!(a.tables.len(), b.tables.len());
+    let mut largest = 0_f64;
+    for (a, b) in a.tables.iter().zip(&b.tables) {
+        for (a, b) in a.columns.iter().zip(&b.columns).filter(|(a, _)| !a.name.contains("time")) {
+            match (&a.values, &b.values) {
+                (Values::Numbers(a), Values::Numbers(b)) => {
+                    assert_eq!(a.len(), b.len());
+                    largest = a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(largest, f64::max);
+                }
+                (a, b) => assert_eq!(a, b),
+            }
+        }
+    }
+    largest
+}
+
+/// A rotation about a random axis.
+fn rotation(random: &mut Random) -> [[f64; 3]; 3] {
+    let q = [0; 4].map(|_| random.signed());
+    let length = q.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let [w, x, y, z] = q.map(|x| x / length);
+    [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+}
+
+fn turned(rotation: [[f64; 3]; 3], [x, y, z]: [f64; 3], by: [f64; 3]) -> [f64; 3] {
+    [0, 1, 2].map(|k| rotation[k][0] * x + rotation[k][1] * y + rotation[k][2] * z + by[k])
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let topology = mini();
+    for stride in [1, 3] {
+        let reports = [1, 2, 3, 8]
+            .map(|n_threads| run(&topology, &data("mini_md.dcd"), everything(&topology), stride, n_threads));
+        assert!(reports.iter().all(|report| *report == reports[0]), "to the last bit");
+    }
+}
+
+#[test]
+fn rigid_motions_of_frames_change_nothing() {
+    let topology = mini();
+    let frames = frames(&data("mini_md.dcd"));
+    let mut random = Random(7);
+    let motions: Vec<_> =
+        frames.iter().map(|_| (rotation(&mut random), [0; 3].map(|_| 20.0 * random.signed()))).collect();
+    let still = changed("still.dcd", &frames, false, |_, _, _, x| x);
+    let moved = changed("moved.dcd", &frames, false, |_, n, _, x| turned(motions[n].0, x, motions[n].1));
+    let [a, b] = [still, moved].map(|path| run(&topology, &path, everything(&topology), 1, 2));
+    assert!(difference(&a, &b) < 3e-4, "{}", difference(&a, &b));
+}
+
+#[test]
+fn rmsd_of_a_rotated_copy_is_zero() {
+    let topology = mini();
+    let first = &frames(&data("mini_md.dcd"))[..1];
+    let mut random = Random(8);
+    let motions: Vec<_> = (0..50).map(|_| (rotation(&mut random), [0; 3].map(|_| 30.0 * random.signed()))).collect();
+    let copies: Vec<_> = motions.iter().map(|_| first[0].clone()).collect();
+    let path = changed("copies.dcd", &copies, false, |_, n, _, x| turned(motions[n].0, x, motions[n].1));
+    let report = run(&topology, &path, vec![rmsd(&topology, Some(":1-24"), ":1-24")], 1, 1);
+    let worst = report.tables[0].numbers("rmsd_angstrom").unwrap().iter().copied().fold(0.0, f64::max);
+    // Coordinates of 32 bits are rounded by up to 4e-6 Å.
+    assert!(worst < 5e-6, "{worst}");
+    assert!(report.tables[0].numbers("rmsd_angstrom").unwrap()[0] < 1e-12);
+}
+
+#[test]
+fn images_of_molecules_change_nothing() {
+    let topology = mini();
+    let frames = frames(&data("mini_md.dcd"));
+    let original = run(&topology, &data("mini_md.dcd"), everything(&topology), 1, 2);
+    let mut random = Random(9);
+    let shifts: Vec<Vec<[f64; 3]>> = frames
+        .iter()
+        .enumerate()
+        .map(|(n, _)| {
+            (0..topology.n_molecules())
+                .map(|_| [0; 3].map(|_| if n == 0 { 0.0 } else { random.below(3) as f64 - 1.0 }))
+                .collect()
+        })
+        .collect();
+    let path = changed("images.dcd", &frames, true, |cell, n, atom, x| {
+        let shift = cell.edge_sum(shifts[n][topology.molecule_of(atom)]);
+        [0, 1, 2].map(|k| x[k] + shift[k])
+    });
+    let moved = run(&topology, &path, everything(&topology), 1, 2);
+    assert!(difference(&original, &moved) < 3e-4, "{}", difference(&original, &moved));
+}
+
+#[test]
+fn molecules_in_pieces_are_put_together() {
+    let topology = mini();
+    let frames = frames(&data("mini_md.dcd"));
+    let whole = changed("whole.dcd", &frames, true, |_, _, _, x| x);
+    let torn = changed("torn.dcd", &frames, true, |cell, n, _, x| {
+        if n == 0 {
+            return x;
+        }
+        let whole = cell.edge_sum(cell.fractions(x).map(f64::floor));
+        [0, 1, 2].map(|k| x[k] - whole[k])
+    });
+    let [a, b] = [whole, torn].map(|path| run(&topology, &path, everything(&topology), 1, 2));
+    assert!(difference(&a, &b) < 3e-4, "{}", difference(&a, &b));
+    assert!(b.warnings.contains(&Notice::InPieces) && !a.warnings.contains(&Notice::InPieces));
+}
+
+#[test]
+fn a_stride_picks_rows() {
+    let topology = mini();
+    let analyses = || vec![rmsd(&topology, Some(":1-24@CA"), ":1-24@CA")];
+    let [all, some] = [1, 7].map(|stride| run(&topology, &data("mini_md.dcd"), analyses(), stride, 2));
+    let [all, some] = [&all, &some].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
+    assert_eq!(some, all.iter().step_by(7).copied().collect::<Vec<_>>(), "jumps are tracked over all frames");
+}
+
+#[test]
+fn a_growing_file_gives_the_frames_so_far() {
+    let topology = mini();
+    let whole = std::fs::read(data("mini_md.dcd")).unwrap();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("so_far.dcd");
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let analyses = || vec![rmsd(&topology, Some(":1-24@CA"), ":1-24@CA")];
+    let report = run(&topology, &path, analyses(), 1, 2);
+    assert_eq!((report.n_frames, report.n_analyzed), (29, 29));
+    assert!(matches!(report.warnings[0], Notice::PartOfAFrame { .. }));
+    let all = run(&topology, &data("mini_md.dcd"), analyses(), 1, 2);
+    let [some, all] = [&report, &all].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
+    assert_eq!(some, &all[..29]);
+}
+
+#[test]
+fn what_cannot_be_analysed_is_refused() {
+    let topology = mini();
+    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let cancelled = AtomicBool::new(false);
+    let refused = |topology: &Topology, analysis: Analysis| {
+        let request = Request { analyses: vec![analysis], stride: NonZeroUsize::MIN, images: Images::Unwrapped };
+        let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
+        analyze(topology, &trajectory, &request, &control).unwrap_err()
+    };
+    assert!(matches!(refused(&topology, rmsd(&topology, None, ":WAT")), Error::EmptyGroup { .. }));
+    let other = Structure::open(&data("mini_tri.pdb")).unwrap().topology;
+    assert!(matches!(refused(&other, rmsd(&other, None, ":1")), Error::AtomCount { .. }));
+    assert!(matches!(refused(&topology, rmsd(&other, None, ":1")), Error::ForeignGroup { .. }));
+    let bonds = HydrogenBonds { max_distance: 0.0, ..HydrogenBonds::usual(Between::Within(group(&topology, ":1-12"))) };
+    assert!(matches!(refused(&topology, Analysis::HydrogenBonds(bonds)), Error::Parameter { .. }));
+}
+
+#[test]
+fn a_run_can_be_watched_and_stopped() {
+    let topology = mini();
+    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let request = Request { analyses: everything(&topology), stride: NonZeroUsize::MIN, images: Images::Unwrapped };
+    let (cancelled, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    let watch = |done, of| seen.lock().unwrap().push((done, of));
+    let control = Control { n_threads: NonZeroUsize::new(3).unwrap(), progress: &watch, cancelled: &cancelled };
+    analyze(&topology, &trajectory, &request, &control).unwrap();
+    {
+        let seen = seen.lock().unwrap();
+        assert!(seen.is_sorted() && seen.last() == Some(&(120, 120)), "{seen:?}");
+    }
+    let stop = |_, _| cancelled.store(true, Ordering::Relaxed);
+    let control = Control { progress: &stop, ..control };
+    assert!(matches!(analyze(&topology, &trajectory, &request, &control), Err(Error::Cancelled)));
+}
