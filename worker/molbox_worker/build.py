@@ -93,7 +93,8 @@ class Steps:
         index = self._names.index(name)
         self._job.progress(index / len(self._names), stage=name, stage_index=index, stage_count=len(self._names))
         start = time.monotonic()
-        result = step()
+        with self._job.heartbeat():
+            result = step()
         self.seconds[name] = round(time.monotonic() - start, 3)
         self._job.log(f"{name}: {self.seconds[name]:.2f} s")
         return result

@@ -8,6 +8,7 @@ file                  written by  holds
 ``output/``           worker     the files that become the results
 ``progress.json``     worker     how far it has come, for people; replaced whole
 ``commit.json``       worker     what is safely on disk, for going on after a kill
+``heartbeat``         worker     nothing; touched by a worker that is long at a step without progress
 ``result.json``       worker     how it ended; its presence means that it ended by itself
 ====================  =========  ==================================================================
 
@@ -19,9 +20,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+HEARTBEAT_SECONDS = 2.0
 
 
 class JobError(Exception):
@@ -106,6 +112,26 @@ class Job:
         known = {key: value for key, value in details.items() if value is not None}
         self._progress = {**known, "fraction": round(fraction, 6), "warnings": self._warnings}
         replace(self.path / "progress.json", json.dumps(self._progress).encode(), sync=False)
+
+    @contextmanager
+    def heartbeat(self) -> Iterator[None]:
+        """Give a sign of life every few seconds, for what takes long and tells no progress.
+
+        OpenMM lets other threads run while it works; a process that is stopped gives none.
+        """
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(HEARTBEAT_SECONDS):
+                (self.path / "heartbeat").touch()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def finish(self, **result: Any) -> None:
         """Record how the task ended."""

@@ -1,6 +1,6 @@
 //! What every request and every task needs: configuration, database, objects, clock, chance.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,12 +10,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::auth::Uses;
 use crate::config::Config;
 use crate::db::Db;
+use crate::error::ApiError;
+use crate::metrics::Metrics;
 use crate::objects::Objects;
+use crate::pdb;
+use crate::rates::Rates;
 use crate::validate::Contract;
 
 /// The document that the service serves and keeps to.
@@ -31,6 +35,13 @@ pub(crate) struct App {
     pub(crate) secret: [u8; 32],
     /// Wakes the runner when there is something to start.
     pub(crate) wake: Notify,
+    /// True once the service has been asked to end.
+    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) rates: Rates,
+    pub(crate) metrics: Metrics,
+    pub(crate) http: reqwest::Client,
+    /// Running tasks that have been cancelled since the service began.
+    cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
     progress: Mutex<HashMap<String, Arc<Value>>>,
     /// When keys were last used.
@@ -51,13 +62,18 @@ impl App {
             objects: Arc::new(Objects::open(data)?),
             secret: secret(&data.join("secret"))?,
             wake: Notify::new(),
+            stopping: watch::Sender::new(false),
+            rates: Rates::default(),
+            metrics: Metrics::new(),
+            http: pdb::http()?,
+            cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),
             origin: OnceLock::new(),
             config,
         };
-        if let Some(url) = &app.config.public_url {
-            app.listens_at(url.trim_end_matches('/').to_owned());
+        if !app.config.public_url.is_empty() {
+            app.listens_at(app.config.public_url.trim_end_matches('/').to_owned());
         }
         Ok(app)
     }
@@ -96,9 +112,30 @@ impl App {
         format!("{origin}/{}", self.config.stage)
     }
 
+    /// Refuses what would fill the disk, while there is room to end what has begun.
+    pub(crate) fn check_disk(&self) -> Result<(), ApiError> {
+        let free = self.objects.free_bytes()?;
+        if free >= self.config.limits.free_disk_bytes {
+            return Ok(());
+        }
+        let cause = anyhow::anyhow!("{free} bytes are free, limits.free_disk_bytes asks for more");
+        Err(ApiError::unavailable("the service's disk is full", cause))
+    }
+
     /// Folder of a task while it runs.
     pub(crate) fn task_folder(&self, id: &str) -> PathBuf {
         self.config.data.join("tasks").join(id)
+    }
+
+    /// Has the runner stop a task for good.
+    pub(crate) fn cancel(&self, id: &str) {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
+        self.wake.notify_one();
+    }
+
+    /// Whether a task has been cancelled since the service began.
+    pub(crate) fn is_cancelled(&self, id: &str) -> bool {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
     }
 
     /// What a running task last said of itself.
@@ -110,9 +147,12 @@ impl App {
     pub(crate) fn set_progress(&self, id: &str, progress: Option<Value>) {
         let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress {
-            Some(progress) => all.insert(id.to_owned(), Arc::new(progress)),
-            None => all.remove(id),
-        };
+            Some(progress) => drop(all.insert(id.to_owned(), Arc::new(progress))),
+            None => {
+                all.remove(id);
+                self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+            }
+        }
     }
 }
 

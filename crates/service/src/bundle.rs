@@ -15,7 +15,8 @@ use anyhow::{Context, Result};
 use axum::body::Bytes;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use futures::Stream;
+use futures::future::Either;
+use futures::{Stream, StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -181,36 +182,40 @@ impl Layout {
                 pieces.push((segment, start.saturating_sub(from), to.min(end) - from));
             }
         }
-        let state = (pieces.into_iter(), None::<(tokio::fs::File, u64)>, objects);
-        futures::stream::try_unfold(state, |(mut pieces, mut open, objects)| async move {
-            loop {
-                if let Some((mut file, left)) = open.take() {
-                    let mut chunk = vec![0; CHUNK_BYTES.min(left as usize)];
-                    let n = file.read(&mut chunk).await?;
-                    if n == 0 && left > 0 {
-                        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "an object has become shorter"));
-                    }
-                    chunk.truncate(n);
-                    let left = left - n as u64;
-                    let open = (left > 0).then_some((file, left));
-                    return Ok(Some((Bytes::from(chunk), (pieces, open, objects))));
+        futures::stream::iter(pieces)
+            .map(move |(segment, from, to)| match segment {
+                Segment::Bytes(digits) => {
+                    let bytes = unhex(&digits[2 * from as usize..2 * to as usize]);
+                    Either::Left(futures::stream::once(async { Ok(Bytes::from(bytes)) }))
                 }
-                match pieces.next() {
-                    None => return Ok(None),
-                    Some((Segment::Bytes(digits), from, to)) => {
-                        let bytes = unhex(&digits[2 * from as usize..2 * to as usize]);
-                        return Ok(Some((Bytes::from(bytes), (pieces, None, objects))));
-                    }
-                    Some((Segment::Object { key, .. }, from, to)) if to > from => {
+                Segment::Object { key, .. } => {
+                    let objects = objects.clone();
+                    let opened = async move {
                         let mut file = tokio::fs::File::from_std(objects.open_object(&key)?);
                         file.seek(io::SeekFrom::Start(from)).await?;
-                        open = Some((file, to - from));
-                    }
-                    Some(_) => {}
+                        io::Result::Ok(read_chunks(file, to - from))
+                    };
+                    Either::Right(futures::stream::once(opened).try_flatten())
                 }
-            }
-        })
+            })
+            .flatten()
     }
+}
+
+/// The next `left` bytes of a file; an error when it ends before.
+pub(crate) fn read_chunks(file: tokio::fs::File, left: u64) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    futures::stream::try_unfold((file, left), |(mut file, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let mut chunk = vec![0; CHUNK_BYTES.min(usize::try_from(left).unwrap_or(usize::MAX))];
+        let n = file.read(&mut chunk).await?;
+        if n == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file has become shorter"));
+        }
+        chunk.truncate(n);
+        Ok(Some((Bytes::from(chunk), (file, left - n as u64))))
+    })
 }
 
 struct HashWriter<'a>(&'a mut Sha256);

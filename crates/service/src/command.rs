@@ -11,7 +11,8 @@ use crate::app::rfc3339;
 use crate::auth::Key;
 use crate::config::Config;
 use crate::db::{Db, NewKey};
-use crate::exec::process;
+use crate::doctor;
+use crate::exec::{Resources, process};
 use crate::serve::serve;
 
 /// Molecular dynamics behind a REST interface.
@@ -54,9 +55,15 @@ enum Command {
     Key(KeyCommand),
     /// Bring the database up to date; `serve` does so by itself.
     Migrate,
+    /// Print every setting with its meaning and its default, as a configuration file.
+    Config,
+    /// Check what the service needs: Python, OpenMM, disk, database, mirror.
+    Doctor,
     /// Run the command of a task in its folder; the service starts this by itself.
     #[command(hide = true)]
     RunTask {
+        #[arg(long, default_value_t = 0)]
+        memory_mb: u64,
         folder: PathBuf,
         #[arg(last = true)]
         command: Vec<String>,
@@ -103,9 +110,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<u8> {
-    if let Command::RunTask { folder, command } = &cli.command {
+    if let Command::RunTask { folder, command, memory_mb } = &cli.command {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(process::run_task(folder, command));
+        return runtime.block_on(process::run_task(folder, command, Resources { memory_mb: *memory_mb }));
     }
     let mut settings = cli.options.set;
     if let Some(data) = &cli.options.data {
@@ -127,6 +134,8 @@ fn run(cli: Cli) -> Result<u8> {
         }
         Command::Account(command) => runtime.block_on(account(&Db::open(&database(&config)?)?, command))?,
         Command::Key(command) => runtime.block_on(key(&Db::open(&database(&config)?)?, command))?,
+        Command::Config => say(Config::documentation().trim_end()),
+        Command::Doctor => return runtime.block_on(doctor(&config)),
         Command::RunTask { .. } => unreachable!("handled above"),
     }
     Ok(0)
@@ -142,6 +151,21 @@ fn log() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+}
+
+/// Says what was found; 1 when something is missing.
+async fn doctor(config: &Config) -> Result<u8> {
+    let mut code = 0;
+    for finding in doctor::examine(config).await {
+        match finding.result {
+            Ok(text) => say(&format!("ok      {}: {text}", finding.about)),
+            Err(error) => {
+                say(&format!("broken  {}: {error:#}", finding.about));
+                code = 1;
+            }
+        }
+    }
+    Ok(code)
 }
 
 async fn account(db: &Db, command: AccountCommand) -> Result<()> {

@@ -1,95 +1,127 @@
 //! Configuration: a TOML file, over it the environment, over it the command line.
 //!
 //! A key `a.b` is `[a] b = …` in the file, `MOLBOXD_A__B` in the environment and `--set a.b=…` on
-//! the command line.
+//! the command line. `molboxd config` prints every key with its meaning and its default, from the
+//! same lines that declare them here.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-/// Everything that an operator can choose.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Config {
-    /// Folder for database, files and results. Default: `molbox-data`.
-    pub(crate) data: PathBuf,
-    /// Address of the simulation workflow; port 0 takes a free one. Default: `127.0.0.1:8080`.
-    pub(crate) listen: SocketAddr,
-    /// Address of the margin endpoint. Default: `127.0.0.1:8081`.
-    pub(crate) margin_listen: SocketAddr,
-    /// Deployment stage, the last segment of the base address. Default: `local`.
-    pub(crate) stage: String,
-    /// Base address as clients see it, without the stage; upload links begin with it. Default:
-    /// `http://` and the address that is listened on.
-    pub(crate) public_url: Option<String>,
-    pub(crate) limits: Limits,
-    pub(crate) worker: Worker,
-}
-
-/// What requests may ask for.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Limits {
-    /// Largest request body, in bytes. Default: 1 MiB.
-    pub(crate) body_bytes: u64,
-    /// Largest uploaded file, in bytes. Default: 5 GiB.
-    pub(crate) upload_bytes: u64,
-    /// Most atoms of a system. Default: 1 000 000.
-    pub(crate) atoms: u64,
-}
-
-/// The worker and what it may use.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Worker {
-    /// Python interpreter of the worker's environment. Default: `python3`.
-    pub(crate) python: PathBuf,
-    /// CPU cores that all workers share; one worker takes as many as are free, or its part of them
-    /// when others wait. Default: all of the machine.
-    pub(crate) cpus: usize,
-    /// OpenMM platform. Default: the best that the machine has.
-    pub(crate) platform: Option<String>,
-    /// Longest time between two checkpoints of a simulation, in seconds. Default: 60.
-    pub(crate) checkpoint_seconds: u64,
-    /// How often a task is started before it counts as failed. Default: 3.
-    pub(crate) attempts: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            data: "molbox-data".into(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            margin_listen: SocketAddr::from(([127, 0, 0, 1], 8081)),
-            stage: "local".to_owned(),
-            public_url: None,
-            limits: Limits::default(),
-            worker: Worker::default(),
+/// Declares a section: a struct, its defaults, and the documentation of its keys.
+macro_rules! section {
+    ($(#[doc = $about:literal])* $name:ident { $($(#[doc = $doc:literal])* $key:ident: $type:ty = $default:expr,)* }) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, Deserialize, Serialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct $name {
+            $($(#[doc = $doc])* pub(crate) $key: $type,)*
         }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($key: $default,)* }
+            }
+        }
+
+        impl $name {
+            /// Keys and what they mean, in the order of their declaration.
+            const KEYS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($key), concat!($($doc),*)),)*];
+        }
+    };
+}
+
+section! {
+    /// Where the service listens and keeps its data.
+    Config {
+        /// Folder for database, files and results.
+        data: PathBuf = "molbox-data".into(),
+        /// Address of the simulation workflow; port 0 takes a free one.
+        listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)),
+        /// Address of the margin endpoint.
+        margin_listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8081)),
+        /// Deployment stage, the last segment of the base address.
+        stage: String = "local".to_owned(),
+        /// Base address as clients see it, without the stage; upload links begin with it. Empty: `http://` and the address that is listened on.
+        public_url: String = String::new(),
+        /// What requests may ask for.
+        limits: Limits = Limits::default(),
+        /// Public structure entries.
+        pdb: Pdb = Pdb::default(),
+        /// The workers and what they may use.
+        worker: Worker = Worker::default(),
     }
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self { body_bytes: 1 << 20, upload_bytes: 5 << 30, atoms: 1_000_000 }
+section! {
+    /// What requests may ask for.
+    Limits {
+        /// Largest request body, in bytes.
+        body_bytes: u64 = 1 << 20,
+        /// Largest uploaded file, in bytes.
+        upload_bytes: u64 = 5 << 30,
+        /// Requests that a key may make in a minute, evenly or in a burst; 0 for any number.
+        requests_per_minute: u32 = 1200,
+        /// Most atoms of a system.
+        atoms: u64 = 1_000_000,
+        /// Tasks that an account may have queued or running at a time.
+        open_tasks: u32 = 1000,
+        /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.
+        free_disk_bytes: u64 = 256 << 20,
     }
 }
 
-impl Default for Worker {
-    fn default() -> Self {
-        Self {
-            python: "python3".into(),
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            platform: None,
-            checkpoint_seconds: 60,
-            attempts: 3,
-        }
+section! {
+    /// Public structure entries.
+    Pdb {
+        /// Where entries come from: a URL or a file path in which `{id}` stands for the entry in lower case, `{ID}` in upper case; it ends in `.cif` or `.pdb`, perhaps with `.gz`. For example `https://files.rcsb.org/download/{ID}.cif`. Empty: nowhere.
+        mirror: String = String::new(),
+        /// How long an entry is waited for, in seconds.
+        timeout_seconds: u64 = 30,
+    }
+}
+
+section! {
+    /// The workers and what they may use.
+    Worker {
+        /// Python interpreter of the workers' environment.
+        python: PathBuf = "python3".into(),
+        /// Workers at a time; 0 for one per CPU.
+        slots: usize = 0,
+        /// CPU cores that all workers share; one worker takes as many as are free, or its part of them when others wait. 0 for all of the machine.
+        cpus: usize = 0,
+        /// OpenMM platform. Empty: the best that the machine has.
+        platform: String = String::new(),
+        /// Indices of the GPUs that workers may use, one worker each. Empty: none.
+        gpus: Vec<u32> = Vec::new(),
+        /// Most memory of one worker, in MiB; 0 for no limit.
+        memory_mb: u64 = 0,
+        /// Longest time between two checkpoints of a simulation, in seconds.
+        checkpoint_seconds: f64 = 60.0,
+        /// How long a worker may give no sign of life before it counts as hung, in seconds.
+        silence_seconds: u64 = 300,
+        /// Longest time that an attempt may take, in seconds; 0 for any.
+        wall_seconds: u64 = 0,
+        /// How long a worker that is asked to stop may take before it is killed, in seconds.
+        stop_seconds: u64 = 20,
+        /// How often a task is started before it counts as failed.
+        attempts: u32 = 3,
     }
 }
 
 const PREFIX: &str = "MOLBOXD_";
+
+/// A table of the configuration: its name, what it is about, its keys with their descriptions.
+type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const SECTIONS: [Section; 3] = [
+    ("limits", "What requests may ask for.", Limits::KEYS),
+    ("pdb", "Public structure entries.", Pdb::KEYS),
+    ("worker", "The workers and what they may use.", Worker::KEYS),
+];
 
 impl Config {
     /// Reads the file, if one is named, the environment, and `key=value` settings, later ones over
@@ -107,7 +139,8 @@ impl Config {
             None => toml::Table::new(),
         };
         for (name, value) in environment {
-            if let Some(key) = name.strip_prefix(PREFIX) {
+            // Of the command line and of the log, which are not the configuration.
+            if let Some(key) = name.strip_prefix(PREFIX).filter(|key| !["CONFIG", "LOG"].contains(key)) {
                 set(&mut table, &key.to_lowercase().replace("__", "."), &value)?;
             }
         }
@@ -119,10 +152,40 @@ impl Config {
         {
             bail!("configuration: stage {:?} must be letters, digits, - and _", config.stage);
         }
-        if config.worker.cpus == 0 {
-            bail!("configuration: worker.cpus must be at least 1");
+        if !config.pdb.mirror.is_empty() && !config.pdb.mirror.to_lowercase().contains("{id}") {
+            bail!("configuration: pdb.mirror {:?} must hold {{id}} or {{ID}}", config.pdb.mirror);
         }
         Ok(config)
+    }
+
+    /// CPU cores that workers share.
+    pub(crate) fn cpus(&self) -> usize {
+        match self.worker.cpus {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            cpus => cpus,
+        }
+    }
+
+    /// Workers at a time.
+    pub(crate) fn slots(&self) -> usize {
+        if self.worker.slots == 0 { self.cpus() } else { self.worker.slots }
+    }
+
+    /// Every key with its meaning and its default, as a commented file.
+    pub(crate) fn documentation() -> String {
+        let defaults = toml::Table::try_from(Self::default()).expect("the defaults are TOML");
+        let mut text = "# Every setting of molboxd with its default.\n".to_owned();
+        let is_section = |key: &str| SECTIONS.iter().any(|(name, ..)| *name == key);
+        for (key, doc) in Self::KEYS.iter().filter(|(key, _)| !is_section(key)) {
+            text += &format!("\n#{doc}\n#{key} = {}\n", defaults[*key]);
+        }
+        for (section, about, keys) in SECTIONS {
+            text += &format!("\n# {about}\n[{section}]\n");
+            for (key, doc) in keys {
+                text += &format!("\n#{doc}\n#{key} = {}\n", defaults[section][*key]);
+            }
+        }
+        text
     }
 }
 
@@ -161,5 +224,20 @@ mod tests {
         let settings = [("worker.cpu".to_owned(), "3".to_owned())];
         let error = Config::load(None, std::iter::empty(), &settings).unwrap_err();
         assert!(format!("{error:#}").contains("unknown field `cpu`"), "{error:#}");
+    }
+
+    #[test]
+    fn the_documentation_is_a_file_that_can_be_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("molboxd.toml");
+        // All settings uncommented.
+        let documentation = Config::documentation();
+        let text = documentation.lines().map(|line| match line.strip_prefix('#') {
+            Some(setting) if !setting.starts_with(' ') => setting.to_owned(),
+            _ => line.to_owned(),
+        });
+        std::fs::write(&file, text.collect::<Vec<_>>().join("\n")).unwrap();
+        let config = Config::load(Some(&file), std::iter::empty(), &[]).unwrap();
+        assert_eq!(toml::Table::try_from(config).unwrap(), toml::Table::try_from(Config::default()).unwrap());
     }
 }

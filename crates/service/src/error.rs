@@ -76,6 +76,14 @@ impl ApiError {
         Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", vec![loc("header"), loc("range")], msg)
     }
 
+    /// A key, or an account, that asks for more than its share.
+    pub(crate) fn too_many(msg: impl Into<String>, retry_after: std::time::Duration) -> Self {
+        let at = vec![loc("header"), loc("x-api-key")];
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", at, msg);
+        error.retry_after = Some(retry_after.as_secs_f64().ceil().max(1.0) as u64);
+        error
+    }
+
     /// A temporary link that is not, or no longer, good.
     pub(crate) fn link_refused(msg: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "link_refused", vec![loc("query")], msg)
@@ -97,6 +105,11 @@ impl ApiError {
         let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Vec::new(), "internal error");
         error.cause = Some(cause.into());
         error
+    }
+
+    /// Whether the thing asked for is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
     }
 
     /// What went wrong inside, to be logged.

@@ -31,16 +31,21 @@ pub(crate) enum ReceiveError {
 }
 
 impl Objects {
-    /// Opens the store in a folder, and clears what uploads left unfinished.
+    /// Opens the store in a folder.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let (root, partial) = (folder.join("objects"), folder.join("partial"));
-        if partial.exists() {
-            fs::remove_dir_all(&partial).with_context(|| format!("clear {}", partial.display()))?;
-        }
         for path in [&root, &partial] {
             fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
         }
         Ok(Self { root, partial })
+    }
+
+    /// Removes what a service that was killed left unfinished.
+    pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.partial)? {
+            fs::remove_file(entry?.path())?;
+        }
+        Ok(())
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -122,6 +127,11 @@ impl Objects {
         self.path(key).exists()
     }
 
+    /// A file of this machine with the content of an object, for programs that read files.
+    pub(crate) fn local_file(&self, key: &str) -> PathBuf {
+        self.path(key)
+    }
+
     /// Opens an object to be read.
     pub(crate) fn open_object(&self, key: &str) -> io::Result<fs::File> {
         fs::File::open(self.path(key))
@@ -130,6 +140,23 @@ impl Objects {
     /// A whole object.
     pub(crate) fn read(&self, key: &str) -> io::Result<Vec<u8>> {
         fs::read(self.path(key))
+    }
+
+    /// Removes the object with this key, or all objects under this prefix. Nothing there is fine.
+    pub(crate) fn remove(&self, prefix: &str) -> io::Result<()> {
+        let path = self.path(prefix);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Free space for new objects, in bytes.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(&self.root)?;
+        Ok(disk.f_bavail * disk.f_frsize)
     }
 
     /// Puts an object into a job directory, without copying where the file system allows it.
@@ -147,7 +174,7 @@ struct Partial(PathBuf);
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // Gone already when all went well; `open` clears what a failure leaves.
+        // Gone already when all went well.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -4,10 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -125,8 +125,14 @@ async fn identify(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let id = given.filter(is_plain).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let start = Instant::now();
+    let has_body = !request.body().is_end_stream();
     let mut response = next.run(request).await;
     let status = response.status().as_u16();
+    if has_body && matches!(status, 401 | 403 | 404 | 405 | 413 | 429 | 503) {
+        // Perhaps refused before the body was read: nothing can follow it on this connection, and
+        // a client that is told so does not send its next request there.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     let milliseconds = start.elapsed().as_micros() as f64 / 1000.0;
     match response.extensions_mut().remove::<Failure>() {
         // The one place where a failure is logged, with its chain.
@@ -153,11 +159,14 @@ async fn dispatch(
     // What is not UTF-8 is no path of ours.
     let Ok(path) = path else { return ApiError::no_such_path().into_response() };
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let result = match prepare(app, route, path, request).await {
+    let start = Instant::now();
+    let result = match prepare(app.clone(), route, path, request).await {
         Ok(call) => (route.handler)(call).await,
         Err(error) => Err(error),
     };
-    answer(result)
+    let response = answer(result);
+    app.metrics.answered(route.operation, response.status().as_u16(), start.elapsed());
+    response
 }
 
 /// The response of a handler; a failure's cause goes along for the log.
@@ -187,6 +196,12 @@ async fn prepare(
     let (parts, body) = request.into_parts();
     let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let key = if operation.is_secured { Some(app.authenticate(header(API_KEY))?) } else { None };
+    if let Some(key) = &key {
+        let per_minute = app.config.limits.requests_per_minute;
+        app.rates
+            .take(&key.id, per_minute, Instant::now())
+            .map_err(|wait| ApiError::too_many(format!("the key may make {per_minute} requests a minute"), wait))?;
+    }
 
     let mut fingerprint = Sha256::new();
     path.iter().for_each(|(_, value)| fingerprint.update(value));

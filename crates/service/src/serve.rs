@@ -1,19 +1,24 @@
 //! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
 
+use std::fs::File;
 use std::future::pending;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::App;
 use crate::config::Config;
+use crate::handlers::sweep;
 use crate::{routes, tasks};
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config) -> Result<()> {
+    // Held until the process ends: two services on the same data would both start its tasks.
+    let _lock = lock(&config)?;
     let app = Arc::new(App::open(config)?);
+    app.objects.clear_unfinished().context("clear unfinished uploads")?;
     let listen =
         |address| async move { TcpListener::bind(address).await.with_context(|| format!("listen on {address}")) };
     let workflow = listen(app.config.listen).await?;
@@ -27,6 +32,9 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     };
     tracing::info!(workflow = app.base_url(), margin = %margin.local_addr()?, "listening");
     announce(&app, &margin)?;
+    for prefix in app.db.garbage()? {
+        sweep(&app, prefix).await;
+    }
     let runner = tokio::spawn(tasks::run(app.clone()));
     let servers = async {
         tokio::try_join!(
@@ -41,11 +49,22 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
             _ = interrupt.recv() => {}
         }
         tracing::info!("stopping; running tasks go on and are adopted at the next start");
+        app.stopping.send_replace(true);
         stop.send(true).context("tell the servers to stop")
     };
     tokio::try_join!(async { servers.await.context("serve") }, ask_to_stop)?;
     runner.abort();
     Ok(())
+}
+
+fn lock(config: &Config) -> Result<File> {
+    std::fs::create_dir_all(&config.data).with_context(|| format!("make {}", config.data.display()))?;
+    let path = config.data.join("lock");
+    let file = File::create(&path).with_context(|| format!("write {}", path.display()))?;
+    if file.try_lock().is_err() {
+        bail!("another molboxd serves {}", config.data.display());
+    }
+    Ok(file)
 }
 
 /// Writes the addresses to a file, for who started the service on free ports.

@@ -45,8 +45,8 @@ create table task (
     kind text not null check (kind in ('system', 'job', 'analysis')),
     -- box_name of a system, batch_name of a job.
     name text,
-    -- System of a job, job of an analysis.
-    parent text references task (id),
+    -- System of a job, job of an analysis. No foreign key: the data of an analysis outlives its job.
+    parent text,
     status text not null check (status in ('queued', 'running', 'succeeded', 'failed', 'cancelled')),
     -- As submitted, and with defaults; both JSON of the wire types.
     request text not null,
@@ -56,6 +56,8 @@ create table task (
     created_at integer not null,
     started_at integer,
     finished_at integer,
+    -- Whether a running task has been asked to stop for good.
+    is_cancelled integer not null default 0,
     -- JSON: what the worker said at the end, or why there was none.
     outcome text,
     -- JSON: layout of the bundle.
@@ -66,6 +68,19 @@ create index task_list_status on task (account, kind, status, seq);
 create index task_list_name on task (account, kind, name, seq);
 create index task_open on task (status, seq) where status in ('queued', 'running');
 create index task_parent on task (parent) where parent is not null;
+create index task_account_open on task (account) where status in ('queued', 'running');
+
+-- Files that a task reads when it starts.
+create table task_input (
+    task text not null references task (id) on delete cascade,
+    file text not null,
+    primary key (file, task)
+) without rowid;
+
+-- Prefixes of objects whose record is gone; they are removed after it, at the next start at the latest.
+create table garbage (
+    prefix text primary key
+) without rowid;
 
 -- First answers, so that a repeated request does nothing again.
 create table idempotency (

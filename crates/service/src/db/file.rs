@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::{Claim, Db, Filter, Once};
+use super::{Claim, Db, Deletion, Filter, Once};
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +101,49 @@ impl Db {
                 account
             ];
             Ok(tx.execute(sql, values)? == 1)
+        })
+        .await
+    }
+
+    /// Makes a file whose content is there already; `Once::Done(false)` when the name is taken.
+    pub(crate) async fn create_ready_file(&self, file: FileRow, account: i64, claim: Claim) -> Result<Once<bool>> {
+        self.write_once(claim, move |tx| {
+            let sql = "
+                insert into file (id, account, name, kind, format, status, size, sha256, pdb_id, created_at)
+                values (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?) on conflict do nothing";
+            let values = params![
+                file.id,
+                account,
+                file.name,
+                file.kind,
+                file.format,
+                file.size,
+                file.sha256,
+                file.pdb_id,
+                file.created_at
+            ];
+            Ok(tx.execute(sql, values)? == 1)
+        })
+        .await
+    }
+
+    /// Deletes a file; its content becomes garbage. One that a task is still to read stays.
+    pub(crate) async fn delete_file(&self, account: i64, id: String, garbage: String) -> Result<Deletion> {
+        self.write(move |tx| {
+            let sql = "select 1 from file where id = ? and account = ?";
+            if !tx.prepare_cached(sql)?.exists(params![id, account])? {
+                return Ok(Deletion::NotFound);
+            }
+            let sql = "
+                select task.id from task_input join task on task.id = task_input.task
+                where file = ? and status in ('queued', 'running') order by seq limit 1";
+            let dependent: Option<String> = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0)).optional()?;
+            if let Some(dependent) = dependent {
+                return Ok(Deletion::NeededBy(dependent));
+            }
+            tx.execute("delete from file where id = ?", [&id])?;
+            tx.execute("insert or ignore into garbage (prefix) values (?)", [garbage])?;
+            Ok(Deletion::Done)
         })
         .await
     }

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub(crate) use account::{KeyRow, NewKey};
 pub(crate) use file::FileRow;
 pub(crate) use idempotency::{Claim, Once};
-pub(crate) use task::{End, TaskRow};
+pub(crate) use task::{Deletion, End, TaskRow};
 
 const MIGRATIONS: [&str; 1] = [include_str!("0001.sql")];
 /// Writes that are put into one transaction at most.
@@ -61,6 +61,12 @@ impl Db {
             .spawn(move || write_all(connection, &writes))
             .context("start the database's thread")?;
         Ok(Self { readers: Mutex::default(), path: path.to_owned(), writer })
+    }
+
+    /// Whether the file is whole.
+    pub(crate) fn check(&self) -> Result<()> {
+        let verdict: String = self.read(|db| db.query_row("pragma quick_check", (), |row| row.get(0)))?;
+        if verdict == "ok" { Ok(()) } else { Err(anyhow!(verdict)) }
     }
 
     /// Reads; `query` must be short, for it runs on the caller's thread.

@@ -23,7 +23,19 @@ pub(crate) struct TaskRow {
     pub(crate) created_at: i64,
     pub(crate) started_at: Option<i64>,
     pub(crate) finished_at: Option<i64>,
+    pub(crate) is_cancelled: bool,
     pub(crate) outcome: Option<String>,
+}
+
+/// What became of a request to delete something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    Done,
+    NotFound,
+    /// It is in this state, which does not allow it.
+    InState(String),
+    /// This still needs it.
+    NeededBy(String),
 }
 
 /// How a task ended.
@@ -38,7 +50,7 @@ pub(crate) struct End {
 }
 
 const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
-                       started_at, finished_at, outcome";
+                       started_at, finished_at, is_cancelled, outcome";
 
 fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
     Ok(TaskRow {
@@ -56,7 +68,8 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         created_at: row.get(11)?,
         started_at: row.get(12)?,
         finished_at: row.get(13)?,
-        outcome: row.get(14)?,
+        is_cancelled: row.get(14)?,
+        outcome: row.get(15)?,
     })
 }
 
@@ -73,9 +86,21 @@ fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqli
 }
 
 impl Db {
-    /// Queues a task; `seq` and the times of its run are of no account.
-    pub(crate) async fn create_task(&self, task: TaskRow, claim: Claim) -> Result<Once<bool>> {
+    /// Queues a task that reads these files; `seq` and the times of its run are of no account.
+    /// `Once::Done(false)` when the account has `max_open` tasks that have not ended.
+    pub(crate) async fn create_task(
+        &self,
+        task: TaskRow,
+        inputs: Vec<String>,
+        max_open: u32,
+        claim: Claim,
+    ) -> Result<Once<bool>> {
         self.write_once(claim, move |tx| {
+            let sql = "select count(*) from task where account = ? and status in ('queued', 'running')";
+            let open: u32 = tx.prepare_cached(sql)?.query_row([task.account], |row| row.get(0))?;
+            if open >= max_open {
+                return Ok(false);
+            }
             let sql = "
                 insert into task (id, account, kind, name, parent, status, request, parameters, seed, created_at)
                 values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)";
@@ -90,7 +115,12 @@ impl Db {
                 task.seed,
                 task.created_at
             ];
-            Ok(tx.prepare_cached(sql)?.execute(values)? == 1)
+            tx.prepare_cached(sql)?.execute(values)?;
+            for file in &inputs {
+                let sql = "insert or ignore into task_input (task, file) values (?, ?)";
+                tx.prepare_cached(sql)?.execute(params![task.id, file])?;
+            }
+            Ok(true)
         })
         .await
     }
@@ -178,6 +208,84 @@ impl Db {
     /// Puts a running task back into the queue, for another attempt.
     pub(crate) async fn requeue_task(&self, id: String) -> Result<bool> {
         self.write(move |tx| transition(tx, &id, &["running"], "queued")).await
+    }
+
+    /// Cancels a task: one that is queued ends, one that runs is marked to be stopped. Returns it as
+    /// it is then; none when there is no such task.
+    pub(crate) async fn cancel_task(
+        &self,
+        account: i64,
+        kind: &'static str,
+        id: String,
+        now: i64,
+    ) -> Result<Option<TaskRow>> {
+        self.write(move |tx| {
+            let sql = format!("select {COLUMNS} from task where id = ? and account = ? and kind = ?");
+            let find = |tx: &Transaction<'_>| {
+                tx.prepare_cached(&sql)?.query_row(params![id, account, kind], task_row).optional()
+            };
+            if find(tx)?.is_none() {
+                return Ok(None);
+            }
+            if transition(tx, &id, &["queued"], "cancelled")? {
+                let sql = "update task set finished_at = ?, outcome = '{}' where id = ?";
+                tx.prepare_cached(sql)?.execute(params![now, id])?;
+            }
+            tx.prepare_cached("update task set is_cancelled = 1 where id = ? and status = 'running'")?
+                .execute([&id])?;
+            find(tx)
+        })
+        .await
+    }
+
+    /// Deletes a task that has ended; its objects become garbage. Returns why not, if it was not
+    /// deleted: what depends on it, or its own state.
+    pub(crate) async fn delete_task(
+        &self,
+        account: i64,
+        kind: &'static str,
+        id: String,
+        garbage: String,
+    ) -> Result<Deletion> {
+        self.write(move |tx| {
+            let sql = "select status from task where id = ? and account = ? and kind = ?";
+            let status: Option<String> =
+                tx.prepare_cached(sql)?.query_row(params![id, account, kind], |row| row.get(0)).optional()?;
+            let Some(status) = status else { return Ok(Deletion::NotFound) };
+            if ["queued", "running"].contains(&status.as_str()) {
+                return Ok(Deletion::InState(status));
+            }
+            // Jobs need their system for good, an analysis its job only while it runs.
+            let sql = "
+                select id from task
+                where parent = ? and (kind = 'job' or status in ('queued', 'running')) order by seq limit 1";
+            let dependent: Option<String> = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0)).optional()?;
+            if let Some(dependent) = dependent {
+                return Ok(Deletion::NeededBy(dependent));
+            }
+            tx.execute("delete from task where id = ?", [&id])?;
+            tx.execute("insert or ignore into garbage (prefix) values (?)", [garbage])?;
+            Ok(Deletion::Done)
+        })
+        .await
+    }
+
+    /// Prefixes of objects that are to be removed.
+    pub(crate) fn garbage(&self) -> rusqlite::Result<Vec<String>> {
+        self.read(|db| db.prepare("select prefix from garbage")?.query_map((), |row| row.get(0))?.collect())
+    }
+
+    /// Forgets a prefix whose objects have been removed.
+    pub(crate) async fn forget_garbage(&self, prefix: String) -> Result<()> {
+        self.write(move |tx| tx.execute("delete from garbage where prefix = ?", [prefix]).map(drop)).await
+    }
+
+    /// How many tasks there are, by kind and status.
+    pub(crate) fn task_counts(&self) -> rusqlite::Result<Vec<(String, String, i64)>> {
+        self.read(|db| {
+            let sql = "select kind, status, count(*) from task group by kind, status order by kind, status";
+            db.prepare_cached(sql)?.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
     }
 
     /// Ends a task; false when it has ended already.

@@ -28,6 +28,13 @@ pub(crate) enum Status {
     Lost,
 }
 
+/// What a command may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resources {
+    /// Most memory, in MiB; 0 for no limit.
+    pub(crate) memory_mb: u64,
+}
+
 const LOCK: &str = "lock";
 const EXIT: &str = "exit.json";
 

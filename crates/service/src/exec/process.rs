@@ -14,14 +14,14 @@ use anyhow::{Context, Result, bail};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{EXIT, Exit, LOCK};
+use super::{EXIT, Exit, LOCK, Resources};
 
 /// Exit status of `run-task` when another one is at work in the directory.
 pub(crate) const BUSY: u8 = 75;
 
 /// Starts a command in a directory, with its output in `log.txt` there. It goes on when the
 /// service ends.
-pub(crate) fn launch(folder: &Path, command: &[String]) -> Result<tokio::process::Child> {
+pub(crate) fn launch(folder: &Path, command: &[String], resources: Resources) -> Result<tokio::process::Child> {
     let stale = folder.join(EXIT);
     if stale.exists() {
         fs::remove_file(&stale)?;
@@ -29,6 +29,7 @@ pub(crate) fn launch(folder: &Path, command: &[String]) -> Result<tokio::process
     let program = std::env::current_exe().context("find molboxd itself")?;
     Command::new(program)
         .arg("run-task")
+        .arg(format!("--memory-mb={}", resources.memory_mb))
         .arg(folder)
         .arg("--")
         .args(command)
@@ -43,7 +44,7 @@ pub(crate) fn launch(folder: &Path, command: &[String]) -> Result<tokio::process
 }
 
 /// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended.
-pub(crate) async fn run_task(folder: &Path, command: &[String]) -> Result<u8> {
+pub(crate) async fn run_task(folder: &Path, command: &[String], resources: Resources) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
     // Held until this process ends, however it ends. Its content tells whom to signal.
     let mut lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join(LOCK))?;
@@ -52,6 +53,11 @@ pub(crate) async fn run_task(folder: &Path, command: &[String]) -> Result<u8> {
     }
     lock.set_len(0)?;
     write!(lock, "{}", std::process::id())?;
+    if resources.memory_mb > 0 {
+        let bytes = Some(resources.memory_mb << 20);
+        let limit = rustix::process::Rlimit { current: bytes, maximum: bytes };
+        rustix::process::setrlimit(rustix::process::Resource::As, limit).context("limit the memory")?;
+    }
     let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
     let mut stop = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -79,6 +85,27 @@ pub(crate) async fn run_task(folder: &Path, command: &[String]) -> Result<u8> {
     };
     note(folder, Exit { code: status.code(), signal: status.signal() })?;
     Ok(status.code().map_or(1, |code| code as u8))
+}
+
+/// Asks the command in a directory to stop, whoever launched it.
+pub(crate) fn ask_to_stop(folder: &Path) {
+    if let Some(leader) = leader(folder) {
+        // It may have ended in the meantime.
+        let _ = rustix::process::kill_process(leader, rustix::process::Signal::TERM);
+    }
+}
+
+/// Kills the command in a directory with all that it has started.
+pub(crate) fn kill(folder: &Path) {
+    if let Some(leader) = leader(folder) {
+        let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+    }
+}
+
+/// Who holds the lock of a directory. Ask only while it is held: the number is reused after.
+fn leader(folder: &Path) -> Option<rustix::process::Pid> {
+    let text = fs::read_to_string(folder.join(LOCK)).ok()?;
+    rustix::process::Pid::from_raw(text.trim().parse().ok()?)
 }
 
 fn terminate(child: &tokio::process::Child) {

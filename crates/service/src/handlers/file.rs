@@ -1,15 +1,19 @@
 //! Files: links, registration, listing.
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink};
+use sha2::{Digest, Sha256};
 
 use super::upload::object_key;
-use super::{Call, download, json, not_ready, once, page, paged};
+use super::{Call, deleted, download, json, not_ready, once, page, paged};
 use crate::app::{App, rfc3339};
-use crate::bundle::Layout;
-use crate::db::FileRow;
+use crate::bundle::{Layout, hex};
+use crate::db::{Claim, FileRow, Once};
 use crate::error::ApiError;
 use crate::formats::{self, Format};
+use crate::pdb;
 use crate::validate::{loc, violation};
 
 const KINDS: [&str; 6] = ["protein", "structure", "ligand", "force_field", "trajectory", "topology"];
@@ -26,7 +30,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         seq: 0,
         id: id.clone(),
         name: id.clone(),
-        kind: format.usual_kind().to_owned(),
+        kind: format.kinds()[0].to_owned(),
         format: format.name().to_owned(),
         status: "pending".to_owned(),
         size: None,
@@ -49,8 +53,9 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
 pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     let request: FileRegistration = call.body()?;
     let app = &call.app;
-    if request.pdb_id.is_some() {
-        return Err(ApiError::not_built_yet("registration by pdb_id"));
+    app.check_disk()?;
+    if let Some(pdb_id) = &request.pdb_id {
+        return register_entry(&call, pdb_id, &request).await;
     }
     let Some(id) = &request.file_id else {
         return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
@@ -65,12 +70,9 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
         return Err(ApiError::conflict(at, format!("{id} is pending: send the content to its upload link first")));
     }
     let format = Format::named(&file.format).expect("completed from the known ones");
-    if format.is_later() {
-        return Err(ApiError::not_built_yet(&format!("registration of {} files", format.name())));
-    }
     let objects = app.objects.clone();
     let key = object_key(id);
-    let content = tokio::task::spawn_blocking(move || formats::check(objects.open_object(&key)?, format));
+    let content = tokio::task::spawn_blocking(move || formats::check(&objects.local_file(&key), format));
     let content = content.await.map_err(ApiError::internal)??;
     let content = content.map_err(|problem| {
         ApiError::invalid_body(
@@ -99,6 +101,77 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     })
 }
 
+/// Registers a public entry, under its own identifier when no name is given.
+async fn register_entry(call: &Call, pdb_id: &str, request: &FileRegistration) -> Result<Response, ApiError> {
+    if request.file_id.is_some() {
+        let msg = "cannot be given together with file_id";
+        return Err(ApiError::invalid_body("value_error", vec![loc("pdb_id")], msg));
+    }
+    let app = &call.app;
+    let (content, format) = pdb::fetch(app, pdb_id, "pdb_id").await?;
+    let mut file = entry(app, pdb_id, format, &content);
+    complete(&mut file, request)?;
+    let named = Format::named(&file.format);
+    if named != Some(format) {
+        let msg = format!("the mirror has entries as {format} files");
+        return Err(ApiError::invalid_body("value_error", vec![loc("format")], msg));
+    }
+    let answer = record(&file)?;
+    let claim = call.claim(&answer)?;
+    let text = claim.answer.clone();
+    let name = file.name.clone();
+    once(store_entry(app, call.account(), file, content, claim).await?, text, || {
+        ApiError::conflict(vec![loc("body"), loc("name")], format!("there is a file named {name:?}; choose another"))
+    })
+}
+
+fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
+    FileRow {
+        seq: 0,
+        id: app.new_id("file"),
+        name: pdb_id.to_uppercase(),
+        kind: format.kinds()[0].to_owned(),
+        format: format.name().to_owned(),
+        status: "ready".to_owned(),
+        size: Some(content.len() as i64),
+        sha256: Some(hex(&Sha256::digest(content))),
+        pdb_id: Some(pdb_id.to_owned()),
+        created_at: app.now(),
+    }
+}
+
+async fn store_entry(
+    app: &Arc<App>,
+    account: i64,
+    file: FileRow,
+    content: Vec<u8>,
+    claim: Claim,
+) -> Result<Once<bool>, ApiError> {
+    let (key, format) = (object_key(&file.id), Format::named(&file.format));
+    let objects = app.objects.clone();
+    let checked = tokio::task::spawn_blocking(move || {
+        if let Err(problem) = formats::check_text(&content, format.expect("one of ours")) {
+            anyhow::bail!("the mirror's entry is no {} file: {problem}", format.expect("one of ours"));
+        }
+        objects.write(&key, &content).map_err(anyhow::Error::new)
+    });
+    checked.await.map_err(ApiError::internal)??;
+    Ok(app.db.create_ready_file(file, account, claim).await?)
+}
+
+/// Makes a public entry that a request names, and that is not there yet, a file of the account.
+pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Result<(), ApiError> {
+    let app = &call.app;
+    if !pdb::is_id(name) || app.config.pdb.mirror.is_empty() || app.db.ready_file(call.account(), name)?.is_some() {
+        return Ok(());
+    }
+    let (content, format) = pdb::fetch(app, name, field).await?;
+    let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
+    let claim = Claim { key: None, ..call.claim(&())? };
+    // Not done means that another request has made it in the meantime.
+    store_entry(app, call.account(), file, content, claim).await.map(drop)
+}
+
 /// Fills in what the registration leaves out, and checks what it says.
 fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiError> {
     let mut violations = Vec::new();
@@ -114,7 +187,11 @@ fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiErr
     match Format::named(named) {
         Some(format) => {
             file.format = format.name().to_owned();
-            file.kind = request.type_.clone().unwrap_or_else(|| format.usual_kind().to_owned());
+            file.kind = request.type_.clone().unwrap_or_else(|| format.kinds()[0].to_owned());
+            if KINDS.contains(&file.kind.as_str()) && !format.kinds().contains(&file.kind.as_str()) {
+                let msg = format!("a {format} file can be {}, not {}", format.kinds().join(" or "), file.kind);
+                violations.push(violation("value_error", vec![loc("body"), loc("type")], msg));
+            }
         }
         None => violations.push(violation("enum", vec![loc("body"), loc("format")], Format::expected(named))),
     }
@@ -137,8 +214,10 @@ pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("deleting a file"))
+    let id = call.parameter("file_id").to_owned();
+    let key = object_key(&id);
+    let result = call.app.db.delete_file(call.account(), id.clone(), key.clone()).await?;
+    deleted(&call, "file", &id, result, key).await
 }
 
 pub(crate) async fn file_download(call: Call) -> Result<Response, ApiError> {

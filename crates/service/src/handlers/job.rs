@@ -1,10 +1,18 @@
 //! Jobs: submission, progress, results.
 
-use axum::response::Response;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobPage, JobRecord};
 
-use super::{Call, common, download, json, not_ready, once, page, paged, said, stored};
+use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
 use crate::app::App;
+use crate::bundle::read_chunks;
 use crate::db::TaskRow;
 use crate::error::ApiError;
 use crate::tasks::simulate;
@@ -15,6 +23,7 @@ const KIND: &str = "job";
 pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let request: JobCreateParams = call.body()?;
+    app.check_disk()?;
     let system = system(&call, &request)?;
     let parameters = simulate::resolve(app, &request, &system)?;
     let row = TaskRow {
@@ -32,13 +41,13 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         created_at: app.now(),
         started_at: None,
         finished_at: None,
+        is_cancelled: false,
         outcome: None,
     };
     let claim = call.claim(&record(app, &row)?)?;
     let text = claim.answer.clone();
-    let done = app.db.create_task(row, claim).await?;
-    app.wake.notify_one();
-    once(done, text, || ApiError::internal(anyhow::anyhow!("a job that could not be stored")))
+    let done = app.db.create_task(row, Vec::new(), app.config.limits.open_tasks, claim).await?;
+    submitted(app, done, text)
 }
 
 /// The system that a job is to run on, which must be built.
@@ -72,13 +81,20 @@ pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("deleting a job"))
+    let id = call.parameter("job_id").to_owned();
+    let prefix = task_prefix(&id);
+    let result = call.app.db.delete_task(call.account(), KIND, id.clone(), prefix.clone()).await?;
+    deleted(&call, KIND, &id, result, prefix).await
 }
 
 pub(crate) async fn job_cancel(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("cancelling a job"))
+    let (app, id) = (&call.app, call.parameter("job_id"));
+    let row = app.db.cancel_task(call.account(), KIND, id.to_owned(), app.now()).await?;
+    let row = row.ok_or_else(|| ApiError::not_found(KIND, id))?;
+    if row.status == "running" {
+        app.cancel(id);
+    }
+    json(&record(app, &row)?)
 }
 
 pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
@@ -87,13 +103,103 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("the live log"))
+    let row = find(&call)?;
+    let offset = call.query("offset").map_or(0, |text| text.trim().parse().unwrap_or(u64::MAX));
+    let body = match log_of(&call.app, &row.id)? {
+        Some(mut file) => {
+            // The log may grow while it is read; what is there now is the answer.
+            let size = file.metadata()?.len();
+            let start = offset.min(size);
+            file.seek(SeekFrom::Start(start))?;
+            Body::from_stream(read_chunks(tokio::fs::File::from_std(file), size - start))
+        }
+        None => Body::empty(),
+    };
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body).into_response())
 }
+
+/// The log of a job: in its folder while it runs, among its objects when it has ended, for a
+/// moment between in its output.
+fn log_of(app: &App, id: &str) -> Result<Option<File>, ApiError> {
+    let folder = app.task_folder(id);
+    for path in [folder.join("log.txt"), folder.join("output/log.txt")] {
+        match File::open(path) {
+            Ok(file) => return Ok(Some(file)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match app.objects.open_object(&format!("{}/log.txt", task_prefix(id))) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How often a watched job is looked at.
+const WATCH_TICK: Duration = Duration::from_millis(500);
+/// A comment keeps a quiet connection open.
+const KEEP_ALIVE_TICKS: u32 = 30;
 
 pub(crate) async fn job_watch(call: Call) -> Result<Response, ApiError> {
     find(&call)?;
-    Err(ApiError::not_built_yet("the stream of progress"))
+    let state = Watch { call, last: Vec::new(), quiet: 0, is_over: false };
+    let events = futures::stream::unfold(state, |mut watch| async move {
+        let event = watch.next().await?;
+        Some((event.map_err(|error| std::io::Error::other(format!("{error:?}"))), watch))
+    });
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    Ok((headers, Body::from_stream(events)).into_response())
+}
+
+/// A stream of a job's record.
+struct Watch {
+    call: Call,
+    /// The record as it was last sent.
+    last: Vec<u8>,
+    /// Looks since then.
+    quiet: u32,
+    is_over: bool,
+}
+
+impl Watch {
+    /// The next event; none when the job has ended, was deleted, or the service ends.
+    async fn next(&mut self) -> Option<Result<Vec<u8>, ApiError>> {
+        loop {
+            let mut stopping = self.call.app.stopping.subscribe();
+            if self.is_over || *stopping.borrow_and_update() {
+                return None;
+            }
+            let record = match find(&self.call).and_then(|row| record(&self.call.app, &row)) {
+                Ok(record) => record,
+                Err(error) => {
+                    self.is_over = true;
+                    return (!error.is_not_found()).then_some(Err(error));
+                }
+            };
+            self.is_over = ["succeeded", "failed", "cancelled"].contains(&record.status.as_str());
+            let text = match serde_json::to_vec(&record) {
+                Ok(text) => text,
+                Err(error) => return Some(Err(ApiError::internal(error))),
+            };
+            if text != self.last {
+                let event = [b"event: job\ndata: ".as_slice(), &text, b"\n\n"].concat();
+                (self.last, self.quiet) = (text, 0);
+                return Some(Ok(event));
+            }
+            self.quiet += 1;
+            if self.quiet.is_multiple_of(KEEP_ALIVE_TICKS) {
+                return Some(Ok(b": still there\n\n".to_vec()));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(WATCH_TICK) => {}
+                _ = stopping.changed() => {}
+            }
+        }
+    }
 }
 
 pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {

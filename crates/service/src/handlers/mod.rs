@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
-use crate::db::{Claim, Filter, KeyRow, Once, TaskRow};
+use crate::db::{Claim, Deletion, Filter, KeyRow, Once, TaskRow};
 use crate::error::ApiError;
 use crate::validate::{loc, violation};
 
@@ -157,6 +157,11 @@ pub(crate) fn stored<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
     serde_json::from_str(text).map_err(|e| ApiError::internal(anyhow::Error::new(e).context("a stored record")))
 }
 
+/// Key of what a task has written.
+pub(crate) fn task_prefix(id: &str) -> String {
+    format!("tasks/{id}")
+}
+
 /// Members of a task's record that its wire types have in common.
 pub(crate) struct Common {
     pub(crate) created_at: String,
@@ -189,6 +194,49 @@ pub(crate) fn said<T: DeserializeOwned + Default>(said: &Value, member: &str) ->
         Some(value) => serde_json::from_value(value.clone())
             .map_err(|e| ApiError::internal(anyhow::Error::new(e).context(format!("{member} of a task")))),
     }
+}
+
+/// 204, or why something cannot be deleted; its objects are removed once its record is gone.
+pub(crate) async fn deleted(
+    call: &Call,
+    what: &str,
+    id: &str,
+    result: Deletion,
+    garbage: String,
+) -> Result<Response, ApiError> {
+    let at = || vec![loc("path"), loc(format!("{what}_id"))];
+    match result {
+        Deletion::Done => {
+            sweep(&call.app, garbage).await;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+        Deletion::NotFound => Err(ApiError::not_found(what, id)),
+        Deletion::InState(state) => Err(ApiError::conflict(at(), format!("{id} is {state}; cancel it first"))),
+        Deletion::NeededBy(dependent) => Err(ApiError::conflict(at(), format!("{dependent} needs it"))),
+    }
+}
+
+/// Removes the objects of a record that is gone. What fails is tried again at the next start.
+pub(crate) async fn sweep(app: &Arc<App>, prefix: String) {
+    let (objects, key) = (app.objects.clone(), prefix.clone());
+    let removed = tokio::task::spawn_blocking(move || objects.remove(&key)).await;
+    let result = match removed {
+        Ok(Ok(())) => app.db.forget_garbage(prefix.clone()).await,
+        Ok(Err(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = result {
+        tracing::warn!(%prefix, cause = format!("{error:#}"), "remove objects");
+    }
+}
+
+/// The answer of a submission; `false` means that the account has too many open tasks.
+pub(crate) fn submitted(app: &App, done: Once<bool>, answer: String) -> Result<Response, ApiError> {
+    app.wake.notify_one();
+    once(done, answer, || {
+        let msg = format!("the account has {} tasks queued or running already", app.config.limits.open_tasks);
+        ApiError::too_many(msg, std::time::Duration::from_secs(60))
+    })
 }
 
 /// 409 for something that is not in the state that a request needs.

@@ -16,8 +16,9 @@ pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
     json(&Health { status: "ok".to_owned(), version, extra: Default::default() })
 }
 
-pub(crate) async fn service_metrics(_: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_built_yet("metrics"))
+pub(crate) async fn service_metrics(call: Call) -> Result<Response, ApiError> {
+    let text = call.app.metrics.text(&call.app)?;
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))], text).into_response())
 }
 
 pub(crate) async fn service_document(_: Call) -> Result<Response, ApiError> {

@@ -3,7 +3,8 @@
 use axum::response::Response;
 use molbox::workflow::types::{SystemBuildRequest, SystemPage, SystemRecord, SystemSummary};
 
-use super::{Call, common, download, json, not_ready, once, page, paged, said, stored};
+use super::file::provide_entry;
+use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
@@ -15,7 +16,12 @@ const KIND: &str = "system";
 pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let request: SystemBuildRequest = call.body()?;
+    app.check_disk()?;
+    if let Some(protein) = &request.protein {
+        provide_entry(&call, "protein", protein).await?;
+    }
     let plan = build::resolve(app, call.account(), &request)?;
+    let inputs = plan.inputs();
     let row = TaskRow {
         seq: 0,
         id: app.new_id("box"),
@@ -31,13 +37,13 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
         created_at: app.now(),
         started_at: None,
         finished_at: None,
+        is_cancelled: false,
         outcome: None,
     };
     let claim = call.claim(&record(app, &row)?)?;
     let text = claim.answer.clone();
-    let done = app.db.create_task(row, claim).await?;
-    app.wake.notify_one();
-    once(done, text, || ApiError::internal(anyhow::anyhow!("a system that could not be stored")))
+    let done = app.db.create_task(row, inputs, app.config.limits.open_tasks, claim).await?;
+    submitted(app, done, text)
 }
 
 pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {
@@ -52,13 +58,20 @@ pub(crate) async fn system_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn system_delete(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("deleting a system"))
+    let id = call.parameter("system_id").to_owned();
+    let prefix = task_prefix(&id);
+    let result = call.app.db.delete_task(call.account(), KIND, id.clone(), prefix.clone()).await?;
+    deleted(&call, KIND, &id, result, prefix).await
 }
 
 pub(crate) async fn system_cancel(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("cancelling a build"))
+    let (app, id) = (&call.app, call.parameter("system_id"));
+    let row = app.db.cancel_task(call.account(), KIND, id.to_owned(), app.now()).await?;
+    let row = row.ok_or_else(|| ApiError::not_found(KIND, id))?;
+    if row.status == "running" {
+        app.cancel(id);
+    }
+    json(&record(app, &row)?)
 }
 
 pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {

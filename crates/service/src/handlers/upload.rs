@@ -26,6 +26,7 @@ async fn receive(app: &App, file_id: &str, request: Request) -> Result<Response,
     if app.db.pending_file_format(file_id)?.is_none() {
         return Err(ApiError::link_refused("the file has been registered; ask for another link"));
     }
+    app.check_disk()?;
     let key = object_key(file_id);
     let unique = app.new_id("upload");
     let max = app.config.limits.upload_bytes;

@@ -35,6 +35,13 @@ pub(crate) struct BuildPlan {
     max_atoms: u64,
 }
 
+impl BuildPlan {
+    /// Identifiers of the files that the build reads.
+    pub(crate) fn inputs(&self) -> Vec<String> {
+        self.protein.iter().map(|protein| protein.file_id.clone()).collect()
+    }
+}
+
 /// A structure file in the job directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Structure {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ use tokio::process::Child;
 use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, TaskRow};
-use crate::exec::{self, Exit, Status, process};
+use crate::exec::{self, Exit, Resources, Status, process};
 use simulate::DefaultMasks;
 use topology::Built;
 
@@ -60,9 +60,43 @@ struct Runner {
 struct Running {
     row: TaskRow,
     cpus: usize,
+    gpu: Option<u32>,
     /// The process, when it was launched by this service; waited for so that it does not stay as
     /// a zombie.
     child: Option<Child>,
+    /// Since when this service knows that it runs.
+    since: Instant,
+    sign: SignOfLife,
+    stop: Option<Stop>,
+}
+
+/// When a worker last touched a file. The clock may jump, so that only a change counts, and when
+/// it was seen.
+struct SignOfLife {
+    modified: Option<SystemTime>,
+    seen: Instant,
+}
+
+/// A worker that has been asked to stop, and why.
+#[derive(Clone, Copy)]
+struct Stop {
+    why: Why,
+    asked: Instant,
+    is_killed: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Cancelled,
+    Silent,
+    WallLimit,
+}
+
+impl Running {
+    fn new(row: TaskRow, cpus: usize, gpu: Option<u32>, child: Option<Child>) -> Self {
+        let now = Instant::now();
+        Self { row, cpus, gpu, child, since: now, sign: SignOfLife { modified: None, seen: now }, stop: None }
+    }
 }
 
 impl Runner {
@@ -70,8 +104,10 @@ impl Runner {
     fn adopt(&mut self) -> Result<()> {
         for row in self.app.db.running_tasks()? {
             tracing::info!(task = %row.id, "adopted");
-            let cpus = cpus_of(&self.app.task_folder(&row.id)).unwrap_or(1);
-            self.running.insert(row.id.clone(), Running { row, cpus, child: None });
+            let task = read_json(&self.app.task_folder(&row.id).join("task.json")).unwrap_or_default();
+            let cpus = task["threads"].as_u64().map_or(1, |cpus| cpus as usize);
+            let gpu = task["device"].as_u64().map(|gpu| gpu as u32);
+            self.running.insert(row.id.clone(), Running::new(row, cpus, gpu, None));
         }
         Ok(())
     }
@@ -80,14 +116,13 @@ impl Runner {
         let mut ended = Vec::new();
         for (id, task) in &mut self.running {
             let folder = self.app.task_folder(id);
-            if let Some(child) = &mut task.child
-                && matches!(child.try_wait(), Ok(None))
-            {
-                self.app.set_progress(id, progress(&folder));
-                continue;
-            }
-            match exec::status(&folder) {
-                Ok(Status::Running) => self.app.set_progress(id, progress(&folder)),
+            let is_alive = task.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)));
+            let status = if is_alive { Ok(Status::Running) } else { exec::status(&folder) };
+            match status {
+                Ok(Status::Running) => {
+                    self.app.set_progress(id, progress(&folder));
+                    watch_over(&self.app, task, &folder);
+                }
                 Ok(Status::Exited(exit)) => ended.push((id.clone(), Some(exit))),
                 Ok(Status::Lost) => ended.push((id.clone(), None)),
                 Err(error) => tracing::error!(task = %id, %error, "look at a task"),
@@ -95,7 +130,7 @@ impl Runner {
         }
         for (id, exit) in ended {
             let task = self.running.remove(&id).expect("it was just looked at");
-            if let Err(error) = self.conclude(&task.row, exit).await {
+            if let Err(error) = self.conclude(&task, exit).await {
                 // It stays running in the database; the next look tries again.
                 tracing::error!(task = %id, cause = format!("{error:#}"), "collect a task");
                 self.running.insert(id, Running { child: None, ..task });
@@ -104,26 +139,36 @@ impl Runner {
         }
     }
 
-    /// Starts what is queued, as far as there are CPUs.
+    /// Starts what is queued, as far as there are slots, CPUs and disk.
     async fn start_queued(&mut self) {
         loop {
+            let config = &self.app.config;
             let used: usize = self.running.values().map(|task| task.cpus).sum();
-            let free = self.app.config.worker.cpus.saturating_sub(used);
-            let next = self.app.db.next_queued();
-            let (row, waiting) = match next {
-                Ok(Some(next)) if free > 0 => next,
+            let free = config.cpus().saturating_sub(used);
+            let gpu = config.worker.gpus.iter().copied().find(|gpu| self.running.values().all(|t| t.gpu != Some(*gpu)));
+            let is_full = self.running.len() >= config.slots()
+                || free == 0
+                || (gpu.is_none() && !config.worker.gpus.is_empty())
+                || self.app.check_disk().is_err();
+            let (row, waiting) = match self.app.db.next_queued() {
+                Ok(Some(next)) if !is_full => next,
                 Ok(_) => return,
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),
             };
             // Two tasks with a CPU each get more done than one after the other with both.
-            let cpus = (free / waiting).max(1);
+            let slots = config.slots() - self.running.len();
+            let cpus = (free / waiting.min(slots)).max(1);
             let id = row.id.clone();
-            match self.start(row, cpus).await {
+            match self.start(row, cpus, gpu).await {
                 Ok(Some(task)) => drop(self.running.insert(id, task)),
                 Ok(None) => {}
                 Err(error) => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
-                    let failure = json!({"code": "not_started", "message": "the service could not start the task"});
+                    let failure = json!({
+                        "code": "not_started",
+                        "message": "the service could not start the task; its log says why",
+                        "remedy": "tell the operator of the service",
+                    });
                     if let Err(error) = self.end(&id, "failed", json!({ "error": failure }), None).await {
                         return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
                     }
@@ -132,55 +177,67 @@ impl Runner {
         }
     }
 
-    async fn start(&self, row: TaskRow, cpus: usize) -> Result<Option<Running>> {
+    async fn start(&self, row: TaskRow, cpus: usize, gpu: Option<u32>) -> Result<Option<Running>> {
         let (app, folder) = (self.app.clone(), self.app.task_folder(&row.id));
         let prepared = row.clone();
         let path = folder.clone();
-        tokio::task::spawn_blocking(move || prepare(&app, &prepared, &path, cpus)).await??;
+        tokio::task::spawn_blocking(move || prepare(&app, &prepared, &path, cpus, gpu)).await??;
         if !self.app.db.start_task(row.id.clone(), self.app.now()).await? {
             return Ok(None);
         }
-        let python = self.app.config.worker.python.display().to_string();
+        let worker = &self.app.config.worker;
+        let python = worker.python.display().to_string();
         let command = [&python, "-m", "molbox_worker", &folder.display().to_string()].map(str::to_owned);
-        let child = process::launch(&folder, &command)?;
-        tracing::info!(task = %row.id, cpus, attempt = row.attempts + 1, "started");
+        let child = process::launch(&folder, &command, Resources { memory_mb: worker.memory_mb })?;
+        tracing::info!(task = %row.id, cpus, ?gpu, attempt = row.attempts + 1, "started");
         let row = TaskRow { attempts: row.attempts + 1, status: "running".to_owned(), ..row };
-        Ok(Some(Running { row, cpus, child: Some(child) }))
+        Ok(Some(Running::new(row, cpus, gpu, Some(child))))
     }
 
     /// Decides what the end of a task's process means.
-    async fn conclude(&self, row: &TaskRow, exit: Option<Exit>) -> Result<()> {
+    async fn conclude(&self, task: &Running, exit: Option<Exit>) -> Result<()> {
+        let row = &task.row;
         let folder = self.app.task_folder(&row.id);
-        let result = read_result(&folder)?;
-        let (status, outcome) = match result {
+        let why = task.stop.map(|stop| stop.why);
+        let is_cancelled = why == Some(Why::Cancelled) || self.is_cancelled(row)?;
+        let (status, outcome) = match read_result(&folder)? {
             Some(result) if result["status"] == "succeeded" => ("succeeded", result),
             Some(mut result) => {
                 result["error"]["log"] = last_lines(&folder).into();
                 ("failed", result)
             }
             // No word of its own: it was stopped or killed. Its commits are good.
+            None if is_cancelled => ("cancelled", so_far(&folder)),
             None => {
-                let was_stopped = exit.is_some_and(|exit| exit.code == Some(STOPPED));
-                if was_stopped || row.attempts < self.app.config.worker.attempts as i64 {
+                let may_try_again = row.attempts < i64::from(self.app.config.worker.attempts);
+                let was_stopped = exit.is_some_and(|exit| exit.code == Some(STOPPED)) && why.is_none();
+                if was_stopped || (may_try_again && why != Some(Why::WallLimit)) {
                     tracing::warn!(task = %row.id, ?exit, attempt = row.attempts, "queued again");
                     self.app.set_progress(&row.id, None);
                     self.app.db.requeue_task(row.id.clone()).await?;
                     return Ok(());
                 }
-                ("failed", json!({ "error": died(exit, &folder) }))
+                let mut outcome = so_far(&folder);
+                outcome["error"] = died(&self.app, why, exit, &folder);
+                ("failed", outcome)
             }
         };
         let (app, row) = (self.app.clone(), row.clone());
-        let (row, outcome, layout) =
-            tokio::task::spawn_blocking(move || collect(&app, &row, status, outcome).map(|(o, l)| (row, o, l)))
-                .await??;
-        self.end(&row.id, status, outcome, Some(layout)).await?;
-        tracing::info!(task = %row.id, status, "ended");
+        let id = row.id.clone();
+        let collected = tokio::task::spawn_blocking(move || collect(&app, &row, status, outcome));
+        let (outcome, layout) = collected.await??;
+        self.end(&id, status, outcome, Some(layout)).await?;
+        tracing::info!(task = %id, status, "ended");
         // What is left is of no use to anybody.
         if let Err(error) = fs::remove_dir_all(&folder) {
-            tracing::warn!(task = %row.id, %error, "remove the folder of a task");
+            tracing::warn!(task = %id, %error, "remove the folder of a task");
         }
         Ok(())
+    }
+
+    fn is_cancelled(&self, row: &TaskRow) -> Result<bool> {
+        let row = self.app.db.task(row.account, &row.kind, &row.id)?;
+        Ok(row.is_some_and(|row| row.is_cancelled))
     }
 
     async fn end(&self, id: &str, status: &'static str, outcome: Value, layout: Option<Layout>) -> Result<()> {
@@ -192,8 +249,51 @@ impl Runner {
     }
 }
 
+/// Stops a running task that was cancelled, says nothing any more, or takes too long; kills it
+/// when it does not stop.
+fn watch_over(app: &App, task: &mut Running, folder: &Path) {
+    let worker = &app.config.worker;
+    task.sign.look(folder);
+    if let Some(stop) = &mut task.stop {
+        if !stop.is_killed && stop.asked.elapsed() > Duration::from_secs(worker.stop_seconds) {
+            process::kill(folder);
+            stop.is_killed = true;
+        }
+        return;
+    }
+    let is_over = |since: Instant, seconds: u64| seconds > 0 && since.elapsed() > Duration::from_secs(seconds);
+    let why = if app.is_cancelled(&task.row.id) || task.row.is_cancelled {
+        Why::Cancelled
+    } else if is_over(task.sign.seen, worker.silence_seconds) {
+        Why::Silent
+    } else if is_over(task.since, worker.wall_seconds) {
+        Why::WallLimit
+    } else {
+        return;
+    };
+    tracing::info!(task = %task.row.id, silent = why == Why::Silent, cancelled = why == Why::Cancelled, "stopping");
+    // What gives no sign of life would not hear.
+    let is_killed = why == Why::Silent;
+    if is_killed {
+        process::kill(folder);
+    } else {
+        process::ask_to_stop(folder);
+    }
+    task.stop = Some(Stop { why, asked: Instant::now(), is_killed });
+}
+
+impl SignOfLife {
+    fn look(&mut self, folder: &Path) {
+        let modified = |name: &str| fs::metadata(folder.join(name)).and_then(|found| found.modified()).ok();
+        let newest = ["heartbeat", "progress.json", "log.txt"].iter().filter_map(|name| modified(name)).max();
+        if newest != self.modified {
+            *self = Self { modified: newest, seen: Instant::now() };
+        }
+    }
+}
+
 /// Writes the folder of a task. Progress that an earlier attempt committed stays.
-fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize) -> Result<()> {
+fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32>) -> Result<()> {
     fs::create_dir_all(folder)?;
     let input = folder.join("input");
     let (kind, plan) = match row.kind.as_str() {
@@ -205,8 +305,9 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize) -> Result<()> {
         "id": row.id,
         "plan": plan,
         "seed": row.seed,
-        "platform": app.config.worker.platform,
+        "platform": Some(&app.config.worker.platform).filter(|name| !name.is_empty()),
         "threads": cpus,
+        "device": gpu,
         "checkpoint_seconds": app.config.worker.checkpoint_seconds,
     });
     fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
@@ -218,14 +319,9 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize) -> Result<()> {
     Ok(())
 }
 
-fn cpus_of(folder: &Path) -> Option<usize> {
-    let task: Value = serde_json::from_slice(&fs::read(folder.join("task.json")).ok()?).ok()?;
-    task["threads"].as_u64().map(|cpus| cpus as usize)
-}
-
 /// What a worker says of its progress, in the form of the records; none when it has said nothing.
 fn progress(folder: &Path) -> Option<Value> {
-    let mut said: Value = serde_json::from_slice(&fs::read(folder.join("progress.json")).ok()?).ok()?;
+    let mut said = read_json(&folder.join("progress.json"))?;
     let mut record = json!({});
     for member in ["warnings", "stages", "platform"] {
         if let Some(value) = said.as_object_mut()?.remove(member) {
@@ -236,6 +332,20 @@ fn progress(folder: &Path) -> Option<Value> {
     Some(record)
 }
 
+/// What a task that did not come to its end had done.
+fn so_far(folder: &Path) -> Value {
+    let mut said = progress(folder).unwrap_or_else(|| json!({}));
+    if let Some(said) = said.as_object_mut() {
+        said.remove("progress");
+    }
+    said
+}
+
+/// A file of JSON; none when it is not there, or not whole because its writer died.
+fn read_json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
 fn read_result(folder: &Path) -> Result<Option<Value>> {
     match fs::read(folder.join("result.json")) {
         Ok(text) => Ok(Some(serde_json::from_slice(&text).context("read result.json")?)),
@@ -244,18 +354,33 @@ fn read_result(folder: &Path) -> Result<Option<Value>> {
     }
 }
 
-fn died(exit: Option<Exit>, folder: &Path) -> Value {
-    let how = match exit {
-        Some(Exit { signal: Some(signal), .. }) => format!("was killed by signal {signal}"),
-        Some(Exit { code: Some(code), .. }) => format!("ended with status {code}"),
-        _ => "vanished".to_owned(),
+fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Value {
+    let worker = &app.config.worker;
+    let (code, message, remedy) = match why {
+        Some(Why::WallLimit) => (
+            "wall_limit",
+            format!("it took longer than the {} s that a task may take", worker.wall_seconds),
+            "ask for less time or fewer atoms, or ask the operator for a longer limit",
+        ),
+        Some(Why::Silent) => (
+            "worker_hung",
+            format!("the worker gave no sign of life for {} s each time it was started", worker.silence_seconds),
+            "tell the operator of the service; the machine may be overloaded or its GPU stuck",
+        ),
+        _ => {
+            let how = match exit {
+                Some(Exit { signal: Some(signal), .. }) => format!("was killed by signal {signal}"),
+                Some(Exit { code: Some(code), .. }) => format!("ended with status {code}"),
+                _ => "vanished".to_owned(),
+            };
+            (
+                "worker_died",
+                format!("the worker {how} each time it was started"),
+                "its log may say why; memory that runs out is the usual cause",
+            )
+        }
     };
-    json!({
-        "code": "worker_died",
-        "message": format!("the worker {how} each time it was started"),
-        "remedy": "its log may say why; memory that runs out is the usual cause",
-        "log": last_lines(folder),
-    })
+    json!({ "code": code, "message": message, "remedy": remedy, "log": last_lines(folder) })
 }
 
 fn last_lines(folder: &Path) -> Vec<String> {

@@ -63,6 +63,13 @@ impl Service {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// Runs a command that is to fail; all that it says.
+    pub(crate) fn failing_command(&self, arguments: &[&str]) -> String {
+        let output = molboxd(&self.data).args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?} succeeded");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
     /// A key of an account, which is made when it is not there.
     pub(crate) fn key(&self, account: &str) -> String {
         if !self.command(&["account", "list"]).lines().any(|line| line.split('\t').next() == Some(account)) {

@@ -1,6 +1,6 @@
 //! The service keeps to the document, whoever asks.
 
-use crate::common::Service;
+use crate::common::{Service, python};
 use molbox::Connection;
 use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
 use reqwest::{Method, StatusCode};
@@ -237,4 +237,51 @@ async fn a_job_refers_to_a_system_of_the_account_that_is_built() {
     let unfinished = molbox.job_submit().send().await.unwrap_err();
     assert_eq!(unfinished.status().unwrap(), 409);
     assert!(unfinished.violations()[0].msg.starts_with(system.system_id.as_str()), "{unfinished}");
+}
+
+#[tokio::test]
+async fn metrics_count_and_name_nobody() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    molbox.account_view().send().await.unwrap();
+    let text = reqwest::get(format!("{}/metrics", service.base_url)).await.unwrap().text().await.unwrap();
+    assert!(text.contains("molbox_requests_total{operation=\"account_view\",status=\"200\"} 1"), "{text}");
+    assert!(text.contains("molbox_free_disk_bytes "));
+    assert!(!text.contains("ada") && !text.contains(&key[4..12]));
+}
+
+#[test]
+fn the_doctor_finds_what_is_missing() {
+    let service = Service::start();
+    service.key("ada");
+    let python = python().unwrap().display().to_string();
+    let found = service.command(&["--set", &format!("worker.python={python:?}"), "doctor"]);
+    assert!(found.contains("ok      workers: Python 3") && found.contains("CPU"), "{found}");
+    assert!(found.contains("ok      database: sound, 1 accounts"), "{found}");
+    let broken = service.failing_command(&["--set", "worker.python=\"/nonexistent\"", "doctor"]);
+    assert!(broken.contains("broken  workers: start /nonexistent; set worker.python"), "{broken}");
+    let missing = format!("worker.python={python:?}");
+    let broken = service.failing_command(&["--set", &missing, "--set", "worker.platform=CUDA", "doctor"]);
+    assert!(broken.contains("has no platform CUDA"), "{broken}");
+}
+
+#[test]
+fn two_services_do_not_share_a_folder() {
+    let service = Service::start();
+    let error = service.failing_command(&["--set", "listen=\"127.0.0.1:0\"", "serve"]);
+    assert!(error.contains("another molboxd serves"), "{error}");
+}
+
+#[test]
+fn accounts_and_keys_are_managed_with_clear_words() {
+    let service = Service::start();
+    service.command(&["account", "create", "ada"]);
+    assert!(service.failing_command(&["account", "create", "ada"]).contains("there is an account named ada"));
+    assert!(service.failing_command(&["key", "create", "bob"]).contains("make it with `molboxd account create bob`"));
+    assert!(service.failing_command(&["key", "revoke", "nope"]).contains("there is no key nope"));
+    service.command(&["key", "create", "ada", "--name", "laptop", "--days", "30"]);
+    let listed = service.command(&["key", "list", "ada"]);
+    assert!(listed.contains("laptop") && listed.contains("expires") && listed.contains("never used"), "{listed}");
+    assert!(service.failing_command(&["key", "create", "ada", "--days", "0"]).contains("days"));
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Service, example};
+use crate::common::{Service, example, python};
 use futures::StreamExt;
 use molbox::Error;
 use molbox::workflow::types::FileRecord;
@@ -111,13 +111,13 @@ async fn a_registration_says_what_is_wrong_with_it() {
     };
     let bad = "ATOM      1  N   MET A   1      xx.xxx   0.000   0.000  1.00  0.00           N\n";
     let error = molbox.upload(write("bad.pdb", &format!("REMARK\n{bad}"))).await.unwrap_err();
-    assert!(error.to_string().contains("line 2: the x coordinate is \"xx.xxx\""), "{error}");
+    assert!(error.to_string().contains("line 2: expected a coordinate, found `xx.xxx`"), "{error}");
     let error = molbox.upload(write("empty.pdb", "")).await.unwrap_err();
-    assert!(error.to_string().contains("no ATOM or HETATM"), "{error}");
+    assert!(error.to_string().contains("no atom"), "{error}");
     let error = molbox.upload(write("binary.pdb", "ATOM\0\0")).await.unwrap_err();
     assert!(error.to_string().contains("line 1: it is not text"), "{error}");
     let error = molbox.upload(write("none.cif", "data_x\n_entry.id x\n")).await.unwrap_err();
-    assert!(error.to_string().contains("_atom_site"), "{error}");
+    assert!(error.to_string().contains("no atom"), "{error}");
 
     let error = molbox.file_register().send().await.unwrap_err();
     assert_eq!((status(&error), error.violations()[0].path()), (422, "file_id".to_owned()));
@@ -205,4 +205,97 @@ async fn a_download_can_be_taken_in_ranges() {
     let beyond = get("bytes=10000000-").await.err().unwrap();
     assert_eq!(status(&beyond), 416);
     assert_eq!(get("lines=1-2").await.unwrap().status(), StatusCode::OK, "what is no range is ignored");
+}
+
+#[tokio::test]
+async fn every_format_is_checked_and_has_its_kinds() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("field.xml");
+    fs::write(&path, "<ForceField><Script>import os</Script></ForceField>").unwrap();
+    let error = molbox.upload(&path).await.unwrap_err();
+    assert!(error.to_string().contains("<Script> is not allowed"), "{error}");
+    fs::write(&path, "<ForceField><AtomTypes/></ForceField>").unwrap();
+    assert_eq!(molbox.upload(&path).await.unwrap().type_, "force_field");
+    let error = molbox.upload(example("1vii.pdb")).kind("force_field").await.unwrap_err();
+    assert!(error.to_string().contains("a pdb file can be structure or protein"), "{error}");
+    let path = folder.path().join("x.dcd");
+    fs::write(&path, "CORD").unwrap();
+    let error = molbox.upload(&path).await.unwrap_err();
+    assert!(error.to_string().contains("is no dcd file"), "{error}");
+}
+
+#[tokio::test]
+async fn a_public_entry_comes_from_the_mirror() {
+    let mirror = tempfile::tempdir().unwrap();
+    fs::copy(example("1vii.pdb"), mirror.path().join("1vii.pdb")).unwrap();
+    fs::write(mirror.path().join("1bad.pdb"), "nothing").unwrap();
+    let setting = format!("pdb.mirror=\"{}/{{id}}.pdb\"", mirror.path().display());
+    let service = Service::start_with(&[&setting]);
+    let molbox = service.client("ada");
+    let file = molbox.file_register().body_map(|f| f.pdb_id("1VII")).send().await.unwrap();
+    assert_eq!((file.name.as_str(), file.format.as_str()), ("1VII", "pdb"));
+    assert_eq!(file.pdb_id.as_ref().unwrap().as_str(), "1VII");
+    assert_eq!(file.size_bytes, Some(fs::metadata(example("1vii.pdb")).unwrap().len()));
+
+    let missing = molbox.file_register().body_map(|f| f.pdb_id("9XYZ")).send().await.unwrap_err();
+    assert_eq!((status(&missing), missing.violations()[0].path()), (404, "pdb_id".to_owned()));
+    let broken = molbox.file_register().body_map(|f| f.pdb_id("1BAD")).send().await.unwrap_err();
+    assert_eq!(status(&broken), 500, "what the mirror has wrong is not the caller's fault");
+    let both = molbox.file_register().body_map(|f| f.pdb_id("1VII").file_id(file.file_id.as_str())).send().await;
+    assert_eq!(status(&both.unwrap_err()), 422);
+
+    // A build that names an entry fetches it for another account, and finds it for this one.
+    let bob = service.client("bob");
+    bob.system_submit().body_map(|s| s.protein("1vii")).send().await.unwrap();
+    assert_eq!(bob.file_list().send().await.unwrap().items[0].name, "1vii");
+    molbox.system_submit().body_map(|s| s.protein("1VII")).send().await.unwrap();
+    assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn without_a_mirror_or_with_one_out_of_reach_an_entry_says_so() {
+    let service = Service::start();
+    let error = service.client("ada").file_register().body_map(|f| f.pdb_id("1L2Y")).send().await.unwrap_err();
+    assert_eq!(status(&error), 422);
+    assert!(error.to_string().contains("has no mirror"), "{error}");
+    let error = service.client("ada").system_submit().body_map(|s| s.protein("1L2Y")).send().await.unwrap_err();
+    assert_eq!(status(&error), 404);
+
+    let service = Service::start_with(&["pdb.mirror=\"http://127.0.0.1:9/{ID}.cif\""]);
+    let error = service.client("ada").file_register().body_map(|f| f.pdb_id("1L2Y")).send().await.unwrap_err();
+    assert_eq!(status(&error), 503);
+    assert!(error.to_string().contains("cannot be reached"), "{error}");
+}
+
+#[tokio::test]
+async fn a_deleted_file_is_gone_with_its_content() {
+    let mut service = Service::start_with(&["worker.python=\"/nonexistent\"", "limits.free_disk_bytes=0"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let content = service.data.join("objects/files").join(file.file_id.as_str());
+    assert!(content.exists());
+    molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+    assert!(!content.exists());
+    assert_eq!(status(&molbox.file_view().file_id(&file.file_id).send().await.unwrap_err()), 404);
+    assert_eq!(status(&molbox.file_delete().file_id(&file.file_id).send().await.unwrap_err()), 404);
+    // The name is free again.
+    let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+
+    // Killed between record and content, the next start removes what is left.
+    let content = service.data.join("objects/files").join(file.file_id.as_str());
+    let command = std::process::Command::new(python().unwrap())
+        .args([
+            "-c",
+            "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('delete from file'); \
+                      d.execute('insert into garbage values (?)', ['files/' + sys.argv[2]]); d.commit()",
+        ])
+        .arg(service.data.join("molbox.sqlite"))
+        .arg(file.file_id.as_str())
+        .status();
+    assert!(command.unwrap().success());
+    service.kill_and_restart();
+    assert!(!content.exists());
 }

@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::common::{Service, example, kill_task, python, wait_for};
+use futures::StreamExt;
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, SystemRecord};
 use molbox::{Client, Error};
 use serde_json::Value;
@@ -325,4 +327,270 @@ async fn no_account_sees_what_belongs_to_another() {
     assert!(bob.job_list().send().await.unwrap().items.is_empty());
     let none = bob.job_submit().send().await.unwrap_err();
     assert_eq!(none.status().unwrap(), 422, "the latest system of another account is no default");
+}
+
+/// A simulation that does not end by itself in a test's time.
+async fn endless_job(molbox: &Client, system: &SystemRecord) -> String {
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .minimization_steps(20)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().type_("NVT").time(100).traj_freq(100).log_freq(50))
+    });
+    job.send().await.unwrap().job_id.as_str().to_owned()
+}
+
+async fn until_it_produces(molbox: &Client, id: &str) {
+    wait_until(molbox, id, |job| job.progress.as_ref().and_then(|p| p.step).is_some_and(|step| step > 200)).await;
+}
+
+async fn wait_until(molbox: &Client, id: &str, state: impl Fn(&JobRecord) -> bool) -> JobRecord {
+    for _ in 0..600 {
+        let job = molbox.job_view().job_id(id).send().await.unwrap().into_inner();
+        if state(&job) {
+            return job;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{id} did not come into the state that was waited for");
+}
+
+#[tokio::test]
+async fn a_cancelled_job_stops_within_seconds_and_keeps_what_it_wrote() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let running = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &running).await;
+    // The machine is busy: this one waits.
+    let queued = endless_job(&molbox, &system).await;
+    let waiting = endless_job(&molbox, &system).await;
+    let cancelled = molbox.job_cancel().job_id(waiting.as_str()).send().await.unwrap();
+    assert!(["cancelled", "running"].contains(&cancelled.status.as_str()));
+
+    let start = Instant::now();
+    molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    let error = molbox.wait_job(&running).await.unwrap_err();
+    let Error::TaskFailed(task) = &error else { panic!("{error}") };
+    assert_eq!((task.status.as_str(), &task.failure), ("cancelled", &None));
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    let again = molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    assert_eq!(again.status, "cancelled", "what has ended stays as it is");
+    assert_eq!(again.stages[0].name, "minimization");
+
+    let folder = tempfile::tempdir().unwrap();
+    let files = archive(&molbox.download_job(&running, folder.path().join("results.zip")).await.unwrap());
+    let rows = String::from_utf8(files["production.csv"].clone()).unwrap().lines().count() - 1;
+    let n_atoms = system.summary.as_ref().unwrap().atoms as usize;
+    let frames = (files["production.dcd"].len() - 276) / (56 + 3 * (4 * n_atoms + 8));
+    assert!(rows > 2 && frames == rows / 2, "{rows} rows, {frames} frames");
+    molbox.job_cancel().job_id(queued.as_str()).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_cancelled_while_it_waits_never_starts() {
+    // No slot is ever free: the disk is too full for work.
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let first = endless_job(&molbox, &system).await;
+    let mut rest = Vec::new();
+    for _ in 0..4 {
+        rest.push(endless_job(&molbox, &system).await);
+    }
+    let last = rest.last().unwrap();
+    let cancelled = molbox.job_cancel().job_id(last.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((cancelled.status.as_str(), cancelled.attempts), ("cancelled", 0));
+    assert!(cancelled.finished_at.is_some());
+    let nothing = molbox.job_download().job_id(last.as_str()).send().await.err().unwrap();
+    assert_eq!(nothing.status().unwrap(), 409);
+    for id in rest.iter().chain([&first]) {
+        molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_cancellation_survives_the_death_of_the_service() {
+    let mut service = Service::start_with(&["worker.stop_seconds=1"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();
+    service.kill_and_restart();
+    let molbox = service.client_with(&key);
+    wait_until(&molbox, &id, |job| job.status == "cancelled").await;
+}
+
+#[tokio::test]
+async fn deleting_follows_what_depends_on_what() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = short_job(&molbox, &system).await;
+    let busy = molbox.system_delete().system_id(&system.system_id).send().await.unwrap_err();
+    assert_eq!(busy.status().unwrap(), 409);
+    assert!(busy.to_string().contains(job.job_id.as_str()), "{busy}");
+    let running = molbox.job_delete().job_id(&job.job_id).send().await.unwrap_err();
+    assert_eq!(running.status().unwrap(), 409);
+    assert!(running.to_string().contains("cancel it first"), "{running}");
+    molbox.wait_job(&job.job_id).await.unwrap();
+    let needed = molbox.system_delete().system_id(&system.system_id).send().await.unwrap_err();
+    assert_eq!(needed.status().unwrap(), 409, "the job's bundle has the system in it");
+
+    let objects = |id: &str| service.data.join("objects/tasks").join(id);
+    assert!(objects(&job.job_id).exists());
+    molbox.job_delete().job_id(&job.job_id).send().await.unwrap();
+    assert!(!objects(&job.job_id).exists());
+    assert_eq!(molbox.job_view().job_id(&job.job_id).send().await.unwrap_err().status().unwrap(), 404);
+    molbox.system_delete().system_id(&system.system_id).send().await.unwrap();
+    assert!(!objects(&system.system_id).exists());
+    assert!(molbox.system_list().send().await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_file_that_a_build_is_to_read_is_not_deleted() {
+    // The disk is declared full once the file is there, so that the build stays queued.
+    let service = Service::start_with(&["worker.attempts=1"]);
+    let molbox = service.client("ada");
+    let file = molbox.upload(example("1vii.pdb")).await.unwrap();
+    let system = molbox.system_submit().body_map(|s| s.protein(file.file_id.as_str())).send().await.unwrap();
+    let refused = molbox.file_delete().file_id(&file.file_id).send().await.unwrap_err();
+    assert_eq!(refused.status().unwrap(), 409);
+    assert!(refused.to_string().contains(system.system_id.as_str()), "{refused}");
+    molbox.wait_system(&system.system_id).await.unwrap();
+    molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = molbox.download_system(&system.system_id, folder.path().join("s.zip")).await.unwrap();
+    assert!(archive(&bundle).contains_key("prepared.pdb"), "the system stands without its file");
+}
+
+#[tokio::test]
+async fn the_log_is_read_by_offsets_while_it_grows_and_after() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = short_job(&molbox, &system).await;
+    let id = job.job_id.as_str();
+    let read = |offset: u64| {
+        let request = molbox.job_log().job_id(id).offset(offset);
+        async move {
+            let stream = request.send().await.unwrap().into_inner_stream();
+            stream.map(|chunk| chunk.unwrap().to_vec()).concat().await
+        }
+    };
+    let mut text: Vec<u8> = Vec::new();
+    while molbox.job_view().job_id(id).send().await.unwrap().status != "succeeded" {
+        text.extend(read(text.len() as u64).await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    text.extend(read(text.len() as u64).await);
+    assert_eq!(text, read(0).await, "the pieces make the whole");
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("platform CPU") && text.contains("production: 100 steps, 4 frames"), "{text}");
+    assert!(read(1 << 40).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_watched_job_tells_its_changes_until_it_ends() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = short_job(&molbox, &system).await;
+    let stream = molbox.job_watch().job_id(&job.job_id).send().await.unwrap();
+    assert_eq!(stream.headers()["content-type"], "text/event-stream");
+    let bytes: Vec<u8> = stream.into_inner_stream().map(|chunk| chunk.unwrap().to_vec()).concat().await;
+    let text = String::from_utf8(bytes).unwrap();
+    let records: Vec<JobRecord> = text
+        .split("\n\n")
+        .filter_map(|event| event.strip_prefix("event: job\ndata: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    assert!(records.len() >= 2, "{text}");
+    assert_eq!(records.last().unwrap().status, "succeeded");
+    let is_ordered = records.windows(2).all(|pair| rank(&pair[0].status) <= rank(&pair[1].status));
+    assert!(is_ordered, "states only move forward");
+}
+
+fn rank(status: &str) -> usize {
+    ["queued", "running", "succeeded"].iter().position(|state| *state == status).unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_that_stands_still_is_ended_and_started_again() {
+    let service = Service::start_with(&["worker.silence_seconds=3", "worker.checkpoint_seconds=0.5"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    let leader = std::fs::read_to_string(service.data.join("tasks").join(&id).join("lock")).unwrap();
+    let stop = format!("kill -STOP -{leader}");
+    assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+    wait_until(&molbox, &id, |job| job.attempts == 2 && job.status == "running").await;
+    until_it_produces(&molbox, &id).await;
+    molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();
+    wait_until(&molbox, &id, |job| job.status == "cancelled").await;
+}
+
+#[tokio::test]
+async fn a_task_that_takes_too_long_ends_as_failed_with_what_it_wrote() {
+    let service = Service::start_with(&["worker.wall_seconds=6"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    let error = molbox.wait_job(&id).await.unwrap_err();
+    let Error::TaskFailed(task) = &error else { panic!("{error}") };
+    let failure = task.failure.as_ref().unwrap();
+    assert_eq!(failure.code, "wall_limit");
+    assert!(failure.log.iter().any(|line| line.contains("stopped")), "{:?}", failure.log);
+    let folder = tempfile::tempdir().unwrap();
+    let files = archive(&molbox.download_job(&id, folder.path().join("results.zip")).await.unwrap());
+    assert!(files.contains_key("minimization.pdb"));
+}
+
+#[tokio::test]
+async fn a_worker_without_enough_memory_ends_as_failed() {
+    let service = Service::start_with(&["worker.memory_mb=100", "worker.attempts=1"]);
+    let molbox = service.client("ada");
+    let system = molbox.system_submit().send().await.unwrap();
+    let error = molbox.wait_system(&system.system_id).await.unwrap_err();
+    let Error::TaskFailed(task) = &error else { panic!("{error}") };
+    assert_eq!(task.status, "failed");
+    assert!(!task.failure.as_ref().unwrap().log.is_empty());
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_what_is_new_and_keeps_what_is_there() {
+    let service = Service::start_with(&["limits.free_disk_bytes=1000000000000000"]);
+    let molbox = service.client("ada");
+    let full = |error: Error| {
+        assert_eq!(error.status().unwrap(), 503);
+        assert!(error.to_string().contains("disk is full"), "{error}");
+    };
+    full(molbox.system_submit().send().await.unwrap_err());
+    full(molbox.job_submit().send().await.unwrap_err());
+    full(molbox.upload(example("1vii.pdb")).await.unwrap_err());
+    assert!(molbox.system_list().send().await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn an_account_has_its_share_of_tasks_and_of_requests() {
+    let service = Service::start_with(&["limits.open_tasks=2", "limits.requests_per_minute=20", "worker.slots=1"]);
+    let molbox = service.client("ada");
+    for _ in 0..2 {
+        molbox.system_submit().body_map(|s| s.minimum_padding(3)).send().await.unwrap();
+    }
+    let error = molbox.system_submit().send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 429);
+    assert!(error.to_string().contains("2 tasks"), "{error}");
+    let error = loop {
+        if let Err(error) = molbox.account_view().send().await {
+            break error;
+        }
+    };
+    let Error::Refused(refusal) = &error else { panic!("{error}") };
+    assert_eq!(refusal.status, 429);
+    assert!(refusal.retry_after.unwrap() >= Duration::from_secs(1));
+    service.client("bob").account_view().send().await.unwrap();
 }

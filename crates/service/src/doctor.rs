@@ -1,0 +1,126 @@
+//! `molboxd doctor`: whether everything is there that the service needs, and what to do if not.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::config::Config;
+use crate::db::Db;
+use crate::objects::Objects;
+
+/// Asks the workers' environment what it has; prints JSON.
+const PROBE: &str = "
+import json, sys
+import openmm, pdbfixer, numpy, molbox_worker
+from openmm import app
+app.ForceField('amber14-all.xml', 'amber14/tip3p.xml')
+platforms = [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
+failures = list(openmm.Platform.getPluginLoadFailures())
+print(json.dumps({'python': sys.version.split()[0], 'openmm': openmm.version.version, 'platforms': platforms,
+                  'failures': failures}))
+";
+const PROBE_LIMIT: Duration = Duration::from_secs(60);
+
+/// One check: what it is about, and what was found or is wrong.
+pub(crate) struct Finding {
+    pub(crate) about: &'static str,
+    pub(crate) result: Result<String>,
+}
+
+/// Runs every check.
+pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
+    vec![
+        Finding { about: "data folder", result: data(config) },
+        Finding { about: "database", result: database(config) },
+        Finding { about: "workers", result: workers(config).await },
+        Finding { about: "pdb mirror", result: mirror(config).await },
+        Finding { about: "addresses", result: addresses(config).await },
+    ]
+}
+
+fn data(config: &Config) -> Result<String> {
+    let objects = Objects::open(&config.data)?;
+    let probe = config.data.join("doctor.tmp");
+    std::fs::write(&probe, "written").with_context(|| format!("write in {}", config.data.display()))?;
+    std::fs::remove_file(&probe)?;
+    let free = objects.free_bytes()?;
+    if free < config.limits.free_disk_bytes {
+        bail!("{} MiB are free, less than limits.free_disk_bytes; make room", free >> 20);
+    }
+    Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
+}
+
+fn database(config: &Config) -> Result<String> {
+    let path = config.data.join("molbox.sqlite");
+    let db = Db::open(&path)?;
+    db.check().with_context(|| format!("{} is damaged; restore it from a backup", path.display()))?;
+    let accounts = db.accounts()?.len();
+    if accounts == 0 {
+        return Ok("sound; there is no account yet, make one with `molboxd account create NAME`".to_owned());
+    }
+    Ok(format!("sound, {accounts} accounts"))
+}
+
+async fn workers(config: &Config) -> Result<String> {
+    let python = &config.worker.python;
+    let run = Command::new(python).args(["-c", PROBE]).kill_on_drop(true).output();
+    let output = tokio::time::timeout(PROBE_LIMIT, run).await.context("the interpreter does not answer")?;
+    let output = output.with_context(|| format!("start {}; set worker.python", python.display()))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last = text.lines().last().unwrap_or_default();
+        bail!("{}: {last}; install worker/requirements.txt and ./worker into it", python.display());
+    }
+    let found: Value = serde_json::from_slice(&output.stdout).context("read the interpreter's answer")?;
+    let platforms: Vec<&str> = found["platforms"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let wanted = config.worker.platform.as_str();
+    if !wanted.is_empty() && !platforms.contains(&wanted) {
+        let why = found["failures"][0].as_str().unwrap_or("its plugin is not installed");
+        bail!("OpenMM has no platform {wanted} ({why}); it has {}", platforms.join(", "));
+    }
+    Ok(format!(
+        "Python {}, OpenMM {} with {}; {} slots on {} CPUs",
+        found["python"].as_str().unwrap_or("?"),
+        found["openmm"].as_str().unwrap_or("?"),
+        platforms.join(", "),
+        config.slots(),
+        config.cpus(),
+    ))
+}
+
+async fn mirror(config: &Config) -> Result<String> {
+    let mirror = &config.pdb.mirror;
+    if mirror.is_empty() {
+        return Ok("none; entries cannot be asked for by pdb_id".to_owned());
+    }
+    let place = mirror.replace("{id}", "1l2y").replace("{ID}", "1L2Y");
+    if !place.starts_with("http") {
+        if !Path::new(&place).exists() {
+            bail!("{place} is not there");
+        }
+        return Ok(format!("{place} is there"));
+    }
+    let limit = Duration::from_secs(config.pdb.timeout_seconds);
+    let answer = tokio::time::timeout(limit, crate::pdb::http()?.head(&place).send()).await;
+    let status = answer.with_context(|| format!("{place} does not answer"))??.status();
+    if !status.is_success() {
+        bail!("{place} answers {status}");
+    }
+    Ok(format!("{place} answers"))
+}
+
+async fn addresses(config: &Config) -> Result<String> {
+    for address in [config.listen, config.margin_listen] {
+        match tokio::net::TcpListener::bind(address).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                return Ok(format!("{address} is in use, by molboxd itself if it runs"));
+            }
+            Err(error) => return Err(error).with_context(|| format!("listen on {address}")),
+        }
+    }
+    Ok(format!("{} and {} are free", config.listen, config.margin_listen))
+}

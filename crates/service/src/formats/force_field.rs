@@ -1,0 +1,167 @@
+//! OpenMM force-field XML from strangers.
+//!
+//! OpenMM runs what stands in `<Script>` and `<InitializationScript>`, evaluates the attribute
+//! `useDispersionCorrection` as Python, and reads the file that `<Include>` names. So only known
+//! elements pass, only names are text, and everything else is a number.
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use super::Problem;
+
+const MAX_ELEMENTS: usize = 1_000_000;
+const MAX_DEPTH: usize = 12;
+
+/// What OpenMM 8.6 reads in a force field and takes for data.
+const ELEMENTS: [&str; 58] = [
+    "AddAtom",
+    "AddBond",
+    "AddExternalBond",
+    "AllowPatch",
+    "AmoebaUreyBradleyForce",
+    "Angle",
+    "ApplyToResidue",
+    "Atom",
+    "AtomTypes",
+    "Bond",
+    "CMAPTorsionForce",
+    "ChangeAtom",
+    "ComputedValue",
+    "CustomAngleForce",
+    "CustomBondForce",
+    "CustomGBForce",
+    "CustomHbondForce",
+    "CustomManyParticleForce",
+    "CustomNonbondedForce",
+    "CustomTorsionForce",
+    "DateGenerated",
+    "EnergyTerm",
+    "ExternalBond",
+    "ForceField",
+    "Function",
+    "GBSAOBCForce",
+    "GlobalParameter",
+    "HarmonicAngleForce",
+    "HarmonicBondForce",
+    "Improper",
+    "Info",
+    "LennardJonesForce",
+    "Map",
+    "NBFixPair",
+    "NonbondedForce",
+    "Patch",
+    "Patches",
+    "PerAngleParameter",
+    "PerBondParameter",
+    "PerParticleParameter",
+    "PerTorsionParameter",
+    "PeriodicTorsionForce",
+    "Proper",
+    "RBTorsionForce",
+    "Reference",
+    "RemoveAtom",
+    "RemoveBond",
+    "RemoveExternalBond",
+    "Residue",
+    "Residues",
+    "Source",
+    "Torsion",
+    "Type",
+    "TypeFilter",
+    "UreyBradley",
+    "UseAttributeFromResidue",
+    "VirtualSite",
+    "Exclusion",
+];
+/// These would run code or read files.
+const DANGEROUS: [&str; 3] = ["Include", "InitializationScript", "Script"];
+/// Information for people, never looked at by OpenMM.
+const INFORMATION: [&str; 4] = ["DateGenerated", "Info", "Reference", "Source"];
+/// Attributes that are names or formulas of OpenMM's own language, which has no side effects.
+/// A number may follow those of atoms, types and classes.
+const NAMES: [&str; 18] = [
+    "atom",
+    "atomName",
+    "class",
+    "element",
+    "energy",
+    "expression",
+    "from",
+    "name",
+    "ordering",
+    "param",
+    "permutationMode",
+    "residue",
+    "siteName",
+    "to",
+    "type",
+    "atomTypes",
+    "mode",
+    "residues",
+];
+
+/// Whether a text is a force field that can be given to OpenMM.
+pub(super) fn check(text: &str) -> Result<(), Problem> {
+    let mut reader = Reader::from_str(text);
+    reader.config_mut().check_end_names = true;
+    let (mut depth, mut elements) = (0_usize, 0);
+    loop {
+        let line = |reader: &Reader<&[u8]>| line_at(text, reader.buffer_position());
+        match reader.read_event() {
+            Err(error) => return Err(Problem::at(line_at(text, reader.error_position()), error.to_string())),
+            Ok(Event::DocType(_)) => return Err(Problem::at(line(&reader), "DOCTYPE is not allowed")),
+            Ok(Event::Start(element)) => {
+                check_element(&element, depth, line(&reader))?;
+                (depth, elements) = (depth + 1, elements + 1);
+            }
+            Ok(Event::Empty(element)) => {
+                check_element(&element, depth, line(&reader))?;
+                elements += 1;
+            }
+            Ok(Event::End(_)) => depth = depth.saturating_sub(1),
+            Ok(Event::Eof) if elements == 0 => return Err(Problem::whole("it has no element")),
+            Ok(Event::Eof) if depth > 0 => return Err(Problem::at(line(&reader), "an element is not closed")),
+            Ok(Event::Eof) => return Ok(()),
+            Ok(_) => {}
+        }
+        if depth > MAX_DEPTH || elements > MAX_ELEMENTS {
+            return Err(Problem::at(line(&reader), "it has too many elements, or they are nested too deeply"));
+        }
+    }
+}
+
+fn line_at(text: &str, position: u64) -> usize {
+    let end = usize::try_from(position).unwrap_or(text.len()).min(text.len());
+    text.as_bytes()[..end].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<(), Problem> {
+    let name = element.name();
+    let name = name.as_ref();
+    if depth == 0 && name != "ForceField" {
+        return Err(Problem::at(line, format!("the root is <{name}>, not <ForceField>")));
+    }
+    if DANGEROUS.contains(&name) {
+        return Err(Problem::at(line, format!("<{name}> is not allowed: it can run code or read files")));
+    }
+    if !ELEMENTS.contains(&name) {
+        return Err(Problem::at(line, format!("<{name}> is not an element that is known to be harmless")));
+    }
+    for attribute in element.attributes() {
+        let attribute = attribute.map_err(|e| Problem::at(line, e.to_string()))?;
+        if INFORMATION.contains(&name) {
+            continue;
+        }
+        let (key, value) = (attribute.key.as_ref(), attribute.value.as_ref());
+        let stem = key.trim_end_matches(|c: char| c.is_ascii_digit());
+        let is_name = NAMES.contains(&stem) && !value.contains(['<', '&']);
+        let is_truth = ["true", "false", "True", "False", "0", "1"].contains(&value.trim());
+        if key == "useDispersionCorrection" && !is_truth {
+            return Err(Problem::at(line, format!("{key} of <{name}> is {value:?}, neither true nor false")));
+        }
+        if !is_name && !is_truth && !value.trim().parse::<f64>().is_ok_and(f64::is_finite) {
+            return Err(Problem::at(line, format!("{key} of <{name}> is {value:?}, not a number")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,299 @@
+//! File formats: their names, and whether a content is what it is said to be.
+
+mod force_field;
+mod molecule;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use molbox_analysis::Error;
+use molbox_analysis::error::Place;
+use molbox_analysis::read::{Structure, Trajectory};
+use sha2::{Digest, Sha256};
+
+use crate::bundle::hex;
+
+/// Formats that are read whole into memory are read up to here.
+const MAX_TEXT_BYTES: u64 = 512 << 20;
+
+/// A format that a file can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Pdb,
+    Cif,
+    Sdf,
+    Mol,
+    Mol2,
+    Xml,
+    Dcd,
+    Xtc,
+}
+
+/// A content that is what it is said to be.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) size: u64,
+    pub(crate) sha256: String,
+}
+
+/// Why a content is not what it is said to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Line, from 1; none when it is about the whole.
+    line: Option<u64>,
+    message: String,
+}
+
+impl Problem {
+    fn at(line: usize, message: impl Into<String>) -> Self {
+        Self { line: Some(line as u64), message: message.into() }
+    }
+
+    fn whole(message: impl Into<String>) -> Self {
+        Self { line: None, message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl Format {
+    const ALL: [Self; 8] = [Self::Pdb, Self::Cif, Self::Sdf, Self::Mol, Self::Mol2, Self::Xml, Self::Dcd, Self::Xtc];
+
+    /// The format that people call by this name or extension.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let name = name.trim_start_matches('.').to_ascii_lowercase();
+        let name = if name == "mmcif" { "cif" } else { &name };
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// What to say about a name that is none.
+    pub(crate) fn expected(name: &str) -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|format| format.name()).collect();
+        format!("must be one of {}, got {name:?}", names.join(", "))
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Pdb => "pdb",
+            Self::Cif => "cif",
+            Self::Sdf => "sdf",
+            Self::Mol => "mol",
+            Self::Mol2 => "mol2",
+            Self::Xml => "xml",
+            Self::Dcd => "dcd",
+            Self::Xtc => "xtc",
+        }
+    }
+
+    /// Content type to send a file with.
+    pub(crate) fn media(self) -> &'static str {
+        match self {
+            Self::Pdb => "chemical/x-pdb",
+            Self::Cif => "chemical/x-mmcif",
+            Self::Sdf => "chemical/x-mdl-sdfile",
+            Self::Mol => "chemical/x-mdl-molfile",
+            Self::Mol2 => "chemical/x-mol2",
+            Self::Xml => "application/xml",
+            Self::Dcd | Self::Xtc => "application/octet-stream",
+        }
+    }
+
+    /// Kinds of file that can be in this format, the usual one first.
+    pub(crate) fn kinds(self) -> &'static [&'static str] {
+        match self {
+            Self::Pdb => &["structure", "protein", "ligand", "topology"],
+            Self::Cif => &["structure", "protein", "topology"],
+            Self::Sdf | Self::Mol | Self::Mol2 => &["ligand"],
+            Self::Xml => &["force_field"],
+            Self::Dcd | Self::Xtc => &["trajectory"],
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Reads a file: whether it is what it is said to be, its size and checksum.
+pub(crate) fn check(path: &Path, format: Format) -> io::Result<Result<Content, Problem>> {
+    let size = std::fs::metadata(path)?.len();
+    if matches!(format, Format::Dcd | Format::Xtc) {
+        return Ok(match trajectory(path, format) {
+            Ok(()) => Ok(Content { size, sha256: digest(path)? }),
+            Err(problem) => Err(problem),
+        });
+    }
+    if size > MAX_TEXT_BYTES {
+        return Ok(Err(Problem::whole(format!("it has {size} bytes; {MAX_TEXT_BYTES} is the most that is read"))));
+    }
+    let bytes = std::fs::read(path)?;
+    let sha256 = hex(&Sha256::digest(&bytes));
+    Ok(check_text(&bytes, format).map(|()| Content { size, sha256 }))
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut sha256 = Sha256::new();
+    let mut chunk = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hex(&sha256.finalize())),
+            n => sha256.update(&chunk[..n]),
+        }
+    }
+}
+
+/// Whether a text is of its format.
+pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
+    if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+        let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        return Err(Problem::at(line, "it is not text"));
+    }
+    // Names of authors in old files are Latin-1; nothing that counts is.
+    let text = String::from_utf8_lossy(bytes);
+    match format {
+        Format::Pdb => structure(Structure::from_pdb(&text)),
+        Format::Cif => structure(Structure::from_mmcif(&text)),
+        Format::Sdf => molecule::check_sdf(&text),
+        Format::Mol => molecule::check_mol(&text),
+        Format::Mol2 => molecule::check_mol2(&text),
+        Format::Xml => force_field::check(&text),
+        Format::Dcd | Format::Xtc => unreachable!("these are no text"),
+    }
+}
+
+fn structure(parsed: Result<Structure, molbox_analysis::error::FormatError>) -> Result<(), Problem> {
+    match parsed {
+        Ok(_) => Ok(()),
+        Err(error) => Err(match error.place {
+            Place::Line(line) => Problem::at(line, error.problem.to_string()),
+            _ => Problem::whole(error.problem.to_string()),
+        }),
+    }
+}
+
+/// Whether a file is a trajectory of its format with a frame at least.
+fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
+    let of_format = |trajectory: &Trajectory| match trajectory {
+        Trajectory::Dcd(_) => format == Format::Dcd,
+        Trajectory::Xtc(_) => format == Format::Xtc,
+    };
+    match Trajectory::open(path) {
+        Ok(trajectory) if !of_format(&trajectory) => Err(Problem::whole("it is a trajectory of another format")),
+        Ok(trajectory) if trajectory.n_frames() == 0 => Err(Problem::whole("it has no whole frame")),
+        Ok(_) => Ok(()),
+        Err(Error::Format { source, .. }) => Err(Problem::whole(format!("{}: {}", source.place, source.problem))),
+        Err(error) => Err(Problem::whole(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str, format: Format) -> String {
+        check_text(text.as_bytes(), format).err().map_or_else(|| "fine".to_owned(), |p| p.to_string())
+    }
+
+    const SDF: &str = "ethanol\n  made by hand\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n    0.0000    0.0000    0.0000 C   0  0\n    1.5000    0.0000    0.0000 C   0  0\n    2.0000    1.2000    0.0000 O   0  0\n  1  2  1  0\n  2  3  1  0\nM  END\n$$$$\n";
+    const MOL2: &str = "@<TRIPOS>MOLECULE\nx\n 2 1 0 0 0\nSMALL\nNO_CHARGES\n@<TRIPOS>ATOM\n 1 C1 0.0 0.0 0.0 C.3\n 2 O1 1.4 0.0 0.0 O.3\n@<TRIPOS>BOND\n 1 1 2 1\n";
+    const XML: &str =
+        "<ForceField><AtomTypes><Type name=\"a\" class=\"A\" element=\"C\" mass=\"12.0\"/></AtomTypes></ForceField>";
+
+    #[test]
+    fn what_is_well_made_is_taken() {
+        for (text, format) in [(SDF, Format::Sdf), (SDF, Format::Mol), (MOL2, Format::Mol2), (XML, Format::Xml)] {
+            assert_eq!(problem(text, format), "fine", "{format}");
+        }
+        let v3000 = "x\n\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\nM  V30 COUNTS 1 0 0 0 0\nM  V30 BEGIN ATOM\nM  V30 1 C 0 0 0 0\nM  V30 END ATOM\nM  V30 END CTAB\nM  END\n";
+        assert_eq!(problem(v3000, Format::Sdf), "fine");
+    }
+
+    #[test]
+    fn what_is_not_is_told_with_its_line() {
+        for (text, format, words) in [
+            (SDF.replace("1.5000", "1.5x00"), Format::Sdf, "line 6: the x coordinate is \"1.5x00\", not a number"),
+            (SDF.replace(" O   0", " Qq  0"), Format::Sdf, "line 7: \"Qq\" is no element"),
+            (SDF.replace("  2  3  1  0\n", "  2  9  1  0\n"), Format::Sdf, "line 9: a bond to atom 9 of 3"),
+            (SDF.replace("M  END\n", ""), Format::Sdf, "it has no M  END"),
+            (SDF.replace("  3  2", "  9  2"), Format::Sdf, "line 8: the x coordinate"),
+            ("x\n".to_owned(), Format::Sdf, "it has no counts line"),
+            (MOL2.replace(" 2 1 0", " 3 1 0"), Format::Mol2, "it has 2 atoms, its header says 3"),
+            (MOL2.replace("1.4", "nan"), Format::Mol2, "line 8: the x coordinate is \"nan\""),
+            (MOL2.replace(" 1 1 2 1", " 1 1 7 1"), Format::Mol2, "line 10: a bond to atom 7 of 2"),
+            ("hello".to_owned(), Format::Mol2, "it has no @<TRIPOS>MOLECULE"),
+            (XML.replace("</AtomTypes>", ""), Format::Xml, "line 1: "),
+            (
+                XML.replace("12.0", "__import__('os')"),
+                Format::Xml,
+                "line 1: mass of <Type> is \"__import__('os')\", not a number",
+            ),
+            (
+                XML.replace("<AtomTypes>", "<Script>x</Script><AtomTypes>"),
+                Format::Xml,
+                "line 1: <Script> is not allowed: it can run code",
+            ),
+            (
+                XML.replace("<AtomTypes>", "<Include file=\"/etc/passwd\"/><AtomTypes>"),
+                Format::Xml,
+                "<Include> is not allowed",
+            ),
+            (format!("<!DOCTYPE x [<!ENTITY a \"b\">]>{XML}"), Format::Xml, "line 1: DOCTYPE is not allowed"),
+            (XML.replace("ForceField", "Residues"), Format::Xml, "line 1: the root is <Residues>, not <ForceField>"),
+            ("".to_owned(), Format::Xml, "it has no element"),
+            ("ATOM\0".to_owned(), Format::Pdb, "line 1: it is not text"),
+        ] {
+            let found = problem(&text, format);
+            assert!(found.contains(words), "{words:?} expected, found {found:?}");
+        }
+    }
+
+    #[test]
+    fn an_evaluated_attribute_takes_no_expression() {
+        let with = |value: &str| {
+            format!(
+                "<ForceField><NonbondedForce coulomb14scale=\"1\" lj14scale=\"1\" useDispersionCorrection=\"{value}\"/></ForceField>"
+            )
+        };
+        assert_eq!(problem(&with("False"), Format::Xml), "fine");
+        assert!(problem(&with("exit()"), Format::Xml).contains("useDispersionCorrection"));
+    }
+
+    #[test]
+    fn garbage_of_any_kind_is_refused_in_bounded_time_and_without_a_panic() {
+        let mut state = 17_u64;
+        let mut random = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize
+        };
+        let seeds = [(SDF, Format::Sdf), (MOL2, Format::Mol2), (XML, Format::Xml)];
+        for round in 0..3000 {
+            let (text, format) = seeds[round % seeds.len()];
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..1 + random() % 4 {
+                let at = random() % bytes.len();
+                match random() % 3 {
+                    0 => bytes[at] = (random() % 256) as u8,
+                    1 => drop(bytes.drain(at..(at + random() % 9).min(bytes.len()))),
+                    _ => bytes.insert(at, b"0 <>\n9"[random() % 6]),
+                }
+                bytes.push(b'\n');
+            }
+            // Either way is fine; what counts is that there is a way.
+            let _ = check_text(&bytes, format);
+        }
+        let deep = format!("<ForceField>{}", "<Patches>".repeat(100_000));
+        assert!(problem(&deep, Format::Xml).contains("nested"));
+    }
+}
