@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why there is no market data.
+use serde::Serialize;
+
+/// Why there is no market data, no request or no margin.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,6 +18,10 @@ pub enum Error {
     },
     /// The market data contradicts itself or cannot be read. At most [`MAX_COMPLAINTS`] are listed.
     MarketData(Vec<Complaint>),
+    /// The request is not one that can be calculated. At most [`MAX_COMPLAINTS`] are listed.
+    Refused(Vec<Violation>),
+    /// The caller asked to stop.
+    Cancelled,
 }
 
 /// How many complaints about one input are kept: a file with a million bad rows is answered
@@ -33,11 +39,47 @@ pub struct Complaint {
     pub problem: String,
 }
 
+/// Something wrong in a request, as the answer with status 422 tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Where: `["body", "portfolio", "futures", 0, "ticker"]`.
+    pub loc: Vec<Loc>,
+    /// What is wrong, for people.
+    pub msg: String,
+    /// What is wrong, for programs: `value_error.missing`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+}
+
+/// One step of the way to a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Loc {
+    /// Name of a field.
+    Field(&'static str),
+    /// Index in a list, from 0.
+    Index(usize),
+}
+
+impl From<&'static str> for Loc {
+    fn from(name: &'static str) -> Self {
+        Self::Field(name)
+    }
+}
+
+impl From<usize> for Loc {
+    fn from(index: usize) -> Self {
+        Self::Index(index)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, .. } => write!(f, "read market data from {}", path.display()),
             Self::MarketData(complaints) => list(f, complaints),
+            Self::Refused(violations) => list(f, violations),
+            Self::Cancelled => f.write_str("cancelled"),
         }
     }
 }
@@ -46,7 +88,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Read { source, .. } => Some(source),
-            Self::MarketData(_) => None,
+            Self::MarketData(_) | Self::Refused(_) | Self::Cancelled => None,
         }
     }
 }
@@ -61,5 +103,17 @@ fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result 
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.problem)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, step) in self.loc.iter().enumerate() {
+            match step {
+                Loc::Field(name) => write!(f, "{}{name}", if n == 0 { "" } else { "." })?,
+                Loc::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        write!(f, ": {}", self.msg)
     }
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{Contract, ReturnType, Series, Store};
 use crate::Date;
 use crate::error::{Complaint, Error, MAX_COMPLAINTS};
+use crate::returns;
 
 /// A file of market data that is in memory.
 #[derive(Clone, Copy, Debug)]
@@ -262,7 +263,7 @@ impl Reading {
         Series { days, values }
     }
 
-    /// Contracts with their prices.
+    /// Contracts with their prices and the returns of their risk factors, which they share.
     fn link(
         &mut self,
         file: File<'_>,
@@ -270,22 +271,31 @@ impl Reading {
         settlements: Vec<Series>,
         by_ticker: &Tickers,
     ) -> Vec<Contract> {
+        let mut known: HashMap<(usize, ReturnType), Arc<Series>> = HashMap::new();
+        let mut of_contract = Vec::with_capacity(listed.len());
         for contract in &listed {
-            if let Some(factor) = &contract.risk_factor
-                && !by_ticker.contains_key(factor.as_str())
-            {
+            let factor = contract.risk_factor.as_deref().unwrap_or(&contract.ticker);
+            let Some(&factor) = by_ticker.get(factor) else {
                 self.complain(file, contract.line, format!("riskFactor {factor:?} is not in the contracts"));
-            }
+                continue;
+            };
+            let returns = known.entry((factor, contract.return_type)).or_insert_with(|| {
+                let (days, values) = returns::daily(&settlements[factor], contract.return_type);
+                Arc::new(self.share(days, values))
+            });
+            of_contract.push(returns.clone());
         }
-        let contract = |(listed, settlements): (Listed, _)| Contract {
+        let parts = listed.into_iter().zip(settlements).zip(of_contract);
+        let contract = |((listed, settlements), returns): ((Listed, _), _)| Contract {
             ticker: listed.ticker,
             currency: listed.currency,
             size: listed.size,
             return_type: listed.return_type,
             last_trade_date: listed.last_trade_date,
             settlements,
+            returns,
         };
-        listed.into_iter().zip(settlements).map(contract).collect()
+        parts.map(contract).collect()
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Contract {
     pub last_trade_date: Option<Date>,
     /// Settlement prices.
     pub settlements: Series,
+    /// Daily returns of its risk factor, which may be another contract.
+    pub(crate) returns: Arc<Series>,
 }
 
 /// Values on days in ascending order.
@@ -101,6 +103,12 @@ impl Series {
     /// The values, one per day.
     pub fn values(&self) -> &[f64] {
         &self.values
+    }
+
+    /// Days and values up to `date`.
+    pub(crate) fn until(&self, date: Date) -> (&[Date], &[f64]) {
+        let n = self.days.partition_point(|&day| day <= date);
+        (&self.days[..n], &self.values[..n])
     }
 
     /// Index of the last value on or before `date`.

@@ -1,0 +1,171 @@
+//! The portfolio on the day of the valuation: what its contracts are worth, and what its positions
+//! were entered at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::Date;
+use crate::check::{Fault, Place, Violations};
+use crate::portfolio::{Position, Side};
+use crate::request::Model;
+use crate::returns;
+use crate::store::{Contract, MAX_AGE_DAYS, ReturnType, Series, Store};
+
+/// Tickers × scenarios × days of the largest calculation.
+const MAX_STEPS: f64 = 2e10;
+
+/// A portfolio that can be valued.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    /// Day of the valuation; none without positions and without a date.
+    pub(crate) date: Option<Date>,
+    /// Currency of sums over positions; none without positions.
+    pub(crate) currency: Option<Arc<str>>,
+    /// In the order of the request.
+    pub(crate) positions: Vec<Held>,
+    /// One per ticker, in the order in which the positions first name them.
+    pub(crate) tickers: Vec<Valued>,
+}
+
+/// A position with its entry.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Index in [`Book::tickers`].
+    pub(crate) ticker: usize,
+    pub(crate) side: Side,
+    pub(crate) quantity: f64,
+    pub(crate) entry_date: Date,
+    pub(crate) entry_price: f64,
+}
+
+/// A contract on the day of the valuation.
+#[derive(Debug)]
+pub(crate) struct Valued {
+    /// Index of the contract in the store.
+    pub(crate) contract: usize,
+    /// Last settlement, in the currency of the contract.
+    pub(crate) price: f64,
+    /// Units of [`Book::currency`] per unit of the contract's.
+    pub(crate) fx: f64,
+    /// Long less short contracts of all positions in it.
+    pub(crate) net: f64,
+}
+
+/// The day that the market data of a portfolio reaches to.
+pub(crate) fn latest_settlement(store: &Store, positions: &[Position]) -> Option<Date> {
+    let contracts = positions.iter().map(|position| &store.contracts()[position.contract]);
+    contracts.filter_map(|contract| contract.settlements.days().last()).max().copied()
+}
+
+impl Book {
+    /// Values positions on `date`, and adds what stands in the way of it to `violations`. `model`
+    /// is missing when it has violations of its own.
+    pub(crate) fn new(
+        store: &Store,
+        positions: &[Position],
+        date: Option<Date>,
+        model: Option<Model>,
+        violations: &mut Violations,
+    ) -> Self {
+        let Some(date) = date else { return Self::default() };
+        let currencies = || positions.iter().map(|position| &store.contracts()[position.contract].currency);
+        let is_mixed = currencies().any(|currency| Some(currency) != currencies().next());
+        let currency = if is_mixed { Some(store.base_currency()) } else { currencies().next() };
+        let mut book = Self { date: Some(date), currency: currency.cloned(), ..Self::default() };
+
+        let mut known: HashMap<usize, Result<usize, Vec<Fault>>> = HashMap::new();
+        let mut quantities = Vec::with_capacity(positions.len());
+        for position in positions {
+            let place = Place::Position(position.index);
+            let contract = &store.contracts()[position.contract];
+            let ticker = known.entry(position.contract).or_insert_with(|| {
+                let fx = if is_mixed { store.rate(&contract.currency, date) } else { Some(1.0) };
+                let (price, fx) = value(contract, fx, date, model)?;
+                book.tickers.push(Valued { contract: position.contract, price, fx, net: 0.0 });
+                Ok(book.tickers.len() - 1)
+            });
+            let ticker = match ticker {
+                Ok(ticker) => *ticker,
+                Err(faults) => {
+                    faults.iter().for_each(|fault| violations.add(place, &["ticker".into()], fault.clone()));
+                    continue;
+                }
+            };
+            match entry(position, &contract.settlements, date) {
+                Ok((entry_date, entry_price)) => {
+                    let (side, quantity) = (position.side, position.quantity);
+                    quantities.push((ticker, side.sign() * quantity));
+                    book.positions.push(Held { ticker, side, quantity, entry_date, entry_price });
+                }
+                Err(fault) => violations.add(place, &["entryDate".into()], fault),
+            }
+        }
+        book.set_nets(quantities);
+        if model.is_some_and(|model| model.n_steps() * book.tickers.len() as f64 > MAX_STEPS) {
+            let msg = format!("tickers x scenarios x days must be at most {MAX_STEPS}");
+            violations.add(Place::Body, &["numScenarios".into()], Fault::new("value_error.too_large", msg));
+        }
+        book
+    }
+
+    /// Adds up signed quantities per ticker, in an order that is not that of the positions. What is
+    /// left of an offset by rounding (0.1 + 0.2 − 0.3) is no position.
+    fn set_nets(&mut self, mut quantities: Vec<(usize, f64)>) {
+        quantities.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        for of_ticker in quantities.chunk_by(|a, b| a.0 == b.0) {
+            let net: f64 = of_ticker.iter().map(|(_, quantity)| quantity).sum();
+            let gross: f64 = of_ticker.iter().map(|(_, quantity)| quantity.abs()).sum();
+            let rounding = of_ticker.len() as f64 * f64::EPSILON * gross;
+            self.tickers[of_ticker[0].0].net = if net.abs() <= rounding { 0.0 } else { net };
+        }
+    }
+}
+
+/// Price of a contract and the exchange rate, or everything that makes it impossible to simulate.
+fn value(contract: &Contract, fx: Option<f64>, date: Date, model: Option<Model>) -> Result<(f64, f64), Vec<Fault>> {
+    let ticker = &contract.ticker;
+    if let Some(last) = contract.last_trade_date.filter(|last| *last < date) {
+        return Err(vec![Fault::new("value_error.expired", format!("{ticker} expired on {last}"))]);
+    }
+    let Some(settlement) = contract.settlements.fresh(date) else {
+        let msg = format!("no settlement price of {ticker} within {MAX_AGE_DAYS} days of {date}");
+        return Err(vec![Fault::new("value_error.no_price", msg)]);
+    };
+    let price = contract.settlements.values()[settlement];
+    let mut faults = Vec::new();
+    if contract.return_type == ReturnType::Log && price <= 0.0 {
+        let msg = format!("the price of {ticker} is {price}, its returnType has to be absolute");
+        faults.push(Fault::new("value_error.price", msg));
+    }
+    if fx.is_none() {
+        let msg = format!("no exchange rate of {} within {MAX_AGE_DAYS} days of {date}", contract.currency);
+        faults.push(Fault::new("value_error.no_fx", msg));
+    }
+    let n_returns = contract.returns.until(date).1.len();
+    if model.is_some_and(|model| n_returns < returns::burn_in(model.lookback)) {
+        let msg = format!("{ticker} has {n_returns} daily returns up to {date}, too few to calibrate a volatility");
+        faults.push(Fault::new("value_error.history", msg));
+    }
+    match fx {
+        Some(fx) if faults.is_empty() => Ok((price, fx)),
+        _ => Err(faults),
+    }
+}
+
+/// Date and price of entry. Without a date it is the settlement before the one of the valuation, or
+/// that one itself if it is the first.
+fn entry(position: &Position, settlements: &Series, date: Date) -> Result<(Date, f64), Fault> {
+    if position.entry_date.is_some_and(|entry| entry > date) {
+        return Err(Fault::new("value_error", "is after marginDate"));
+    }
+    let (days, prices) = (settlements.days(), settlements.values());
+    let settlement = match position.entry_date {
+        Some(entry) => settlements.last(entry),
+        None => settlements.last(date).map(|valuation| valuation.saturating_sub(1)),
+    };
+    let entry_date = position.entry_date.or_else(|| settlement.map(|i| days[i]));
+    let entry_price = position.entry_price.or_else(|| settlement.map(|i| prices[i]));
+    entry_date
+        .zip(entry_price)
+        .ok_or_else(|| Fault::new("value_error.no_price", "is before the first settlement price"))
+}

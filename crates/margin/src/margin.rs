@@ -1,0 +1,219 @@
+//! The margin: expected shortfall of the simulated losses, and the share of each position in it.
+
+use std::cmp::Ordering;
+
+use fearless_simd::Level;
+
+use crate::Date;
+use crate::book::{Held, Valued};
+use crate::check::{Fault, Place, Violations};
+use crate::error::Error;
+use crate::history::History;
+use crate::report::{Report, Row, Simulation, Summary};
+use crate::request::Request;
+use crate::revalue::LANES;
+use crate::run::Run;
+use crate::scenario::Paths;
+use crate::store::Contract;
+
+const CONFIDENCE: f64 = 0.99;
+const MAINTENANCE_RATIO: f64 = 1.10;
+
+/// With fewer dates to draw from, about a year, the report has a warning.
+const FEW_DATES: usize = 250;
+
+impl Request {
+    /// Calculates the margin.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] for what only the calculation shows: an added date that cannot be used, no
+    /// date to draw from, amounts that overflow. [`Error::Cancelled`] when `run` was told so.
+    pub fn calculate(&self, run: Run<'_>) -> Result<Report, Error> {
+        let (Some(date), Some(currency)) = (self.book.date, &self.book.currency) else {
+            let summary = Summary { initial_margin: 0.0, maintenance_margin: 0.0, simulation: None };
+            return Ok(Report { margin_date: self.book.date, rows: Vec::new(), summary, warnings: Vec::new() });
+        };
+        let level = Level::new();
+        let history = History::calibrate(self, date, level, run)?;
+        let pool = history.pool(self, date)?;
+        let outcome = if self.book.tickers.iter().any(|ticker| ticker.net != 0.0) {
+            self.simulate(&history, &pool, level, run)?
+        } else {
+            Outcome::of_nothing(self.book.tickers.len())
+        };
+        let tickers = self.book.tickers.iter().map(|ticker| self.contract(ticker).ticker.clone());
+        let simulation = Simulation {
+            margin_date: date,
+            base_currency: currency.clone(),
+            n_pool_dates: pool.len(),
+            first_pool_date: history.date(pool[0]),
+            last_pool_date: history.date(pool[pool.len() - 1]),
+            confidence: CONFIDENCE,
+            expected_shortfall: outcome.expected_shortfall,
+            value_at_risk: outcome.value_at_risk,
+            sigmas: tickers.zip(history.sigmas).collect(),
+        };
+        Ok(Report {
+            margin_date: Some(date),
+            rows: self.rows(&outcome.shares)?,
+            summary: Summary {
+                initial_margin: outcome.expected_shortfall,
+                maintenance_margin: outcome.expected_shortfall / MAINTENANCE_RATIO,
+                simulation: Some(simulation),
+            },
+            warnings: self.warnings(date, pool.len()),
+        })
+    }
+
+    /// Runs all scenarios and keeps the worst.
+    fn simulate(&self, history: &History, pool: &[u32], level: Level, run: Run<'_>) -> Result<Outcome, Error> {
+        let horizon = self.model.horizon_days;
+        let mut paths = Paths::new(self.model, pool, run);
+        let mut losses = vec![0.0; self.model.n_scenarios];
+        for (batch, losses) in losses.chunks_mut(paths.n_held).enumerate() {
+            let held = paths.hold(batch)?;
+            let share = losses.len().div_ceil(run.threads.max(1));
+            run.spread(losses.chunks_mut(share).zip(held.chunks(share * horizon)), |(losses, paths)| {
+                for tile in &history.tiles {
+                    if !run.is_cancelled() {
+                        tile.add_losses(level, paths, horizon, losses);
+                    }
+                }
+            })?;
+        }
+        if !losses.iter().all(|loss| loss.is_finite()) {
+            return Err(overflow(Place::Body));
+        }
+
+        let mut tail = worst(&losses);
+        let expected_shortfall: f64 = tail.iter().map(|&(scenario, weight)| weight * losses[scenario]).sum();
+        let value_at_risk = tail.last().map_or(0.0, |&(scenario, _)| losses[scenario]);
+        if expected_shortfall <= 0.0 {
+            return Ok(Outcome {
+                value_at_risk: unsigned_zero(value_at_risk),
+                ..Outcome::of_nothing(self.book.tickers.len())
+            });
+        }
+
+        tail.sort_unstable_by_key(|&(scenario, _)| scenario);
+        let mut shares = vec![[0.0; LANES]; history.tiles.len()];
+        let n_held = paths.n_held;
+        for in_batch in tail.chunk_by(|a, b| a.0 / n_held == b.0 / n_held) {
+            let batch = in_batch[0].0 / n_held;
+            let held = paths.hold(batch)?;
+            let paths = in_batch
+                .iter()
+                .map(|(scenario, weight)| (&held[(scenario - batch * n_held) * horizon..][..horizon], *weight));
+            run.spread(history.tiles.iter().zip(&mut shares), |(tile, shares)| {
+                let losses = tile.mean_loss(level, paths.clone());
+                shares.iter_mut().zip(losses).for_each(|(share, loss)| *share += loss);
+            })?;
+        }
+        let shares = history.places.iter().map(|&(tile, lane)| shares[tile][lane]).collect();
+        Ok(Outcome { expected_shortfall, value_at_risk, shares })
+    }
+
+    /// The positions, with the share of one long contract of each ticker in the margin.
+    fn rows(&self, shares: &[f64]) -> Result<Vec<Row>, Error> {
+        let gross: f64 = self.book.positions.iter().map(|held| self.value_in_base(held).abs()).sum();
+        let rows = self.book.positions.iter().enumerate().map(|(index, held)| {
+            let ticker = &self.book.tickers[held.ticker];
+            let contract = self.contract(ticker);
+            let signed = held.side.sign() * held.quantity;
+            let entry_market_value = signed * contract.size * held.entry_price;
+            let current_market_value = signed * contract.size * ticker.price;
+            let initial_margin = signed * shares[held.ticker] / ticker.fx;
+            let variation_margin = current_market_value - entry_market_value;
+            if !(variation_margin.is_finite() && initial_margin.is_finite() && gross.is_finite()) {
+                return Err(overflow(Place::Position(index)));
+            }
+            let portfolio_weight = if gross == 0.0 { 0.0 } else { self.value_in_base(held) / gross };
+            Ok(Row {
+                ticker: contract.ticker.clone(),
+                side: held.side,
+                currency: contract.currency.clone(),
+                entry_date: held.entry_date,
+                entry_market_value: unsigned_zero(entry_market_value),
+                current_market_value: unsigned_zero(current_market_value),
+                initial_margin: unsigned_zero(initial_margin),
+                maintenance_margin: unsigned_zero(initial_margin / MAINTENANCE_RATIO),
+                variation_margin: unsigned_zero(variation_margin),
+                size: contract.size,
+                quantity: unsigned_zero(held.quantity),
+                portfolio_weight: unsigned_zero(portfolio_weight),
+            })
+        });
+        rows.collect()
+    }
+
+    fn value_in_base(&self, held: &Held) -> f64 {
+        let ticker = &self.book.tickers[held.ticker];
+        held.side.sign() * held.quantity * self.contract(ticker).size * ticker.price * ticker.fx
+    }
+
+    fn contract(&self, ticker: &Valued) -> &Contract {
+        &self.store.contracts()[ticker.contract]
+    }
+
+    fn warnings(&self, date: Date, n_pool_dates: usize) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if n_pool_dates < FEW_DATES {
+            warnings.push(format!("only {n_pool_dates} historical dates in the pool"));
+        }
+        let contracts = self.book.tickers.iter().map(|ticker| self.contract(ticker));
+        let n_returns = contracts.map(|contract| (contract, contract.returns.until(date).1.len()));
+        let mut short = n_returns.filter(|(_, n_returns)| *n_returns < self.model.lookback);
+        if let Some((contract, n_returns)) = short.next() {
+            let others = match short.count() {
+                0 => String::new(),
+                n => format!(", and fewer than asked for of {n} other tickers"),
+            };
+            warnings.push(format!("only {n_returns} daily returns of {} for its volatility{others}", contract.ticker));
+        }
+        warnings
+    }
+}
+
+fn unsigned_zero(number: f64) -> f64 {
+    number + 0.0
+}
+
+fn overflow(place: Place) -> Error {
+    let mut violations = Violations::default();
+    violations.add(place, &[], Fault::new("value_error.overflow", "the amounts are too large to be calculated with"));
+    violations.into_error()
+}
+
+/// What the scenarios show.
+#[derive(Debug)]
+struct Outcome {
+    /// In base currency, like the rest.
+    expected_shortfall: f64,
+    value_at_risk: f64,
+    /// Of one long contract of each ticker in the expected shortfall.
+    shares: Vec<f64>,
+}
+
+impl Outcome {
+    fn of_nothing(n_tickers: usize) -> Self {
+        Self { expected_shortfall: 0.0, value_at_risk: 0.0, shares: vec![0.0; n_tickers] }
+    }
+}
+
+/// Scenarios that make up the expected shortfall, from the worst on, with their weights.
+///
+/// The tail of 1 % of n scenarios is a fraction: the last of them counts in part, and with less
+/// than 100 it is a part of the worst alone (Acerbi and Tasche, "On the coherence of expected
+/// shortfall", Journal of Banking and Finance 26, 2002). Equal losses are taken in their order.
+fn worst(losses: &[f64]) -> Vec<(usize, f64)> {
+    let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
+    let n = (in_tail.ceil() as usize).min(losses.len());
+    let order = |a: &usize, b: &usize| losses[*b].partial_cmp(&losses[*a]).unwrap_or(Ordering::Equal).then(a.cmp(b));
+    let mut scenarios: Vec<usize> = (0..losses.len()).collect();
+    scenarios.select_nth_unstable_by(n - 1, order);
+    scenarios.truncate(n);
+    scenarios.sort_unstable_by(order);
+    let weight = |rank: usize| (in_tail - rank as f64).min(1.0) / in_tail;
+    scenarios.into_iter().enumerate().map(|(rank, scenario)| (scenario, weight(rank))).collect()
+}

@@ -1,0 +1,105 @@
+//! JSON, and JSON that somebody else has parsed.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::Positions;
+use crate::schema::Part;
+
+/// More dates than these, a thousand years, are refused.
+const MAX_DATES: usize = 366_000;
+
+/// Reads what the schema knows of a value, each key at most once. Positions go to `positions` one by
+/// one and leave an empty array behind, and of a list or an object where there should be none only
+/// that is kept: a value takes no more memory than its part of the document.
+#[derive(Debug)]
+pub(crate) struct Tree<'p, 's> {
+    pub(crate) part: Part,
+    pub(crate) positions: &'p mut Positions<'s>,
+}
+
+impl<'de> DeserializeSeed<'de> for Tree<'_, '_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_, '_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or_else(|| value.to_string().into(), Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut dates = Vec::new();
+        match self.part {
+            Part::Futures => {
+                while let Some(position) =
+                    elements.next_element_seed(Tree { part: Part::Position, positions: self.positions })?
+                {
+                    self.positions.push(&position);
+                }
+            }
+            Part::Dates => {
+                while let Some(date) =
+                    elements.next_element_seed(Tree { part: Part::Text, positions: self.positions })?
+                {
+                    if dates.len() == MAX_DATES {
+                        return Err(A::Error::custom(format_args!("more than {MAX_DATES} dates")));
+                    }
+                    dates.push(date);
+                }
+            }
+            _ => while elements.next_element::<IgnoredAny>()?.is_some() {},
+        }
+        Ok(dates.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            let Some((name, part)) = self.part.field(&name) else {
+                fields.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let value = fields.next_value_seed(Tree { part, positions: self.positions })?;
+            if map.insert(name.to_owned(), value).is_some() {
+                return Err(A::Error::custom(format_args!("{name} is given twice")));
+            }
+        }
+        Ok(map.into())
+    }
+}

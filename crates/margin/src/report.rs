@@ -1,0 +1,238 @@
+//! The answer: a row per position and the totals, as CSV or JSON.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+
+use crate::{Date, Side};
+
+/// Margin of a portfolio.
+///
+/// Serializes as `{rows, summary, warnings}`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Day of the valuation; none for an empty portfolio without a date.
+    #[serde(skip)]
+    pub margin_date: Option<Date>,
+    /// One per position, in the order of the request.
+    pub rows: Vec<Row>,
+    /// Totals.
+    pub summary: Summary,
+    /// What to know about the data that the margin rests on.
+    pub warnings: Vec<String>,
+}
+
+/// Margin of one position. Amounts are in the currency of the contract, and add up over rows when
+/// converted: those of short positions have the opposite sign, and a hedge has a negative margin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// As in the request.
+    pub ticker: Arc<str>,
+    /// As in the request.
+    pub side: Side,
+    /// Currency of the amounts.
+    pub currency: Arc<str>,
+    /// Day of entry, given or assumed.
+    pub entry_date: Date,
+    /// Value at entry.
+    pub entry_market_value: f64,
+    /// Value on the day of the valuation.
+    pub current_market_value: f64,
+    /// Share of the position in the margin of the portfolio.
+    pub initial_margin: f64,
+    /// Initial margin / 1.10.
+    pub maintenance_margin: f64,
+    /// Gain since entry.
+    pub variation_margin: f64,
+    /// Multiplier of the contract.
+    pub size: f64,
+    /// Contracts, without sign.
+    pub quantity: f64,
+    /// Current value over the sum of the absolute values of all positions.
+    pub portfolio_weight: f64,
+}
+
+/// Totals of a portfolio.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// In the base currency.
+    pub initial_margin: f64,
+    /// In the base currency.
+    pub maintenance_margin: f64,
+    /// How it came about; none for a portfolio without positions.
+    pub simulation: Option<Simulation>,
+}
+
+/// What a margin was simulated from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Simulation {
+    /// Day of the valuation.
+    pub margin_date: Date,
+    /// Currency of the totals.
+    pub base_currency: Arc<str>,
+    /// Number of dates that scenarios were drawn from.
+    pub n_pool_dates: usize,
+    /// Earliest of them.
+    pub first_pool_date: Date,
+    /// Latest of them.
+    pub last_pool_date: Date,
+    /// Level of the expected shortfall.
+    pub confidence: f64,
+    /// Mean loss in the worst 1 % of scenarios, zero if that is a gain.
+    pub expected_shortfall: f64,
+    /// Smallest loss of the worst 1 % of scenarios.
+    pub value_at_risk: f64,
+    /// Volatility of a day of each ticker, without the multiplier: of the logarithm of the price, or
+    /// in units of price for absolute returns.
+    pub sigmas: Vec<(Arc<str>, f64)>,
+}
+
+impl Report {
+    /// A header line and a line per position, columns in the documented order.
+    pub fn csv(&self) -> String {
+        let mut csv = COLUMNS.join(",");
+        csv.push('\n');
+        for row in &self.rows {
+            for (n, cell) in row.cells().into_iter().enumerate() {
+                csv.push_str(if n == 0 { "" } else { "," });
+                match cell {
+                    Cell::Text(text) if text.contains([',', '"']) => {
+                        append(&mut csv, format_args!("\"{}\"", text.replace('"', "\"\"")))
+                    }
+                    plain => append(&mut csv, format_args!("{plain}")),
+                }
+            }
+            csv.push('\n');
+        }
+        csv
+    }
+
+    /// The lines of [`Self::csv`] as a JSON array of strings.
+    pub fn lines(&self) -> String {
+        json(&self.csv().lines().collect::<Vec<_>>())
+    }
+
+    /// `{"rows": […], "summary": {…}, "warnings": […]}`.
+    pub fn json(&self) -> String {
+        json(self)
+    }
+}
+
+const COLUMNS: [&str; 12] = [
+    "ticker",
+    "positionType",
+    "currency",
+    "entryDate",
+    "entryMarketValue",
+    "currentMarketValue",
+    "initialMargin",
+    "maintenanceMargin",
+    "variationMargin",
+    "size",
+    "quantity",
+    "portfolioWeight",
+];
+
+impl Row {
+    /// The values, in the order of [`COLUMNS`].
+    fn cells(&self) -> [Cell<'_>; 12] {
+        [
+            Cell::Text(&self.ticker),
+            Cell::Text(self.side.as_str()),
+            Cell::Text(&self.currency),
+            Cell::Date(self.entry_date),
+            Cell::Number(self.entry_market_value),
+            Cell::Number(self.current_market_value),
+            Cell::Number(self.initial_margin),
+            Cell::Number(self.maintenance_margin),
+            Cell::Number(self.variation_margin),
+            Cell::Number(self.size),
+            Cell::Number(self.quantity),
+            Cell::Number(self.portfolio_weight),
+        ]
+    }
+}
+
+impl Summary {
+    fn cells(&self) -> Vec<(&'static str, Cell<'_>)> {
+        let mut cells = Vec::new();
+        if let Some(simulation) = &self.simulation {
+            cells.extend([
+                ("marginDate", Cell::Date(simulation.margin_date)),
+                ("baseCurrency", Cell::Text(&simulation.base_currency)),
+                ("poolDates", Cell::Count(simulation.n_pool_dates)),
+                ("firstPoolDate", Cell::Date(simulation.first_pool_date)),
+                ("lastPoolDate", Cell::Date(simulation.last_pool_date)),
+                ("confidence", Cell::Number(simulation.confidence)),
+                ("expectedShortfall", Cell::Number(simulation.expected_shortfall)),
+                ("valueAtRisk", Cell::Number(simulation.value_at_risk)),
+            ]);
+        }
+        cells.push(("initialMargin", Cell::Number(self.initial_margin)));
+        cells.push(("maintenanceMargin", Cell::Number(self.maintenance_margin)));
+        cells
+    }
+
+    fn sigmas(&self) -> &[(Arc<str>, f64)] {
+        self.simulation.as_ref().map_or(&[], |simulation| &simulation.sigmas)
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(COLUMNS.into_iter().zip(self.cells()))
+    }
+}
+
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, cell) in self.cells() {
+            map.serialize_entry(name, &cell)?;
+        }
+        if self.simulation.is_some() {
+            map.serialize_entry("sigma", &Sigmas(self.sigmas()))?;
+        }
+        map.end()
+    }
+}
+
+struct Sigmas<'a>(&'a [(Arc<str>, f64)]);
+
+impl Serialize for Sigmas<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(ticker, sigma)| (&**ticker, sigma)))
+    }
+}
+
+/// One value of a report. Numbers are written as the shortest decimal that is read back as the same
+/// number, without an exponent.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
+enum Cell<'a> {
+    Text(&'a str),
+    Date(Date),
+    Count(usize),
+    Number(f64),
+}
+
+impl fmt::Display for Cell<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Date(date) => date.fmt(f),
+            Self::Count(count) => count.fmt(f),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+fn append(text: &mut String, formatted: fmt::Arguments<'_>) {
+    text.write_fmt(formatted).expect("a String takes everything");
+}
+
+fn json(value: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(value).expect("keys are strings and no value fails")
+}

@@ -1,0 +1,267 @@
+//! The request: from a job as it was sent to one that can be calculated, or everything that is
+//! wrong with it at once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::de::DeserializeSeed as _;
+use serde_json::Value;
+
+use crate::Date;
+use crate::book::{self, Book};
+use crate::check::{self, Fault, Place, Violations};
+use crate::error::{Error, Loc};
+use crate::portfolio::{self, DataFormat, Positions, Tree};
+use crate::schema::Part;
+use crate::store::Store;
+
+const MAX_SCENARIOS: u32 = 1_000_000;
+const MAX_HORIZON_DAYS: u32 = 250;
+
+/// A margin calculation that can be made, on the market data it was checked against.
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) store: Arc<Store>,
+    pub(crate) model: Model,
+    pub(crate) window: Window,
+    pub(crate) book: Book,
+}
+
+/// Parameters of the simulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Model {
+    pub(crate) n_scenarios: usize,
+    pub(crate) horizon_days: usize,
+    /// Daily returns that a volatility is estimated from.
+    pub(crate) lookback: usize,
+    /// Lambda.
+    pub(crate) decay: f64,
+    /// Factor on today's volatility.
+    pub(crate) multiplier: f64,
+    pub(crate) seed: u64,
+}
+
+impl Model {
+    /// Days simulated of one contract.
+    pub(crate) fn n_steps(&self) -> f64 {
+        self.n_scenarios as f64 * self.horizon_days as f64
+    }
+}
+
+/// Which dates may be drawn: those from `start` to `end` and the added ones, without the excluded.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) start: Option<Date>,
+    pub(crate) end: Option<Date>,
+    /// As given, for violations that point at one of them.
+    pub(crate) added: Vec<Date>,
+    pub(crate) excluded: BTreeSet<Date>,
+}
+
+impl Request {
+    /// Reads a JSON job with its portfolio inside: the object with `futures`, or a document in
+    /// `format`, either as a string or as `{"data": …, "encoding": "base64"}`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] with everything that is wrong.
+    pub fn from_json(job: &[u8], format: DataFormat, store: &Arc<Store>) -> Result<Self, Error> {
+        let mut draft = Draft::new(store);
+        let job = portfolio::decode(job).and_then(|text| portfolio::read_json(text, Part::Job, &mut draft.positions));
+        draft.with_portfolio_inside(&job.map_err(Fault::of_body)?, format)
+    }
+
+    /// The same of a job that somebody else has parsed, in which a key that was there twice can no
+    /// longer be noticed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] with everything that is wrong.
+    pub fn from_value(job: &Value, format: DataFormat, store: &Arc<Store>) -> Result<Self, Error> {
+        let mut draft = Draft::new(store);
+        let job = Tree { part: Part::Job, positions: &mut draft.positions }.deserialize(job);
+        let job = job.map_err(|error| portfolio::unreadable(error.to_string()).of_body())?;
+        draft.with_portfolio_inside(&job, format)
+    }
+
+    /// Reads a JSON job without a portfolio, and the portfolio from a document of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] with everything that is wrong.
+    pub fn from_parts(job: &Value, document: &[u8], format: DataFormat, store: &Arc<Store>) -> Result<Self, Error> {
+        let mut draft = Draft::new(store);
+        if job["portfolio"].is_null() {
+            draft.read_document(document, format, &[]);
+        } else {
+            let fault = Fault::new("value_error", "is given twice, in the job and as a document");
+            draft.violations.add(Place::Portfolio, &[], fault);
+        }
+        draft.finish(job)
+    }
+}
+
+/// A request that is being read.
+struct Draft<'s> {
+    store: &'s Arc<Store>,
+    positions: Positions<'s>,
+    violations: Violations,
+}
+
+impl<'s> Draft<'s> {
+    fn new(store: &'s Arc<Store>) -> Self {
+        Self { store, positions: Positions::new(store), violations: Violations::default() }
+    }
+
+    fn with_portfolio_inside(mut self, job: &Value, format: DataFormat) -> Result<Request, Error> {
+        let portfolio = &job["portfolio"];
+        if let Some(document) = portfolio.as_str() {
+            self.read_document(document.as_bytes(), format, &[]);
+        } else if portfolio["data"].is_null() {
+            self.check_futures(portfolio);
+        } else if portfolio["futures"].is_null() {
+            self.read_data(portfolio, format);
+        } else {
+            let fault = Fault::new("value_error", "takes the place of futures");
+            self.violations.add(Place::Portfolio, &["data".into()], fault);
+        }
+        self.finish(job)
+    }
+
+    /// Reads a portfolio from the document in `data`, which may be in base64.
+    fn read_data(&mut self, portfolio: &Value, format: DataFormat) {
+        let encoding =
+            |v: &Value| if v == "base64" { Ok(()) } else { Err(Fault::new("type_error.enum", "must be base64")) };
+        let encoding = self.violations.field(Place::Portfolio, "encoding", portfolio, |v| check::optional(v, encoding));
+        let data = self.violations.field(Place::Portfolio, "data", portfolio, check::text);
+        let (Some(encoding), Some(data)) = (encoding, data) else { return };
+        let decoded = match encoding {
+            None => Ok(data.as_bytes().to_vec()),
+            Some(()) => BASE64_STANDARD.decode(data.replace(char::is_whitespace, "")),
+        };
+        match decoded {
+            Ok(document) => self.read_document(&document, format, &["data".into()]),
+            Err(error) => {
+                let fault = portfolio::unreadable(format!("base64: {error}"));
+                self.violations.add(Place::Portfolio, &["data".into()], fault);
+            }
+        }
+    }
+
+    /// Reads a portfolio from a document that the field `tail` of the portfolio holds.
+    fn read_document(&mut self, document: &[u8], format: DataFormat, tail: &[Loc]) {
+        match portfolio::read(document, format, &mut self.positions) {
+            Ok(read) => self.check_futures(&read),
+            Err(fault) => self.violations.add(Place::Portfolio, tail, fault),
+        }
+    }
+
+    /// A portfolio without futures is a mistake, one with an empty list is a portfolio.
+    fn check_futures(&mut self, portfolio: &Value) {
+        let list = |v: &Value| if v.is_array() { Ok(()) } else { Err(Fault::new("type_error", "must be a list")) };
+        if portfolio.is_object() || portfolio.is_null() {
+            self.violations.field(Place::Portfolio, "futures", portfolio, |v| check::required(v, list));
+        } else {
+            self.violations.add(Place::Portfolio, &[], Fault::new("type_error", "must be an object"));
+        }
+    }
+
+    /// Checks the fields of the job, then the positions on its day.
+    fn finish(mut self, job: &Value) -> Result<Request, Error> {
+        if !job.is_object() {
+            return Err(Fault::new("type_error", "must be an object").of_body());
+        }
+        let date = self.violations.field(Place::Body, "marginDate", job, |v| check::optional(v, check::date));
+        let date = date.map(|date| date.or_else(|| book::latest_settlement(self.store, &self.positions.accepted)));
+        let model = self.model(job);
+        let window = self.window(&job["settings"], date.flatten());
+        self.violations.append(self.positions.violations);
+        let book = Book::new(self.store, &self.positions.accepted, date.flatten(), model, &mut self.violations);
+        match (model, window) {
+            (Some(model), Some(window)) if self.violations.is_empty() => {
+                Ok(Request { store: self.store.clone(), model, window, book })
+            }
+            _ => Err(self.violations.into_error()),
+        }
+    }
+
+    fn model(&mut self, job: &Value) -> Option<Model> {
+        let violations = &mut self.violations;
+        let n_scenarios = violations
+            .field(Place::Body, "numScenarios", job, |v| check::or(10_000, v, |v| check::count(v, MAX_SCENARIOS)));
+        let horizon_days = violations
+            .field(Place::Body, "timeHorizonDays", job, |v| check::or(2, v, |v| check::count(v, MAX_HORIZON_DAYS)));
+        let lookback = violations.field(Place::Body, "volatilityLookbackDays", job, |v| check::or(250, v, lookback));
+        let decay = violations.field(Place::Body, "ewmaDecayFactor", job, |v| check::or(0.97, v, decay));
+        let multiplier = violations.field(Place::Body, "volatilityMultiplier", job, |v| check::or(1.0, v, multiplier));
+        let seed = violations.field(Place::Body, "seed", job, |v| check::or(42, v, seed));
+        Some(Model {
+            n_scenarios: n_scenarios?,
+            horizon_days: horizon_days?,
+            lookback: lookback?,
+            decay: decay?,
+            multiplier: multiplier?,
+            seed: seed?,
+        })
+    }
+
+    /// The window up to `margin_date`, if that is known.
+    fn window(&mut self, settings: &Value, margin_date: Option<Date>) -> Option<Window> {
+        if !(settings.is_object() || settings.is_null()) {
+            self.violations.add(Place::Settings, &[], Fault::new("type_error", "must be an object"));
+            return None;
+        }
+        let start = self.violations.field(Place::Settings, "startDate", settings, |v| check::optional(v, check::date));
+        let end = self.violations.field(Place::Settings, "endDate", settings, |v| check::optional(v, check::date));
+        let added = self.dates("addedDates", settings);
+        let excluded = self.dates("excludedDates", settings);
+        let (start, end) = (start?, end?.into_iter().chain(margin_date).min());
+        if start.zip(end).is_some_and(|(start, end)| start > end) {
+            self.violations.add(Place::Settings, &["startDate".into()], Fault::new("value_error", "is after endDate"));
+        }
+        Some(Window { start, end, added: added?, excluded: excluded?.into_iter().collect() })
+    }
+
+    fn dates(&mut self, name: &'static str, settings: &Value) -> Option<Vec<Date>> {
+        let list = self.violations.field(Place::Settings, name, settings, |v| match v {
+            Value::Null => Ok(&[][..]),
+            Value::Array(list) => Ok(&list[..]),
+            _ => Err(Fault::new("type_error", "must be a list")),
+        })?;
+        let mut dates = Vec::with_capacity(list.len());
+        for (n, value) in list.iter().enumerate() {
+            match check::date(value) {
+                Ok(date) => dates.push(date),
+                Err(fault) => self.violations.add(Place::Settings, &[name.into(), n.into()], fault),
+            }
+        }
+        (dates.len() == list.len()).then_some(dates)
+    }
+}
+
+fn lookback(value: &Value) -> Result<usize, Fault> {
+    let days = check::number(value)?;
+    if days >= 1.0 { Ok(days as usize) } else { Err(Fault::number("must be at least 1")) }
+}
+
+fn decay(value: &Value) -> Result<f64, Fault> {
+    let decay = check::number(value)?;
+    if decay > 0.0 && decay <= 1.0 { Ok(decay) } else { Err(Fault::number("must be above 0 and at most 1")) }
+}
+
+fn multiplier(value: &Value) -> Result<f64, Fault> {
+    let multiplier = check::number(value)?;
+    if multiplier > 0.0 { Ok(multiplier) } else { Err(Fault::number("must be above 0")) }
+}
+
+/// Any integer of 64 bits, signed or not; they wrap around to the same seeds.
+fn seed(value: &Value) -> Result<u64, Fault> {
+    let number = check::number(value)?;
+    let whole = value.as_u64().or_else(|| value.as_i64().map(i64::cast_unsigned));
+    let whole = whole.or_else(|| {
+        (number.fract() == 0.0 && number.abs() < 2_f64.powi(63)).then_some((number as i64).cast_unsigned())
+    });
+    whole.ok_or_else(|| Fault::number("must be a whole number of 64 bits"))
+}
