@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde::de::DeserializeSeed as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Date;
 use crate::book::{self, Book};
@@ -101,6 +101,29 @@ impl Request {
         }
         draft.finish(job)
     }
+
+    /// Reads a document that is a portfolio, or (XML `<marginJob>`, YAML with `portfolio`) a whole
+    /// job. `fields` are further fields of the job and of its settings, as texts, with lists
+    /// separated by commas; names that a job does not have are ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] with everything that is wrong.
+    pub fn from_document<'f>(
+        document: &[u8],
+        format: DataFormat,
+        fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+        store: &Arc<Store>,
+    ) -> Result<Self, Error> {
+        let mut draft = Draft::new(store);
+        let read = portfolio::read(document, format, &mut draft.positions).map_err(Fault::of_body)?;
+        let mut job = if read.get("portfolio").is_some() { read } else { json!({ "portfolio": read }) };
+        draft.check_futures(&job["portfolio"]);
+        for (name, text) in fields {
+            draft.add_field(&mut job, name, text);
+        }
+        draft.finish(&job)
+    }
 }
 
 /// A request that is being read.
@@ -165,6 +188,23 @@ impl<'s> Draft<'s> {
             self.violations.field(Place::Portfolio, "futures", portfolio, |v| check::required(v, list));
         } else {
             self.violations.add(Place::Portfolio, &[], Fault::new("type_error", "must be an object"));
+        }
+    }
+
+    /// Adds a field that came beside the document.
+    fn add_field(&mut self, job: &mut Value, name: &str, text: &str) {
+        let (place, fields, (name, part)) = match (Part::Job.field(name), Part::Settings.field(name)) {
+            (Some(field), _) => (Place::Body, job, field),
+            (None, Some(field)) => (Place::Settings, &mut job["settings"], field),
+            (None, None) => return,
+        };
+        if matches!(part, Part::Settings | Part::Portfolio) || !(fields.is_object() || fields.is_null()) {
+            return;
+        }
+        if fields[name].is_null() {
+            fields[name] = part.of_text(text);
+        } else {
+            self.violations.add(place, &[name.into()], Fault::new("value_error", "is given twice"));
         }
     }
 

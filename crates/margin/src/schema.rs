@@ -1,9 +1,13 @@
 //! The fields that a request has. All others are ignored, whatever is in them.
 
+use serde_json::{Number, Value};
+
 /// What a value is, by where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Job,
+    /// A document that is a portfolio or a whole job.
+    Document,
     Settings,
     Portfolio,
     /// A list of positions.
@@ -44,11 +48,28 @@ impl Part {
     pub(crate) fn field(self, name: &str) -> Option<Field> {
         let fields = match self {
             Self::Job => &JOB[..],
+            Self::Document => return Self::Job.field(name).or_else(|| Self::Portfolio.field(name)),
             Self::Settings => &SETTINGS,
             Self::Portfolio => &PORTFOLIO,
             Self::Position => &POSITION,
             Self::Futures | Self::Dates | Self::Text | Self::Number => &[],
         };
         fields.iter().find(|(field, _)| *field == name).copied()
+    }
+
+    /// This value in a notation that has text alone: null when it is empty, a list where there are
+    /// commas or spaces between dates, and the text itself if it is not the number it should be.
+    pub(crate) fn of_text(self, text: &str) -> Value {
+        let text = text.trim();
+        let whole = || text.parse().ok().map(|whole: i64| whole.into());
+        let number = || text.parse().ok().and_then(Number::from_f64).map(Value::Number);
+        match self {
+            _ if text.is_empty() => Value::Null,
+            Self::Number => whole().or_else(number).unwrap_or_else(|| text.into()),
+            Self::Dates => {
+                text.split(|c: char| c == ',' || c.is_whitespace()).filter(|date| !date.is_empty()).collect()
+            }
+            _ => text.into(),
+        }
     }
 }

@@ -1,12 +1,19 @@
-//! Portfolios: positions in futures.
+//! Portfolios: positions in futures, written in five formats.
+//!
+//! Every reader hands over one position after another, its fields as they came, and all are checked
+//! in one place, so that the same mistake is the same violation in every format.
 
+mod csv;
+mod fpml;
 mod tree;
+mod xml;
 
 use serde::de::DeserializeSeed as _;
 use serde_json::Value;
 
 use crate::Date;
 use crate::check::{self, Fault, Place, Violations};
+use crate::error::Loc;
 use crate::schema::Part;
 use crate::store::Store;
 
@@ -21,8 +28,16 @@ pub const MAX_POSITIONS: usize = 1_000_000;
 /// Notations of a portfolio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataFormat {
+    /// Trades in futures of an `FpML` 5 document, any view.
+    Fpml,
+    /// Lines under a header `ticker,type,quantity[,entryDate,entryPrice]`, in any order.
+    Csv,
     /// `{"futures": [{"ticker": …, "type": …, "quantity": …}]}`.
     Json,
+    /// `<portfolio><futures><future>…` with child elements or attributes.
+    Xml,
+    /// The same as JSON, in YAML.
+    Yaml,
 }
 
 /// Which way a position gains.
@@ -79,6 +94,12 @@ impl<'s> Positions<'s> {
         Self { store, accepted: Vec::new(), n_read: 0, violations: Violations::default() }
     }
 
+    /// Counts a position that cannot be one, for the reason in its field `tail`.
+    fn refuse(&mut self, tail: &[Loc], fault: Fault) {
+        self.violations.add(Place::Position(self.n_read), tail, fault);
+        self.n_read += 1;
+    }
+
     /// Counts a position, and accepts it if its fields are in order.
     fn push(&mut self, fields: &Value) {
         let index = self.n_read;
@@ -125,11 +146,15 @@ fn quantity(quantity: f64) -> Result<f64, Fault> {
 }
 
 /// Reads a document, its positions into `positions`, and returns what else there is: an object
-/// with `futures`.
+/// with `futures` for a portfolio, or with `portfolio` for a whole job, which XML and YAML can hold.
 pub(crate) fn read(document: &[u8], format: DataFormat, positions: &mut Positions<'_>) -> Result<Value, Fault> {
     let text = decode(document)?;
     match format {
-        DataFormat::Json => read_json(text, Part::Portfolio, positions),
+        DataFormat::Csv => csv::read(text, positions),
+        DataFormat::Json => read_json(text, Part::Document, positions),
+        DataFormat::Yaml => read_yaml(text, positions),
+        DataFormat::Xml => xml::read(text, positions),
+        DataFormat::Fpml => fpml::read(text, positions),
     }
 }
 
@@ -137,6 +162,24 @@ pub(crate) fn read_json(text: &str, part: Part, positions: &mut Positions<'_>) -
     let mut json = serde_json::Deserializer::from_str(text);
     let rest = Tree { part, positions }.deserialize(&mut json).and_then(|rest| json.end().map(|()| rest));
     rest.map_err(|error| unreadable(format!("JSON: {error}")))
+}
+
+fn read_yaml(text: &str, positions: &mut Positions<'_>) -> Result<Value, Fault> {
+    let options = serde_saphyr::options! {
+        // Enough for the largest portfolio; the defaults are for configuration files.
+        budget: serde_saphyr::budget! {
+            max_events: 16 * MAX_POSITIONS,
+            max_nodes: 16 * MAX_POSITIONS,
+            max_total_scalar_bytes: MAX_DOCUMENT_BYTES,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: 100_000 },
+        non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::AsString,
+        strict_booleans: true,
+        with_snippet: false,
+    };
+    let read = |yaml: serde_saphyr::Deserializer<'_, '_>| Tree { part: Part::Document, positions }.deserialize(yaml);
+    serde_saphyr::with_deserializer_from_str_with_options(text, options, read)
+        .map_err(|error| unreadable(format!("YAML: {error}")))
 }
 
 /// The text of a document: UTF-8, with or without a byte order mark.

@@ -1,4 +1,4 @@
-//! JSON, and JSON that somebody else has parsed.
+//! JSON and YAML, and JSON that somebody else has parsed.
 
 use std::fmt;
 

@@ -100,15 +100,11 @@ fn the_number_of_threads_does_not_matter() {
 }
 
 #[test]
-fn paths_that_are_made_in_batches_are_those_of_one_batch() {
-    // 250 days x 20,000 scenarios are more draws than are held at a time.
-    let job = with(job(&[("XCM1", 1.0)]), json!({ "numScenarios": 20_000, "timeHorizonDays": 250 }));
-    let request = Request::from_value(&job, DataFormat::Json, &store("sample")).unwrap();
-    let report = |threads| request.calculate(Run { threads, ..Run::default() }).unwrap();
-    let (one, two) = (report(1), report(2));
-    assert_eq!(one.json(), two.json());
-    // The tail was drawn a second time: its shares would not add up to the margin otherwise.
-    assert_close(one.rows[0].initial_margin, one.summary.initial_margin);
+fn paths_that_are_made_in_batches_are_made_again_for_the_tail() {
+    // 250 days x 18,000 scenarios are more draws than are held at a time.
+    let job = with(job(&[("XIR1", 1.0)]), json!({ "numScenarios": 18_000, "timeHorizonDays": 250 }));
+    let report = report(&job);
+    assert_close(report.rows[0].initial_margin, report.summary.initial_margin);
 }
 
 #[test]

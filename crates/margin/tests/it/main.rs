@@ -4,6 +4,8 @@
 
 mod cases;
 mod common;
+mod formats;
+mod hostile;
 mod identities;
 mod reports;
 mod requests;

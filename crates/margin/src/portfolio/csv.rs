@@ -1,0 +1,94 @@
+//! CSV: one line per position under a header.
+//!
+//! On `csv_core`, since a record of the `csv` crate grows with the line: one of sixty million
+//! commas would take gigabytes.
+
+use csv_core::{ReadRecordResult, Reader};
+use serde_json::{Map, Value, json};
+
+use super::{Positions, unreadable};
+use crate::check::Fault;
+use crate::schema::Part;
+
+const REQUIRED: [&str; 3] = ["ticker", "type", "quantity"];
+
+// Limits of one line, far above what a position needs.
+const MAX_LINE_BYTES: usize = 1 << 16;
+const MAX_COLUMNS: usize = 1 << 10;
+
+pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, Fault> {
+    let mut records = Records::new(text);
+    let mut columns = Vec::new();
+    if records.next()? {
+        columns.extend(records.fields().map(|name| Part::Position.field(name.trim())));
+    }
+    for (n, column) in columns.iter().enumerate() {
+        if let Some((name, _)) = column
+            && columns[..n].contains(column)
+        {
+            return Err(records.unreadable(&format!("two columns {name}")));
+        }
+    }
+    if let Some(name) = REQUIRED.iter().find(|name| !columns.iter().flatten().any(|(column, _)| column == *name)) {
+        return Err(records.unreadable(&format!("no column {name}")));
+    }
+    while records.next()? {
+        if records.n_fields != columns.len() {
+            let (n, expected) = (records.n_fields, columns.len());
+            return Err(records.unreadable(&format!("{n} fields, the header has {expected}")));
+        }
+        let fields = columns.iter().zip(records.fields()).filter_map(|(column, text)| Some(((*column)?, text)));
+        let fields: Map<_, _> = fields.map(|((name, part), text)| (name.to_owned(), part.of_text(text))).collect();
+        positions.push(&fields.into());
+    }
+    Ok(json!({ "futures": [] }))
+}
+
+/// One record after another.
+struct Records<'t> {
+    reader: Reader,
+    rest: &'t [u8],
+    /// The fields of a record, without quotes, one after another.
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    n_fields: usize,
+}
+
+impl<'t> Records<'t> {
+    fn new(text: &'t str) -> Self {
+        let (bytes, ends) = (vec![0; MAX_LINE_BYTES], vec![0; MAX_COLUMNS]);
+        Self { reader: Reader::new(), rest: text.as_bytes(), bytes, ends, n_fields: 0 }
+    }
+
+    /// Goes to the next record, if there is one.
+    fn next(&mut self) -> Result<bool, Fault> {
+        let mut n_bytes = 0;
+        self.n_fields = 0;
+        loop {
+            let (bytes, ends) = (&mut self.bytes[n_bytes..], &mut self.ends[self.n_fields..]);
+            let (result, n_read, n_written, n_ended) = self.reader.read_record(self.rest, bytes, ends);
+            self.rest = &self.rest[n_read..];
+            n_bytes += n_written;
+            self.n_fields += n_ended;
+            match result {
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::Record => return Ok(true),
+                ReadRecordResult::End => return Ok(false),
+                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
+                    return Err(self.unreadable("a line that is too long"));
+                }
+            }
+        }
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &str> {
+        let starts = [0].into_iter().chain(self.ends.iter().copied());
+        let fields = starts.zip(&self.ends[..self.n_fields]).map(|(start, end)| &self.bytes[start..*end]);
+        fields.map(|field| std::str::from_utf8(field).expect("part of a text between commas or quotes"))
+    }
+
+    fn unreadable(&self, problem: &str) -> Fault {
+        unreadable(format!("CSV, up to line {}: {problem}", self.reader.line()))
+    }
+}

@@ -1,0 +1,124 @@
+//! `FpML` 5: trades in futures.
+//!
+//! `FpML` has no position in a future. It has trades in an underlying asset that may be a `future`,
+//! and those are the positions, whatever wraps them (`dataDocument`, `executionNotification`,
+//! `positionReport`), in any view. A trade in anything else is refused, since the margin without
+//! it would be that of another portfolio.
+
+use serde_json::{Value, json};
+
+use super::Positions;
+use super::xml::{Element, Elements};
+use crate::check::Fault;
+use crate::error::Loc;
+use crate::schema::Part;
+
+const NAMESPACE: &str = "http://www.fpml.org/FpML-5/";
+
+enum Kept {
+    OnBehalfOf,
+    Trade,
+    Constituent,
+}
+
+/// A trade that is no position, and the field that shows it; none for the trade as a whole.
+type Refused = (Option<&'static str>, Fault);
+
+pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, Fault> {
+    let (root, mut elements) = Elements::open(text)?;
+    if !root.attributes.iter().any(|(_, value)| value.starts_with(NAMESPACE)) {
+        return Err(elements.unreadable(&format!("the root has no namespace {NAMESPACE}…")));
+    }
+    let mut own_party = None;
+    while let Some((kept, element)) = elements.next(|path| match path.rsplit('/').next() {
+        Some("onBehalfOf") => Some(Kept::OnBehalfOf),
+        Some("trade") => Some(Kept::Trade),
+        Some("constituent") => Some(Kept::Constituent),
+        _ => None,
+    })? {
+        let trade = match kept {
+            Kept::OnBehalfOf if own_party.is_some() || positions.n_read > 0 => {
+                return Err(elements.unreadable("onBehalfOf has to come once, before the trades"));
+            }
+            Kept::OnBehalfOf => {
+                own_party = reference(&element, &["partyReference"]).map(str::to_owned);
+                continue;
+            }
+            Kept::Trade => Some(&element),
+            Kept::Constituent => element.at(&["trade"]),
+        };
+        let read = match trade {
+            Some(trade) => position(trade, own_party.as_deref(), positions),
+            None => Err((None, Fault::new("value_error", "a constituent has to hold its trade, not refer to it"))),
+        };
+        match read {
+            Ok(fields) => positions.push(&fields),
+            Err((field, fault)) => positions.refuse(&field.map(Loc::Field).into_iter().collect::<Vec<_>>(), fault),
+        }
+    }
+    Ok(if positions.n_read == 0 { json!({}) } else { json!({ "futures": [] }) })
+}
+
+fn position(trade: &Element, own_party: Option<&str>, positions: &Positions<'_>) -> Result<Value, Refused> {
+    let refused = |field, msg: String| Err((field, Fault::new("value_error", msg)));
+    let Some(details) = trade.at(&["instrumentTradeDetails"]) else {
+        let product = trade.children.iter().find(|child| child.name != "tradeHeader");
+        let name = product.map_or("nothing", |product| &product.name);
+        return refused(None, format!("a trade in {name}, only instrumentTradeDetails of a future can be valued"));
+    };
+    let Some(future) = details.at(&["future"]) else {
+        return refused(None, "instrumentTradeDetails of something that is not a future".to_owned());
+    };
+    if details.at(&["quantity", "nominal"]).is_some() {
+        return refused(Some("quantity"), "a nominal amount, it has to be a number of contracts".to_owned());
+    }
+
+    let own_party = own_party.or_else(|| reference(trade, &["tradeHeader", "partyTradeIdentifier", "partyReference"]));
+    let is_own = |role| own_party.is_some() && reference(details, &[role]) == own_party;
+    let side = match (is_own("buyerPartyReference"), is_own("sellerPartyReference")) {
+        (true, false) => "long",
+        (false, true) => "short",
+        _ => return refused(Some("type"), "the own party is not one of buyer and seller".to_owned()),
+    };
+
+    let names = || future.all("instrumentId").chain(future.all("futureContractReference")).map(|name| name.text.trim());
+    let known = names().find_map(|name| positions.store.find(name)).map(|known| &positions.store.contracts()[known]);
+    if let Some(contract) = known {
+        if text(future, &["currency"]).is_some_and(|currency| currency.trim() != &*contract.currency) {
+            return refused(Some("currency"), format!("{} is in {}", contract.ticker, contract.currency));
+        }
+        if text(future, &["multiplier"]).is_some_and(|multiplier| multiplier.trim().parse() != Ok(contract.size)) {
+            return refused(Some("multiplier"), format!("the multiplier of {} is {}", contract.ticker, contract.size));
+        }
+    }
+
+    let fields = [
+        ("ticker", known.map(|contract| &*contract.ticker).or_else(|| names().next())),
+        ("type", Some(side)),
+        ("quantity", text(details, &["quantity", "number"])),
+        ("entryDate", text(trade, &["tradeHeader", "tradeDate"]).map(without_zone)),
+        ("entryPrice", text(details, &["pricing", "quote", "value"])),
+    ];
+    let read = fields.into_iter().filter_map(|(field, text)| {
+        let (name, part) = Part::Position.field(field)?;
+        Some((name.to_owned(), part.of_text(text?)))
+    });
+    Ok(Value::Object(read.collect()))
+}
+
+fn text<'e>(element: &'e Element, path: &'e [&'e str]) -> Option<&'e str> {
+    element.at(path).map(|element| element.text.as_str())
+}
+
+fn reference<'e>(element: &'e Element, path: &'e [&'e str]) -> Option<&'e str> {
+    element.at(path).and_then(|element| element.attribute("href"))
+}
+
+/// An XML Schema date may end with a time zone: `2024-12-30Z`, `2024-12-30+01:00`.
+fn without_zone(date: &str) -> &str {
+    let date = date.trim();
+    match date.split_at_checked(10) {
+        Some((day, zone)) if zone.starts_with(['Z', '+', '-']) => day,
+        _ => date,
+    }
+}

@@ -1,0 +1,259 @@
+//! Portfolios in five notations, and the ways in which a request can bring one.
+
+use std::fs;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use molbox_margin::{DataFormat, Error, Report, Request, Run};
+use serde_json::{Value, json};
+
+use crate::common::{folder, refused, store, summary};
+
+const FORMATS: [(DataFormat, &str); 5] = [
+    (DataFormat::Csv, "portfolio.csv"),
+    (DataFormat::Json, "portfolio.json"),
+    (DataFormat::Yaml, "portfolio.yaml"),
+    (DataFormat::Xml, "portfolio.xml"),
+    (DataFormat::Fpml, "portfolio.fpml.xml"),
+];
+
+fn document(name: &str) -> String {
+    fs::read_to_string(folder("formats").join(name)).unwrap()
+}
+
+fn settings() -> Value {
+    json!({ "marginDate": "2024-12-31", "numScenarios": 500, "settings": { "startDate": "2022-01-01" } })
+}
+
+fn csv(request: Result<Request, Error>) -> String {
+    request.and_then(|request| request.calculate(Run::default())).unwrap().csv()
+}
+
+/// Violations of a portfolio that is a document of its own.
+fn refusal(document: impl AsRef<[u8]>, format: DataFormat) -> Vec<String> {
+    summary(&refused(Request::from_parts(&settings(), document.as_ref(), format, &store("sample"))))
+}
+
+fn read(document: &str, format: DataFormat) -> Report {
+    Request::from_parts(&settings(), document.as_bytes(), format, &store("sample"))
+        .unwrap()
+        .calculate(Run::default())
+        .unwrap()
+}
+
+#[test]
+fn one_portfolio_in_five_formats_and_five_ways_gives_one_report() {
+    let store = store("sample");
+    let mut job = settings();
+    job["portfolio"] = serde_json::from_str(&document("portfolio.json")).unwrap();
+    let expected = csv(Request::from_value(&job, DataFormat::Fpml, &store));
+    assert_eq!(expected.lines().count(), 4);
+    assert_eq!(csv(Request::from_json(job.to_string().as_bytes(), DataFormat::Csv, &store)), expected);
+
+    for (format, name) in FORMATS {
+        let document = document(name);
+        // In FpML every trade has a date, which the JSON of the first position leaves out: it is
+        // the settlement before, which is what it would be without.
+        assert_eq!(csv(Request::from_parts(&settings(), document.as_bytes(), format, &store)), expected, "{name}");
+
+        let mut job = settings();
+        job["portfolio"] = json!(document);
+        assert_eq!(csv(Request::from_value(&job, format, &store)), expected, "{name}");
+        job["portfolio"] = json!({ "data": document });
+        assert_eq!(csv(Request::from_value(&job, format, &store)), expected, "{name}");
+        job["portfolio"] = json!({ "data": BASE64_STANDARD.encode(&document), "encoding": "base64" });
+        assert_eq!(csv(Request::from_json(job.to_string().as_bytes(), format, &store)), expected, "{name}");
+
+        let fields =
+            [("marginDate", "2024-12-31"), ("numScenarios", "500"), ("startDate", "2022-01-01"), ("shape", "lines")];
+        assert_eq!(csv(Request::from_document(document.as_bytes(), format, fields, &store)), expected, "{name}");
+    }
+}
+
+#[test]
+fn xml_and_yaml_can_hold_a_whole_job() {
+    let store = store("sample");
+    let mut job = settings();
+    job["settings"]["addedDates"] = json!(["2008-10-10", "2020-03-12"]);
+    job["portfolio"] = serde_json::from_str(&document("portfolio.json")).unwrap();
+    let expected = csv(Request::from_value(&job, DataFormat::Json, &store));
+
+    let yaml = serde_json::to_string_pretty(&job).unwrap();
+    assert_eq!(csv(Request::from_document(yaml.as_bytes(), DataFormat::Yaml, [], &store)), expected);
+    let portfolio = document("portfolio.xml");
+    let portfolio = portfolio.split_once("?>").unwrap().1;
+    for dates in ["<date>2008-10-10</date><date>2020-03-12</date>", "2008-10-10, 2020-03-12"] {
+        let xml = format!(
+            "<marginJob><marginDate>2024-12-31</marginDate><numScenarios>500</numScenarios>
+             <settings><startDate>2022-01-01</startDate><addedDates>{dates}</addedDates></settings>
+             <comment>ignored</comment>{portfolio}</marginJob>"
+        );
+        assert_eq!(csv(Request::from_document(xml.as_bytes(), DataFormat::Xml, [], &store)), expected);
+        let twice = Request::from_document(xml.as_bytes(), DataFormat::Xml, [("numScenarios", "500")], &store);
+        assert_eq!(summary(&refused(twice)), ["numScenarios value_error"]);
+    }
+}
+
+#[test]
+fn columns_of_csv_come_in_any_order_and_others_are_ignored() {
+    let report = read(
+        "\u{feff}quantity, note,type,ticker\r\n2,\"a, b\",LONG,XEQ1\r\n\r\n0.5,,short, XCM1 \r\n",
+        DataFormat::Csv,
+    );
+    assert_eq!(
+        report.csv().lines().skip(1).map(|line| line.split(',').nth(10).unwrap()).collect::<Vec<_>>(),
+        ["2", "0.5"]
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_position_is_told_alike_in_all_formats() {
+    let expected = [
+        "portfolio.futures[0].quantity value_error.number",
+        "portfolio.futures[1].ticker value_error.unknown_ticker",
+        "portfolio.futures[1].type type_error.enum",
+        "portfolio.futures[2].quantity type_error",
+        "portfolio.futures[2].entryDate value_error.date",
+        "portfolio.futures[3].ticker value_error.missing",
+        "portfolio.futures[3].quantity value_error.missing",
+    ];
+    let csv = "ticker,type,quantity,entryDate\nXEQ1,long,-1,\nNONE,buy,1,\nXEQ1,short,many,31.12.2024\n,long,,\n";
+    assert_eq!(refusal(csv, DataFormat::Csv), expected);
+    let json = r#"{"futures": [{"ticker": "XEQ1", "type": "long", "quantity": -1}, {"ticker": "NONE", "type": "buy", "quantity": 1},
+        {"ticker": "XEQ1", "type": "short", "quantity": "many", "entryDate": "31.12.2024"}, {"ticker": null, "type": "long"}]}"#;
+    assert_eq!(refusal(json, DataFormat::Json), expected);
+    assert_eq!(refusal(json, DataFormat::Yaml), expected);
+    let xml = "<portfolio><futures><future ticker='XEQ1' type='long' quantity='-1'/>
+        <future><ticker>NONE</ticker><type>buy</type><quantity>1</quantity></future>
+        <future ticker='XEQ1' type='short'><quantity>many</quantity><entryDate>31.12.2024</entryDate></future>
+        <future type='long'><quantity/></future></futures></portfolio>";
+    assert_eq!(refusal(xml, DataFormat::Xml), expected);
+}
+
+#[test]
+fn a_portfolio_without_futures_is_refused_and_one_with_none_is_not() {
+    for (document, format) in [
+        ("{}", DataFormat::Json),
+        ("{\"futures\": null}", DataFormat::Json),
+        ("a: 1", DataFormat::Yaml),
+        ("<portfolio/>", DataFormat::Xml),
+        ("<dataDocument xmlns='http://www.fpml.org/FpML-5/reporting'/>", DataFormat::Fpml),
+    ] {
+        assert_eq!(refusal(document, format), ["portfolio.futures value_error.missing"], "{document}");
+    }
+    for (document, format) in [
+        ("{\"futures\": []}", DataFormat::Json),
+        ("futures: []", DataFormat::Yaml),
+        ("<portfolio><futures/></portfolio>", DataFormat::Xml),
+        ("ticker,type,quantity\n", DataFormat::Csv),
+    ] {
+        assert_eq!(read(document, format).csv().lines().count(), 1, "{document}");
+    }
+}
+
+#[test]
+fn the_portfolio_is_given_once() {
+    let store = store("sample");
+    let mut job = settings();
+    job["portfolio"] = json!({ "futures": [] });
+    let both = Request::from_parts(&job, b"ticker,type,quantity\n", DataFormat::Csv, &store);
+    assert_eq!(summary(&refused(both)), ["portfolio value_error"]);
+    job["portfolio"] = json!({ "futures": [], "data": "ticker,type,quantity\n" });
+    assert_eq!(summary(&refused(Request::from_value(&job, DataFormat::Csv, &store))), ["portfolio.data value_error"]);
+}
+
+#[test]
+fn what_cannot_be_decoded_is_told_where_it_stands() {
+    let store = store("sample");
+    for (portfolio, expected) in [
+        (json!({ "data": "%%%", "encoding": "base64" }), "portfolio.data value_error.document"),
+        (json!({ "data": "eHg=", "encoding": "rot13" }), "portfolio.encoding type_error.enum"),
+        (json!({ "data": 7 }), "portfolio.data type_error"),
+        (json!({ "data": "no header" }), "portfolio.data value_error.document"),
+        (json!("no header"), "portfolio value_error.document"),
+        (json!([1]), "portfolio type_error"),
+        (json!({ "futures": {} }), "portfolio.futures type_error"),
+        (json!({ "futures": [7] }), "portfolio.futures[0] type_error"),
+    ] {
+        let mut job = settings();
+        job["portfolio"] = portfolio;
+        assert_eq!(summary(&refused(Request::from_value(&job, DataFormat::Csv, &store))), [expected], "{job}");
+    }
+}
+
+/// A trade in a future, as executed: another wrapper, prefixes, comments, no onBehalfOf.
+fn executed(future: &str, quantity: &str) -> String {
+    format!(
+        "<?xml version='1.0' encoding='utf-8'?><f:executionNotification xmlns:f='http://www.fpml.org/FpML-5/confirmation'>
+        <f:header><f:messageId>1</f:messageId></f:header><!-- an execution -->
+        <f:trade><f:tradeHeader>
+            <f:partyTradeIdentifier><f:partyReference href='b'/><f:tradeId>1</f:tradeId></f:partyTradeIdentifier>
+            <f:partyTradeIdentifier><f:partyReference href='a'/><f:tradeId>2</f:tradeId></f:partyTradeIdentifier>
+            <f:tradeDate>2024-12-02Z</f:tradeDate></f:tradeHeader>
+          <f:instrumentTradeDetails>
+            <f:buyerPartyReference href='a'/><f:sellerPartyReference href='b'/>
+            <f:future id='x'><!-- an underlying --><f:instrumentId>US1</f:instrumentId>{future}</f:future>
+            <f:quantity>{quantity}</f:quantity>
+            <f:pricing><f:quote><f:value>4<!-- -->2<![CDATA[.]]>&#53;</f:value></f:quote></f:pricing>
+          </f:instrumentTradeDetails></f:trade>
+        <f:party id='a'/><f:party id='b'/></f:executionNotification>"
+    )
+}
+
+#[test]
+fn a_trade_of_fpml_is_that_of_its_first_party() {
+    let future = "<f:instrumentId>XCM1</f:instrumentId><f:currency>USD</f:currency><f:multiplier>1000.0</f:multiplier>";
+    let rows = read(&executed(future, "<f:number>3</f:number>"), DataFormat::Fpml).rows;
+    assert_eq!((rows[0].side.as_str(), rows[0].quantity, &*rows[0].ticker), ("short", 3.0, "XCM1"));
+    assert_eq!(rows[0].entry_date.to_string(), "2024-12-02");
+    assert_eq!(rows[0].entry_market_value, -3.0 * 1000.0 * 42.5);
+}
+
+#[test]
+fn a_contract_reference_names_a_future_too() {
+    let future = "<f:futureContractReference>XCM1</f:futureContractReference>";
+    assert_eq!(&*read(&executed(future, "<f:number>3</f:number>"), DataFormat::Fpml).rows[0].ticker, "XCM1");
+}
+
+#[test]
+fn what_fpml_says_otherwise_than_the_contracts_is_refused() {
+    let number = "<f:number>3</f:number>";
+    let known = "<f:instrumentId>XCM1</f:instrumentId>";
+    for (future, quantity, expected) in [
+        (format!("{known}<f:currency>EUR</f:currency>"), number, "[0].currency value_error"),
+        (format!("{known}<f:multiplier>100</f:multiplier>"), number, "[0].multiplier value_error"),
+        (known.to_owned(), "<f:nominal><f:amount>3</f:amount></f:nominal>", "[0].quantity value_error"),
+        (String::new(), number, "[0].ticker value_error.unknown_ticker"),
+        (known.to_owned(), "<f:number>-3</f:number>", "[0].quantity value_error.number"),
+        (known.to_owned(), "", "[0].quantity value_error.missing"),
+    ] {
+        assert_eq!(refusal(executed(&future, quantity), DataFormat::Fpml), [format!("portfolio.futures{expected}")]);
+    }
+    let stranger = executed(known, number).replace("href='b'/><f:tradeId>1", "href='c'/><f:tradeId>1");
+    assert_eq!(refusal(stranger, DataFormat::Fpml), ["portfolio.futures[0].type value_error"]);
+}
+
+#[test]
+fn a_trade_that_is_not_in_a_future_is_never_left_out() {
+    let futures = document("portfolio.fpml.xml");
+    for (from, to) in [
+        ("instrumentTradeDetails>", "swap>"),
+        ("future>", "equity>"),
+        ("<trade>", "<constituent><tradeReference/></constituent><trade>"),
+    ] {
+        let mixed = futures.replacen(from, to, if from == "<trade>" { 1 } else { 2 });
+        assert_eq!(refusal(&mixed, DataFormat::Fpml), ["portfolio.futures[0] value_error"], "{to}");
+    }
+    let constituents = futures.replace("<trade>", "<constituent><trade>").replace("</trade>", "</trade></constituent>");
+    assert_eq!(read(&constituents, DataFormat::Fpml).csv(), read(&futures, DataFormat::Fpml).csv());
+}
+
+#[test]
+fn the_own_party_is_named_before_the_trades() {
+    let futures = document("portfolio.fpml.xml");
+    let own = "<onBehalfOf><partyReference href=\"us\"/></onBehalfOf>";
+    let late = futures.replace(own, "").replace("</dataDocument>", &format!("{own}</dataDocument>"));
+    assert_eq!(refusal(late, DataFormat::Fpml), ["portfolio value_error.document"]);
+    let other_namespace = futures.replace("fpml.org", "example.org");
+    assert_eq!(refusal(other_namespace, DataFormat::Fpml), ["portfolio value_error.document"]);
+}
