@@ -1,8 +1,9 @@
-//! The answer: a row per position and the totals, as CSV or JSON.
+//! The answer: a row per position and the totals, as CSV, JSON, XML or YAML.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use quick_xml::escape::escape;
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 
@@ -118,6 +119,49 @@ impl Report {
     pub fn json(&self) -> String {
         json(self)
     }
+
+    /// `<margin>` with `<rows>`, `<summary>` and `<warnings>`.
+    pub fn xml(&self) -> String {
+        let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<margin>\n<rows>\n");
+        for row in &self.rows {
+            xml.push_str("<row>");
+            append_elements(&mut xml, COLUMNS.into_iter().zip(row.cells()));
+            xml.push_str("</row>\n");
+        }
+        xml.push_str("</rows>\n<summary>");
+        append_elements(&mut xml, self.summary.cells());
+        for (ticker, sigma) in self.summary.sigmas() {
+            append(&mut xml, format_args!("<sigma ticker=\"{}\">{}</sigma>", escape(&**ticker), Cell::Number(*sigma)));
+        }
+        xml.push_str("</summary>\n<warnings>");
+        append_elements(&mut xml, self.warnings.iter().map(|warning| ("warning", Cell::Text(warning))));
+        xml.push_str("</warnings>\n</margin>\n");
+        xml
+    }
+
+    /// The same keys as JSON.
+    pub fn yaml(&self) -> String {
+        let list = |name: &str, is_empty| format!("{name}:{}\n", if is_empty { " []" } else { "" });
+        let mut yaml = list("rows", self.rows.is_empty());
+        for row in &self.rows {
+            for (n, (name, cell)) in COLUMNS.into_iter().zip(row.cells()).enumerate() {
+                append(&mut yaml, format_args!("{} {name}: {}\n", if n == 0 { "-" } else { " " }, cell.quoted()));
+            }
+        }
+        yaml.push_str("summary:\n");
+        for (name, cell) in self.summary.cells() {
+            append(&mut yaml, format_args!("  {name}: {}\n", cell.quoted()));
+        }
+        for (n, (ticker, sigma)) in self.summary.sigmas().iter().enumerate() {
+            yaml.push_str(if n == 0 { "  sigma:\n" } else { "" });
+            append(&mut yaml, format_args!("    {}: {}\n", json(&**ticker), Cell::Number(*sigma)));
+        }
+        yaml.push_str(&list("warnings", self.warnings.is_empty()));
+        for warning in &self.warnings {
+            append(&mut yaml, format_args!("- {}\n", json(warning)));
+        }
+        yaml
+    }
 }
 
 const COLUMNS: [&str; 12] = [
@@ -226,6 +270,22 @@ impl fmt::Display for Cell<'_> {
             Self::Count(count) => count.fmt(f),
             Self::Number(number) => number.fmt(f),
         }
+    }
+}
+
+impl Cell<'_> {
+    /// As a value of YAML, in which a text like `NO` or `2024-12-31` has to be in quotes.
+    fn quoted(&self) -> String {
+        match self {
+            Self::Text(_) | Self::Date(_) => json(&self.to_string()),
+            Self::Count(_) | Self::Number(_) => self.to_string(),
+        }
+    }
+}
+
+fn append_elements<'c>(xml: &mut String, cells: impl IntoIterator<Item = (&'static str, Cell<'c>)>) {
+    for (name, cell) in cells {
+        append(xml, format_args!("<{name}>{}</{name}>", escape(cell.to_string())));
     }
 }
 
