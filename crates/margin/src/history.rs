@@ -1,6 +1,9 @@
 //! The history that scenarios are drawn from: standardised returns of every ticker on every date
 //! that the request allows.
 
+use std::ops::Range;
+use std::ptr;
+
 use fearless_simd::{Level, dispatch};
 
 use crate::Date;
@@ -9,7 +12,7 @@ use crate::check::{Fault, Place, Violations};
 use crate::error::Error;
 use crate::request::{Request, Window};
 use crate::returns::{Ewma, burn_in};
-use crate::revalue::{LANES, Tile};
+use crate::revalue::{LANES, Lanes, Tile};
 use crate::run::Run;
 use crate::store::{Contract, ReturnType};
 
@@ -46,7 +49,6 @@ impl History {
         let shortest = histories().min_by_key(|days| days.len()).unwrap_or_default();
         let longest = histories().map(<[Date]>::len).max().unwrap_or_default();
         let dates = candidates(shortest, &request.window, date);
-        let rows = Rows::new(&dates);
         let ewma = Ewma::new(request.model.decay, request.model.lookback, longest);
 
         // Not in the order of the positions, on which the sums must not depend.
@@ -57,7 +59,7 @@ impl History {
         let mut calibrated: Vec<Option<Calibrated>> = groups.iter().map(|_| None).collect();
         run.spread(groups.iter().zip(&mut calibrated), |(group, calibrated)| {
             let members: Vec<_> = group.iter().map(|&ticker| (&tickers[ticker], contract(ticker))).collect();
-            let tile = dispatch!(level, _simd => Calibrated::new(&members, request, date, &ewma, &rows));
+            let tile = dispatch!(level, _simd => Calibrated::new(&members, request, date, &ewma, &dates));
             *calibrated = Some(tile);
         })?;
 
@@ -118,9 +120,9 @@ impl History {
 
 impl Calibrated {
     #[inline(always)]
-    fn new(members: &[(&Valued, &Contract)], request: &Request, date: Date, ewma: &Ewma, rows: &Rows) -> Self {
+    fn new(members: &[(&Valued, &Contract)], request: &Request, date: Date, ewma: &Ewma, dates: &[Date]) -> Self {
         let return_type = members[0].1.return_type;
-        let mut tile = Tile::new(return_type, rows.n_dates);
+        let mut tile = Tile::new(return_type, dates.len());
         let mut floor = [f64::INFINITY; LANES];
         for (lane, (valued, contract)) in members.iter().enumerate() {
             let (scale, unit) = match return_type {
@@ -132,41 +134,70 @@ impl Calibrated {
             tile.net[lane] = valued.net;
         }
 
-        // Side by side by their number; their days may differ.
         let histories: Vec<_> = members.iter().map(|(_, contract)| contract.returns.until(date)).collect();
-        let longest = histories.iter().map(|(days, _)| days.len()).max().unwrap_or_default();
-        let mut returns = vec![[0.0; LANES]; longest];
-        for (n, returns) in returns.iter_mut().enumerate() {
-            for (r, (_, history)) in returns.iter_mut().zip(&histories) {
-                *r = history.get(n).copied().unwrap_or_default();
-            }
-        }
+        let returns = side_by_side(&histories);
         let variances = ewma.forecast(&returns);
-        let is_shared = histories.iter().all(|(days, _)| std::ptr::eq(*days, histories[0].0));
-        let mut n_shocks = vec![0; rows.n_dates];
-        for (n, (r, v)) in returns.iter().zip(&variances).enumerate().skip(burn_in(request.model.lookback)) {
-            let shock = ewma.shock(r, v, &floor);
-            if is_shared {
-                if let Some(row) = rows.of(histories[0].0[n]) {
-                    tile.shocks[row] = shock;
-                    n_shocks[row] = shock.g.iter().filter(|g| **g != 0.0).count();
-                }
-                continue;
-            }
-            for (lane, (days, _)) in histories.iter().enumerate() {
-                if let Some(row) = days.get(n).and_then(|&day| rows.of(day))
-                    && shock.g[lane] != 0.0
+        let burn_in = burn_in(request.model.lookback);
+        let mut calendars = Calendar::all(&histories);
+        let mut n_shocks = Vec::with_capacity(dates.len());
+        for &date in dates {
+            let (mut r, mut v) = ([0.0; LANES], [0.0; LANES]);
+            for calendar in &mut calendars {
+                if let Some(n) = calendar.find(date)
+                    && n >= burn_in
                 {
-                    tile.shocks[row].z[lane] = shock.z[lane];
-                    tile.shocks[row].g[lane] = shock.g[lane];
-                    n_shocks[row] += 1;
+                    let lanes = calendar.lanes.clone();
+                    r[lanes.clone()].copy_from_slice(&returns[n][lanes.clone()]);
+                    v[lanes.clone()].copy_from_slice(&variances[n][lanes]);
                 }
             }
+            let shock = ewma.shock(&r, &v, &floor);
+            n_shocks.push(shock.g.iter().filter(|g| **g != 0.0).count());
+            tile.shocks.push(shock);
         }
         let last = histories.iter().enumerate().map(|(lane, (days, _))| variances[days.len()][lane]);
         let sigmas: Vec<f64> = last.map(f64::sqrt).collect();
         tile.sigma.iter_mut().zip(&sigmas).for_each(|(scaled, sigma)| *scaled = request.model.multiplier * sigma);
         Self { tile, n_shocks, sigmas }
+    }
+}
+
+/// The first returns of all histories, the second, and so on, whatever their days; 0 after the last.
+#[inline(always)]
+fn side_by_side(histories: &[(&[Date], &[f64])]) -> Vec<Lanes> {
+    let longest = histories.iter().map(|(days, _)| days.len()).max().unwrap_or_default();
+    let mut rows = vec![[0.0; LANES]; longest];
+    for (n, row) in rows.iter_mut().enumerate() {
+        for (r, (_, returns)) in row.iter_mut().zip(histories) {
+            *r = returns.get(n).copied().unwrap_or_default();
+        }
+    }
+    rows
+}
+
+/// Days that histories side by side have in common.
+struct Calendar<'d> {
+    days: &'d [Date],
+    lanes: Range<usize>,
+    /// Number of days before the last that was looked for.
+    n: usize,
+}
+
+impl<'d> Calendar<'d> {
+    fn all(histories: &[(&'d [Date], &[f64])]) -> Vec<Self> {
+        let mut calendars = Vec::new();
+        let mut lane = 0;
+        for same in histories.chunk_by(|a, b| ptr::eq(a.0, b.0)) {
+            calendars.push(Self { days: same[0].0, lanes: lane..lane + same.len(), n: 0 });
+            lane += same.len();
+        }
+        calendars
+    }
+
+    /// Place of a date among the days; dates are asked for in ascending order.
+    fn find(&mut self, date: Date) -> Option<usize> {
+        self.n += self.days[self.n..].iter().take_while(|day| **day < date).count();
+        (self.days.get(self.n) == Some(&date)).then_some(self.n)
     }
 }
 
@@ -179,28 +210,4 @@ fn candidates(days: &[Date], window: &Window, date: Date) -> Vec<Date> {
     dates.sort_unstable();
     dates.dedup();
     dates
-}
-
-/// Place of each day among the candidates.
-struct Rows {
-    n_dates: usize,
-    first: Option<Date>,
-    /// From the first candidate to the last; `u32::MAX` for days between that are none.
-    of_day: Vec<u32>,
-}
-
-impl Rows {
-    fn new(dates: &[Date]) -> Self {
-        let mut of_day = Vec::new();
-        for (row, day) in dates.iter().enumerate() {
-            of_day.resize(day.days_since(dates[0]) as usize, u32::MAX);
-            of_day.push(row as u32);
-        }
-        Self { n_dates: dates.len(), first: dates.first().copied(), of_day }
-    }
-
-    fn of(&self, day: Date) -> Option<usize> {
-        let row = self.of_day.get(usize::try_from(day.days_since(self.first?)).ok()?)?;
-        (*row != u32::MAX).then_some(*row as usize)
-    }
 }

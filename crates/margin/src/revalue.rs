@@ -45,10 +45,10 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// A tile whose lanes are all unused.
+    /// A tile with all lanes unused, and room for the shocks of so many dates.
     pub(crate) fn new(return_type: ReturnType, n_dates: usize) -> Self {
         let zero = [0.0; LANES];
-        Self { return_type, sigma: zero, value: zero, net: zero, shocks: vec![Shock::NONE; n_dates] }
+        Self { return_type, sigma: zero, value: zero, net: zero, shocks: Vec::with_capacity(n_dates) }
     }
 
     /// Takes the profit and loss of the net position off `losses`, one per scenario, whose paths of
