@@ -73,13 +73,19 @@ impl Cell {
     }
 
     /// The shortest of a vector's images.
+    #[inline]
     pub fn nearest(&self, vector: [f64; 3]) -> [f64; 3] {
+        if self.is_short(vector) { vector } else { self.nearest_of_long(vector) }
+    }
+
+    fn nearest_of_long(&self, vector: [f64; 3]) -> [f64; 3] {
         let near = self.nearly_nearest(vector);
-        if self.is_box || dot(near, near) <= self.half_width * self.half_width {
-            near
-        } else {
-            self.nearest_around(near)
-        }
+        if self.is_box || self.is_short(near) { near } else { self.nearest_around(near) }
+    }
+
+    /// Whether a vector is certainly shorter than all its images.
+    fn is_short(&self, vector: [f64; 3]) -> bool {
+        dot(vector, vector) <= self.half_width * self.half_width
     }
 
     /// The image with the least fractions: the shortest one if that is shorter than

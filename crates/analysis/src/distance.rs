@@ -2,11 +2,11 @@
 
 use crate::Error;
 use crate::cell::{norm, sub};
-use crate::points::{Points, Weighing};
+use crate::points::Points;
 use crate::request::{Group, Weights};
 use crate::run::Frames;
 use crate::setup::Setup;
-use crate::source::{Members, View};
+use crate::source::{Centre, View};
 use crate::table::{Column, Table, TableGroup};
 use crate::task::PerFrame;
 
@@ -27,13 +27,6 @@ pub struct Distance {
     pub nearest_image: bool,
 }
 
-/// A group and what it takes to find its centre.
-#[derive(Debug)]
-struct Centre {
-    members: Members,
-    weighing: Weighing,
-}
-
 #[derive(Debug)]
 pub(crate) struct Task {
     request: Distance,
@@ -43,14 +36,17 @@ pub(crate) struct Task {
 
 impl Distance {
     pub(crate) fn task(&self, setup: &Setup<'_>) -> Result<Task, Error> {
-        let [a, b] = [&self.a, &self.b].map(|group| Centre::new(setup, group, self.weights));
+        let [a, b] = [&self.a, &self.b].map(|group| {
+            let weighing = setup.weighing(group, self.weights)?;
+            Ok(Centre::new(setup.members(group), &weighing))
+        });
         Ok(Task { request: self.clone(), a: a?, b: b? })
     }
 }
 
 impl PerFrame for Task {
-    fn values(&self, view: &View<'_>, points: &mut Points, values: &mut Vec<f64>) {
-        let apart = sub(self.a.of(view, points), self.b.of(view, points));
+    fn values(&self, view: &View<'_>, _: &mut Points, values: &mut Vec<f64>) {
+        let apart = sub(self.a.of(view), self.b.of(view));
         let cell = view.frame.cell().filter(|_| self.request.nearest_image);
         values.push(norm(cell.map_or(apart, |cell| cell.nearest(apart))));
     }
@@ -67,16 +63,5 @@ impl PerFrame for Task {
             groups: vec![TableGroup::new("a", a), TableGroup::new("b", b)],
             columns,
         }
-    }
-}
-
-impl Centre {
-    fn new(setup: &Setup<'_>, group: &Group, weights: Weights) -> Result<Self, Error> {
-        Ok(Self { members: setup.members(group), weighing: setup.weighing(group, weights)? })
-    }
-
-    fn of(&self, view: &View<'_>, points: &mut Points) -> [f64; 3] {
-        self.members.positions(view, points);
-        self.weighing.centre(points)
     }
 }

@@ -1,7 +1,6 @@
 //! Radius of gyration.
 
 use crate::Error;
-use crate::cell::sub;
 use crate::points::{Points, Weighing};
 use crate::request::{Group, Weights};
 use crate::run::Frames;
@@ -38,7 +37,7 @@ impl PerFrame for Task {
     fn values(&self, view: &View<'_>, points: &mut Points, values: &mut Vec<f64>) {
         self.members.positions(view, points);
         let centre = self.weighing.centre(points);
-        values.push(self.weighing.root_mean_square(points, |_, _, x| sub(x, centre)));
+        values.push(self.weighing.spread_about(centre, points));
     }
 
     fn table(&self, values: Vec<f64>, frames: &Frames<'_>) -> Table {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cell::{dot, norm, sub};
+use crate::cell::{dot, sub};
 use crate::episodes::Episodes;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
@@ -80,16 +80,16 @@ impl HydrogenBonds {
         if !(0.0..=180.0).contains(&self.min_angle_deg) {
             return Err(Error::Parameter { analysis, name: "min_angle_deg", bounds: "from 0 to 180 degrees" });
         }
-        let (topology, hydrogens) = (setup.topology, hydrogens(setup.topology));
         let groups = self.groups();
         let is_in_all = |atom| groups.iter().all(|group| group.atoms.contains(atom));
-        let site = |atom| Site::new(setup, &hydrogens, atom, is_in_all(atom));
-        let side = |group| sites(topology, group).map(site).collect::<Vec<_>>();
-        let (mut a, mut b) = (side(groups[0]), side(groups[groups.len() - 1]));
-        match self.between {
-            Between::Within(_) => a.retain(|site| !site.hydrogens.is_empty()),
-            Between::Groups(..) => {}
-            Between::Solvent(..) => share_names(topology, &mut b),
+        let hydrogens = hydrogens(setup.topology);
+        let is_wanted = |atom: &usize| !matches!(self.between, Between::Within(_)) || hydrogens.contains_key(atom);
+        let first = sites(setup.topology, groups[0]).filter(is_wanted);
+        let a = Sites::new(setup, &hydrogens, first, is_in_all);
+        let second = sites(setup.topology, groups[groups.len() - 1]);
+        let mut b = Sites::new(setup, &hydrogens, second, is_in_all);
+        if let Between::Solvent(..) = self.between {
+            b.share_names(setup.topology);
         }
         Ok(Search { request: self.clone(), max_cosine: self.min_angle_deg.to_radians().cos(), a, b })
     }
@@ -101,18 +101,20 @@ pub(crate) struct Search {
     request: HydrogenBonds,
     /// The cosine falls as the angle grows.
     max_cosine: f64,
-    a: Vec<Site>,
-    b: Vec<Site>,
+    a: Sites,
+    b: Sites,
 }
 
-/// An atom that accepts hydrogen bonds, and donates some if it has hydrogens.
-#[derive(Clone, Debug)]
-struct Site {
-    atom: Named,
-    residue: u32,
+/// Atoms that accept hydrogen bonds, and donate some if they have hydrogens.
+#[derive(Clone, Debug, Default)]
+struct Sites {
+    atoms: Vec<Named>,
+    residues: Vec<u32>,
+    /// Whether each is of both groups.
+    is_in_all: Vec<bool>,
     hydrogens: Vec<Named>,
-    /// Whether it is of both groups, so that each pair of such sites is met twice.
-    is_in_all: bool,
+    /// Which atom each hydrogen is bonded to.
+    donors: Vec<u32>,
 }
 
 /// An atom, where it is read, and what it counts as in the results.
@@ -123,19 +125,29 @@ struct Named {
     counts_as: u32,
 }
 
-impl Site {
-    fn new(setup: &Setup<'_>, hydrogens: &FxHashMap<usize, Vec<usize>>, atom: usize, is_in_all: bool) -> Self {
+impl Sites {
+    fn new(
+        setup: &Setup<'_>,
+        hydrogens: &FxHashMap<usize, Vec<usize>>,
+        atoms: impl Iterator<Item = usize>,
+        is_in_all: impl Fn(usize) -> bool,
+    ) -> Self {
         let named = |atom: usize| Named { atom: atom as u32, slot: setup.slot(atom) as u32, counts_as: atom as u32 };
-        let hydrogens = hydrogens.get(&atom).into_iter().flatten().map(|hydrogen| named(*hydrogen)).collect();
-        Self { atom: named(atom), residue: setup.topology.atom(atom).residue as u32, hydrogens, is_in_all }
+        let mut sites = Self::default();
+        for (n, atom) in atoms.enumerate() {
+            sites.atoms.push(named(atom));
+            sites.residues.push(setup.topology.atom(atom).residue as u32);
+            sites.is_in_all.push(is_in_all(atom));
+            sites.hydrogens.extend(hydrogens.get(&atom).into_iter().flatten().map(|hydrogen| named(*hydrogen)));
+            sites.donors.resize(sites.hydrogens.len(), n as u32);
+        }
+        sites
     }
-}
 
-/// Lets atoms of equal names in residues of equal names count as the first of them.
-fn share_names(topology: &Topology, sites: &mut [Site]) {
-    let mut first: FxHashMap<(usize, usize), u32> = FxHashMap::default();
-    for site in sites {
-        for named in site.hydrogens.iter_mut().chain([&mut site.atom]) {
+    /// Lets atoms of equal names in residues of equal names count as the first of them.
+    fn share_names(&mut self, topology: &Topology) {
+        let mut first: FxHashMap<(usize, usize), u32> = FxHashMap::default();
+        for named in self.atoms.iter_mut().chain(&mut self.hydrogens) {
             let atom = named.atom as usize;
             let name = (topology.residue_name_id(topology.atom(atom).residue), topology.atom_name_id(atom));
             named.counts_as = *first.entry(name).or_insert(named.atom);
@@ -156,10 +168,19 @@ pub(crate) struct Tally {
 #[derive(Debug, Default)]
 struct Scratch {
     neighbours: Neighbours,
-    a: Cloud,
-    b: Cloud,
+    a: Positions,
+    b: Positions,
     /// Residues of the second group with those of the first that they bind in this frame.
     bound: Vec<[u32; 2]>,
+}
+
+/// Where sites are in a frame.
+#[derive(Debug, Default)]
+struct Positions {
+    atoms: Cloud,
+    hydrogens: Cloud,
+    /// From each donor to its hydrogen, in Å.
+    bonds: Vec<[f64; 3]>,
 }
 
 /// Donor, hydrogen and acceptor, by what they count as.
@@ -183,26 +204,28 @@ impl Task for Search {
 
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
         let Tally { scratch: Scratch { neighbours, a, b, bound }, bonds, .. } = tally;
-        let frame = view.frame;
-        gather(frame, &self.a, a);
-        gather(frame, &self.b, b);
+        a.read(view.frame, &self.a);
+        b.read(view.frame, &self.b);
         bound.clear();
         let (mut count, now) = (0, Episodes::at(tally.n_frames));
-        let is_within = matches!(self.request.between, Between::Within(_));
-        neighbours.pairs(a, b, frame.cell(), self.request.max_distance, |i, j| {
-            let (one, other) = (&self.a[i], &self.b[j]);
-            let mut add = |donor: &Site, hydrogen: &Named, acceptor: &Site, distance, angle_deg| {
-                count += 1;
-                bound.push([other.residue, one.residue]);
-                let key = [donor.atom, *hydrogen, acceptor.atom].map(|named| named.counts_as);
-                let bond = Bond { n_bonds: 1, distance, angle_deg, episodes: now };
-                bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
-            };
-            self.bonds(frame, one, other, &mut add);
-            if !(is_within || one.is_in_all && other.is_in_all) {
-                self.bonds(frame, other, one, &mut add);
-            }
+        let mut add = |key: Key, residues: [u32; 2], distance, angle_deg| {
+            count += 1;
+            bound.push(residues);
+            let bond = Bond { n_bonds: 1, distance, angle_deg, episodes: now };
+            bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
+        };
+        let cell = view.frame.cell();
+        self.donated((&self.a, a), (&self.b, b), cell, neighbours, |key, donor, acceptor, distance, angle_deg| {
+            add(key, [self.b.residues[acceptor], self.a.residues[donor]], distance, angle_deg);
         });
+        if !matches!(self.request.between, Between::Within(_)) {
+            self.donated((&self.b, b), (&self.a, a), cell, neighbours, |key, donor, acceptor, distance, angle_deg| {
+                // The other direction has had those between atoms of both groups.
+                if !(self.b.is_in_all[donor] && self.a.is_in_all[acceptor]) {
+                    add(key, [self.b.residues[donor], self.a.residues[acceptor]], distance, angle_deg);
+                }
+            });
+        }
         tally.n_frames += 1;
         tally.counts.push(count);
         tally.n_bridges.push(n_bridges(bound));
@@ -235,32 +258,50 @@ impl Task for Search {
 }
 
 impl Search {
-    /// Finds the hydrogen bonds that one site donates to another.
-    fn bonds(
+    /// Calls `found` for each hydrogen bond from one set of sites to another, with its key, donor,
+    /// acceptor, distance in Å and angle in degrees.
+    fn donated(
         &self,
-        frame: &Frame,
-        donor: &Site,
-        acceptor: &Site,
-        add: &mut impl FnMut(&Site, &Named, &Site, f64, f64),
+        (donors, from): (&Sites, &Positions),
+        (acceptors, to): (&Sites, &Positions),
+        cell: Option<&Cell>,
+        neighbours: &mut Neighbours,
+        mut found: impl FnMut(Key, usize, usize, f64, f64),
     ) {
-        if donor.hydrogens.is_empty() || donor.atom.atom == acceptor.atom.atom {
-            return;
-        }
-        let position = |named: &Named| frame.position(named.slot as usize);
-        let from_donor = |named: &Named| nearest(frame.cell(), sub(position(named), position(&donor.atom)));
-        let to_acceptor = from_donor(&acceptor.atom);
-        let distance = norm(to_acceptor);
-        if distance > self.request.max_distance {
-            return;
-        }
-        for hydrogen in &donor.hydrogens {
-            let to_hydrogen = from_donor(hydrogen);
-            let back = to_hydrogen.map(|x| -x);
-            let on = sub(to_acceptor, to_hydrogen);
-            let cosine = dot(back, on) / (norm(back) * norm(on));
-            if cosine <= self.max_cosine {
-                add(donor, hydrogen, acceptor, distance, cosine.max(-1.0).acos().to_degrees());
+        let max_square = self.request.max_distance * self.request.max_distance;
+        neighbours.pairs(&from.hydrogens, &to.atoms, cell, self.reach(&from.bonds), |h, acceptor| {
+            let donor = donors.donors[h] as usize;
+            let (d, h_atom, a) = (&donors.atoms[donor], &donors.hydrogens[h], &acceptors.atoms[acceptor]);
+            if d.atom == a.atom {
+                return;
             }
+            let to_acceptor = nearest(cell, difference(to.atoms.get(acceptor), from.atoms.get(donor)));
+            let square = dot(to_acceptor, to_acceptor);
+            let bond = from.bonds[h];
+            let onward = sub(to_acceptor, bond);
+            // The angle is at the hydrogen, so against the vector that leads to it.
+            let product = -dot(bond, onward);
+            let lengths = (dot(bond, bond) * dot(onward, onward)).sqrt();
+            if square <= max_square && product <= self.max_cosine * lengths {
+                let angle_deg = (product / lengths).max(-1.0).acos().to_degrees();
+                found([d.counts_as, h_atom.counts_as, a.counts_as], donor, acceptor, square.sqrt(), angle_deg);
+            }
+        });
+    }
+
+    /// How far an acceptor can be from a hydrogen, in Å. In the triangle of the three the side
+    /// opposite to the angle is at most the largest distance, and if the angle is obtuse, the side
+    /// that is asked for is longest where the bond is shortest.
+    fn reach(&self, bonds: &[[f64; 3]]) -> f64 {
+        let squares = bonds.iter().map(|bond| dot(*bond, *bond));
+        let (shortest, longest) =
+            squares.fold((f64::INFINITY, 0.0_f64), |(low, high), square| (low.min(square), high.max(square)));
+        let (max, cosine) = (self.request.max_distance, self.max_cosine);
+        if cosine < 0.0 && shortest.is_finite() {
+            let height_2 = shortest * (1.0 - cosine * cosine);
+            (cosine * shortest.sqrt() + (max * max - height_2).max(0.0).sqrt()).max(0.0)
+        } else {
+            max + longest.sqrt()
         }
     }
 
@@ -370,11 +411,29 @@ fn n_bridges(bound: &mut Vec<[u32; 2]>) -> i64 {
     bound.chunk_by(|a, b| a[0] == b[0]).filter(|residues| residues.len() > 1).count() as i64
 }
 
-fn gather(frame: &Frame, sites: &[Site], into: &mut Cloud) {
-    into.clear();
-    sites.iter().for_each(|site| into.push(frame.narrow_position(site.atom.slot as usize)));
+impl Positions {
+    fn read(&mut self, frame: &Frame, sites: &Sites) {
+        for (named, into) in [(&sites.atoms, &mut self.atoms), (&sites.hydrogens, &mut self.hydrogens)] {
+            for (column, to) in [frame.x(), frame.y(), frame.z()].into_iter().zip(into.columns_mut()) {
+                to.clear();
+                to.extend(named.iter().map(|named| column[named.slot as usize]));
+            }
+        }
+        let bond = |(h, donor): (usize, &u32)| {
+            nearest(frame.cell(), difference(self.hydrogens.get(h), self.atoms.get(*donor as usize)))
+        };
+        self.bonds.clear();
+        self.bonds.extend(sites.donors.iter().enumerate().map(bond));
+    }
 }
 
+/// `a` − `b`, without rounding.
+#[inline]
+fn difference(a: [f32; 3], b: [f32; 3]) -> [f64; 3] {
+    [f64::from(a[0]) - f64::from(b[0]), f64::from(a[1]) - f64::from(b[1]), f64::from(a[2]) - f64::from(b[2])]
+}
+
+#[inline]
 fn nearest(cell: Option<&Cell>, vector: [f64; 3]) -> [f64; 3] {
     cell.map_or(vector, |cell| cell.nearest(vector))
 }

@@ -1,8 +1,9 @@
 //! Which of two sets of points are close, in a cell of any shape or none.
 //!
-//! The points of the second set are sorted into the parts of a grid, none of them thinner than the
-//! cutoff, so that each point of the first looks into 27. Along an axis where the points leave a
-//! gap in the cell, as a molecule does in its water, the grid is open and there are no images.
+//! The larger set is sorted into the parts of a grid, none of them thinner than the cutoff, so that
+//! each point of the smaller looks into 27. If along an axis the smaller set leaves a gap in the
+//! cell, as a molecule does in its water, the grid is a window around it: of each point of the larger
+//! set one image at most is in it, and no others need to be looked at.
 
 use std::ops::Range;
 
@@ -13,10 +14,20 @@ use crate::cell::norm;
 const SLACK: f32 = 0.01;
 
 /// Points that are compared at once.
-const LANES: usize = 8;
+const LANES: usize = 4;
 
 /// Most parts along an axis, for points scattered over more than any system.
-const MAX_PARTS: i32 = 256;
+const MAX_PARTS: f32 = 256.0;
+
+/// Parts are about so full, as far as they may be that small: rows of parts are searched a few
+/// points at a time.
+const POINTS_PER_PART: f32 = 2.0;
+
+/// No coordinate is larger than this, in Å, unless it is no coordinate.
+const FARTHEST: f32 = 1e6;
+
+/// In place of the part of a point that is in none.
+const OUTSIDE: i32 = -1;
 
 /// Coordinates of points in Å.
 #[derive(Clone, Debug, Default)]
@@ -27,21 +38,15 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    pub(crate) fn clear(&mut self) {
-        [&mut self.x, &mut self.y, &mut self.z].into_iter().for_each(Vec::clear);
-    }
-
-    pub(crate) fn push(&mut self, [x, y, z]: [f32; 3]) {
-        self.x.push(x);
-        self.y.push(y);
-        self.z.push(z);
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.x.len()
     }
 
-    fn get(&self, n: usize) -> [f32; 3] {
+    pub(crate) fn columns_mut(&mut self) -> [&mut Vec<f32>; 3] {
+        [&mut self.x, &mut self.y, &mut self.z]
+    }
+
+    pub(crate) fn get(&self, n: usize) -> [f32; 3] {
         [self.x[n], self.y[n], self.z[n]]
     }
 }
@@ -49,22 +54,35 @@ impl Cloud {
 /// The search, with the memory it takes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Neighbours {
-    /// The second set, sorted by part.
-    sorted: Cloud,
-    /// Where each was before.
-    order: Vec<u32>,
+    few: Placed,
+    many: Placed,
     /// Where each part starts, and the last ends.
     starts: Vec<u32>,
-    part_of: Vec<u32>,
+    /// The points of the larger set sorted by part. A few that are near nothing follow, so that a
+    /// step may read over the end.
+    sorted: Cloud,
+    /// Where each of them was before.
+    order: Vec<u32>,
+}
+
+/// Points on the grid.
+#[derive(Clone, Debug, Default)]
+struct Placed {
+    /// The image of each that is in the grid.
+    points: Cloud,
+    /// Along each axis the fraction, and then the part, as a number without one.
+    places: [Vec<f32>; 3],
+    /// The part in the whole grid.
+    parts: Vec<i32>,
 }
 
 /// One axis of the grid.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
-    /// Gives the fraction along the axis.
-    row: [f32; 3],
-    /// The cell's edge, if there are images along it.
+    /// The cell's edge, if there is a cell.
     edge: Option<[f32; 3]>,
+    /// Whether the grid is the whole cell along it, and parts of the next image are neighbours too.
+    has_images: bool,
     first: f32,
     /// Parts per fraction.
     density: f32,
@@ -82,166 +100,255 @@ impl Neighbours {
         cutoff: f64,
         mut found: impl FnMut(usize, usize),
     ) {
-        let cutoff = cutoff as f32 + SLACK;
-        let Some(axes) = axes(a, b, cell, cutoff) else {
-            return (0..a.len()).for_each(|i| (0..b.len()).for_each(|j| found(i, j)));
+        if a.len() > b.len() {
+            self.few_and_many(b, a, cell, cutoff as f32 + SLACK, |i, j| found(j, i));
+        } else {
+            self.few_and_many(a, b, cell, cutoff as f32 + SLACK, found);
+        }
+    }
+
+    fn few_and_many(
+        &mut self,
+        few: &Cloud,
+        many: &Cloud,
+        cell: Option<&Cell>,
+        cutoff: f32,
+        mut found: impl FnMut(usize, usize),
+    ) {
+        self.few.start(few, cell);
+        self.many.start(many, cell);
+        let Some(axes) = self.axes(cell, cutoff) else {
+            return (0..few.len()).for_each(|i| (0..many.len()).for_each(|j| found(i, j)));
         };
-        self.sort(b, &axes);
-        let [nx, ny] = [axes[0].n_parts, axes[1].n_parts];
-        for i in 0..a.len() {
-            let (position, [x, y, z]) = place(&axes, a.get(i));
-            for (z, position) in axes[2].around(z, position) {
-                for (y, position) in axes[1].around(y, position) {
-                    for (x, position) in axes[0].runs_around(x, position) {
-                        let part = |x: i32| self.starts[((z * ny + y) * nx + x) as usize] as usize;
-                        self.scan(part(x.start)..part(x.end), position, cutoff * cutoff, |j| found(i, j));
-                    }
-                }
+        self.few.place(&axes, |axis| axis.has_images);
+        self.many.place(&axes, |axis| axis.edge.is_some());
+        self.sort(&axes);
+        let last = axes.map(|axis| axis.n_parts - 1);
+        for i in 0..few.len() {
+            let position = self.few.points.get(i);
+            let [x, y, z] = &self.few.places;
+            let parts = [x[i] as i32, y[i] as i32, z[i] as i32];
+            let inner = [axes[0].inner(parts[0]), axes[1].inner(parts[1]), axes[2].inner(parts[2])];
+            let mut found = |j: u32| found(i, j as usize);
+            self.search(&axes, &inner, position, cutoff * cutoff, &mut found);
+            let is_at_edge = |k: usize| axes[k].has_images && (parts[k] == 0 || parts[k] == last[k]);
+            if is_at_edge(0) || is_at_edge(1) || is_at_edge(2) {
+                self.search_images(&axes, parts, position, cutoff * cutoff, &mut found);
             }
         }
     }
 
-    /// Sorts points into parts by counting.
-    fn sort(&mut self, points: &Cloud, axes: &[Axis; 3]) {
-        let n_parts = axes.iter().map(|axis| axis.n_parts as usize).product::<usize>();
-        self.starts.clear();
-        self.starts.resize(n_parts + 1, 0);
-        self.part_of.clear();
-        for j in 0..points.len() {
-            let parts = place(axes, points.get(j)).1;
-            let [x, y, z] = [0, 1, 2].map(|k| parts[k].clamp(0, axes[k].n_parts - 1));
-            let part = ((z * axes[1].n_parts + y) * axes[0].n_parts + x) as u32;
-            self.part_of.push(part);
-            self.starts[part as usize] += 1;
+    /// A grid for both sets; none if the cell is too small for one, so that any two are near.
+    fn axes(&self, cell: Option<&Cell>, cutoff: f32) -> Option<[Axis; 3]> {
+        let (edges, rows) = cell.map_or((IDENTITY, IDENTITY), Cell::reduced);
+        let mut lengths = [0.0; 3];
+        let mut axes = [0, 1, 2].map(|k| {
+            let width = 1.0 / norm(rows[k]) as f32;
+            let [low, high] = extent(&self.few.places[k]);
+            let beyond = cutoff / width;
+            let span = (high - low).max(0.0) + 2.0 * beyond;
+            let has_images = cell.is_some() && span > 1.0;
+            let (first, reach) = if has_images { (0.0, 1.0) } else { (low - beyond, span) };
+            lengths[k] = reach * width;
+            let edge = cell.map(|_| edges[k].map(|x| x as f32));
+            Axis { edge, has_images, first, density: 1.0 / reach, n_parts: 1 }
+        });
+        // As many parts as can be across the rows, and along them as many as there are points for.
+        let most = lengths.map(|length| (length / cutoff).min(MAX_PARTS));
+        let filled = self.many.points.len() as f32 / (POINTS_PER_PART * most[1].max(1.0) * most[2].max(1.0));
+        let n_parts = [most[0].min(filled), most[1], most[2]];
+        for ((axis, n_parts), most) in axes.iter_mut().zip(n_parts).zip(most) {
+            if axis.has_images && most < 3.0 {
+                return None;
+            }
+            axis.n_parts = (n_parts as i32).max(if axis.has_images { 3 } else { 1 });
+            axis.density *= axis.n_parts as f32;
         }
+        Some(axes)
+    }
+
+    /// Sorts the points of the larger set into parts by counting.
+    fn sort(&mut self, axes: &[Axis; 3]) {
+        self.many.flatten(axes);
+        let parts = &self.many.parts;
+        self.starts.clear();
+        self.starts.resize(axes.iter().map(|axis| axis.n_parts as usize).product::<usize>() + 1, 0);
+        parts.iter().filter(|part| **part != OUTSIDE).for_each(|part| self.starts[*part as usize] += 1);
         let mut end = 0;
         for start in &mut self.starts {
             end += *start;
             *start = end;
         }
-        self.order.resize(points.len(), 0);
-        for column in [&mut self.sorted.x, &mut self.sorted.y, &mut self.sorted.z] {
-            column.resize(points.len(), 0.0);
+        let n_inside = end as usize;
+        self.order.resize(n_inside, 0);
+        for column in self.sorted.columns_mut() {
+            column.resize(n_inside + LANES, 0.0);
+            column[n_inside..].fill(f32::INFINITY);
         }
+        let (Cloud { x, y, z }, sorted) = (&self.many.points, &mut self.sorted);
         // From the last to the first, so that points of a part keep their order.
-        for j in (0..points.len()).rev() {
-            let start = &mut self.starts[self.part_of[j] as usize];
+        for (n, part) in parts.iter().enumerate().rev().filter(|(_, part)| **part != OUTSIDE) {
+            let start = &mut self.starts[*part as usize];
             *start -= 1;
             let to = *start as usize;
-            self.order[to] = j as u32;
-            [self.sorted.x[to], self.sorted.y[to], self.sorted.z[to]] = place(axes, points.get(j)).0;
+            self.order[to] = n as u32;
+            (sorted.x[to], sorted.y[to], sorted.z[to]) = (x[n], y[n], z[n]);
         }
     }
 
-    fn scan(&self, range: Range<usize>, from: [f32; 3], cutoff_2: f32, mut found: impl FnMut(usize)) {
-        let columns = [&self.sorted.x, &self.sorted.y, &self.sorted.z].map(|column| &column[range.clone()]);
-        let [(x, x_rest), (y, y_rest), (z, z_rest)] = columns.map(|column| column.as_chunks::<LANES>());
-        let square = |[x, y, z]: [f32; 3]| {
-            let [dx, dy, dz] = [x - from[0], y - from[1], z - from[2]];
-            dx * dx + dy * dy + dz * dz
-        };
-        for (n, ((x, y), z)) in x.iter().zip(y).zip(z).enumerate() {
-            let squares: [f32; LANES] = std::array::from_fn(|k| square([x[k], y[k], z[k]]));
-            if squares.iter().fold(false, |any, square| any | (*square < cutoff_2)) {
-                let near = (0..LANES).filter(|k| squares[*k] < cutoff_2);
-                near.for_each(|k| found(self.order[range.start + LANES * n + k] as usize));
+    /// Compares a position with the points in a block of parts.
+    fn search(
+        &self,
+        axes: &[Axis; 3],
+        [xs, ys, zs]: &[Range<i32>; 3],
+        from: [f32; 3],
+        cutoff_2: f32,
+        found: &mut impl FnMut(u32),
+    ) {
+        let [nx, ny] = [axes[0].n_parts, axes[1].n_parts];
+        let start = |x: i32, y: i32, z: i32| self.starts[((z * ny + y) * nx + x) as usize] as usize;
+        for z in zs.clone() {
+            if xs.len() == nx as usize {
+                // Whole rows follow each other.
+                self.scan(start(0, ys.start, z)..start(0, ys.end, z), from, cutoff_2, found);
+            } else {
+                for y in ys.clone() {
+                    self.scan(start(xs.start, y, z)..start(xs.end, y, z), from, cutoff_2, found);
+                }
             }
         }
-        let first_rest = range.end - x_rest.len();
-        for (n, ((x, y), z)) in x_rest.iter().zip(y_rest).zip(z_rest).enumerate() {
-            if square([*x, *y, *z]) < cutoff_2 {
-                found(self.order[first_rest + n] as usize);
+    }
+
+    #[inline]
+    fn scan(&self, run: Range<usize>, from: [f32; 3], cutoff_2: f32, found: &mut impl FnMut(u32)) {
+        let Cloud { x, y, z } = &self.sorted;
+        for at in run.clone().step_by(LANES) {
+            let (x, y, z) = (&x[at..at + LANES], &y[at..at + LANES], &z[at..at + LANES]);
+            let mut is_near = [false; LANES];
+            for k in 0..LANES {
+                let (dx, dy, dz) = (x[k] - from[0], y[k] - from[1], z[k] - from[2]);
+                is_near[k] = dx * dx + dy * dy + dz * dz < cutoff_2;
             }
+            if is_near != [false; LANES] {
+                (at..run.end.min(at + LANES)).filter(|n| is_near[n - at]).for_each(|n| found(self.order[n]));
+            }
+        }
+    }
+
+    /// Does the same for the parts next to one that are in other images of the grid.
+    fn search_images(
+        &self,
+        axes: &[Axis; 3],
+        parts: [i32; 3],
+        position: [f32; 3],
+        cutoff_2: f32,
+        found: &mut impl FnMut(u32),
+    ) {
+        let runs = [0, 1, 2].map(|k| [axes[k].inner(parts[k]), axes[k].across(parts[k])]);
+        for which in 1..8 {
+            let crosses = [which & 1, which >> 1 & 1, which >> 2];
+            let ranges = [0, 1, 2].map(|k| runs[k][crosses[k]].clone());
+            let mut position = position;
+            for k in (0..3).filter(|k| crosses[*k] == 1) {
+                let sign = if parts[k] == 0 { 1.0 } else { -1.0 };
+                let edge = axes[k].edge.unwrap_or_default().map(|x| sign * x);
+                position = [position[0] + edge[0], position[1] + edge[1], position[2] + edge[2]];
+            }
+            self.search(axes, &ranges, position, cutoff_2, found);
         }
     }
 }
 
-/// A grid for two sets of points; none if the cell is too small for one, so that any two are near.
-fn axes(a: &Cloud, b: &Cloud, cell: Option<&Cell>, cutoff: f32) -> Option<[Axis; 3]> {
-    let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    let (edges, rows) = cell.map_or((identity, identity), Cell::reduced);
-    let mut lengths = [0.0; 3];
-    let mut axes = [0, 1, 2].map(|k| {
-        let row = rows[k].map(|x| x as f32);
-        let width = 1.0 / norm(rows[k]) as f32;
-        let ([low_a, high_a], [low, high]) = (extent(a, row), extent(b, row));
-        let is_open = cell.is_none() || high.max(high_a) - low.min(low_a) + cutoff / width < 1.0;
-        let (first, reach) = if is_open { (low, (high - low).max(0.0)) } else { (0.0, 1.0) };
-        lengths[k] = reach * width;
-        let edge = (!is_open).then(|| edges[k].map(|x| x as f32));
-        Axis { row, edge, first, density: 1.0 / reach, n_parts: 1 }
-    });
-    // About one point to a part: smaller ones are mostly empty, larger ones take longer to search.
-    let part = (lengths.iter().product::<f32>() / b.len().max(1) as f32).cbrt().max(cutoff);
-    for (axis, length) in axes.iter_mut().zip(lengths) {
-        let most = ((length / cutoff) as i32).min(MAX_PARTS);
-        axis.n_parts = ((length / part) as i32).min(most).max(1);
-        if axis.edge.is_some() {
-            axis.n_parts = axis.n_parts.max(3);
-            if most < 3 {
-                return None;
+impl Placed {
+    /// Takes points and finds their fractions.
+    fn start(&mut self, points: &Cloud, cell: Option<&Cell>) {
+        self.points.clone_from(points);
+        let rows = cell.map_or(IDENTITY, |cell| cell.reduced().1);
+        for (place, row) in self.places.iter_mut().zip(rows) {
+            let [u, v, w] = row.map(|x| x as f32);
+            let positions = points.x.iter().zip(&points.y).zip(&points.z);
+            place.clear();
+            place.extend(positions.map(|((x, y), z)| u * x + v * y + w * z));
+        }
+    }
+
+    /// Finds the parts of points, those along some axes brought into the grid before.
+    fn place(&mut self, axes: &[Axis; 3], is_wrapped: impl Fn(&Axis) -> bool) {
+        let Cloud { x, y, z } = &mut self.points;
+        for (place, axis) in self.places.iter_mut().zip(axes) {
+            let Axis { first, density, .. } = *axis;
+            if let Some(edge) = axis.edge.filter(|_| is_wrapped(axis)) {
+                for (((place, x), y), z) in place.iter_mut().zip(&mut *x).zip(&mut *y).zip(&mut *z) {
+                    let whole = floor(*place - first);
+                    *place -= whole;
+                    *x -= whole * edge[0];
+                    *y -= whole * edge[1];
+                    *z -= whole * edge[2];
+                }
+            }
+            place.iter_mut().for_each(|place| *place = floor((*place - first) * density));
+            if axis.has_images {
+                // Rounding may leave a fraction of 1.
+                let last = axis.n_parts as f32 - 1.0;
+                place.iter_mut().for_each(|place| *place = if *place > last { last } else { *place });
             }
         }
-        axis.density *= axis.n_parts as f32;
     }
-    Some(axes)
+
+    /// Finds the number of each point's part in the whole grid.
+    fn flatten(&mut self, axes: &[Axis; 3]) {
+        let [nx, ny, nz] = axes.map(|axis| axis.n_parts as f32);
+        let least = |a: f32, b: f32| if a < b { a } else { b };
+        let [x, y, z] = &self.places;
+        self.parts.clear();
+        self.parts.extend(x.iter().zip(y).zip(z).map(|((x, y), z)| {
+            // Rounding may put the last ones one part too far.
+            let is_inside = (*x >= 0.0) & (*x <= nx) & (*y >= 0.0) & (*y <= ny) & (*z >= 0.0) & (*z <= nz);
+            let part = (least(*z, nz - 1.0) * ny + least(*y, ny - 1.0)) * nx + least(*x, nx - 1.0);
+            if is_inside { part as i32 } else { OUTSIDE }
+        }));
+    }
 }
 
 impl Axis {
-    /// The parts next to one, each with where a position is as seen from the image of the grid it
-    /// belongs to.
-    fn around(&self, part: i32, position: [f32; 3]) -> impl Iterator<Item = (i32, [f32; 3])> {
-        (part.saturating_sub(1)..=part.saturating_add(1)).filter_map(move |part| match self.edge {
-            None => (0..self.n_parts).contains(&part).then_some((part, position)),
-            Some(edge) => {
-                let whole = part.div_euclid(self.n_parts);
-                let position = [0, 1, 2].map(|k| position[k] - whole as f32 * edge[k]);
-                Some((part.rem_euclid(self.n_parts), position))
-            }
-        })
+    /// The parts next to one, but for those in images of the grid.
+    fn inner(&self, part: i32) -> Range<i32> {
+        part.saturating_sub(1).clamp(0, self.n_parts)..part.saturating_add(2).clamp(0, self.n_parts)
     }
 
-    /// The same, parts that follow each other as one.
-    fn runs_around(&self, part: i32, position: [f32; 3]) -> impl Iterator<Item = (Range<i32>, [f32; 3])> {
-        let n = self.n_parts;
-        let inner = part.saturating_sub(1).max(0)..part.saturating_add(2).min(n);
-        let moved = |edge: [f32; 3], by: f32| [0, 1, 2].map(|k| position[k] + by * edge[k]);
-        let below = self.edge.filter(|_| part == 0).map(|edge| (n - 1..n, moved(edge, 1.0)));
-        let above = self.edge.filter(|_| part == n - 1).map(|edge| (0..1, moved(edge, -1.0)));
-        (!inner.is_empty()).then_some((inner, position)).into_iter().chain(below).chain(above)
-    }
-}
-
-/// The least and the greatest fraction of some points along an axis.
-fn extent(points: &Cloud, row: [f32; 3]) -> [f32; 2] {
-    let fractions = (0..points.len()).map(|n| dot(row, points.get(n)));
-    fractions.fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], f| [low.min(f), high.max(f)])
-}
-
-/// The image of a position within the grid, and the part it is in.
-fn place(axes: &[Axis; 3], mut position: [f32; 3]) -> ([f32; 3], [i32; 3]) {
-    let mut parts = [0; 3];
-    let original = position;
-    for (axis, part) in axes.iter().zip(&mut parts) {
-        let fraction = dot(axis.row, original) - axis.first;
-        *part = floor(fraction * axis.density);
-        if let Some(edge) = axis.edge {
-            let whole = floor(fraction) as f32;
-            position = [0, 1, 2].map(|k| position[k] - whole * edge[k]);
-            *part = (((fraction - whole) * axis.density) as i32).min(axis.n_parts - 1);
+    /// The part next to one in the next image of the grid, if it is at the edge of one.
+    fn across(&self, part: i32) -> Range<i32> {
+        let last = self.n_parts - 1;
+        match part {
+            0 if self.has_images => last..last + 1,
+            part if self.has_images && part == last => 0..1,
+            _ => 0..0,
         }
     }
-    (position, parts)
 }
 
-/// The greatest integer not above a number; quicker than the function of that name.
-fn floor(x: f32) -> i32 {
-    let near = x as i32;
-    near.saturating_sub(i32::from(x < near as f32))
+const IDENTITY: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+
+/// The least and the greatest of some numbers, as far as anything can be from the origin.
+fn extent(numbers: &[f32]) -> [f32; 2] {
+    let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    for chunk in chunks {
+        for k in 0..LANES {
+            low[k] = if chunk[k] < low[k] { chunk[k] } else { low[k] };
+            high[k] = if chunk[k] > high[k] { chunk[k] } else { high[k] };
+        }
+    }
+    let low = low.iter().chain(rest).fold(f32::INFINITY, |low, x| low.min(*x));
+    let high = high.iter().chain(rest).fold(f32::NEG_INFINITY, |high, x| high.max(*x));
+    [low, high].map(|x| x.clamp(-FARTHEST, FARTHEST))
 }
 
-fn dot(u: [f32; 3], v: [f32; 3]) -> f32 {
-    u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+/// The greatest whole number not above a number of less than 22 bits, as quick as an addition.
+fn floor(x: f32) -> f32 {
+    const LARGE: f32 = 1.5 * (1 << 23) as f32;
+    let near = (x + LARGE) - LARGE;
+    if near > x { near - 1.0 } else { near }
 }
 
 #[cfg(test)]
@@ -256,7 +363,9 @@ mod tests {
             (*state >> 8) as f32 / (1 << 24) as f32 - 0.5
         };
         let mut cloud = Cloud::default();
-        (0..n).for_each(|_| cloud.push(sizes.map(|size| size * random())));
+        for _ in 0..n {
+            cloud.columns_mut().into_iter().zip(sizes).for_each(|(column, size)| column.push(size * random()));
+        }
         cloud
     }
 
@@ -308,11 +417,13 @@ mod tests {
     #[test]
     fn what_is_no_position_is_near_nothing() {
         let mut strange = cloud(&mut 6, 10, [10.0; 3]);
-        [f32::NAN, f32::INFINITY, 1e30].into_iter().for_each(|x| strange.push([x, 0.0, -x]));
+        [f32::NAN, f32::INFINITY, 1e30].into_iter().for_each(|x| {
+            strange.columns_mut().into_iter().zip([x, 0.0, -x]).for_each(|(column, x)| column.push(x));
+        });
         for cell in [None, Cell::from_lengths_angles([30.0; 3], [90.0; 3])] {
             let mut found = Vec::new();
             Neighbours::default().pairs(&strange, &strange, cell.as_ref(), 3.0, |i, j| found.push((i, j)));
-            assert!((0..10).all(|n| found.contains(&(n, n))));
+            assert!((0..10).all(|n| found.contains(&(n, n))), "{found:?}");
         }
     }
 }

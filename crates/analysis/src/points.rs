@@ -35,14 +35,14 @@ impl Points {
         (self.x[n], self.y[n], self.z[n]) = (x, y, z);
     }
 
-    /// Points of one step, by axis and lane.
-    pub(crate) fn chunk(&self, n: usize) -> [&[f64; LANES]; 3] {
-        [&self.x, &self.y, &self.z].map(|column| &column.as_chunks::<LANES>().0[n])
+    /// The columns in lanes.
+    pub(crate) fn columns(&self) -> [&[[f64; LANES]]; 3] {
+        [self.x.as_chunks().0, self.y.as_chunks().0, self.z.as_chunks().0]
     }
 
-    /// All points, step by step.
+    /// All points, step by step, by axis and lane.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = [&[f64; LANES]; 3]> {
-        let [x, y, z] = [&self.x, &self.y, &self.z].map(|column| column.as_chunks::<LANES>().0);
+        let [x, y, z] = self.columns();
         x.iter().zip(y).zip(z).map(|((x, y), z)| [x, y, z])
     }
 
@@ -76,6 +76,10 @@ impl Weighing {
         &self.weights
     }
 
+    pub(crate) fn total(&self) -> f64 {
+        self.total
+    }
+
     /// Σ w·x / Σ w.
     pub(crate) fn centre(&self, points: &Points) -> [f64; 3] {
         let mut sums = [[0.0; LANES]; 3];
@@ -87,12 +91,12 @@ impl Weighing {
         sums.map(|sum| total(sum) / self.total)
     }
 
-    /// √(Σ w·|f(x)|² / Σ w), where f takes points lane by lane, given the number of the step.
-    pub(crate) fn root_mean_square(&self, points: &Points, f: impl Fn(usize, usize, [f64; 3]) -> [f64; 3]) -> f64 {
+    /// √(Σ w·|x − c|² / Σ w).
+    pub(crate) fn spread_about(&self, centre: [f64; 3], points: &Points) -> f64 {
         let mut sum = [0.0; LANES];
-        for (n, (w, [x, y, z])) in self.weights.as_chunks::<LANES>().0.iter().zip(points.chunks()).enumerate() {
+        for (w, [x, y, z]) in self.weights.as_chunks::<LANES>().0.iter().zip(points.chunks()) {
             for k in 0..LANES {
-                let [dx, dy, dz] = f(n, k, [x[k], y[k], z[k]]);
+                let (dx, dy, dz) = (x[k] - centre[0], y[k] - centre[1], z[k] - centre[2]);
                 sum[k] += w[k] * (dx * dx + dy * dy + dz * dz);
             }
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::cell::{dot, nearest_integer, sub};
-use crate::points::{LANES, Points, total};
+use crate::points::{LANES, Points, Weighing, total};
 use crate::read::{Frame, Trajectory, Window};
 use crate::{AtomSet, Error, Topology};
 
@@ -193,6 +193,43 @@ impl Members {
     }
 }
 
+/// A group and what its atoms weigh, of which only the centre is wanted.
+#[derive(Debug)]
+pub(crate) struct Centre {
+    members: Members,
+    weights: Vec<f64>,
+    total: f64,
+}
+
+impl Centre {
+    pub(crate) fn new(members: Members, weighing: &Weighing) -> Self {
+        let weights = weighing.weights()[..members.len()].to_vec();
+        Self { total: weights.iter().sum(), members, weights }
+    }
+
+    /// Σ w·x / Σ w.
+    pub(crate) fn of(&self, view: &View<'_>) -> [f64; 3] {
+        let Members { slots, runs, tracked } = &self.members;
+        let mut sums = [view.frame.x(), view.frame.y(), view.frame.z()].map(|column| match runs {
+            Some(runs) => {
+                let mut first = 0;
+                let sums = runs.iter().map(|run| {
+                    let weights = &self.weights[first..first + run.len()];
+                    first += run.len();
+                    weighted_sum(weights, &column[run.clone()])
+                });
+                sums.sum::<f64>()
+            }
+            None => slots.iter().zip(&self.weights).map(|(slot, w)| w * f64::from(column[*slot as usize])).sum(),
+        });
+        for (range, molecule) in tracked {
+            let weight: f64 = self.weights[range.clone()].iter().sum();
+            (0..3).for_each(|k| sums[k] += weight * view.shifts[*molecule][k]);
+        }
+        sums.map(|sum| sum / self.total)
+    }
+}
+
 fn push_slot(runs: &mut Vec<Range<usize>>, slot: usize) {
     match runs.last_mut() {
         Some(run) if run.end == slot => run.end += 1,
@@ -262,4 +299,13 @@ fn sum(column: &[f32]) -> f64 {
         (0..LANES).for_each(|k| lanes[k] += f64::from(chunk[k]));
     }
     total(lanes) + rest.iter().map(|x| f64::from(*x)).sum::<f64>()
+}
+
+fn weighted_sum(weights: &[f64], column: &[f32]) -> f64 {
+    let ((chunks, rest), (weights, weights_rest)) = (column.as_chunks::<LANES>(), weights.as_chunks::<LANES>());
+    let mut lanes = [0.0; LANES];
+    for (chunk, weights) in chunks.iter().zip(weights) {
+        (0..LANES).for_each(|k| lanes[k] += weights[k] * f64::from(chunk[k]));
+    }
+    total(lanes) + rest.iter().zip(weights_rest).map(|(x, w)| w * f64::from(*x)).sum::<f64>()
 }

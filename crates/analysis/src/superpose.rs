@@ -56,30 +56,49 @@ impl Reference {
 
     /// The weighted root mean square of the distances, in Å, after a motion of the points.
     pub(crate) fn rmsd(&self, points: &Points, motion: &Motion) -> f64 {
-        let to = sub(motion.translation, self.centre);
-        self.weighing.root_mean_square(points, |n, k, x| {
-            let reference = self.centred.chunk(n).map(|column| column[k]);
-            [0, 1, 2].map(|i| dot(motion.rotation[i], x) + (to[i] - reference[i]))
-        })
+        let mut sum = [0.0; LANES];
+        let weights = self.weighing.weights().as_chunks::<LANES>().0;
+        for ((point, reference), weights) in points.chunks().zip(self.centred.chunks()).zip(weights) {
+            let [dx, dy, dz] = self.deviations(point, reference, motion);
+            for k in 0..LANES {
+                sum[k] += weights[k] * (dx[k] * dx[k] + dy[k] * dy[k] + dz[k] * dz[k]);
+            }
+        }
+        (total(sum) / self.weighing.total()).sqrt()
     }
 
     /// Adds to sums, for each point, how far it is from the reference after a motion: the vector
     /// and the square.
     pub(crate) fn add_deviations(&self, points: &Points, motion: &Motion, vectors: &mut Points, squares: &mut [f64]) {
-        let (r, to) = (motion.rotation, sub(motion.translation, self.centre));
         let [sx, sy, sz] = vectors.columns_mut().map(|column| column.as_chunks_mut::<LANES>().0);
         let sums = sx.iter_mut().zip(sy).zip(sz).zip(squares.as_chunks_mut::<LANES>().0);
-        for ((((sx, sy), sz), square), ([x, y, z], [u, v, w])) in sums.zip(points.chunks().zip(self.centred.chunks())) {
+        for ((((sx, sy), sz), square), (point, reference)) in sums.zip(points.chunks().zip(self.centred.chunks())) {
+            let [dx, dy, dz] = self.deviations(point, reference, motion);
             for k in 0..LANES {
-                let dx = r[0][0] * x[k] + r[0][1] * y[k] + r[0][2] * z[k] + (to[0] - u[k]);
-                let dy = r[1][0] * x[k] + r[1][1] * y[k] + r[1][2] * z[k] + (to[1] - v[k]);
-                let dz = r[2][0] * x[k] + r[2][1] * y[k] + r[2][2] * z[k] + (to[2] - w[k]);
-                sx[k] += dx;
-                sy[k] += dy;
-                sz[k] += dz;
-                square[k] += dx * dx + dy * dy + dz * dz;
+                sx[k] += dx[k];
+                sy[k] += dy[k];
+                sz[k] += dz[k];
+                square[k] += dx[k] * dx[k] + dy[k] * dy[k] + dz[k] * dz[k];
             }
         }
+    }
+
+    /// How far points are from those of the reference after a motion.
+    #[inline(always)]
+    fn deviations(
+        &self,
+        [x, y, z]: [&[f64; LANES]; 3],
+        reference: [&[f64; LANES]; 3],
+        motion: &Motion,
+    ) -> [[f64; LANES]; 3] {
+        let mut deviations = [[0.0; LANES]; 3];
+        for i in 0..3 {
+            let (row, to) = (motion.rotation[i], motion.translation[i] - self.centre[i]);
+            for k in 0..LANES {
+                deviations[i][k] = row[0] * x[k] + row[1] * y[k] + row[2] * z[k] + (to - reference[i][k]);
+            }
+        }
+        deviations
     }
 
     /// The points moved by the mean of vectors that were summed up over so many frames.
@@ -94,18 +113,21 @@ impl Reference {
 
     /// Σ w·(x − from)·yᵀ over points x and reference points y.
     fn covariance(&self, points: &Points, from: [f64; 3]) -> Matrix3 {
-        let mut sums = [[[0.0; LANES]; 3]; 3];
-        for (n, chunk) in points.chunks().enumerate() {
-            let reference = self.weighted.chunk(n);
-            for i in 0..3 {
-                for j in 0..3 {
-                    for k in 0..LANES {
-                        sums[i][j][k] += (chunk[i][k] - from[i]) * reference[j][k];
-                    }
+        let [u, v, w] = self.weighted.columns();
+        let row = |column: &[f64], from: f64| {
+            let mut sums = [[0.0; LANES]; 3];
+            let reference = u.iter().zip(v).zip(w);
+            for (x, ((u, v), w)) in column.as_chunks::<LANES>().0.iter().zip(reference) {
+                for k in 0..LANES {
+                    let x = x[k] - from;
+                    sums[0][k] += x * u[k];
+                    sums[1][k] += x * v[k];
+                    sums[2][k] += x * w[k];
                 }
             }
-        }
-        sums.map(|row| row.map(total))
+            sums.map(total)
+        };
+        [row(&points.x, from[0]), row(&points.y, from[1]), row(&points.z, from[2])]
     }
 }
 

@@ -190,10 +190,13 @@ impl Frame {
     }
 
     /// The position of a slot in Å.
+    #[inline]
     pub fn position(&self, slot: usize) -> [f64; 3] {
-        self.narrow_position(slot).map(f64::from)
+        let [x, y, z] = self.narrow_position(slot);
+        [f64::from(x), f64::from(y), f64::from(z)]
     }
 
+    #[inline]
     pub(crate) fn narrow_position(&self, slot: usize) -> [f32; 3] {
         [self.x()[slot], self.y()[slot], self.z()[slot]]
     }

@@ -35,7 +35,7 @@ struct Pdb<'a> {
 
 impl<'a> Pdb<'a> {
     fn line(&mut self, line: &'a str) -> Result<(), Problem> {
-        match line.get(..6).unwrap_or(line).trim_end() {
+        match line.get(..6).unwrap_or(line).trim_ascii_end() {
             "ATOM" | "HETATM" if !self.is_over => self.atom(line)?,
             "TER" => self.after_ter = true,
             "MODEL" => self.n_models += 1,
@@ -119,7 +119,7 @@ impl<'a> Pdb<'a> {
 
 /// Some columns of a line without blanks around; what is beyond the end is blank.
 fn columns(line: &str, from: usize, to: usize) -> &str {
-    line.get(from..to.min(line.len())).unwrap_or("").trim()
+    line.get(from..to.min(line.len())).unwrap_or("").trim_ascii()
 }
 
 fn cell(line: &str) -> Option<Cell> {

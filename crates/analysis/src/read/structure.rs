@@ -30,7 +30,8 @@ impl Structure {
     /// [`Error::Io`], or [`Error::Format`] with the line.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let text = String::from_utf8_lossy(&bytes);
+        let text =
+            String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let structure = if mmcif::is_mmcif(&text) { Self::from_mmcif(&text) } else { Self::from_pdb(&text) };
         structure.map_err(|source| Error::Format { path: path.to_owned(), source })
     }

@@ -1,0 +1,129 @@
+//! Frames per second of one analysis: `speed FOLDER SYSTEM TASK [THREADS]`, where the folder holds
+//! `SYSTEM.pdb` and `SYSTEM.dcd`. `peers/run.py` calls it beside other programs on the same files,
+//! `instructions.py` under callgrind.
+#![expect(clippy::print_stdout, reason = "this prints its measurements")]
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use molbox_analysis::distance::Distance;
+use molbox_analysis::hbond::{Between, HydrogenBonds};
+use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::request::{Images, Weights};
+use molbox_analysis::rmsd::Rmsd;
+use molbox_analysis::rmsf::{Rmsf, Superpose};
+use molbox_analysis::table::Values;
+use molbox_analysis::{Analysis, AtomSet, Control, Group, Mask, Request, Topology, analyze};
+
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [folder, system, task, threads @ ..] = arguments.as_slice() else {
+        println!("usage: speed FOLDER SYSTEM TASK [THREADS]");
+        return Ok(());
+    };
+    let n_threads = threads.first().map_or(Ok(1), |n| n.parse())?;
+    let path = |ending: &str| Path::new(folder).join(format!("{system}.{ending}"));
+    let topology = Structure::open(&path("pdb"))?.topology;
+    let (start, cpu_start) = (Instant::now(), cpu_seconds()?);
+    let trajectory = Trajectory::open(&path("dcd"))?;
+    let result = match task.as_str() {
+        "read" => read(&trajectory, &AtomSet::all(topology.n_atoms()))?,
+        "read_solute" => read(&trajectory, &group(&topology, masks(system)[0])?.atoms)?,
+        _ => run(&topology, &trajectory, tasks(&topology, system, task)?, n_threads)?,
+    };
+    let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu_start);
+    let n_frames = trajectory.n_frames();
+    println!(
+        "{system} {task} threads={n_threads} frames={n_frames} seconds={seconds:.4} cpu={cpu:.4} fps={:.0} result={result} peak_mb={}",
+        n_frames as f64 / seconds,
+        peak_mb()?
+    );
+    Ok(())
+}
+
+/// The solute, and two parts of it.
+fn masks(system: &str) -> [&'static str; 3] {
+    match system {
+        "big" => ["::A,B", "::A", "::B"],
+        "small" => ["*", ":1-6", ":21-26"],
+        _ => [":1-12", ":1-6", ":7-12"],
+    }
+}
+
+fn group(topology: &Topology, mask: &str) -> Result<Group, Failure> {
+    Ok(Group::select(&Mask::parse(mask)?, topology, None)?.0)
+}
+
+fn tasks(topology: &Topology, system: &str, task: &str) -> Result<Vec<Analysis>, Failure> {
+    let group = |mask: &str| group(topology, mask);
+    let [solute, a, b] = masks(system);
+    let alpha_carbons = || group(&format!("({solute})&@CA"));
+    Ok(match task {
+        "rmsd" => {
+            let group = alpha_carbons()?;
+            vec![Analysis::Rmsd(Rmsd { fit: Some(group.clone()), measures: vec![group], weights: Weights::Equal })]
+        }
+        "rmsf" => vec![Analysis::Rmsf(Rmsf { group: alpha_carbons()?, superpose: Superpose::Average })],
+        "distance" => {
+            let distance = Distance { a: group(a)?, b: group(b)?, weights: Weights::Mass, nearest_image: true };
+            vec![Analysis::Distance(distance)]
+        }
+        "hbond" => vec![Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Within(group(solute)?)))],
+        "solvent" => {
+            let between = Between::Solvent(group(solute)?, group(":HOH")?);
+            vec![Analysis::HydrogenBonds(HydrogenBonds::usual(between))]
+        }
+        "all" => {
+            let tasks = ["rmsd", "rmsf", "distance", "hbond"].map(|task| tasks(topology, system, task));
+            tasks.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+        }
+        other => return Err(format!("no task {other:?}").into()),
+    })
+}
+
+fn read(trajectory: &Trajectory, atoms: &AtomSet) -> Result<f64, Failure> {
+    let (window, mut frame) = (trajectory.window(atoms), Frame::new());
+    let mut sum = 0.0;
+    for n in 0..trajectory.n_frames() {
+        trajectory.read(n, &window, &mut frame)?;
+        sum += f64::from(frame.x()[0]);
+    }
+    Ok(sum)
+}
+
+/// The mean of the last column of the last table.
+fn run(
+    topology: &Topology,
+    trajectory: &Trajectory,
+    analyses: Vec<Analysis>,
+    n_threads: usize,
+) -> Result<f64, Failure> {
+    // As the peers take them: coordinates as they are, but for distances and hydrogen bonds.
+    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten };
+    let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).ok_or("no threads")?, AtomicBool::new(false));
+    let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
+    let report = analyze(topology, trajectory, &request, &control)?;
+    let column = report.tables.last().and_then(|table| table.columns.last()).ok_or("no table")?;
+    Ok(match &column.values {
+        Values::Numbers(values) => values.iter().sum::<f64>() / values.len() as f64,
+        Values::Integers(values) => values.iter().sum::<i64>() as f64 / values.len() as f64,
+        Values::Texts(values) => values.len() as f64,
+    })
+}
+
+/// Time on a processor of the thread that asks.
+fn cpu_seconds() -> Result<f64, Failure> {
+    let times = fs::read_to_string("/proc/thread-self/schedstat")?;
+    Ok(times.split(' ').next().ok_or("no time")?.parse::<f64>()? / 1e9)
+}
+
+fn peak_mb() -> Result<u64, Failure> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no peak in the status")?;
+    Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse::<u64>()? / 1024)
+}
