@@ -106,6 +106,12 @@ impl Document {
             return Err(Problem::new("/paths", "missing"));
         };
         paths.retain(|_, item| part == if item.get("servers").is_some() { Part::Margin } else { Part::Workflow });
+        // progenitor takes one; the rules have JSON first.
+        for operation in paths.values_mut().flat_map(|item| item.as_object_mut().into_iter().flatten()) {
+            if let Some(content) = operation.1.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) {
+                content.retain(|media, _| media == "application/json");
+            }
+        }
 
         let reached = self.reached(references(&value["paths"]));
         if let Some(Value::Object(components)) = value.get_mut("components") {
@@ -159,7 +165,8 @@ impl Document {
 
     /// Names of the schemas that request bodies are made of.
     pub(crate) fn request_schemas(&self) -> BTreeSet<String> {
-        let bodies: Vec<&Value> = self.operations().filter_map(|op| op.value.get("requestBody")).collect();
+        let bodies: Vec<&Value> =
+            self.operations().map(|op| &op.value["requestBody"]["content"]["application/json"]).collect();
         let reached = self.reached(bodies.into_iter().flat_map(references).collect());
         reached.iter().filter_map(|r| r.strip_prefix("#/components/schemas/")).map(str::to_owned).collect()
     }

@@ -102,7 +102,7 @@ const FAULTS: [(&str, &str, &str); 32] = [
     (
         "          application/json:\n            schema:\n              $ref: '#/components/schemas/FileRegistration'",
         "          text/csv:\n            schema:\n              $ref: '#/components/schemas/FileRegistration'",
-        "must be application/json alone",
+        "must be application/json first",
     ),
     ("        - $ref: '#/components/parameters/PageToken'\n", "", "a paged list needs"),
     (

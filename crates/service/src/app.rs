@@ -16,6 +16,7 @@ use crate::auth::Uses;
 use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
+use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pdb;
@@ -40,6 +41,7 @@ pub(crate) struct App {
     pub(crate) rates: Rates,
     pub(crate) metrics: Metrics,
     pub(crate) http: reqwest::Client,
+    pub(crate) market: Market,
     /// Running tasks that have been cancelled since the service began.
     cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
@@ -66,6 +68,7 @@ impl App {
             rates: Rates::default(),
             metrics: Metrics::new(),
             http: pdb::http()?,
+            market: Market::open(&config)?,
             cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::db::{Db, NewKey};
 use crate::doctor;
 use crate::exec::{Resources, process};
+use crate::market;
 use crate::serve::serve;
 
 /// Molecular dynamics behind a REST interface.
@@ -53,6 +54,9 @@ enum Command {
     /// Manage API keys.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Manage the market data of the margin endpoint.
+    #[command(subcommand)]
+    Market(MarketCommand),
     /// Bring the database up to date; `serve` does so by itself.
     Migrate,
     /// Print every setting with its meaning and its default, as a configuration file.
@@ -98,6 +102,16 @@ enum KeyCommand {
     Revoke { id: String },
 }
 
+#[derive(Subcommand)]
+enum MarketCommand {
+    /// Read the market data and name every line that is wrong.
+    Check,
+    /// Have the running service take the market data as it is now, all at once.
+    Reload,
+    /// Write invented market data, to try the endpoint with.
+    Sample,
+}
+
 /// Runs the command line and gives its exit status.
 pub fn main() -> ExitCode {
     match run(Cli::parse()) {
@@ -134,6 +148,9 @@ fn run(cli: Cli) -> Result<u8> {
         }
         Command::Account(command) => runtime.block_on(account(&Db::open(&database(&config)?)?, command))?,
         Command::Key(command) => runtime.block_on(key(&Db::open(&database(&config)?)?, command))?,
+        Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
+        Command::Market(MarketCommand::Reload) => say(&runtime.block_on(market::ask_to_reload(&config))?),
+        Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
         Command::Config => say(Config::documentation().trim_end()),
         Command::Doctor => return runtime.block_on(doctor(&config)),
         Command::RunTask { .. } => unreachable!("handled above"),

@@ -49,6 +49,8 @@ section! {
         public_url: String = String::new(),
         /// What requests may ask for.
         limits: Limits = Limits::default(),
+        /// The margin endpoint.
+        margin: Margin = Margin::default(),
         /// Public structure entries.
         pdb: Pdb = Pdb::default(),
         /// The workers and what they may use.
@@ -71,6 +73,22 @@ section! {
         open_tasks: u32 = 1000,
         /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.
         free_disk_bytes: u64 = 256 << 20,
+    }
+}
+
+section! {
+    /// The margin endpoint.
+    Margin {
+        /// Folder of the market data: `contracts.csv`, `prices.csv` or `prices/*.csv`, and `fx.csv`. Empty: `market` in the data folder.
+        market: PathBuf = PathBuf::new(),
+        /// Currency of the exchange rates, and of the totals of portfolios in several currencies.
+        base_currency: String = "USD".to_owned(),
+        /// Calculations at a time; 0 for one per CPU.
+        calculations: usize = 0,
+        /// Threads of one calculation.
+        threads: usize = 1,
+        /// Largest request body, in bytes, after it has been decompressed.
+        body_bytes: u64 = 32 << 20,
     }
 }
 
@@ -117,8 +135,9 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 3] = [
+const SECTIONS: [Section; 4] = [
     ("limits", "What requests may ask for.", Limits::KEYS),
+    ("margin", "The margin endpoint.", Margin::KEYS),
     ("pdb", "Public structure entries.", Pdb::KEYS),
     ("worker", "The workers and what they may use.", Worker::KEYS),
 ];

@@ -71,6 +71,11 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", vec![loc("body")], msg)
     }
 
+    pub(crate) fn unsupported_media(msg: impl Into<String>) -> Self {
+        let at = vec![loc("header"), loc("content-type")];
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", at, msg)
+    }
+
     pub(crate) fn range_not_satisfiable(size: u64) -> Self {
         let msg = format!("the content has {size} bytes");
         Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", vec![loc("header"), loc("range")], msg)

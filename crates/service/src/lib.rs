@@ -17,6 +17,7 @@ mod formats;
 mod handlers;
 mod json;
 mod links;
+mod market;
 mod metrics;
 mod objects;
 mod pdb;

@@ -16,11 +16,13 @@ use axum::{Extension, Router};
 use futures::StreamExt;
 use molbox::workflow::types::LocItem;
 use sha2::{Digest, Sha256};
+use tower_http::compression::CompressionLayer;
+use tower_http::decompression::RequestDecompressionLayer;
 
 use crate::app::App;
 use crate::bundle::hex;
 use crate::error::ApiError;
-use crate::handlers::{self, Call, account, analysis, file, job, margin, service, system};
+use crate::handlers::{self, Call, account, analysis, file, job, margin, media, service, system};
 use crate::json::{self, Json, JsonError};
 use crate::validate::{loc, violation};
 
@@ -97,9 +99,10 @@ pub(crate) fn workflow(app: &Arc<App>) -> Router {
     finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
 }
 
-/// The margin endpoint.
+/// The margin endpoint. Its requests and answers may be compressed: portfolios are large texts.
 pub(crate) fn margin(app: &Arc<App>) -> Router {
-    finish(app, router(app, MARGIN))
+    let decompression = RequestDecompressionLayer::new().pass_through_unaccepted(true);
+    finish(app, router(app, MARGIN).layer(CompressionLayer::new()).layer(decompression))
 }
 
 fn router(app: &Arc<App>, routes: &'static [Route]) -> Router {
@@ -204,18 +207,26 @@ async fn prepare(
     }
 
     let mut fingerprint = Sha256::new();
-    path.iter().for_each(|(_, value)| fingerprint.update(value));
+    path.iter().chain(&query).for_each(|(_, value)| {
+        fingerprint.update(value.len().to_le_bytes());
+        fingerprint.update(value);
+    });
     let mut violations = operation.check_parameters(&path, &query, |name| header(name).map(str::to_owned));
-    let mut value = Json::Null;
+    let (mut value, mut bytes) = (Json::Null, Vec::new());
     if operation.has_body() {
-        let bytes = read(body, app.config.limits.body_bytes).await?;
+        let takes_more = operation.takes_more_than_json();
+        let limits = (app.config.limits.body_bytes, app.config.margin.body_bytes);
+        bytes = read(body, if takes_more { limits.1 } else { limits.0 }).await?;
         fingerprint.update([0]);
         fingerprint.update(&bytes);
-        if bytes.is_empty() {
+        let content_type = header(CONTENT_TYPE.as_str());
+        if takes_more && content_type.is_some() && !bytes.is_empty() && violations.is_empty() {
+            // The handler reads it, by its content type.
+        } else if bytes.is_empty() {
             violations.push(violation("missing", vec![loc("body")], "Field required"));
         } else {
             // What is not said to be JSON is a text, which no body of the document is.
-            value = if is_json(header(CONTENT_TYPE.as_str())) { parse(&bytes)? } else { Json::Str(String::new()) };
+            value = if is_json(&media(content_type)) { parse(&bytes)? } else { Json::Str(String::new()) };
             violations.extend(operation.check_body(&mut value));
         }
     }
@@ -225,12 +236,14 @@ async fn prepare(
     if let Some(key) = &key {
         app.note_use(key);
     }
+    let bytes = if operation.takes_more_than_json() { bytes } else { Vec::new() };
     Ok(Call {
         app,
         key,
         path,
         query,
         body: value.into_serde(),
+        bytes,
         headers: parts.headers,
         operation: route.operation,
         fingerprint: fingerprint.finalize().into(),
@@ -242,12 +255,11 @@ pub(crate) fn query_of(request: &Request) -> Vec<(String, String)> {
     form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()).into_owned().collect()
 }
 
-fn is_json(content_type: Option<&str>) -> bool {
-    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+pub(crate) fn is_json(media: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-fn parse(bytes: &[u8]) -> Result<Json, ApiError> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Json, ApiError> {
     json::parse(bytes).map_err(|error| match error {
         JsonError::Unreadable => ApiError::unreadable_body(),
         JsonError::Syntax { message, at } => {

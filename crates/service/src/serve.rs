@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::app::App;
 use crate::config::Config;
 use crate::handlers::sweep;
-use crate::{routes, tasks};
+use crate::{market, routes, tasks};
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config) -> Result<()> {
@@ -31,7 +31,11 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
         }
     };
     tracing::info!(workflow = app.base_url(), margin = %margin.local_addr()?, "listening");
+    // Before anybody can know whom to signal.
+    let hangup = signal(SignalKind::hangup())?;
     announce(&app, &margin)?;
+    market::announce(&app)?;
+    let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     for prefix in app.db.garbage()? {
         sweep(&app, prefix).await;
     }
@@ -54,7 +58,15 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     };
     tokio::try_join!(async { servers.await.context("serve") }, ask_to_stop)?;
     runner.abort();
+    reloads.abort();
     Ok(())
+}
+
+/// SIGHUP asks for the market data to be loaded anew; see `molboxd market reload`.
+async fn reload_on_signal(app: Arc<App>, mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        market::reload(&app).await;
+    }
 }
 
 fn lock(config: &Config) -> Result<File> {

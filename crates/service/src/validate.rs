@@ -29,6 +29,7 @@ pub(crate) struct Operation {
     pub(crate) is_secured: bool,
     parameters: Vec<Parameter>,
     body: Option<Schema>,
+    takes_more_than_json: bool,
 }
 
 struct Parameter {
@@ -73,11 +74,13 @@ impl Contract {
             for operation in item.as_object().into_iter().flat_map(|item| item.values()) {
                 let Some(id) = operation["operationId"].as_str() else { continue };
                 let parameters = operation["parameters"].as_array().into_iter().flatten();
-                let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+                let content = &operation["requestBody"]["content"];
+                let body = &content["application/json"]["schema"];
                 let operation = Operation {
                     is_secured: operation["security"].as_array().is_none_or(|s| !s.is_empty()),
                     parameters: parameters.map(|p| Parameter::new(document, follow(document, p))).collect(),
                     body: body.is_object().then(|| Schema::new(document, body)),
+                    takes_more_than_json: content.as_object().is_some_and(|content| content.len() > 1),
                 };
                 operations.insert(id.to_owned(), operation);
             }
@@ -164,6 +167,11 @@ impl Operation {
     /// Whether the operation has a request body.
     pub(crate) fn has_body(&self) -> bool {
         self.body.is_some()
+    }
+
+    /// Whether the body may be something else than JSON.
+    pub(crate) fn takes_more_than_json(&self) -> bool {
+        self.takes_more_than_json
     }
 
     /// Every violation by the parameters of a request. Those of the path are left out but for

@@ -2,7 +2,7 @@
 //! repeated request finds either both or neither.
 
 use anyhow::Result;
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::Db;
 
@@ -35,6 +35,17 @@ pub(crate) enum Once<T> {
 }
 
 impl Db {
+    /// What became of a request that has been made before; none if it has not.
+    pub(crate) fn answered(&self, claim: &Claim) -> Result<Option<Once<bool>>> {
+        let Some(key) = &claim.key else { return Ok(None) };
+        Ok(self.read(|db| before(db, claim, key))?)
+    }
+
+    /// Keeps the answer of a request that writes nothing else.
+    pub(crate) async fn remember(&self, claim: Claim) -> Result<Once<bool>> {
+        self.write_once(claim, |_| Ok(true)).await
+    }
+
     /// Writes, unless a request with this key has been done already. A write that returns false
     /// did nothing, and its answer is not kept.
     pub(super) async fn write_once(
@@ -45,14 +56,8 @@ impl Db {
         self.write(move |tx| {
             let Some(key) = &claim.key else { return change(tx).map(Once::Done) };
             tx.execute("delete from idempotency where created_at < ?", [claim.now - KEPT])?;
-            let sql = "select operation, fingerprint, body from idempotency where account = ? and key = ?";
-            let before: Option<(String, [u8; 32], String)> = tx
-                .prepare_cached(sql)?
-                .query_row(params![claim.account, key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-                .optional()?;
-            if let Some((operation, fingerprint, body)) = before {
-                let is_same = operation == claim.operation && fingerprint == claim.fingerprint;
-                return Ok(if is_same { Once::Again(body) } else { Once::Reused });
+            if let Some(done) = before(tx, &claim, key)? {
+                return Ok(done);
             }
             let done = change(tx)?;
             if done {
@@ -66,4 +71,16 @@ impl Db {
         })
         .await
     }
+}
+
+fn before(db: &Connection, claim: &Claim, key: &str) -> rusqlite::Result<Option<Once<bool>>> {
+    let sql = "select operation, fingerprint, body from idempotency where account = ? and key = ? and created_at >= ?";
+    let before: Option<(String, [u8; 32], String)> = db
+        .prepare_cached(sql)?
+        .query_row(params![claim.account, key, claim.now - KEPT], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    Ok(before.map(|(operation, fingerprint, body)| {
+        let is_same = operation == claim.operation && fingerprint == claim.fingerprint;
+        if is_same { Once::Again(body) } else { Once::Reused }
+    }))
 }

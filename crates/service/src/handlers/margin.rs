@@ -1,10 +1,358 @@
 //! The margin endpoint.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::body::Body;
+use axum::extract::{FromRequest as _, Multipart, Request as HttpRequest};
+use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
+use molbox::workflow::types::{LocItem, ValidationError};
+use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Call;
+use crate::app::App;
+use crate::db::Once;
 use crate::error::ApiError;
+use crate::validate::{loc, violation};
 
-pub(crate) async fn margin_submit(_: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_built_yet("the margin calculation"))
+/// Fields of the job that may come beside a body that is the portfolio alone.
+const FIELDS: [&str; 11] = [
+    "marginDate",
+    "numScenarios",
+    "timeHorizonDays",
+    "volatilityLookbackDays",
+    "ewmaDecayFactor",
+    "volatilityMultiplier",
+    "seed",
+    "startDate",
+    "endDate",
+    "addedDates",
+    "excludedDates",
+];
+
+pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
+    if let Some(answer) = call.app.db.answered(&call.claim(&())?)? {
+        return again(answer);
+    }
+    let body = body(&call).await?;
+    let store = match call.app.market.store() {
+        Ok(store) => store,
+        // What is wrong with the request comes before what is wrong with the service.
+        Err(error) => return Err(refused_anyway(&call.app, data_format(&call), &body)?.unwrap_or(error)),
+    };
+    // Dropped with this future when the caller leaves, which ends the calculation.
+    let cancel = Cancel(Arc::new(AtomicBool::new(false)));
+    let slot = call.app.market.slots.clone().acquire_owned().await.map_err(ApiError::internal)?;
+    let work = Work {
+        app: call.app.clone(),
+        store,
+        format: data_format(&call),
+        fields: fields(&call),
+        body,
+        answer: AnswerKind::wanted(&call),
+        is_cancelled: cancel.0.clone(),
+        _slot: slot,
+    };
+    let answer = tokio::task::spawn_blocking(move || work.run()).await.map_err(ApiError::internal)??;
+    if call.header("idempotency-key").is_some() {
+        let done = call.app.db.remember(call.claim(&answer)?).await?;
+        if !matches!(done, Once::Done(_)) {
+            return again(done);
+        }
+    }
+    response(&answer)
+}
+
+/// The answer that was given before, or 409 for a key that was used for another request.
+fn again(done: Once<bool>) -> Result<Response, ApiError> {
+    match done {
+        Once::Again(text) => response(&super::stored(&text)?),
+        Once::Done(_) | Once::Reused => Err(super::key_reused()),
+    }
+}
+
+/// Sets its flag when it is dropped.
+struct Cancel(Arc<AtomicBool>);
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The portfolio, by how it came.
+enum Sent {
+    /// The job with the portfolio inside.
+    Job(Vec<u8>),
+    /// The job, perhaps, and the portfolio as a file.
+    Form { job: Value, portfolio: Vec<u8> },
+    /// The portfolio alone, or a document that is the whole job.
+    Document(Vec<u8>),
+}
+
+/// A calculation with all that it needs, for a thread of its own.
+struct Work {
+    app: Arc<App>,
+    store: Arc<Store>,
+    format: DataFormat,
+    fields: Vec<(&'static str, String)>,
+    body: Sent,
+    answer: AnswerKind,
+    is_cancelled: Arc<AtomicBool>,
+    /// Kept until the thread is done, also when nobody waits for it any more.
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Work {
+    fn run(self) -> Result<Answer, ApiError> {
+        let Self { app, store, format, body, is_cancelled, .. } = &self;
+        let request = match body {
+            Sent::Job(bytes) => Request::from_json(bytes, *format, store),
+            Sent::Form { job, portfolio } => Request::from_parts(job, portfolio, *format, store),
+            Sent::Document(bytes) => {
+                let fields = self.fields.iter().map(|(name, text)| (*name, text.as_str()));
+                Request::from_document(bytes, *format, fields, store)
+            }
+        };
+        let refused = |error| match (error, body) {
+            (Error::Refused(violations), Sent::Job(bytes)) => match breaks_the_document(app, *format, bytes) {
+                Ok(None) => refusal(violations),
+                Ok(Some(violations)) => ApiError::invalid(violations),
+                Err(error) => error,
+            },
+            (Error::Refused(violations), _) => refusal(violations),
+            (other, _) => ApiError::internal(anyhow::Error::new(other)),
+        };
+        let run = Run { threads: app.config.margin.threads.max(1), cancel: is_cancelled };
+        let report = request.and_then(|request| request.calculate(run)).map_err(refused)?;
+        Ok(Answer::new(&report, self.answer, store))
+    }
+}
+
+/// What a JSON job breaks of the document, when its portfolio is none by the document: then these
+/// are the violations. A portfolio that is one is judged by the rules of the calculation, and so
+/// are the fields around it.
+fn breaks_the_document(app: &App, format: DataFormat, bytes: &[u8]) -> Result<Option<Vec<ValidationError>>, ApiError> {
+    let mut job = crate::routes::parse(bytes)?;
+    let operation = app.contract.operation("margin_submit").expect("the route table has it");
+    let violations = operation.check_body(&mut job);
+    let job = job.into_serde();
+    // A text can be a document; in JSON only one that begins like an object.
+    let is_document =
+        job["portfolio"].as_str().is_some_and(|text| format != DataFormat::Json || text.trim_start().starts_with('{'));
+    let is_of_portfolio = |v: &ValidationError| v.loc.get(1) == Some(&loc("portfolio")) && v.type_ != "finite_number";
+    let has_none = job.get("portfolio").is_none();
+    let decides = !is_document && (has_none || violations.iter().any(is_of_portfolio));
+    Ok((decides && !violations.is_empty()).then_some(violations))
+}
+
+/// The refusal of a request that would be refused with any market data.
+fn refused_anyway(app: &App, format: DataFormat, body: &Sent) -> Result<Option<ApiError>, ApiError> {
+    let Sent::Job(bytes) = body else { return Ok(None) };
+    Ok(breaks_the_document(app, format, bytes)?.map(ApiError::invalid))
+}
+
+fn refusal(violations: Vec<molbox_margin::Violation>) -> ApiError {
+    let step = |step: Loc| match step {
+        Loc::Field(name) => loc(name),
+        Loc::Index(index) => LocItem::Int64(index as i64),
+    };
+    let one = |v: molbox_margin::Violation| violation(v.kind, v.loc.into_iter().map(step).collect(), v.msg);
+    ApiError::invalid(violations.into_iter().map(one).collect())
+}
+
+fn data_format(call: &Call) -> DataFormat {
+    match call.parameter("data_format") {
+        "fpml" => DataFormat::Fpml,
+        "csv" => DataFormat::Csv,
+        "xml" => DataFormat::Xml,
+        "yaml" => DataFormat::Yaml,
+        _ => DataFormat::Json,
+    }
+}
+
+fn fields(call: &Call) -> Vec<(&'static str, String)> {
+    FIELDS.iter().filter_map(|name| Some((*name, call.query(name)?.to_owned()))).collect()
+}
+
+/// Takes the body apart by its content type, which has to agree with the data format.
+async fn body(call: &Call) -> Result<Sent, ApiError> {
+    if let Some(encoding) = call.header("content-encoding") {
+        return Err(ApiError::unsupported_media(format!("the content encoding {encoding} is not gzip")));
+    }
+    let media = call.media();
+    let formats: &[DataFormat] = match media.as_str() {
+        "multipart/form-data" => return form(call).await,
+        "text/csv" => &[DataFormat::Csv],
+        "application/fpml+xml" => &[DataFormat::Fpml],
+        "application/xml" | "text/xml" => &[DataFormat::Xml, DataFormat::Fpml],
+        "application/yaml" | "application/x-yaml" | "text/yaml" => &[DataFormat::Yaml],
+        _ => &[],
+    };
+    if formats.contains(&data_format(call)) {
+        return Ok(Sent::Document(call.bytes.clone()));
+    }
+    let is_json = crate::routes::is_json(&media);
+    if !formats.is_empty() || !is_json {
+        let format = call.parameter("data_format");
+        return Err(ApiError::unsupported_media(format!(
+            "{media} is not the data format {format}; a job in application/json is accepted for every format"
+        )));
+    }
+    beside_the_job(call)?;
+    Ok(Sent::Job(call.bytes.clone()))
+}
+
+/// Refuses fields that came as parameters although the body has a place for them.
+fn beside_the_job(call: &Call) -> Result<(), ApiError> {
+    let misplaced = fields(call).into_iter().map(|(name, _)| {
+        violation("misplaced", vec![loc("query"), loc(name)], "belongs into the job, which the body holds")
+    });
+    let misplaced: Vec<_> = misplaced.collect();
+    if misplaced.is_empty() { Ok(()) } else { Err(ApiError::invalid(misplaced)) }
+}
+
+async fn form(call: &Call) -> Result<Sent, ApiError> {
+    beside_the_job(call)?;
+    let broken = |msg: String| ApiError::invalid_body("form_invalid", Vec::new(), msg);
+    let mut request = HttpRequest::new(Body::from(call.bytes.clone()));
+    *request.headers_mut() = call.headers.clone();
+    let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(e.body_text()))?;
+    let (mut job, mut portfolio) = (Value::Object(serde_json::Map::new()), None);
+    while let Some(field) = form.next_field().await.map_err(|e| broken(e.body_text()))? {
+        let name = field.name().unwrap_or_default().to_owned();
+        let bytes = field.bytes().await.map_err(|e| broken(e.body_text()))?;
+        match name.as_str() {
+            "job" => job = crate::routes::parse(&bytes)?.into_serde(),
+            "portfolio" => portfolio = Some(bytes.to_vec()),
+            _ => {}
+        }
+    }
+    let missing = || ApiError::invalid_body("missing", vec![loc("portfolio")], "Field required");
+    Ok(Sent::Form { job, portfolio: portfolio.ok_or_else(missing)? })
+}
+
+/// Notation of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnswerKind {
+    Csv,
+    Lines,
+    Json,
+    Xml,
+    Yaml,
+}
+
+/// Media types of the answers, the preferred first.
+const ANSWERS: [(&str, AnswerKind); 7] = [
+    ("text/csv", AnswerKind::Csv),
+    ("application/json", AnswerKind::Json),
+    ("application/xml", AnswerKind::Xml),
+    ("text/xml", AnswerKind::Xml),
+    ("application/yaml", AnswerKind::Yaml),
+    ("application/x-yaml", AnswerKind::Yaml),
+    ("text/yaml", AnswerKind::Yaml),
+];
+
+impl AnswerKind {
+    fn wanted(call: &Call) -> Self {
+        if call.query("shape") == Some("lines") { Self::Lines } else { Self::accepted(&call.headers) }
+    }
+
+    /// What `Accept` prefers; the file as CSV when it names nothing that there is.
+    fn accepted(headers: &HeaderMap) -> Self {
+        let lists = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+        let mut best = (0.0, Self::Csv);
+        for range in lists.flat_map(|list| list.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let quality = parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            let found = ANSWERS.iter().find(|(name, _)| {
+                media == *name || media == "*/*" || media.strip_suffix('*').is_some_and(|of| name.starts_with(of))
+            });
+            if let Some((_, kind)) = found.filter(|_| quality > best.0) {
+                best = (quality, *kind);
+            }
+        }
+        best.1
+    }
+}
+
+/// An answer as it is sent, and kept for a repeated request.
+#[derive(Deserialize, Serialize)]
+struct Answer {
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Answer {
+    fn new(report: &Report, kind: AnswerKind, store: &Store) -> Self {
+        let (media, extension, body) = match kind {
+            AnswerKind::Csv => ("text/csv; charset=utf-8", "csv", report.csv()),
+            AnswerKind::Lines => ("application/json", "", report.lines()),
+            AnswerKind::Json => ("application/json", "", report.json()),
+            AnswerKind::Xml => ("application/xml", "xml", report.xml()),
+            AnswerKind::Yaml => ("application/yaml", "yaml", report.yaml()),
+        };
+        let mut headers = vec![(CONTENT_TYPE.to_string(), media.to_owned())];
+        let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+        if !extension.is_empty() {
+            let date = report.margin_date.map(|date| format!("_{date}")).unwrap_or_default();
+            add(CONTENT_DISPOSITION.as_str(), format!("attachment; filename=\"margin{date}.{extension}\""));
+        }
+        add("x-margin-initial", report.summary.initial_margin.to_string());
+        let currency = report.summary.simulation.as_ref().map_or(store.base_currency(), |s| &s.base_currency);
+        add("x-margin-currency", currency.to_string());
+        if !report.warnings.is_empty() {
+            add("x-margin-warnings", header_text(&report.warnings.join("; ")));
+        }
+        add("x-market-data", store.sha256().to_owned());
+        Self { headers, body }
+    }
+}
+
+/// A text as a header can have it: what is not printable ASCII, which tickers may hold, is `?`.
+fn header_text(text: &str) -> String {
+    const MAX_BYTES: usize = 4000;
+    text.chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).take(MAX_BYTES).collect()
+}
+
+fn response(answer: &Answer) -> Result<Response, ApiError> {
+    let mut response = Response::new(Body::from(answer.body.clone()));
+    for (name, value) in &answer.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(ApiError::internal)?;
+        let value = HeaderValue::from_str(value).map_err(ApiError::internal)?;
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+    use axum::http::header::ACCEPT;
+
+    use super::AnswerKind;
+
+    #[test]
+    fn the_answer_is_what_accept_prefers() {
+        for (accept, kind) in [
+            ("*/*", AnswerKind::Csv),
+            ("application/json", AnswerKind::Json),
+            ("text/html, application/xml;q=0.9, */*;q=0.8", AnswerKind::Xml),
+            ("application/json;q=0.5, application/yaml", AnswerKind::Yaml),
+            ("application/*", AnswerKind::Json),
+            ("image/png", AnswerKind::Csv),
+            ("text/csv, application/json", AnswerKind::Csv),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            assert_eq!(AnswerKind::accepted(&headers), kind, "{accept}");
+        }
+        assert_eq!(AnswerKind::accepted(&HeaderMap::new()), AnswerKind::Csv);
+    }
 }

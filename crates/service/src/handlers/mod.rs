@@ -35,8 +35,11 @@ pub(crate) struct Call {
     pub(crate) path: Vec<(String, String)>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
-    /// The body in the document's form; null without one.
+    /// The body in the document's form; null without one, and for an operation that takes more
+    /// than JSON.
     pub(crate) body: Value,
+    /// The body as it came, of an operation that takes more than JSON.
+    pub(crate) bytes: Vec<u8>,
     pub(crate) operation: &'static str,
     /// Digest of what is asked for.
     pub(crate) fingerprint: [u8; 32],
@@ -56,6 +59,11 @@ impl Call {
     /// A query parameter; the last of repeated ones.
     pub(crate) fn query(&self, name: &str) -> Option<&str> {
         self.query.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Media type of the body, without its parameters, in lower case.
+    pub(crate) fn media(&self) -> String {
+        media(self.header(CONTENT_TYPE.as_str()))
     }
 
     fn header(&self, name: &str) -> Option<&str> {
@@ -81,6 +89,11 @@ impl Call {
     }
 }
 
+/// The media type of a `Content-Type`, without its parameters, in lower case.
+pub(crate) fn media(content_type: Option<&str>) -> String {
+    content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 /// 200 with a record.
 pub(crate) fn json(record: &impl Serialize) -> Result<Response, ApiError> {
     Ok(json_text(serde_json::to_vec(record).map_err(ApiError::internal)?))
@@ -96,11 +109,13 @@ pub(crate) fn once(done: Once<bool>, answer: String, refused: impl FnOnce() -> A
         Once::Done(true) => Ok(json_text(answer)),
         Once::Done(false) => Err(refused()),
         Once::Again(answer) => Ok(json_text(answer)),
-        Once::Reused => {
-            let at = vec![loc("header"), loc("idempotency-key")];
-            Err(ApiError::conflict(at, "the key was used for another request in the last 24 hours"))
-        }
+        Once::Reused => Err(key_reused()),
     }
+}
+
+fn key_reused() -> ApiError {
+    let at = vec![loc("header"), loc("idempotency-key")];
+    ApiError::conflict(at, "the key was used for another request in the last 24 hours")
 }
 
 const DEFAULT_LIMIT: usize = 100;

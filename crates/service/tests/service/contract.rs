@@ -1,7 +1,6 @@
 //! The service keeps to the document, whoever asks.
 
 use crate::common::{Service, python};
-use molbox::Connection;
 use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -178,11 +177,6 @@ async fn what_is_not_built_yet_says_so() {
     let ligand = SystemBuildRequest::builder().ligands(["x"]);
     let error = molbox.system_submit().body(ligand).send().await.unwrap_err();
     assert_eq!(error.status().unwrap(), 501);
-    let margin = Connection::new(&service.margin_url, &service.key("ada")).unwrap().margin().unwrap();
-    let error = margin.margin_submit().data_format("csv").send().await.err().unwrap();
-    assert_eq!(error.status().unwrap(), 501);
-    let error = margin.margin_submit().data_format("pdf").send().await.err().unwrap();
-    assert!(error.to_string().starts_with("data_format: "), "{error}");
 }
 
 #[tokio::test]

@@ -4,5 +4,6 @@
 mod common;
 mod contract;
 mod files;
+mod margin;
 mod oracle;
 mod work;

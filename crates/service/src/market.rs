@@ -1,0 +1,166 @@
+//! Market data of the margin endpoint: loaded at start, exchanged as a whole on request.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use molbox_margin::{Store, sample};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::app::App;
+use crate::config::Config;
+use crate::error::ApiError;
+
+/// How long a reload may take before the command that asked for it gives up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What margin calculations need and share.
+pub(crate) struct Market {
+    /// None while there is no market data.
+    store: RwLock<Option<Arc<Store>>>,
+    /// Calculations that may run at a time.
+    pub(crate) slots: Arc<Semaphore>,
+}
+
+impl Market {
+    /// Loads the market data, if its folder is there.
+    pub(crate) fn open(config: &Config) -> Result<Self> {
+        let folder = folder(config);
+        let store = if folder.exists() { Some(Arc::new(load(config)?)) } else { None };
+        match &store {
+            Some(store) => tracing::info!(folder = %folder.display(), sha256 = store.sha256(), "market data loaded"),
+            None => tracing::info!(folder = %folder.display(), "no market data; the margin endpoint answers 503"),
+        }
+        let slots = match config.margin.calculations {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        Ok(Self { store: RwLock::new(store), slots: Arc::new(Semaphore::new(slots)) })
+    }
+
+    /// The market data of this moment; a calculation keeps to what it began with.
+    pub(crate) fn store(&self) -> Result<Arc<Store>, ApiError> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
+            let cause = anyhow::anyhow!("margin.market names no folder with market data");
+            ApiError::unavailable("the service has no market data yet", cause)
+        })
+    }
+
+    /// Takes market data in the place of what is there.
+    fn exchange(&self, store: Store) {
+        *self.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
+    }
+}
+
+/// Loads the market data anew; when it is broken, what was there stays.
+pub(crate) async fn reload(app: &Arc<App>) {
+    let loading = app.clone();
+    let loaded = tokio::task::spawn_blocking(move || load(&loading.config)).await;
+    match loaded.map_err(anyhow::Error::from).flatten() {
+        Ok(store) => {
+            tracing::info!(sha256 = store.sha256(), "market data reloaded");
+            app.market.exchange(store);
+        }
+        Err(error) => {
+            tracing::error!(cause = format!("{error:#}"), "market data not reloaded; the old stays in use");
+        }
+    }
+    if let Err(error) = announce(app) {
+        tracing::error!(cause = format!("{error:#}"), "say which market data is in use");
+    }
+}
+
+/// Writes to a file which market data is in use, for who asked for a reload.
+pub(crate) fn announce(app: &App) -> Result<()> {
+    let sha256 = app.market.store().ok().map(|store| store.sha256().to_owned());
+    let said = serde_json::json!({ "sha256": sha256, "at": app.now() });
+    let path = announcement(&app.config);
+    let partial = path.with_extension("tmp");
+    fs::write(&partial, said.to_string()).with_context(|| format!("write {}", partial.display()))?;
+    fs::rename(&partial, &path).with_context(|| format!("write {}", path.display()))
+}
+
+fn announcement(config: &Config) -> PathBuf {
+    config.data.join("market.json")
+}
+
+/// Folder of the market data.
+fn folder(config: &Config) -> PathBuf {
+    let named = &config.margin.market;
+    if named.as_os_str().is_empty() { config.data.join("market") } else { named.clone() }
+}
+
+fn load(config: &Config) -> Result<Store> {
+    Ok(Store::load(&folder(config), &config.margin.base_currency)?)
+}
+
+/// `molboxd market check`: loads the data and says what is in it.
+pub(crate) fn check(config: &Config) -> Result<String> {
+    let store = load(config)?;
+    let days = || store.contracts().iter().flat_map(|contract| contract.settlements.days());
+    let prices: usize = store.contracts().iter().map(|contract| contract.settlements.days().len()).sum();
+    let span = days().min().zip(days().max()).map(|(first, last)| format!(" from {first} to {last}"));
+    Ok(format!(
+        "{}: {} contracts, {prices} settlement prices{}, sha256 {}",
+        folder(config).display(),
+        store.contracts().len(),
+        span.unwrap_or_default(),
+        store.sha256()
+    ))
+}
+
+/// `molboxd market sample`: writes the sample data where there is none.
+pub(crate) fn write_sample(config: &Config) -> Result<String> {
+    let folder = folder(config);
+    if folder.exists() {
+        bail!("{} is there already", folder.display());
+    }
+    // All of it or nothing: a service that starts meanwhile must not find half.
+    let partial = folder.with_extension("partial");
+    fs::create_dir_all(&partial).with_context(|| format!("make {}", partial.display()))?;
+    for (name, text) in sample::files() {
+        let path = partial.join(name);
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    fs::rename(&partial, &folder).with_context(|| format!("make {}", folder.display()))?;
+    Ok(format!("sample market data written to {}", folder.display()))
+}
+
+/// `molboxd market reload`: has the running service load the data anew, once it is found good.
+pub(crate) async fn ask_to_reload(config: &Config) -> Result<String> {
+    let store = load(config)?;
+    let path = config.data.join("addresses.json");
+    let text = fs::read_to_string(&path).with_context(|| format!("no service has run on {}", config.data.display()))?;
+    let addresses: Value = serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
+    let pid = addresses["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).context("no process is named")?;
+    if !is_served(&config.data)? {
+        bail!("no service runs on {}", config.data.display());
+    }
+    let before = fs::read(announcement(config)).unwrap_or_default();
+    kill_process(pid, Signal::HUP).context("signal the service")?;
+    let answered = async {
+        loop {
+            match fs::read(announcement(config)) {
+                Ok(said) if said != before => break said,
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    let said = tokio::time::timeout(PATIENCE, answered).await.context("the service does not answer; see its log")?;
+    let said: Value = serde_json::from_slice(&said).context("read what the service says")?;
+    if said["sha256"] != store.sha256() {
+        bail!("the service did not take the data; see its log");
+    }
+    Ok(format!("{} contracts in use, sha256 {}", store.contracts().len(), store.sha256()))
+}
+
+/// Whether a service holds the lock of the data folder.
+fn is_served(data: &Path) -> Result<bool> {
+    let path = data.join("lock");
+    let file = fs::File::open(&path).with_context(|| format!("open {}", path.display()))?;
+    Ok(file.try_lock().is_err())
+}

@@ -1,0 +1,333 @@
+//! The margin endpoint: results and refusals that other programs calculated, and every way in and
+//! out that the document names.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use futures::TryStreamExt;
+use molbox::Connection;
+use molbox::margin::types::{FuturesPosition, MarginJobRequest, Portfolio};
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use serde_json::{Value, json};
+
+use crate::common::Service;
+
+fn margin_data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../margin/tests").join(name)
+}
+
+/// A service with the market data of a case, and a key.
+fn serve(store: &str) -> (Service, String) {
+    let folder = margin_data("cases/stores").join(store);
+    let setting = format!("margin.market={:?}", folder.display().to_string());
+    let service = if folder.exists() { Service::start_with(&[&setting]) } else { with_sample() };
+    let key = service.key("ada");
+    (service, key)
+}
+
+/// A service that has been given the sample data while it ran.
+fn with_sample() -> Service {
+    let service = Service::start();
+    service.command(&["market", "sample"]);
+    service.command(&["market", "reload"]);
+    service
+}
+
+fn post(service: &Service, key: &str, path: &str) -> reqwest::RequestBuilder {
+    let url = format!("{}/margin/submit_job/historical/{path}", service.margin_url);
+    reqwest::Client::new().post(url).header("x-api-key", key)
+}
+
+fn one_future() -> Value {
+    json!({ "marginDate": "2024-12-31", "numScenarios": 500, "portfolio": { "futures": [
+        { "ticker": "XEQ1", "type": "long", "quantity": 2 },
+    ] } })
+}
+
+#[tokio::test]
+async fn every_case_has_the_result_that_other_programs_calculated() {
+    let mut checked = 0;
+    for store in ["hand", "odd", "sample"] {
+        let (service, key) = serve(store);
+        for case in fs::read_dir(margin_data("cases")).unwrap().map(|entry| entry.unwrap().path()) {
+            let read = |name: &str| fs::read_to_string(case.join(name)).unwrap_or_default();
+            if read("store.txt").trim() != store {
+                continue;
+            }
+            let response = post(&service, &key, "json")
+                .header(CONTENT_TYPE, "application/json")
+                .body(read("request.json"))
+                .send()
+                .await
+                .unwrap();
+            assert_eq!(response.status(), 200, "{}", case.display());
+            assert!(response.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/csv"));
+            let initial: f64 = response.headers()["x-margin-initial"].to_str().unwrap().parse().unwrap();
+            let expected: Value = serde_json::from_str(&read("expected.json")).unwrap();
+            let wanted = expected["summary"]["initialMargin"].as_f64().unwrap();
+            assert!((initial - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{initial} {wanted}");
+            let warnings = response.headers().get("x-margin-warnings").map(|v| v.to_str().unwrap().to_owned());
+            let wanted: Vec<&str> =
+                expected["warnings"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+            assert_eq!(warnings.unwrap_or_default(), wanted.join("; "));
+            same_table(&response.text().await.unwrap(), &read("expected.csv"));
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 10);
+}
+
+/// Numbers to 1e-9, relative to the gross margin; everything else equal.
+fn same_table(got: &str, expected: &str) {
+    let gross: f64 =
+        expected.lines().skip(1).map(|line| line.split(',').nth(6).unwrap().parse::<f64>().unwrap().abs()).sum();
+    assert_eq!(got.lines().count(), expected.lines().count());
+    for (got, expected) in got.lines().zip(expected.lines()) {
+        for (got, expected) in got.split(',').zip(expected.split(',')) {
+            match (got.parse::<f64>(), expected.parse::<f64>()) {
+                (Ok(got), Ok(wanted)) => {
+                    assert!((got - wanted).abs() <= 1e-9 * gross.max(wanted.abs()).max(1.0), "{got} {wanted}");
+                }
+                _ => assert_eq!(got, expected),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_refusal_has_the_expected_status_place_and_type() {
+    let cases: Vec<Value> =
+        serde_json::from_str(&fs::read_to_string(margin_data("cases/errors.json")).unwrap()).unwrap();
+    let (service, key) = serve("sample");
+    for case in cases.iter().filter(|case| case["store"] == "sample") {
+        let response = post(&service, &key, "json").json(&case["request"]).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), case["status"], "{}", case["name"]);
+        assert_eq!(response.json::<Value>().await.unwrap()["detail"], case["detail"], "{}", case["name"]);
+    }
+}
+
+#[tokio::test]
+async fn one_portfolio_in_five_formats_gives_the_same_file() {
+    let (service, key) = serve("sample");
+    let document = |name: &str| fs::read_to_string(margin_data("formats").join(name)).unwrap();
+    let of_json: Value = serde_json::from_str(&document("portfolio.json")).unwrap();
+    let mut files = Vec::new();
+    for (format, name, media) in [
+        ("json", "portfolio.json", ""),
+        ("csv", "portfolio.csv", "text/csv"),
+        ("xml", "portfolio.xml", "application/xml"),
+        ("yaml", "portfolio.yaml", "application/yaml"),
+        ("fpml", "portfolio.fpml.xml", "application/fpml+xml"),
+    ] {
+        let text = document(name);
+        // As a string in the job, as data in the portfolio, in a form, and as a body of its own.
+        let jobs = [
+            json!({ "marginDate": "2024-12-31", "portfolio": text }),
+            json!({ "marginDate": "2024-12-31", "portfolio": { "data": text } }),
+            json!({ "marginDate": "2024-12-31", "portfolio": of_json }),
+        ];
+        for job in jobs {
+            files.push(post(&service, &key, format).json(&job).send().await.unwrap());
+        }
+        let form = format!(
+            "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{{\"marginDate\": \"2024-12-31\"}}\r\n\
+             --x\r\ncontent-disposition: form-data; name=\"portfolio\"; filename=\"{name}\"\r\n\r\n{text}\r\n--x--\r\n"
+        );
+        files.push(
+            post(&service, &key, format)
+                .header(CONTENT_TYPE, "multipart/form-data; boundary=x")
+                .body(form)
+                .send()
+                .await
+                .unwrap(),
+        );
+        if !media.is_empty() {
+            let path = format!("{format}?marginDate=2024-12-31");
+            files.push(post(&service, &key, &path).header(CONTENT_TYPE, media).body(text).send().await.unwrap());
+        }
+    }
+    let mut texts = Vec::new();
+    for file in files {
+        let status = file.status();
+        let text = file.text().await.unwrap();
+        assert_eq!(status, 200, "{text}");
+        texts.push(text);
+    }
+    assert_eq!(texts.len(), 24);
+    texts.dedup();
+    assert_eq!(texts.len(), 1);
+}
+
+#[tokio::test]
+async fn the_client_downloads_the_file() {
+    let (service, key) = serve("sample");
+    let margin = Connection::new(&service.margin_url, &key).unwrap().margin().unwrap();
+    let future = FuturesPosition::builder().ticker("XEQ1").type_("long").quantity(2);
+    let job = MarginJobRequest::builder()
+        .margin_date("2024-12-31")
+        .num_scenarios(500)
+        .portfolio(Portfolio::builder().futures([future]));
+    let file = margin.margin_submit().data_format("csv").body(job).send().await.unwrap();
+    let chunks: Vec<_> = file.into_inner().into_inner().try_collect().await.unwrap();
+    let file = String::from_utf8(chunks.concat()).unwrap();
+    assert!(file.starts_with("ticker,positionType,currency,"), "{file}");
+    assert_eq!(file.lines().count(), 2);
+    let error = margin.margin_submit().data_format("pdf").send().await.err().unwrap();
+    assert!(error.to_string().starts_with("data_format: "), "{error}");
+}
+
+#[tokio::test]
+async fn the_answer_is_the_file_that_accept_asks_for() {
+    let (service, key) = serve("sample");
+    let ask = |accept: &'static str| {
+        let request = post(&service, &key, "json").header(ACCEPT, accept).json(&one_future());
+        async { request.send().await.unwrap() }
+    };
+    let csv = ask("*/*").await;
+    assert_eq!(csv.headers()["content-disposition"], "attachment; filename=\"margin_2024-12-31.csv\"");
+    assert_eq!(csv.headers()["x-margin-currency"], "USD");
+    let sha256 = csv.headers()["x-market-data"].to_str().unwrap().to_owned();
+    assert_eq!(sha256.len(), 64);
+    let csv = csv.text().await.unwrap();
+    let json: Value = ask("application/json").await.json().await.unwrap();
+    let initial = json["summary"]["initialMargin"].as_f64().unwrap();
+    assert!(csv.contains(&initial.to_string()), "{csv} {json}");
+    assert!(ask("application/xml").await.text().await.unwrap().contains(&format!("<initialMargin>{initial}<")));
+    assert!(ask("application/yaml").await.text().await.unwrap().contains(&format!("initialMargin: {initial}\n")));
+    let lines = post(&service, &key, "json?shape=lines").json(&one_future()).send().await.unwrap();
+    let lines: Vec<String> = lines.json().await.unwrap();
+    assert_eq!(lines, csv.lines().collect::<Vec<_>>());
+
+    let gzip = post(&service, &key, "json").header("accept-encoding", "gzip").json(&one_future()).send().await.unwrap();
+    assert_eq!(gzip.headers()["content-encoding"], "gzip");
+    let mut text = String::new();
+    GzDecoder::new(&gzip.bytes().await.unwrap()[..]).read_to_string(&mut text).unwrap();
+    assert_eq!(text, csv);
+}
+
+#[tokio::test]
+async fn bodies_may_be_compressed_and_are_bounded_when_they_are_not_any_more() {
+    let (service, key) = serve("sample");
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let send = |encoding: &'static str, body: Vec<u8>| {
+        let request = post(&service, &key, "json")
+            .header(CONTENT_TYPE, "application/json")
+            .header("content-encoding", encoding)
+            .body(body);
+        async { request.send().await.unwrap() }
+    };
+    assert_eq!(send("gzip", gzip(one_future().to_string().as_bytes())).await.status(), 200);
+    let bomb = gzip(&vec![b' '; 100 << 20]);
+    assert!(bomb.len() < 1 << 20);
+    assert_eq!(send("gzip", bomb).await.status(), 413);
+    assert_eq!(send("br", b"{}".to_vec()).await.status(), 415);
+}
+
+#[tokio::test]
+async fn what_disagrees_with_the_data_format_is_refused() {
+    let (service, key) = serve("sample");
+    let csv = "ticker,type,quantity\nXEQ1,long,1\n";
+    for (path, media, status, at) in [
+        ("xml", "text/csv", 415, json!(["header", "content-type"])),
+        ("csv", "application/yaml", 415, json!(["header", "content-type"])),
+        ("csv", "text/plain", 415, json!(["header", "content-type"])),
+        ("pdf", "text/csv", 422, json!(["path", "data_format"])),
+        ("csv?numScenarios=x", "text/csv", 422, json!(["query", "numScenarios"])),
+        ("csv?numScenarios=0", "text/csv", 422, json!(["body", "numScenarios"])),
+        ("json?seed=1", "application/json", 422, json!(["query", "seed"])),
+    ] {
+        let body = if media.ends_with("json") { one_future().to_string() } else { csv.to_owned() };
+        let response = post(&service, &key, path).header(CONTENT_TYPE, media).body(body).send().await.unwrap();
+        assert_eq!(response.status(), status, "{path} {media}");
+        let error: Value = response.json().await.unwrap();
+        assert_eq!(error["detail"][0]["loc"], at, "{path} {media}: {error}");
+    }
+    let no_portfolio = "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{}\r\n--x--\r\n";
+    let form = post(&service, &key, "csv").header(CONTENT_TYPE, "multipart/form-data; boundary=x").body(no_portfolio);
+    let error: Value = form.send().await.unwrap().json().await.unwrap();
+    assert_eq!(error["detail"][0]["loc"], json!(["body", "portfolio"]));
+}
+
+#[tokio::test]
+async fn a_repeated_request_gets_the_first_answer_whatever_happened_to_the_data() {
+    let (mut service, key) = serve("sample");
+    let ask = |service: &Service, job: Value| {
+        let request = post(service, &key, "json").header("idempotency-key", "one").json(&job);
+        async { request.send().await.unwrap() }
+    };
+    let first = ask(&service, one_future()).await.text().await.unwrap();
+    let prices = service.data.join("market/prices.csv");
+    let text = fs::read_to_string(&prices).unwrap();
+    let cut = text.rfind("2024-12-31,XEQ1").unwrap();
+    let line = text[cut..].lines().next().unwrap().len();
+    fs::write(&prices, format!("{}2024-12-31,XEQ1,1{}", &text[..cut], &text[cut + line..])).unwrap();
+    service.kill_and_restart();
+    assert_eq!(ask(&service, one_future()).await.text().await.unwrap(), first);
+    let anew = post(&service, &key, "json").json(&one_future()).send().await.unwrap().text().await.unwrap();
+    assert_ne!(anew, first);
+    let mut other = one_future();
+    other["seed"] = json!(7);
+    assert_eq!(ask(&service, other).await.status(), 409);
+}
+
+#[tokio::test]
+async fn market_data_is_exchanged_as_a_whole_and_only_when_it_is_good() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let none = post(&service, &key, "json").json(&one_future()).send().await.unwrap();
+    assert_eq!(none.status(), 503);
+    assert!(none.headers().contains_key("retry-after"));
+
+    service.command(&["market", "sample"]);
+    assert!(service.failing_command(&["market", "sample"]).contains("is there already"));
+    let said = service.command(&["market", "check"]);
+    assert!(said.contains("12 contracts") && said.contains("from 2005-01-03 to 2024-12-31"), "{said}");
+    service.command(&["market", "reload"]);
+    let sha256 = async || {
+        let response = post(&service, &key, "json").json(&one_future()).send().await.unwrap();
+        response.headers()["x-market-data"].to_str().unwrap().to_owned()
+    };
+    let first = sha256().await;
+    assert!(said.contains(&first));
+
+    let prices = service.data.join("market/prices.csv");
+    let good = fs::read_to_string(&prices).unwrap();
+    fs::write(&prices, good.replacen("2005-01-04,XEQ1,", "2005-01-04,XEQ1,x", 1)).unwrap();
+    let error = service.failing_command(&["market", "reload"]);
+    assert!(error.contains("prices.csv:"), "{error}");
+    assert_eq!(sha256().await, first);
+
+    fs::write(&prices, format!("{good}2025-01-02,XEQ1,5000\n")).unwrap();
+    service.command(&["market", "reload"]);
+    assert_ne!(sha256().await, first);
+}
+
+#[tokio::test]
+async fn a_calculation_ends_when_its_caller_leaves() {
+    let setting = "margin.calculations=1";
+    let service = Service::start_with(&[setting]);
+    let key = service.key("ada");
+    service.command(&["market", "sample"]);
+    service.command(&["market", "reload"]);
+    let tickers = ["XEQ1", "XEQ2", "XEQ3", "XEQ4", "XBD1", "XBD2", "XIR1", "XFX1", "XCM1", "XCM2", "XCM3", "XSP1"];
+    let futures: Vec<Value> =
+        tickers.iter().map(|ticker| json!({ "ticker": ticker, "type": "long", "quantity": 1 })).collect();
+    let long = json!({ "marginDate": "2024-12-31", "numScenarios": 1_000_000, "timeHorizonDays": 250,
+        "portfolio": { "futures": futures } });
+    let request = post(&service, &key, "json").json(&long).timeout(Duration::from_millis(500));
+    assert!(request.send().await.unwrap_err().is_timeout());
+    // The only slot is free again long before the calculation could have been done.
+    let start = Instant::now();
+    let next = post(&service, &key, "json").json(&one_future()).send().await.unwrap();
+    assert_eq!(next.status(), 200);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
