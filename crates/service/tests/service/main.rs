@@ -4,6 +4,7 @@
 mod common;
 mod contract;
 mod files;
+mod kills;
 mod margin;
 mod oracle;
 mod work;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// A box of salt water: the least that can be simulated.
-async fn water(molbox: &Client) -> SystemRecord {
+pub(crate) async fn water(molbox: &Client) -> SystemRecord {
     let system = molbox.system_submit().body_map(|s| s.box_name("water").minimum_padding(1.2).seed(7)).send().await;
     let id = system.unwrap().system_id.clone();
     molbox.wait_system(&id).await.unwrap()
@@ -37,7 +37,7 @@ async fn short_job(molbox: &Client, system: &SystemRecord) -> JobRecord {
     job.send().await.unwrap().into_inner()
 }
 
-fn archive(path: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn archive(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut zip = zip::ZipArchive::new(File::open(path).unwrap()).unwrap();
     (0..zip.len())
         .map(|index| {
