@@ -1,11 +1,13 @@
 """`python -m molbox_worker JOBDIR`: carries out the task of a job directory, or goes on with it.
 
 Exit status: 0 succeeded, 2 failed for a reason that `result.json` explains, 3 stopped by a signal
-with everything committed, 1 anything else (a defect: the traceback is in `result.json`).
+with everything committed, 4 the disk is full, 1 anything else (a defect: the traceback is in
+`result.json`).
 """
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from pathlib import Path
@@ -30,12 +32,16 @@ def main(argv: list[str]) -> int:
         job.log("stopped")
         return 3
     except JobError as error:
-        job.log(f"failed: {error}")
+        job.log(f"failed: {error.failure['code']}: {error}")
         job.finish(status="failed", error=error.failure)
         return 2
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            # There may be no room to say so in a file.
+            return 4
         trace = traceback.format_exc()
         print(trace, flush=True)
+        job.log(f"failed: internal: {error}")
         message = f"{type(error).__name__}: {error}"
         job.finish(status="failed", error={"code": "internal", "message": message}, traceback=trace)
         return 1

@@ -1,5 +1,6 @@
 //! The invariants of ARCHITECTURE.md that a machine can check.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -50,10 +51,57 @@ pub fn tidy() -> Result<()> {
         }
     }
     dependencies(&mut problems)?;
+    codes(&mut problems)?;
     if problems.is_empty() {
         return Ok(());
     }
     bail!("invariants of ARCHITECTURE.md are broken:\n  {}", problems.join("\n  "))
+}
+
+/// What stands before a code in the sources.
+const CODES: [(&str, &str, &[&str]); 3] = [
+    ("worker/molbox_worker", "py", &["JobError(", ".warn("]),
+    (
+        "crates/service/src",
+        "rs",
+        &["violation(", "invalid_body(", "failure(", "add(", "Self::new(StatusCode::", "ApiError::new(StatusCode::"],
+    ),
+    ("crates/margin/src", "rs", &["Fault::new("]),
+];
+
+/// Every code that a refusal, a failure or a warning has is explained in `docs/errors.md`, and
+/// nothing else is.
+fn codes(problems: &mut Vec<String>) -> Result<()> {
+    let page = "docs/errors.md";
+    let text = fs::read_to_string(root().join(page)).with_context(|| format!("read {page}"))?;
+    let explained: BTreeSet<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(code, _)| code).collect();
+    let mut sources = String::new();
+    for (folder, extension, markers) in CODES {
+        each_file(&root().join(folder), extension, &mut |path, text| {
+            sources += text;
+            for marker in markers {
+                for (at, _) in text.match_indices(marker) {
+                    let rest = &text[at + marker.len()..];
+                    // The status comes before the code.
+                    let rest = if marker.ends_with("::") { rest.split_once(',').map_or("", |(_, r)| r) } else { rest };
+                    let code = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split_once('"'));
+                    let is_code = |c: &&str| c.bytes().all(|b| b.is_ascii_lowercase() || b"_.".contains(&b));
+                    if let Some(code) = code.map(|(code, _)| code).filter(is_code)
+                        && !explained.contains(code)
+                    {
+                        problems.push(format!("{page} does not explain `{code}` of {}", path.display()));
+                    }
+                }
+            }
+        })?;
+    }
+    for code in explained {
+        if !sources.contains(&format!("\"{code}\"")) {
+            problems.push(format!("{page} explains `{code}`, which nothing says"));
+        }
+    }
+    Ok(())
 }
 
 /// Who may know whom.

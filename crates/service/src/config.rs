@@ -193,7 +193,7 @@ impl Config {
     /// Every key with its meaning and its default, as a commented file.
     pub(crate) fn documentation() -> String {
         let defaults = toml::Table::try_from(Self::default()).expect("the defaults are TOML");
-        let mut text = "# Every setting of molboxd with its default.\n".to_owned();
+        let mut text = "# Every setting of molboxd with its default, as `molboxd config` prints them.\n".to_owned();
         let is_section = |key: &str| SECTIONS.iter().any(|(name, ..)| *name == key);
         for (key, doc) in Self::KEYS.iter().filter(|(key, _)| !is_section(key)) {
             text += &format!("\n#{doc}\n#{key} = {}\n", defaults[*key]);
@@ -243,6 +243,16 @@ mod tests {
         let settings = [("worker.cpu".to_owned(), "3".to_owned())];
         let error = Config::load(None, std::iter::empty(), &settings).unwrap_err();
         assert!(format!("{error:#}").contains("unknown field `cpu`"), "{error:#}");
+    }
+
+    #[test]
+    fn the_documentation_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.toml");
+        let written = std::fs::read_to_string(path).unwrap();
+        assert!(
+            written == Config::documentation(),
+            "stale: cargo run --bin molboxd -- config > docs/configuration.toml"
+        );
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Errors of requests: the one place where an error becomes a status.
 
+use std::io;
+
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
+
+use rusqlite::ErrorCode;
 
 use crate::validate::{loc, violation};
 
@@ -125,7 +129,10 @@ impl ApiError {
 
 impl From<anyhow::Error> for ApiError {
     fn from(cause: anyhow::Error) -> Self {
-        if is_full(&cause) { Self::unavailable("the service's disk is full", cause) } else { Self::internal(cause) }
+        match obstacle(&cause) {
+            Some(what) => Self::unavailable(what, cause),
+            None => Self::internal(cause),
+        }
     }
 }
 
@@ -141,14 +148,23 @@ impl From<std::io::Error> for ApiError {
     }
 }
 
-/// Whether a failure comes from a disk without room.
-fn is_full(cause: &anyhow::Error) -> bool {
-    cause.chain().any(|error| {
-        let io = error.downcast_ref::<std::io::Error>();
-        let full =
-            io.is_some_and(|e| matches!(e.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded));
-        let sqlite = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
-        full || sqlite == Some(rusqlite::ErrorCode::DiskFull)
+/// What is in the way of writing, when a failure comes from a disk that an operator can put right.
+pub(crate) fn obstacle(cause: &anyhow::Error) -> Option<&'static str> {
+    const FULL: &str = "the service's disk is full";
+    const READ_ONLY: &str = "the service cannot write to its disk";
+    cause.chain().find_map(|error| {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(FULL),
+                io::ErrorKind::ReadOnlyFilesystem => Some(READ_ONLY),
+                _ => None,
+            };
+        }
+        match error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()? {
+            ErrorCode::DiskFull => Some(FULL),
+            ErrorCode::ReadOnly | ErrorCode::SystemIoFailure => Some(READ_ONLY),
+            _ => None,
+        }
     })
 }
 

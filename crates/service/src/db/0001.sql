@@ -36,6 +36,8 @@ create table file (
 create unique index file_name on file (account, name) where status = 'ready';
 create index file_list on file (account, seq);
 create index file_list_status on file (account, status, seq);
+create index file_list_name on file (account, name, seq);
+create index file_list_status_name on file (account, status, name, seq);
 
 -- Systems, jobs and analyses are all work that is queued, runs and ends.
 create table task (
@@ -66,6 +68,7 @@ create table task (
 create index task_list on task (account, kind, seq);
 create index task_list_status on task (account, kind, status, seq);
 create index task_list_name on task (account, kind, name, seq);
+create index task_list_status_name on task (account, kind, status, name, seq);
 create index task_open on task (status, seq) where status in ('queued', 'running');
 create index task_parent on task (parent) where parent is not null;
 create index task_account_open on task (account) where status in ('queued', 'running');

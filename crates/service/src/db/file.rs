@@ -151,16 +151,19 @@ impl Db {
     /// A page of the account's files, newest first.
     pub(crate) fn files(&self, account: i64, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<FileRow>> {
         self.read(|db| {
-            // Conditions that are asked for only, so that each has its index.
-            let status = if filter.status.is_some() { "status = ?4" } else { "?4 is null" };
-            let name = if filter.name.is_some() { "name = ?5" } else { "?5 is null" };
-            let sql = format!(
-                "select {COLUMNS} from file
-                 where account = ?1 and seq < coalesce(?2, 9223372036854775807) and {status} and {name}
-                 order by seq desc limit ?3"
-            );
             let values = params![account, filter.before, limit as i64, filter.status, filter.name];
-            db.prepare_cached(&sql)?.query_map(values, file_row)?.collect()
+            db.prepare_cached(&listing(filter))?.query_map(values, file_row)?.collect()
         })
     }
+}
+
+/// The query of a page. It has the conditions that are asked for only, so that each has its index.
+pub(super) fn listing(filter: &Filter) -> String {
+    let status = if filter.status.is_some() { "status = ?4" } else { "?4 is null" };
+    let name = if filter.name.is_some() { "name = ?5" } else { "?5 is null" };
+    format!(
+        "select {COLUMNS} from file
+         where account = ?1 and seq < coalesce(?2, 9223372036854775807) and {status} and {name}
+         order by seq desc limit ?3"
+    )
 }

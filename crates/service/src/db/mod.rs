@@ -156,3 +156,48 @@ fn migrate(connection: &mut Connection) -> Result<()> {
     transaction.commit()?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::{Filter, MIGRATIONS, file, task};
+
+    /// Every step of the plan of a query.
+    fn plan(db: &Connection, sql: &str) -> Vec<String> {
+        let mut query = db.prepare(&format!("explain query plan {sql}")).unwrap();
+        // Without values: they only matter once the query runs.
+        let mut rows = query.raw_query();
+        let mut steps = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            steps.push(row.get(3).unwrap());
+        }
+        steps
+    }
+
+    #[test]
+    fn a_page_of_a_listing_costs_the_same_however_much_there_is() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(MIGRATIONS[0]).unwrap();
+        for (status, name) in [(false, false), (true, false), (false, true), (true, true)] {
+            let text = |is_given: bool| is_given.then(String::new);
+            let filter = Filter { before: None, status: text(status), name: text(name) };
+            for (table, sql) in [("file", file::listing(&filter)), ("task", task::listing(&filter))] {
+                let steps = plan(&db, &sql);
+                // One search that comes in the right order: neither a scan nor a sort. Every
+                // equality that is asked for is part of the search.
+                assert_eq!(steps.len(), 1, "{steps:?}");
+                let wanted = [
+                    Some("account=?"),
+                    (table == "task").then_some("kind=?"),
+                    status.then_some("status=?"),
+                    name.then_some("name=?"),
+                    Some("seq<?"),
+                ];
+                let wanted: Vec<&str> = wanted.into_iter().flatten().collect();
+                assert!(steps[0].starts_with(&format!("SEARCH {table} USING INDEX {table}_list")), "{steps:?}");
+                assert!(steps[0].ends_with(&format!("({})", wanted.join(" AND "))), "{steps:?}");
+            }
+        }
+    }
+}

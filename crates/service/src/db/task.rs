@@ -148,16 +148,8 @@ impl Db {
         limit: usize,
     ) -> rusqlite::Result<Vec<TaskRow>> {
         self.read(|db| {
-            // Conditions that are asked for only, so that each has its index.
-            let status = if filter.status.is_some() { "status = ?5" } else { "?5 is null" };
-            let name = if filter.name.is_some() { "name = ?6" } else { "?6 is null" };
-            let sql = format!(
-                "select {COLUMNS} from task
-                 where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807) and {status} and {name}
-                 order by seq desc limit ?4"
-            );
             let values = params![account, kind, filter.before, limit as i64, filter.status, filter.name];
-            db.prepare_cached(&sql)?.query_map(values, task_row)?.collect()
+            db.prepare_cached(&listing(filter))?.query_map(values, task_row)?.collect()
         })
     }
 
@@ -300,4 +292,15 @@ impl Db {
         })
         .await
     }
+}
+
+/// The query of a page. It has the conditions that are asked for only, so that each has its index.
+pub(super) fn listing(filter: &Filter) -> String {
+    let status = if filter.status.is_some() { "status = ?5" } else { "?5 is null" };
+    let name = if filter.name.is_some() { "name = ?6" } else { "?6 is null" };
+    format!(
+        "select {COLUMNS} from task
+         where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807) and {status} and {name}
+         order by seq desc limit ?4"
+    )
 }

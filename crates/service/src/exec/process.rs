@@ -26,8 +26,9 @@ pub(crate) fn launch(folder: &Path, command: &[String], resources: Resources) ->
     if stale.exists() {
         fs::remove_file(&stale)?;
     }
-    let program = std::env::current_exe().context("find molboxd itself")?;
-    Command::new(program)
+    // This very program, also when its file has been replaced by a newer one since.
+    Command::new("/proc/self/exe")
+        .arg0("molboxd")
         .arg("run-task")
         .arg(format!("--memory-mb={}", resources.memory_mb))
         .arg(folder)

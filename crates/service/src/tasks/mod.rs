@@ -8,7 +8,8 @@ pub(crate) mod simulate;
 pub(crate) mod topology;
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,16 +22,22 @@ use tokio::process::Child;
 use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, TaskRow};
+use crate::error::obstacle;
 use crate::exec::{self, Exit, Resources, Status, process};
 use simulate::DefaultMasks;
 use topology::Built;
 
 /// How often running tasks are looked at.
 const TICK: Duration = Duration::from_millis(200);
+/// How often the queue is looked at when nothing runs: what kept it from starting, a full disk
+/// for example, may have passed.
+const IDLE_TICK: Duration = Duration::from_secs(2);
 /// Lines of the log that a failed task shows.
 const LOG_LINES: usize = 20;
 /// Exit status of a worker that was asked to stop.
 const STOPPED: i32 = 3;
+/// Exit status of a worker that could not write because the disk is full.
+const DISK_FULL: i32 = 4;
 /// Files of a task's output that matter to the service, not to people.
 const NOT_IN_BUNDLE: [&str; 1] = [".deflate"];
 
@@ -43,11 +50,9 @@ pub(crate) async fn run(app: Arc<App>) {
     loop {
         runner.look_after().await;
         runner.start_queued().await;
-        let idle = runner.running.is_empty();
-        tokio::select! {
-            () = runner.app.wake.notified() => {}
-            () = tokio::time::sleep(TICK), if !idle => {}
-        }
+        let pause = if runner.running.is_empty() { IDLE_TICK } else { TICK };
+        // Woken before that, or not.
+        let _ = tokio::time::timeout(pause, runner.app.wake.notified()).await;
     }
 }
 
@@ -146,12 +151,12 @@ impl Runner {
             let used: usize = self.running.values().map(|task| task.cpus).sum();
             let free = config.cpus().saturating_sub(used);
             let gpu = config.worker.gpus.iter().copied().find(|gpu| self.running.values().all(|t| t.gpu != Some(*gpu)));
-            let is_full = self.running.len() >= config.slots()
+            let is_busy = self.running.len() >= config.slots()
                 || free == 0
                 || (gpu.is_none() && !config.worker.gpus.is_empty())
                 || self.app.check_disk().is_err();
             let (row, waiting) = match self.app.db.next_queued() {
-                Ok(Some(next)) if !is_full => next,
+                Ok(Some(next)) if !is_busy => next,
                 Ok(_) => return,
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),
             };
@@ -162,13 +167,20 @@ impl Runner {
             match self.start(row, cpus, gpu).await {
                 Ok(Some(task)) => drop(self.running.insert(id, task)),
                 Ok(None) => {}
+                Err(error) if obstacle(&error).is_some() => {
+                    tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
+                    if let Err(error) = self.app.db.requeue_task(id.clone()).await {
+                        tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
+                    }
+                    return;
+                }
                 Err(error) => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
-                    let failure = json!({
-                        "code": "not_started",
-                        "message": "the service could not start the task; its log says why",
-                        "remedy": "tell the operator of the service",
-                    });
+                    let failure = failure(
+                        "not_started",
+                        "the service could not start the task; its log says why",
+                        "tell the operator of the service",
+                    );
                     if let Err(error) = self.end(&id, "failed", json!({ "error": failure }), None).await {
                         return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
                     }
@@ -218,7 +230,7 @@ impl Runner {
                     return Ok(());
                 }
                 let mut outcome = so_far(&folder);
-                outcome["error"] = died(&self.app, why, exit, &folder);
+                outcome["error"] = died(&self.app, why, exit, &folder)?;
                 ("failed", outcome)
             }
         };
@@ -354,18 +366,24 @@ fn read_result(folder: &Path) -> Result<Option<Value>> {
     }
 }
 
-fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Value {
+/// Says in the log and in the record why a task without a word of its own has failed.
+fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Result<Value> {
     let worker = &app.config.worker;
-    let (code, message, remedy) = match why {
-        Some(Why::WallLimit) => (
+    let mut failure = match why {
+        Some(Why::WallLimit) => failure(
             "wall_limit",
             format!("it took longer than the {} s that a task may take", worker.wall_seconds),
             "ask for less time or fewer atoms, or ask the operator for a longer limit",
         ),
-        Some(Why::Silent) => (
+        Some(Why::Silent) => failure(
             "worker_hung",
             format!("the worker gave no sign of life for {} s each time it was started", worker.silence_seconds),
             "tell the operator of the service; the machine may be overloaded or its GPU stuck",
+        ),
+        _ if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) => failure(
+            "disk_full",
+            "the service's disk was full each time it was started",
+            "ask for fewer frames or less time, or tell the operator of the service",
         ),
         _ => {
             let how = match exit {
@@ -373,14 +391,23 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Value
                 Some(Exit { code: Some(code), .. }) => format!("ended with status {code}"),
                 _ => "vanished".to_owned(),
             };
-            (
+            failure(
                 "worker_died",
                 format!("the worker {how} each time it was started"),
                 "its log may say why; memory that runs out is the usual cause",
             )
         }
     };
-    json!({ "code": code, "message": message, "remedy": remedy, "log": last_lines(folder) })
+    let mut log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
+    let text = |member: &str| failure[member].as_str().unwrap_or_default();
+    writeln!(log, "failed: {}: {}", text("code"), text("message"))?;
+    failure["log"] = last_lines(folder).into();
+    Ok(failure)
+}
+
+/// A failure that the service tells of, in the form of the records; `docs/errors.md` has each code.
+fn failure(code: &str, message: impl Into<String>, remedy: &str) -> Value {
+    json!({ "code": code, "message": message.into(), "remedy": remedy })
 }
 
 fn last_lines(folder: &Path) -> Vec<String> {

@@ -16,7 +16,8 @@ pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) margin_url: String,
     settings: Vec<String>,
-    _folder: TempDir,
+    /// Gone with the service.
+    _folder: Option<TempDir>,
 }
 
 impl Service {
@@ -27,11 +28,23 @@ impl Service {
     /// With settings, `key=value`.
     pub(crate) fn start_with(settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
+        let mut service = Self::start_in(&folder.path().join("data"), settings);
+        service._folder = Some(folder);
+        service
+    }
+
+    /// On data that others keep.
+    pub(crate) fn start_in(data: &Path, settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let child = spawn(&data, &settings);
-        let mut service =
-            Self { child, data, base_url: String::new(), margin_url: String::new(), settings, _folder: folder };
+        let child = spawn(data, &settings);
+        let mut service = Self {
+            child,
+            data: data.to_owned(),
+            base_url: String::new(),
+            margin_url: String::new(),
+            settings,
+            _folder: None,
+        };
         service.wait_until_it_listens();
         service
     }
@@ -54,6 +67,12 @@ impl Service {
         self.child.wait().unwrap();
         self.child = spawn(&self.data, &self.settings);
         self.wait_until_it_listens();
+    }
+
+    /// Asks the service to end, and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success());
     }
 
     /// Runs a command of `molboxd` on the service's data; its standard output.

@@ -19,7 +19,7 @@ const MAX_OPEN: usize = 4;
 const FRAMES: u64 = 12;
 const STEPS_PER_FRAME: u64 = 25;
 
-/// SplitMix64: numbers that a seed repeats.
+/// `SplitMix64`: numbers that a seed repeats.
 struct Random(u64);
 
 impl Random {
@@ -106,7 +106,8 @@ async fn random_kills_lose_no_submission_no_state_and_no_frame() {
         let molbox = service.client_with(&key);
         for id in open.clone() {
             let job = molbox.job_view().job_id(id.as_str()).send().await.expect("what was acknowledged is there");
-            let rank = ["queued", "running", "succeeded"].iter().position(|s| *s == job.status).expect(&job.status);
+            let rank = ["queued", "running", "succeeded"].iter().position(|s| *s == job.status);
+            let rank = rank.unwrap_or_else(|| panic!("{id} is {}: {:?}", job.status, job.error));
             let before = ranks.insert(id.clone(), (job.attempts, rank)).unwrap_or_default();
             // Back to queued only for another attempt.
             let is_next_attempt = before.1 == 1 && rank == 0;

@@ -1,8 +1,11 @@
 //! The service as its clients meet it: a process, spoken to through the generated client.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "what a random run did, and how to repeat it")]
 
+mod accounts;
 mod common;
 mod contract;
+mod disk;
 mod files;
 mod kills;
 mod margin;

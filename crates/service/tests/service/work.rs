@@ -158,7 +158,7 @@ async fn a_build_that_cannot_be_ends_as_failed_with_what_to_do() {
     let failure = task.failure.as_ref().unwrap();
     assert_eq!(failure.code, "no_such_chain");
     assert!(failure.message.contains("no chain Q; it has A"), "{}", failure.message);
-    assert!(failure.log.iter().any(|line| line.contains("no chain Q")), "{:?}", failure.log);
+    assert!(failure.log.iter().any(|line| line.contains("failed: no_such_chain: ")), "{:?}", failure.log);
     let refused = molbox.job_submit().body_map(|j| j.box_id(system.system_id.as_str())).send().await.unwrap_err();
     assert_eq!(refused.status().unwrap(), 409);
     let folder = tempfile::tempdir().unwrap();
@@ -272,7 +272,9 @@ async fn a_worker_that_dies_each_time_ends_as_failed() {
     let system = molbox.system_submit().send().await.unwrap();
     let error = molbox.wait_system(&system.system_id).await.unwrap_err();
     let Error::TaskFailed(task) = &error else { panic!("{error}") };
-    assert_eq!(task.failure.as_ref().unwrap().code, "worker_died");
+    let failure = task.failure.as_ref().unwrap();
+    assert_eq!(failure.code, "worker_died");
+    assert!(failure.log.last().unwrap().starts_with("failed: worker_died: "), "{:?}", failure.log);
     let system = molbox.system_view().system_id(&system.system_id).send().await.unwrap();
     assert_eq!(system.attempts, 2);
 }
@@ -288,45 +290,6 @@ async fn a_repeated_submission_does_nothing_again() {
     assert_eq!(submit("b").await.unwrap_err().status().unwrap(), 409);
     assert_eq!(molbox.system_list().send().await.unwrap().items.len(), 1);
     service.client("bob").system_submit().idempotency_key("once").send().await.unwrap();
-}
-
-#[tokio::test]
-async fn no_account_sees_what_belongs_to_another() {
-    let service = Service::start();
-    let (ada, bob) = (service.client("ada"), service.client("bob"));
-    let file = ada.upload(example("1vii.pdb")).name("villin").await.unwrap();
-    let system = water(&ada).await;
-    let job = short_job(&ada, &system).await;
-    ada.wait_job(&job.job_id).await.unwrap();
-
-    let refused = [
-        bob.file_view().file_id(&file.file_id).send().await.map(drop),
-        bob.file_download().file_id(&file.file_id).send().await.map(drop),
-        bob.file_delete().file_id(&file.file_id).send().await.map(drop),
-        bob.file_register().body_map(|f| f.file_id(file.file_id.as_str())).send().await.map(drop),
-        bob.system_submit().body_map(|s| s.protein(file.file_id.as_str())).send().await.map(drop),
-        bob.system_submit().body_map(|s| s.protein("villin")).send().await.map(drop),
-        bob.system_view().system_id(&system.system_id).send().await.map(drop),
-        bob.system_download().system_id(&system.system_id).send().await.map(drop),
-        bob.system_delete().system_id(&system.system_id).send().await.map(drop),
-        bob.system_cancel().system_id(&system.system_id).send().await.map(drop),
-        bob.job_submit().body_map(|j| j.box_id(system.system_id.as_str())).send().await.map(drop),
-        bob.job_view().job_id(&job.job_id).send().await.map(drop),
-        bob.job_log().job_id(&job.job_id).send().await.map(drop),
-        bob.job_watch().job_id(&job.job_id).send().await.map(drop),
-        bob.job_download().job_id(&job.job_id).send().await.map(drop),
-        bob.job_delete().job_id(&job.job_id).send().await.map(drop),
-        bob.job_cancel().job_id(&job.job_id).send().await.map(drop),
-        bob.job_extend().job_id(&job.job_id).body_map(|e| e.time(1)).send().await.map(drop),
-    ];
-    for (index, result) in refused.into_iter().enumerate() {
-        assert_eq!(result.unwrap_err().status().map(|s| s.as_u16()), Some(404), "number {index}");
-    }
-    assert!(bob.file_list().send().await.unwrap().items.is_empty());
-    assert!(bob.system_list().send().await.unwrap().items.is_empty());
-    assert!(bob.job_list().send().await.unwrap().items.is_empty());
-    let none = bob.job_submit().send().await.unwrap_err();
-    assert_eq!(none.status().unwrap(), 422, "the latest system of another account is no default");
 }
 
 /// A simulation that does not end by itself in a test's time.
@@ -558,20 +521,6 @@ async fn a_worker_without_enough_memory_ends_as_failed() {
     let Error::TaskFailed(task) = &error else { panic!("{error}") };
     assert_eq!(task.status, "failed");
     assert!(!task.failure.as_ref().unwrap().log.is_empty());
-}
-
-#[tokio::test]
-async fn a_full_disk_refuses_what_is_new_and_keeps_what_is_there() {
-    let service = Service::start_with(&["limits.free_disk_bytes=1000000000000000"]);
-    let molbox = service.client("ada");
-    let full = |error: Error| {
-        assert_eq!(error.status().unwrap(), 503);
-        assert!(error.to_string().contains("disk is full"), "{error}");
-    };
-    full(molbox.system_submit().send().await.unwrap_err());
-    full(molbox.job_submit().send().await.unwrap_err());
-    full(molbox.upload(example("1vii.pdb")).await.unwrap_err());
-    assert!(molbox.system_list().send().await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
