@@ -3,6 +3,8 @@
 mod demo;
 mod python;
 mod regenerate;
+mod service;
+mod soak;
 mod spec;
 mod test;
 mod tidy;
@@ -27,6 +29,12 @@ enum Task {
     Demo,
     /// Run every test of every crate and of the worker, and set up what they need.
     Test,
+    /// Random requests and random kills, for as long as there is time.
+    Soak {
+        /// How long.
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+    },
     /// Make the worker's Python environment under target/.
     WorkerEnv,
     /// Write everything that is derived from the document.
@@ -46,6 +54,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Task::Demo => demo::demo(),
         Task::Test => test::test(),
+        Task::Soak { minutes } => soak::soak(minutes),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
         Task::Spec(spec) => spec::run(&spec),

@@ -1,4 +1,4 @@
-//! The worker's Python environment: `target/worker-env`, with the versions of the requirements.
+//! Python environments under `target/`, with the versions that requirements pin.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,29 @@ const INTERPRETERS: [&str; 7] =
 const MIN_VERSION: (u32, u32) = (3, 10);
 const REQUIREMENTS: [&str; 2] = ["requirements.txt", "requirements-test.txt"];
 
-/// Makes the environment, or brings it up to date; returns its interpreter.
+/// Makes the worker's environment, or brings it up to date; returns its interpreter.
 pub fn environment() -> Result<PathBuf> {
-    let folder = target().join("worker-env");
-    let python = folder.join("bin/python");
     let worker = root().join("worker");
-    let wanted = wanted(&worker)?;
+    let files = REQUIREMENTS.map(|file| worker.join(file));
+    make("worker-env", &files, Some(&worker))
+}
+
+/// The same for tools that tests use.
+pub fn tools(name: &str, requirements: &Path) -> Result<PathBuf> {
+    make(name, &[requirements.to_owned()], None)
+}
+
+/// An environment under `target/` with these requirements, and perhaps a package that is taken
+/// from where it lies.
+fn make(name: &str, requirements: &[PathBuf], package: Option<&Path>) -> Result<PathBuf> {
+    let folder = target().join(name);
+    let python = folder.join("bin/python");
+    let wanted = wanted(requirements, package)?;
     let stamp = folder.join("requirements.stamp");
     let is_current = python.exists() && fs::read_to_string(&stamp).is_ok_and(|have| have == wanted);
     if !is_current {
         let base = interpreter()?;
-        eprintln!("making the worker's Python environment in {}", folder.display());
+        eprintln!("making a Python environment in {}", folder.display());
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -33,26 +45,27 @@ pub fn environment() -> Result<PathBuf> {
         })?;
         let mut install = Command::new(&python);
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        for file in REQUIREMENTS {
-            install.arg("--requirement").arg(worker.join(file));
+        for file in requirements {
+            install.arg("--requirement").arg(file);
         }
         run(&mut install)?;
-        // The package itself is taken from where it lies.
-        let site = Command::new(&python)
-            .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
-            .output()
-            .context("ask Python for its packages' folder")?;
-        let site = PathBuf::from(String::from_utf8(site.stdout)?.trim());
-        fs::write(site.join("molbox_worker.pth"), format!("{}\n", worker.display()))?;
+        if let Some(package) = package {
+            let site = Command::new(&python)
+                .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+                .output()
+                .context("ask Python for its packages' folder")?;
+            let site = PathBuf::from(String::from_utf8(site.stdout)?.trim());
+            fs::write(site.join("package.pth"), format!("{}\n", package.display()))?;
+        }
         fs::write(&stamp, wanted)?;
     }
     Ok(python)
 }
 
-fn wanted(worker: &Path) -> Result<String> {
-    let mut text = format!("{}\n", worker.display());
-    for file in REQUIREMENTS {
-        text += &fs::read_to_string(worker.join(file)).with_context(|| format!("read {file}"))?;
+fn wanted(requirements: &[PathBuf], package: Option<&Path>) -> Result<String> {
+    let mut text = package.map(|package| format!("{}\n", package.display())).unwrap_or_default();
+    for file in requirements {
+        text += &fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
     }
     Ok(text)
 }

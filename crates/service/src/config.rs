@@ -69,7 +69,7 @@ section! {
         requests_per_minute: u32 = 1200,
         /// Most atoms of a system.
         atoms: u64 = 1_000_000,
-        /// Tasks that an account may have queued or running at a time.
+        /// Tasks that an account may have queued or running at a time; 0 for any number.
         open_tasks: u32 = 1000,
         /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.
         free_disk_bytes: u64 = 256 << 20,

@@ -69,9 +69,8 @@ create index task_list on task (account, kind, seq);
 create index task_list_status on task (account, kind, status, seq);
 create index task_list_name on task (account, kind, name, seq);
 create index task_list_status_name on task (account, kind, status, name, seq);
-create index task_open on task (status, seq) where status in ('queued', 'running');
+create index task_status on task (status, account, seq);
 create index task_parent on task (parent) where parent is not null;
-create index task_account_open on task (account) where status in ('queued', 'running');
 
 -- Files that a task reads when it starts.
 create table task_input (

@@ -96,9 +96,9 @@ impl Db {
         claim: Claim,
     ) -> Result<Once<bool>> {
         self.write_once(claim, move |tx| {
-            let sql = "select count(*) from task where account = ? and status in ('queued', 'running')";
-            let open: u32 = tx.prepare_cached(sql)?.query_row([task.account], |row| row.get(0))?;
-            if open >= max_open {
+            // Counted as far as it matters, and not at all without a limit.
+            let sql = "select 1 from task where account = ? and status in ('queued', 'running') limit 1 offset ?";
+            if max_open > 0 && tx.prepare_cached(sql)?.exists(params![task.account, max_open - 1])? {
                 return Ok(false);
             }
             let sql = "
@@ -167,19 +167,29 @@ impl Db {
     }
 
     /// The task that is to start next: that of the account with the fewest running, the oldest of
-    /// these; and how many are waiting.
-    pub(crate) fn next_queued(&self) -> rusqlite::Result<Option<(TaskRow, usize)>> {
+    /// these; and how many are waiting, counted to `enough`.
+    pub(crate) fn next_queued(&self, enough: usize) -> rusqlite::Result<Option<(TaskRow, usize)>> {
         self.read(|db| {
+            // One step per account that has something queued, however much that is.
             let sql = format!(
-                "select {COLUMNS} from task
-                 where status = 'queued'
-                 order by (select count(*) from task other where other.status = 'running' and other.account = task.account),
-                          seq
-                 limit 1"
+                "with recursive waiting (account) as (
+                     select min(account) from task where status = 'queued'
+                     union all
+                     select (select min(account) from task where status = 'queued' and account > waiting.account)
+                     from waiting where account is not null
+                 )
+                 select {COLUMNS} from task
+                 where seq = (
+                     select (select min(seq) from task where status = 'queued' and account = waiting.account)
+                     from waiting where account is not null
+                     order by (select count(*) from task
+                               where status = 'running' and account = waiting.account), 1
+                     limit 1
+                 )"
             );
             let Some(task) = db.prepare_cached(&sql)?.query_row((), task_row).optional()? else { return Ok(None) };
-            let count = "select count(*) from task where status = 'queued'";
-            let waiting: i64 = db.prepare_cached(count)?.query_row((), |row| row.get(0))?;
+            let count = "select count(*) from (select 1 from task where status = 'queued' limit ?)";
+            let waiting: i64 = db.prepare_cached(count)?.query_row([enough as i64], |row| row.get(0))?;
             Ok(Some((task, waiting as usize)))
         })
     }

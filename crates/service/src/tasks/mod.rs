@@ -155,7 +155,7 @@ impl Runner {
                 || free == 0
                 || (gpu.is_none() && !config.worker.gpus.is_empty())
                 || self.app.check_disk().is_err();
-            let (row, waiting) = match self.app.db.next_queued() {
+            let (row, waiting) = match self.app.db.next_queued(config.slots()) {
                 Ok(Some(next)) if !is_busy => next,
                 Ok(_) => return,
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Service, example, python};
+use crate::common::{Service, example, python, wait_for};
 use futures::StreamExt;
 use molbox::Error;
 use molbox::workflow::types::FileRecord;
@@ -297,5 +297,5 @@ async fn a_deleted_file_is_gone_with_its_content() {
         .status();
     assert!(command.unwrap().success());
     service.kill_and_restart();
-    assert!(!content.exists());
+    wait_for("the content is removed", || (!content.exists()).then_some(()));
 }
