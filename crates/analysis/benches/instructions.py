@@ -26,7 +26,7 @@ def program() -> str:
 
 def count(speed: str, task: str) -> int:
     tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    command = [*tool, speed, str(HERE / "../tests/data"), "mini_tri", task, "1"]
+    command = [*tool, speed, str(HERE / "../tests/data"), "mini_tri", task, "1", "0"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stderr
     return int(re.search(r"I\s+refs:\s+([\d,]+)", said)[1].replace(",", ""))
 

@@ -1,4 +1,4 @@
-//! Frames per second of one analysis: `speed FOLDER SYSTEM TASK [THREADS]`, where the folder holds
+//! Frames per second of one analysis: `speed FOLDER SYSTEM TASK [THREADS [SECONDS]]`, where the folder holds
 //! `SYSTEM.pdb` and `SYSTEM.dcd`. `peers/run.py` calls it beside other programs on the same files,
 //! `instructions.py` under callgrind.
 #![expect(clippy::print_stdout, reason = "this prints its measurements")]
@@ -22,24 +22,30 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let [folder, system, task, threads @ ..] = arguments.as_slice() else {
-        println!("usage: speed FOLDER SYSTEM TASK [THREADS]");
+    let [folder, system, task, rest @ ..] = arguments.as_slice() else {
+        println!("usage: speed FOLDER SYSTEM TASK [THREADS [SECONDS]]");
         return Ok(());
     };
-    let n_threads = threads.first().map_or(Ok(1), |n| n.parse())?;
+    let n_threads = rest.first().map_or(Ok(1), |n| n.parse())?;
+    let least_seconds: f64 = rest.get(1).map_or(Ok(0.2), |seconds| seconds.parse())?;
     let path = |ending: &str| Path::new(folder).join(format!("{system}.{ending}"));
     let topology = Structure::open(&path("pdb"))?.topology;
     let (start, cpu_start) = (Instant::now(), cpu_seconds()?);
-    let trajectory = Trajectory::open(&path("dcd"))?;
-    let result = match task.as_str() {
-        "read" => read(&trajectory, &AtomSet::all(topology.n_atoms()))?,
-        "read_solute" => read(&trajectory, &group(&topology, masks(system)[0])?.atoms)?,
-        _ => run(&topology, &trajectory, tasks(&topology, system, task)?, n_threads)?,
-    };
+    let (mut n_frames, mut result) = (0, 0.0);
+    // Again and again, as the clock of the processor's time is coarse.
+    while n_frames == 0 || start.elapsed().as_secs_f64() < least_seconds {
+        let trajectory = Trajectory::open(&path("dcd"))?;
+        result = match task.as_str() {
+            "read" => read(&trajectory, &AtomSet::all(topology.n_atoms()))?,
+            "read_solute" => read(&trajectory, &group(&topology, masks(system)[0])?.atoms)?,
+            _ => run(&topology, &trajectory, tasks(&topology, system, task)?, n_threads)?,
+        };
+        n_frames += trajectory.n_frames();
+    }
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu_start);
-    let n_frames = trajectory.n_frames();
     println!(
-        "{system} {task} threads={n_threads} frames={n_frames} seconds={seconds:.4} cpu={cpu:.4} fps={:.0} result={result} peak_mb={}",
+        "{system} {task} threads={n_threads} frames={n_frames} seconds={seconds:.4} cpu={cpu:.4} fps={:.0} \
+         result={result} peak_mb={}",
         n_frames as f64 / seconds,
         peak_mb()?
     );

@@ -210,18 +210,21 @@ impl Centre {
     /// Σ w·x / Σ w.
     pub(crate) fn of(&self, view: &View<'_>) -> [f64; 3] {
         let Members { slots, runs, tracked } = &self.members;
-        let mut sums = [view.frame.x(), view.frame.y(), view.frame.z()].map(|column| match runs {
-            Some(runs) => {
-                let mut first = 0;
-                let sums = runs.iter().map(|run| {
-                    let weights = &self.weights[first..first + run.len()];
-                    first += run.len();
-                    weighted_sum(weights, &column[run.clone()])
-                });
-                sums.sum::<f64>()
+        let columns = [view.frame.x(), view.frame.y(), view.frame.z()];
+        let mut sums = [0.0; 3];
+        if let Some(runs) = runs {
+            let mut first = 0;
+            for run in runs {
+                let weights = &self.weights[first..first + run.len()];
+                let part = weighted_sums(weights, columns.map(|column| &column[run.clone()]));
+                (0..3).for_each(|k| sums[k] += part[k]);
+                first += run.len();
             }
-            None => slots.iter().zip(&self.weights).map(|(slot, w)| w * f64::from(column[*slot as usize])).sum(),
-        });
+        } else {
+            for (slot, weight) in slots.iter().zip(&self.weights) {
+                (0..3).for_each(|k| sums[k] += weight * f64::from(columns[k][*slot as usize]));
+            }
+        }
         for (range, molecule) in tracked {
             let weight: f64 = self.weights[range.clone()].iter().sum();
             (0..3).for_each(|k| sums[k] += weight * view.shifts[*molecule][k]);
@@ -301,11 +304,20 @@ fn sum(column: &[f32]) -> f64 {
     total(lanes) + rest.iter().map(|x| f64::from(*x)).sum::<f64>()
 }
 
-fn weighted_sum(weights: &[f64], column: &[f32]) -> f64 {
-    let ((chunks, rest), (weights, weights_rest)) = (column.as_chunks::<LANES>(), weights.as_chunks::<LANES>());
-    let mut lanes = [0.0; LANES];
-    for (chunk, weights) in chunks.iter().zip(weights) {
-        (0..LANES).for_each(|k| lanes[k] += weights[k] * f64::from(chunk[k]));
+fn weighted_sums(weights: &[f64], columns: [&[f32]; 3]) -> [f64; 3] {
+    let [(x, x_rest), (y, y_rest), (z, z_rest)] = columns.map(|column| column.as_chunks::<LANES>());
+    let (weights, weights_rest) = weights.as_chunks::<LANES>();
+    let mut lanes = [[0.0; LANES]; 3];
+    for (((w, x), y), z) in weights.iter().zip(x).zip(y).zip(z) {
+        for k in 0..LANES {
+            lanes[0][k] += w[k] * f64::from(x[k]);
+            lanes[1][k] += w[k] * f64::from(y[k]);
+            lanes[2][k] += w[k] * f64::from(z[k]);
+        }
     }
-    total(lanes) + rest.iter().zip(weights_rest).map(|(x, w)| w * f64::from(*x)).sum::<f64>()
+    let mut sums = lanes.map(total);
+    for (sum, rest) in sums.iter_mut().zip([x_rest, y_rest, z_rest]) {
+        *sum += weights_rest.iter().zip(rest).map(|(w, x)| w * f64::from(*x)).sum::<f64>();
+    }
+    sums
 }
