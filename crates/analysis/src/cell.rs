@@ -78,6 +78,12 @@ impl Cell {
         if self.is_short(vector) { vector } else { self.nearest_of_long(vector) }
     }
 
+    /// The same, or the vector itself where there is no cell.
+    #[inline]
+    pub(crate) fn nearest_or(cell: Option<&Self>, vector: [f64; 3]) -> [f64; 3] {
+        cell.map_or(vector, |cell| cell.nearest(vector))
+    }
+
     fn nearest_of_long(&self, vector: [f64; 3]) -> [f64; 3] {
         let near = self.nearly_nearest(vector);
         if self.is_box || self.is_short(near) { near } else { self.nearest_around(near) }
@@ -178,6 +184,12 @@ pub(crate) fn nearest_integer(x: f64) -> f64 {
 
 pub(crate) fn dot(u: [f64; 3], v: [f64; 3]) -> f64 {
     u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
+}
+
+/// `a` − `b`, which 64 bits hold without rounding.
+#[inline]
+pub(crate) fn difference(a: [f32; 3], b: [f32; 3]) -> [f64; 3] {
+    [f64::from(a[0]) - f64::from(b[0]), f64::from(a[1]) - f64::from(b[1]), f64::from(a[2]) - f64::from(b[2])]
 }
 
 pub(crate) fn cross(u: [f64; 3], v: [f64; 3]) -> [f64; 3] {

@@ -53,12 +53,28 @@ impl Element {
         TABLE[usize::from(self.0.get()) - 1].0
     }
 
+    /// Van der Waals radius in Å by Bondi (J. Phys. Chem. 68, 441, 1964), or 2 Å where he has none.
+    pub fn radius(self) -> f64 {
+        let found = RADII.binary_search_by_key(&self.number(), |(number, _)| *number);
+        found.map_or(2.0, |at| RADII[at].1)
+    }
+
     /// Atomic mass in Da, the value that the simulation engine gives this element, so that a centre of
     /// mass is the same here and there.
     pub fn mass_da(self) -> f64 {
         TABLE[usize::from(self.0.get()) - 1].1
     }
 }
+
+/// Radii in Å by atomic number.
+#[rustfmt::skip]
+const RADII: [(u8, f64); 38] = [
+    (1, 1.20), (2, 1.40), (3, 1.82), (6, 1.70), (7, 1.55), (8, 1.52), (9, 1.47), (10, 1.54), (11, 2.27), (12, 1.73),
+    (14, 2.10), (15, 1.80), (16, 1.80), (17, 1.75), (18, 1.88), (19, 2.75), (28, 1.63), (29, 1.40), (30, 1.39),
+    (31, 1.87), (33, 1.85), (34, 1.90), (35, 1.85), (36, 2.02), (46, 1.63), (47, 1.72), (48, 1.58), (49, 1.93),
+    (50, 2.17), (52, 2.06), (53, 1.98), (54, 2.16), (78, 1.75), (79, 1.66), (80, 1.55), (81, 1.96), (82, 2.02),
+    (92, 1.86),
+];
 
 #[rustfmt::skip]
 const TABLE: [(&str, f64); 111] = [
@@ -89,7 +105,7 @@ const TABLE: [(&str, f64); 111] = [
 
 #[cfg(test)]
 mod tests {
-    use super::Element;
+    use super::{Element, RADII};
 
     #[test]
     fn every_symbol_names_its_element() {
@@ -97,6 +113,7 @@ mod tests {
             assert_eq!(Element::from_symbol(&element.symbol().to_uppercase()), Some(element));
         }
         assert_eq!(Element::from_symbol("Xx"), None);
+        assert!(RADII.is_sorted_by_key(|(number, _)| *number), "or some are not found");
         assert_eq!(Element::from_symbol("ZN").map(Element::mass_da), Some(65.4094));
     }
 }

@@ -1,5 +1,8 @@
 //! How often and how long something lasts.
 
+use crate::run::Frames;
+use crate::table::Column;
+
 /// Frames in which something is there, as runs of frames in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Episodes {
@@ -43,12 +46,24 @@ impl Episodes {
         self.n_frames
     }
 
-    pub(crate) fn n_runs(&self) -> u32 {
-        self.n_runs
-    }
-
-    pub(crate) fn longest(&self) -> u32 {
-        self.longest
+    /// Columns that say how often and how long each of several things is there.
+    pub(crate) fn columns<'a>(all: impl Iterator<Item = &'a Self> + Clone, frames: &Frames<'_>) -> Vec<Column> {
+        let n_analyzed = frames.n_analyzed() as f64;
+        let (unit, interval) = frames.interval_ps().map_or(("frames", 1.0), |interval| ("ps", interval));
+        let occupancies = all.clone().map(|one| f64::from(one.n_frames) / n_analyzed);
+        let means = all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
+        let longest = all.clone().map(|one| interval * f64::from(one.longest));
+        vec![
+            Column::integers("frames", "frames with one", all.clone().map(|one| one.n_frames.into()).collect()),
+            Column::numbers("occupancy", None, "part of the frames with one", occupancies.collect()),
+            Column::integers(
+                "episodes",
+                "runs of frames in a row with one",
+                all.map(|one| one.n_runs.into()).collect(),
+            ),
+            Column::numbers("mean_lifetime", Some(unit), "mean length of an episode", means.collect()),
+            Column::numbers("longest_lifetime", Some(unit), "length of the longest episode", longest.collect()),
+        ]
     }
 }
 
@@ -76,7 +91,7 @@ mod tests {
                 }
             }
             let total = total.unwrap();
-            assert_eq!((total.n_frames(), total.n_runs(), total.longest()), (11, 4, 5), "{starts:?}");
+            assert_eq!((total.n_frames, total.n_runs, total.longest), (11, 4, 5), "{starts:?}");
         }
     }
 }

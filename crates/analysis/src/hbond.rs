@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::cell::{dot, sub};
+use crate::cell::{difference, dot, sub};
 use crate::episodes::Episodes;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
@@ -275,7 +275,7 @@ impl Search {
             if d.atom == a.atom {
                 return;
             }
-            let to_acceptor = nearest(cell, difference(to.atoms.get(acceptor), from.atoms.get(donor)));
+            let to_acceptor = Cell::nearest_or(cell, difference(to.atoms.get(acceptor), from.atoms.get(donor)));
             let square = dot(to_acceptor, to_acceptor);
             let bond = from.bonds[h];
             let onward = sub(to_acceptor, bond);
@@ -321,65 +321,29 @@ impl Search {
     }
 
     fn columns(&self, bonds: &[(Key, Bond)], frames: &Frames<'_>) -> Vec<Column> {
-        let n_analyzed = frames.n_analyzed() as f64;
-        let counts = |f: fn(&Bond) -> u64| bonds.iter().map(|(_, bond)| f(bond) as i64).collect();
-        let numbers = |f: &dyn Fn(&Bond) -> f64| bonds.iter().map(|(_, bond)| f(bond)).collect();
         let names = |k: usize| bonds.iter().map(|(key, _)| self.label(key[k] as usize, frames.topology)).collect();
         let atoms = |k: usize| bonds.iter().map(|(key, _)| i64::from(key[k]) + 1).collect();
+        let means = |sum: fn(&Bond) -> f64| bonds.iter().map(|(_, bond)| sum(bond) / bond.n_bonds as f64).collect();
         let mut columns = vec![
             Column::texts("donor", "chain, residue and atom of the donor", names(0)),
             Column::texts("hydrogen", "its hydrogen", names(1)),
             Column::texts("acceptor", "chain, residue and atom of the acceptor", names(2)),
         ];
-        if !matches!(self.request.between, Between::Solvent(..)) {
+        if matches!(self.request.between, Between::Solvent(..)) {
+            let sums = bonds.iter().map(|(_, bond)| bond.n_bonds as i64).collect();
+            columns.push(Column::integers("bonds", "hydrogen bonds, summed over frames", sums));
+        } else {
             columns.extend([
                 Column::integers("donor_atom", "number of the donor, counted from 1", atoms(0)),
                 Column::integers("hydrogen_atom", "number of the hydrogen, counted from 1", atoms(1)),
                 Column::integers("acceptor_atom", "number of the acceptor, counted from 1", atoms(2)),
             ]);
         }
-        let frame_ps = frames.interval_ps();
-        let lasting = |n_frames: f64| n_frames * frame_ps.unwrap_or(1.0);
-        let unit = if frame_ps.is_some() { "ps" } else { "frames" };
-        columns.extend([
-            Column::integers("bonds", "hydrogen bonds, summed over frames", counts(|bond| bond.n_bonds)),
-            Column::integers("frames", "frames with one", counts(|bond| bond.episodes.n_frames().into())),
-            Column::numbers(
-                "occupancy",
-                None,
-                "part of the frames with one",
-                numbers(&|bond| f64::from(bond.episodes.n_frames()) / n_analyzed),
-            ),
-            Column::numbers(
-                "distance_angstrom",
-                Some("Å"),
-                "mean distance of donor and acceptor",
-                numbers(&|bond| bond.distance / bond.n_bonds as f64),
-            ),
-            Column::numbers(
-                "angle_deg",
-                Some("°"),
-                "mean angle donor–hydrogen–acceptor",
-                numbers(&|bond| bond.angle_deg / bond.n_bonds as f64),
-            ),
-            Column::integers(
-                "episodes",
-                "runs of analysed frames in a row with one",
-                counts(|bond| bond.episodes.n_runs().into()),
-            ),
-            Column::numbers(
-                "mean_lifetime",
-                Some(unit),
-                "mean length of an episode",
-                numbers(&|bond| lasting(f64::from(bond.episodes.n_frames()) / f64::from(bond.episodes.n_runs()))),
-            ),
-            Column::numbers(
-                "longest_lifetime",
-                Some(unit),
-                "length of the longest episode",
-                numbers(&|bond| lasting(f64::from(bond.episodes.longest()))),
-            ),
-        ]);
+        let distances = means(|bond| bond.distance);
+        columns.push(Column::numbers("distance_angstrom", Some("Å"), "mean distance of donor and acceptor", distances));
+        let angles = means(|bond| bond.angle_deg);
+        columns.push(Column::numbers("angle_deg", Some("°"), "mean angle donor–hydrogen–acceptor", angles));
+        columns.extend(Episodes::columns(bonds.iter().map(|(_, bond)| &bond.episodes), frames));
         columns
     }
 
@@ -413,29 +377,14 @@ fn n_bridges(bound: &mut Vec<[u32; 2]>) -> i64 {
 
 impl Positions {
     fn read(&mut self, frame: &Frame, sites: &Sites) {
-        for (named, into) in [(&sites.atoms, &mut self.atoms), (&sites.hydrogens, &mut self.hydrogens)] {
-            for (column, to) in [frame.x(), frame.y(), frame.z()].into_iter().zip(into.columns_mut()) {
-                to.clear();
-                to.extend(named.iter().map(|named| column[named.slot as usize]));
-            }
-        }
+        self.atoms.read(frame, sites.atoms.iter().map(|atom| atom.slot));
+        self.hydrogens.read(frame, sites.hydrogens.iter().map(|hydrogen| hydrogen.slot));
         let bond = |(h, donor): (usize, &u32)| {
-            nearest(frame.cell(), difference(self.hydrogens.get(h), self.atoms.get(*donor as usize)))
+            Cell::nearest_or(frame.cell(), difference(self.hydrogens.get(h), self.atoms.get(*donor as usize)))
         };
         self.bonds.clear();
         self.bonds.extend(sites.donors.iter().enumerate().map(bond));
     }
-}
-
-/// `a` − `b`, without rounding.
-#[inline]
-fn difference(a: [f32; 3], b: [f32; 3]) -> [f64; 3] {
-    [f64::from(a[0]) - f64::from(b[0]), f64::from(a[1]) - f64::from(b[1]), f64::from(a[2]) - f64::from(b[2])]
-}
-
-#[inline]
-fn nearest(cell: Option<&Cell>, vector: [f64; 3]) -> [f64; 3] {
-    cell.map_or(vector, |cell| cell.nearest(vector))
 }
 
 /// The hydrogens that each atom is bonded to.

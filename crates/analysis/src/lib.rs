@@ -7,6 +7,7 @@
 
 pub mod atom_set;
 pub mod cell;
+pub mod contact;
 pub mod distance;
 pub mod element;
 mod episodes;
@@ -21,9 +22,11 @@ pub mod request;
 pub mod rmsd;
 pub mod rmsf;
 pub mod run;
+pub mod secondary;
 mod setup;
 mod source;
 mod superpose;
+pub mod surface;
 pub mod table;
 mod task;
 pub mod topology;

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::Cell;
 use crate::cell::norm;
+use crate::read::Frame;
 
 /// How far off coordinates of 32 bits may be, in Å.
 const SLACK: f32 = 0.01;
@@ -42,7 +43,15 @@ impl Cloud {
         self.x.len()
     }
 
-    pub(crate) fn columns_mut(&mut self) -> [&mut Vec<f32>; 3] {
+    /// Takes the positions of some slots of a frame, in place of what it held.
+    pub(crate) fn read(&mut self, frame: &Frame, slots: impl Iterator<Item = u32> + Clone) {
+        for (column, to) in [frame.x(), frame.y(), frame.z()].into_iter().zip(self.columns_mut()) {
+            to.clear();
+            to.extend(slots.clone().map(|slot| column[slot as usize]));
+        }
+    }
+
+    fn columns_mut(&mut self) -> [&mut Vec<f32>; 3] {
         [&mut self.x, &mut self.y, &mut self.z]
     }
 

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use crate::contact::Contacts;
 use crate::distance::Distance;
 use crate::gyration::Gyration;
 use crate::hbond::HydrogenBonds;
@@ -9,7 +10,9 @@ use crate::mask::{Mask, SelectError, Selection, Warning};
 use crate::rmsd::Rmsd;
 use crate::rmsf::Rmsf;
 use crate::run::Frames;
+use crate::secondary::SecondaryStructure;
 use crate::setup::{Setup, Together};
+use crate::surface::SurfaceArea;
 use crate::task::AnyTask;
 use crate::{AtomSet, Error, Topology};
 
@@ -27,6 +30,8 @@ pub struct Request {
 /// One analysis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Analysis {
+    /// Contacts between two groups.
+    Contacts(Contacts),
     /// Distance of two centres.
     Distance(Distance),
     /// Radius of gyration.
@@ -37,6 +42,10 @@ pub enum Analysis {
     Rmsd(Rmsd),
     /// Fluctuation about the mean.
     Rmsf(Rmsf),
+    /// Secondary structure.
+    SecondaryStructure(SecondaryStructure),
+    /// Solvent-accessible surface area.
+    SurfaceArea(SurfaceArea),
 }
 
 /// Which periodic image of a molecule is taken where an analysis depends on it.
@@ -80,8 +89,11 @@ impl Request {
 impl Analysis {
     pub(crate) fn groups(&self) -> Vec<&Group> {
         match self {
-            Self::Distance(Distance { a, b, .. }) => vec![a, b],
-            Self::Gyration(Gyration { group, .. }) | Self::Rmsf(Rmsf { group, .. }) => vec![group],
+            Self::Contacts(Contacts { a, b, .. }) | Self::Distance(Distance { a, b, .. }) => vec![a, b],
+            Self::Gyration(Gyration { group, .. })
+            | Self::Rmsf(Rmsf { group, .. })
+            | Self::SecondaryStructure(SecondaryStructure { group })
+            | Self::SurfaceArea(SurfaceArea { group, .. }) => vec![group],
             Self::HydrogenBonds(bonds) => bonds.groups(),
             Self::Rmsd(Rmsd { fit, measures, .. }) => fit.iter().chain(measures).collect(),
         }
@@ -89,8 +101,10 @@ impl Analysis {
 
     /// The atoms of which it needs coordinates.
     pub(crate) fn atoms(&self, topology: &Topology) -> AtomSet {
-        if let Self::HydrogenBonds(bonds) = self {
-            return bonds.atoms(topology);
+        match self {
+            Self::HydrogenBonds(bonds) => return bonds.atoms(topology),
+            Self::SecondaryStructure(structure) => return structure.atoms(topology),
+            _ => {}
         }
         let mut atoms = AtomSet::none(topology.n_atoms());
         self.groups().into_iter().for_each(|group| atoms.union_with(&group.atoms));
@@ -101,7 +115,9 @@ impl Analysis {
         match self {
             Self::Distance(Distance { a, b, .. }) => vec![Together::of(a), Together::of(b)],
             Self::Gyration(gyration) => vec![Together::of(&gyration.group)],
-            Self::HydrogenBonds(_) => Vec::new(),
+            Self::Contacts(_) | Self::HydrogenBonds(_) | Self::SecondaryStructure(_) | Self::SurfaceArea(_) => {
+                Vec::new()
+            }
             Self::Rmsd(rmsd) => rmsd.together().into_iter().collect(),
             Self::Rmsf(rmsf) => vec![rmsf.together()],
         }
@@ -109,11 +125,14 @@ impl Analysis {
 
     pub(crate) fn task(&self, setup: &Setup<'_>, frames: &Frames<'_>, idx: usize) -> Result<Box<dyn AnyTask>, Error> {
         Ok(match self {
+            Self::Contacts(contacts) => Box::new(contacts.task(setup, idx)?),
             Self::Distance(distance) => Box::new(distance.task(setup)?),
             Self::Gyration(gyration) => Box::new(gyration.task(setup)?),
             Self::HydrogenBonds(bonds) => Box::new(bonds.task(setup, idx)?),
             Self::Rmsd(rmsd) => Box::new(rmsd.task(setup)?),
             Self::Rmsf(rmsf) => Box::new(rmsf.task(setup, frames)?),
+            Self::SecondaryStructure(structure) => Box::new(structure.task(setup, idx)?),
+            Self::SurfaceArea(surface) => Box::new(surface.task(setup, idx)?),
         })
     }
 }

@@ -96,6 +96,11 @@ impl<'a> Setup<'a> {
         self.source.window().slot(atom).expect("the source reads the atoms that are asked for")
     }
 
+    /// The first frame, its molecules put together.
+    pub(crate) fn first(&self) -> &Frame {
+        &self.first
+    }
+
     /// Where the source puts the atoms of a group.
     pub(crate) fn members(&self, group: &Group) -> Members {
         Members::new(&self.source, self.topology, &self.tracked, &group.atoms)

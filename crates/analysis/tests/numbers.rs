@@ -8,7 +8,8 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
-use common::data;
+use common::{data, dcd};
+use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
 use molbox_analysis::hbond::{Between, HydrogenBonds};
@@ -16,6 +17,8 @@ use molbox_analysis::read::{Frame, Structure, Trajectory};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
+use molbox_analysis::secondary::SecondaryStructure;
+use molbox_analysis::surface::SurfaceArea;
 use molbox_analysis::table::{Table, Values};
 use molbox_analysis::{Analysis, AtomSet, Control, Group, Mask, Report, Request, Topology, analyze};
 use serde::Deserialize;
@@ -212,6 +215,117 @@ fn cells_agree() {
             let cell = frame.cell().unwrap();
             let found = cell.lengths().into_iter().chain(cell.angles_deg());
             assert!(found.zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{expected:?}");
+        }
+    }
+}
+
+/// What other programs say of shapes.
+#[derive(Deserialize)]
+struct Shapes {
+    secondary: Vec<String>,
+    #[serde(default)]
+    surface: BTreeMap<String, Areas>,
+    #[serde(default)]
+    contacts: BTreeMap<String, Counts>,
+}
+
+#[derive(Deserialize)]
+struct Areas {
+    total: Vec<f64>,
+    residues: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct Counts {
+    atoms: Vec<i64>,
+    residues: Vec<i64>,
+    first: Vec<f64>,
+}
+
+fn shapes() -> BTreeMap<String, Shapes> {
+    serde_json::from_str(&fs::read_to_string(data("structure.json")).unwrap()).unwrap()
+}
+
+fn texts<'a>(table: &'a Table, name: &str) -> &'a [String] {
+    match &table.column(name).unwrap().values {
+        Values::Texts(values) => values,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn secondary_structure_agrees() {
+    let shapes = shapes();
+    for (case, name) in Case::both().iter().zip(["mini_md", "mini_tri"]) {
+        let group = Group::solute(&case.topology);
+        let analysis = Analysis::SecondaryStructure(SecondaryStructure { group });
+        let report = case.run(vec![analysis], Images::Unwrapped, 1, 2);
+        assert_eq!(texts(&report.tables[1], "codes"), shapes[name].secondary, "{name}");
+    }
+}
+
+#[test]
+fn secondary_structure_with_helices_agrees() {
+    let structure = Structure::open(&data("helices.pdb")).unwrap();
+    let positions = structure.positions.iter().map(|x| x.map(|x| x as f32)).collect();
+    let trajectory = Trajectory::open(&dcd("helices.dcd", &[(None, positions)])).unwrap();
+    let group = Group { label: "*".to_owned(), atoms: AtomSet::all(structure.topology.n_atoms()) };
+    let analyses = vec![Analysis::SecondaryStructure(SecondaryStructure { group })];
+    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten };
+    let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &AtomicBool::new(false) };
+    let report = analyze(&structure.topology, &trajectory, &request, &control).unwrap();
+    let codes = texts(&report.tables[1], "codes");
+    assert_eq!(codes, shapes()["helices"].secondary);
+    assert!("HEGITS-".chars().all(|state| codes[0].contains(state)));
+    let parts = report.tables[0].numbers("pi_helix").unwrap();
+    assert_eq!(parts.iter().sum::<f64>(), codes[0].matches('I').count() as f64);
+}
+
+/// mdtraj adds in 32 bits, so that now and then a point of a sphere is on the other side of the edge
+/// of the next: one of a sphere of carbon is 0.13 Å².
+#[test]
+fn surface_areas_agree() {
+    let shapes = shapes();
+    for (case, name) in Case::both().iter().zip(["mini_md", "mini_tri"]) {
+        for (mask, areas) in &shapes[name].surface {
+            let analysis = Analysis::SurfaceArea(SurfaceArea { group: case.group(mask), probe_radius: 1.4 });
+            let report = case.run(vec![analysis], Images::Unwrapped, 1, 2);
+            let largest = |found: &[f64], expected: &[f64]| {
+                assert_eq!(found.len(), expected.len());
+                found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
+            };
+            let [by_residue, by_frame] =
+                [&report.tables[0], &report.tables[1]].map(|table| table.numbers("area_angstrom2").unwrap());
+            assert!(largest(by_frame, &areas.total) < 0.5, "{} {mask}", largest(by_frame, &areas.total));
+            assert!(largest(by_residue, &areas.residues) < 0.02, "{}", largest(by_residue, &areas.residues));
+        }
+    }
+}
+
+#[test]
+fn the_surface_of_atoms_apart_is_that_of_their_spheres() {
+    let case = &Case::both()[0];
+    let group = case.group("@/CL");
+    let n_ions = group.atoms.len() as f64;
+    let surface = SurfaceArea { group, probe_radius: 0.0 };
+    let report = case.run(vec![Analysis::SurfaceArea(surface)], Images::Unwrapped, 1, 1);
+    let area = 4.0 * std::f64::consts::PI * 1.75_f64.powi(2) * n_ions;
+    assert!(n_ions > 1.0 && (report.tables[1].numbers("area_angstrom2").unwrap()[0] - area).abs() < 1e-9);
+}
+
+#[test]
+fn contacts_agree() {
+    let shapes = shapes();
+    for (case, name) in Case::both().iter().zip(["mini_md", "mini_tri"]) {
+        for (masks, counts) in &shapes[name].contacts {
+            let (a, b) = masks.split_once('|').unwrap();
+            let contacts = Contacts { a: case.group(a), b: case.group(b), max_distance: 4.5 };
+            let report = case.run(vec![Analysis::Contacts(contacts)], Images::Unwrapped, 1, 2);
+            let by_frame = &report.tables[1];
+            assert_eq!(integers(by_frame, "contacts"), counts.atoms, "{name} {masks}");
+            assert_eq!(integers(by_frame, "residue_pairs"), counts.residues, "{name} {masks}");
+            let parts: Vec<_> = counts.first.iter().map(|n| n / counts.first[0]).collect();
+            assert_eq!(by_frame.numbers("first_fraction").unwrap(), parts);
         }
     }
 }

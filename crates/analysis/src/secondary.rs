@@ -1,0 +1,390 @@
+//! Secondary structure of proteins by their hydrogen bonds.
+
+use std::ops::RangeInclusive;
+
+use crate::cell::{difference, dot, norm, sub};
+use crate::neighbours::{Cloud, Neighbours};
+use crate::read::Frame;
+use crate::request::Group;
+use crate::run::Frames;
+use crate::setup::Setup;
+use crate::source::View;
+use crate::table::{Column, Table, TableGroup};
+use crate::task::{Outcome, Task};
+use crate::{AtomSet, Cell, Error, Topology};
+
+/// The secondary structure of each residue in each frame, as Kabsch and Sander define it.
+///
+/// Definition and letters: Biopolymers 22, 2577, 1983. The order of precedence is that of DSSP 2.1: H
+/// over E and B over G over T over S, and I over H but nothing else.
+///
+/// A residue counts if it has atoms N, CA, C and O and one of them is in the group; it follows the
+/// one before if their C and N are bonded, where mdtraj goes by chains. N–H and C=O are hydrogen-bonded if their electrostatic
+/// energy is less than −0.5 kcal/mol, H being 1 Å from N against the C=O before. Ladders may have
+/// bulges. Where chains are apart the nearest periodic image is taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SecondaryStructure {
+    /// The protein, or a part of it.
+    pub group: Group,
+}
+
+/// The states, as DSSP writes them, with what they are called.
+const STATES: [(char, &str, &str); 8] = [
+    ('H', "alpha_helix", "α-helix"),
+    ('B', "beta_bridge", "residue in an isolated β-bridge"),
+    ('E', "strand", "extended strand in a β-ladder"),
+    ('G', "helix_310", "3₁₀-helix"),
+    ('I', "pi_helix", "π-helix"),
+    ('T', "turn", "hydrogen-bonded turn"),
+    ('S', "bend", "bend"),
+    ('-', "coil", "none of these"),
+];
+
+/// Places of the atoms of a backbone.
+const N: usize = 0;
+const CA: usize = 1;
+const C: usize = 2;
+const O: usize = 3;
+
+/// q₁·q₂·f in kcal/mol·Å: 0.42 e on C and O, 0.20 e on N and H.
+const COUPLING: f64 = 0.42 * 0.20 * 332.0;
+
+/// Weakest hydrogen bond, in kcal/mol.
+const WEAKEST: f64 = -0.5;
+
+/// Strongest that is believed, where atoms overlap.
+const STRONGEST: f64 = -9.9;
+
+/// Atoms closer than this overlap, in Å.
+const OVERLAP: f64 = 0.5;
+
+/// Residues with α-carbons farther apart than this have no hydrogen bond, in Å.
+const LARGEST_CA_DISTANCE: f64 = 9.0;
+
+/// Least angle of a bend, in degrees.
+const LEAST_BEND_DEG: f64 = 70.0;
+
+impl SecondaryStructure {
+    /// The backbones of the residues that count.
+    pub(crate) fn atoms(&self, topology: &Topology) -> AtomSet {
+        let mut atoms = AtomSet::none(topology.n_atoms());
+        backbones(topology, &self.group).iter().flat_map(|(_, atoms)| *atoms).for_each(|atom| atoms.insert(atom));
+        atoms
+    }
+
+    pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Assignment, Error> {
+        let topology = setup.topology;
+        let backbones = backbones(topology, &self.group);
+        if backbones.is_empty() {
+            let bounds = "a group with atoms of residues that have N, CA, C and O";
+            return Err(Error::Parameter { analysis, name: "group", bounds });
+        }
+        let bonds = topology.bonds();
+        let follows = |n: usize| {
+            n > 0 && {
+                let (before, here) = (backbones[n - 1].1[C] as u32, backbones[n].1[N] as u32);
+                bonds.binary_search(&[before.min(here), before.max(here)]).is_ok()
+            }
+        };
+        Ok(Assignment {
+            request: self.clone(),
+            residues: backbones.iter().map(|(residue, _)| *residue).collect(),
+            slots: backbones.iter().map(|(_, atoms)| atoms.map(|atom| setup.slot(atom) as u32)).collect(),
+            follows: (0..backbones.len()).map(follows).collect(),
+            is_proline: backbones.iter().map(|(residue, _)| topology.residue(*residue).name == "PRO").collect(),
+        })
+    }
+}
+
+/// Residues with their N, CA, C and O, those of which one is in the group.
+fn backbones(topology: &Topology, group: &Group) -> Vec<(usize, [usize; 4])> {
+    let backbone = |residue: usize| {
+        let find = |name| topology.residue_atoms(residue).find(|atom| topology.atom(*atom).name == name);
+        let atoms = [find("N")?, find("CA")?, find("C")?, find("O").or_else(|| find("OT1"))?];
+        atoms.iter().any(|atom| group.atoms.contains(*atom)).then_some((residue, atoms))
+    };
+    (0..topology.n_residues()).filter_map(backbone).collect()
+}
+
+/// The assignment of states to residues.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    request: SecondaryStructure,
+    residues: Vec<usize>,
+    /// Where N, CA, C and O of each residue are read.
+    slots: Vec<[u32; 4]>,
+    /// Whether each residue is bonded to the one before.
+    follows: Vec<bool>,
+    is_proline: Vec<bool>,
+}
+
+/// The states in some frames.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// One text for each frame, one character for each residue.
+    codes: Vec<String>,
+    neighbours: Neighbours,
+    carbons: Cloud,
+}
+
+impl Task for Assignment {
+    type Tally = Tally;
+
+    fn start(&self) -> Tally {
+        Tally::default()
+    }
+
+    fn frame(&self, view: &View<'_>, tally: &mut Tally) {
+        let Tally { neighbours, carbons, codes } = tally;
+        carbons.read(view.frame, self.slots.iter().map(|slots| slots[CA]));
+        let bonds = self.bonds(view.frame, neighbours, carbons);
+        codes.push(self.states(&bonds, carbons, view.frame.cell()).into_iter().collect());
+    }
+
+    fn append(&self, tally: &mut Tally, next: Tally) {
+        tally.codes.extend(next.codes);
+    }
+
+    fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
+        let n_frames = tally.codes.len() as f64;
+        let mut by_frame = frames.columns();
+        let mut by_residue = vec![
+            Column::integers(
+                "residue",
+                "number of the residue, counted from 1",
+                self.residues.iter().map(|residue| *residue as i64 + 1).collect(),
+            ),
+            Column::texts(
+                "name",
+                "chain and residue",
+                self.residues.iter().map(|residue| frames.topology.residue_label(*residue)).collect(),
+            ),
+        ];
+        for (code, name, meaning) in STATES {
+            let count = |codes: &String| codes.chars().filter(|c| *c == code).count() as i64;
+            let description = format!("residues in state {code}, {meaning}");
+            by_frame.push(Column::integers(name, description, tally.codes.iter().map(count).collect()));
+            let mut sums = vec![0_u32; self.residues.len()];
+            for codes in &tally.codes {
+                sums.iter_mut().zip(codes.chars()).for_each(|(sum, c)| *sum += u32::from(c == code));
+            }
+            let parts = sums.into_iter().map(|sum| f64::from(sum) / n_frames).collect();
+            by_residue.push(Column::numbers(
+                name,
+                None,
+                format!("part of the frames in state {code}, {meaning}"),
+                parts,
+            ));
+        }
+        by_frame.push(Column::texts("codes", "states of all residues, in their order", tally.codes));
+        Outcome::Tables(vec![
+            self.table("secondary_structure", by_residue),
+            self.table("secondary_structure_by_frame", by_frame),
+        ])
+    }
+}
+
+/// To which residues the N–H of each one donates its two strongest hydrogen bonds.
+struct Bonds(Vec<[Option<usize>; 2]>);
+
+impl Bonds {
+    fn donates(&self, from: usize, to: usize) -> bool {
+        self.0[from].contains(&Some(to))
+    }
+}
+
+/// Two stretches of the chain with bridges between them.
+#[derive(Clone, Debug)]
+struct Ladder {
+    is_parallel: bool,
+    one: RangeInclusive<usize>,
+    other: RangeInclusive<usize>,
+    n_bridges: usize,
+}
+
+impl Assignment {
+    fn bonds(&self, frame: &Frame, neighbours: &mut Neighbours, carbons: &Cloud) -> Bonds {
+        let cell = frame.cell();
+        let position = |residue: usize, k: usize| frame.position(self.slots[residue][k] as usize);
+        let hydrogen = |n: usize| {
+            let nitrogen = position(n, N);
+            if !self.follows[n] {
+                return nitrogen;
+            }
+            let along = Cell::nearest_or(cell, sub(position(n - 1, C), position(n - 1, O)));
+            let length = norm(along);
+            [0, 1, 2].map(|k| nitrogen[k] + along[k] / length)
+        };
+        let hydrogens: Vec<_> = (0..self.slots.len()).map(hydrogen).collect();
+        let mut best = vec![[(0.0, usize::MAX); 2]; self.slots.len()];
+        let max_square = LARGEST_CA_DISTANCE * LARGEST_CA_DISTANCE;
+        neighbours.pairs(carbons, carbons, cell, LARGEST_CA_DISTANCE, |donor, acceptor| {
+            // The N–H next in the chain is of the same peptide group as this C=O.
+            let is_next = donor == acceptor + 1 && self.follows[donor];
+            if donor == acceptor || is_next || self.is_proline[donor] {
+                return;
+            }
+            let apart = difference(carbons.get(acceptor), carbons.get(donor));
+            let near = Cell::nearest_or(cell, apart);
+            if dot(near, near) >= max_square {
+                return;
+            }
+            let image = sub(near, apart);
+            let [carbon, oxygen] = [C, O].map(|k| {
+                let [x, y, z] = position(acceptor, k);
+                [x + image[0], y + image[1], z + image[2]]
+            });
+            let bond = (energy(position(donor, N), hydrogens[donor], carbon, oxygen), acceptor);
+            let [first, second] = &mut best[donor];
+            // Equals go by their place in the chain, so that the order of the search does not matter.
+            if bond < *first {
+                (*second, *first) = (*first, bond);
+            } else if bond < *second {
+                *second = bond;
+            }
+        });
+        let strong = |(energy, acceptor)| (energy < WEAKEST).then_some(acceptor);
+        Bonds(best.into_iter().map(|two| two.map(strong)).collect())
+    }
+
+    fn states(&self, bonds: &Bonds, carbons: &Cloud, cell: Option<&Cell>) -> Vec<char> {
+        let n = self.slots.len();
+        let mut states = vec!['-'; n];
+        for ladder in self.ladders(bonds) {
+            let state = if ladder.n_bridges == 1 { 'B' } else { 'E' };
+            for range in [ladder.one, ladder.other] {
+                states[range].iter_mut().filter(|old| **old != 'E').for_each(|old| *old = state);
+            }
+        }
+        let turns = |i: usize, length: usize| {
+            i + length < n && self.is_one_chain(i, i + length) && bonds.donates(i + length, i)
+        };
+        for (length, state) in [(4, 'H'), (3, 'G'), (5, 'I')] {
+            for i in (1..n).filter(|i| turns(*i, length) && turns(i - 1, length)) {
+                let helix = &mut states[i..i + length];
+                let gives_way = |old: &char| *old == '-' || *old == state || (state == 'I' && *old == 'H');
+                if state == 'H' || helix.iter().all(gives_way) {
+                    helix.fill(state);
+                }
+            }
+        }
+        for (i, state) in states.iter_mut().enumerate().filter(|(_, state)| **state == '-') {
+            if [3, 4, 5].iter().any(|length| (1..*length).any(|k| i >= k && turns(i - k, *length))) {
+                *state = 'T';
+            } else if self.bends(i, carbons, cell) {
+                *state = 'S';
+            }
+        }
+        states
+    }
+
+    /// Bridges that follow each other, as far as bulges of one residue against four allow.
+    fn ladders(&self, bonds: &Bonds) -> Vec<Ladder> {
+        let mut ladders: Vec<Ladder> = Vec::new();
+        for i in 1..self.slots.len().saturating_sub(1) {
+            // Each kind of bridge has a bond that residue i or the next donates to j or the one before.
+            let acceptors = bonds.0[i].iter().chain(&bonds.0[i + 1]).flatten();
+            let mut candidates: Vec<usize> = acceptors.flat_map(|to| [*to, to + 1]).filter(|j| *j >= i + 3).collect();
+            candidates.sort_unstable();
+            candidates.dedup();
+            for j in candidates {
+                let Some(is_parallel) = self.bridge(bonds, i, j) else { continue };
+                let ladder = ladders.iter_mut().find(|ladder| {
+                    let next = if is_parallel { ladder.other.end() + 1 == j } else { *ladder.other.start() == j + 1 };
+                    ladder.is_parallel == is_parallel && ladder.one.end() + 1 == i && next
+                });
+                let bridge = Ladder { is_parallel, one: i..=i, other: j..=j, n_bridges: 1 };
+                match ladder {
+                    Some(ladder) => ladder.join(&bridge),
+                    None => ladders.push(bridge),
+                }
+            }
+        }
+        ladders.sort_by_key(|ladder| *ladder.one.start());
+        let mut n = 0;
+        while n < ladders.len() {
+            let mut next = n + 1;
+            while next < ladders.len() {
+                if self.is_bulge(&ladders[n], &ladders[next]) {
+                    let bulge = ladders.remove(next);
+                    ladders[n].join(&bulge);
+                } else {
+                    next += 1;
+                }
+            }
+            n += 1;
+        }
+        ladders
+    }
+
+    /// Whether residues are a bridge, and if so, whether it is parallel.
+    fn bridge(&self, bonds: &Bonds, i: usize, j: usize) -> Option<bool> {
+        let is_inside = j + 1 < self.slots.len() && self.is_one_chain(i - 1, i + 1) && self.is_one_chain(j - 1, j + 1);
+        let both = |[a, b]: [usize; 2], [c, d]: [usize; 2]| bonds.donates(a, b) && bonds.donates(c, d);
+        if !is_inside {
+            None
+        } else if both([i + 1, j], [j, i - 1]) || both([j + 1, i], [i, j - 1]) {
+            Some(true)
+        } else if both([i + 1, j - 1], [j + 1, i - 1]) || both([j, i], [i, j]) {
+            Some(false)
+        } else {
+            None
+        }
+    }
+
+    /// Whether two ladders are one with an irregularity between: up to one residue more on one
+    /// strand and up to four on the other.
+    fn is_bulge(&self, a: &Ladder, b: &Ladder) -> bool {
+        let gap = |from: &RangeInclusive<usize>, to: &RangeInclusive<usize>| to.start().checked_sub(*from.end());
+        let spans_chain = |a: &RangeInclusive<usize>, b: &RangeInclusive<usize>| {
+            self.is_one_chain(*a.start().min(b.start()), *a.end().max(b.end()))
+        };
+        let other = if a.is_parallel { gap(&a.other, &b.other) } else { gap(&b.other, &a.other) };
+        let (Some(one @ 1..6), Some(other)) = (gap(&a.one, &b.one), other) else { return false };
+        a.is_parallel == b.is_parallel
+            && spans_chain(&a.one, &b.one)
+            && spans_chain(&a.other, &b.other)
+            && (other < 6 && one < 3 || other < 3)
+    }
+
+    /// Whether the chain goes on from one residue to another without a break.
+    fn is_one_chain(&self, from: usize, to: usize) -> bool {
+        self.follows[from + 1..=to].iter().all(|follows| *follows)
+    }
+
+    fn bends(&self, i: usize, carbons: &Cloud, cell: Option<&Cell>) -> bool {
+        if i < 2 || i + 2 >= self.slots.len() || !self.is_one_chain(i - 2, i + 2) {
+            return false;
+        }
+        let along = |from: usize, to: usize| Cell::nearest_or(cell, difference(carbons.get(to), carbons.get(from)));
+        let (before, after) = (along(i - 2, i), along(i, i + 2));
+        let cosine = dot(before, after) / (norm(before) * norm(after));
+        cosine < LEAST_BEND_DEG.to_radians().cos()
+    }
+
+    fn table(&self, kind: &'static str, columns: Vec<Column>) -> Table {
+        let definition = "states of DSSP 2.1 (Kabsch and Sander 1983) by backbone hydrogen bonds of less than \
+                          −0.5 kcal/mol, in the order of precedence H, E and B, G, T, S, and I only over H";
+        let groups = vec![TableGroup::new("group", &self.request.group)];
+        Table { analysis: 0, kind, definition: definition.to_owned(), groups, columns }
+    }
+}
+
+impl Ladder {
+    /// Adds bridges that come after these along the first strand.
+    fn join(&mut self, next: &Self) {
+        let (low, high) = (next.other.start().min(self.other.start()), next.other.end().max(self.other.end()));
+        self.other = *low..=*high;
+        self.one = *self.one.start()..=*next.one.end();
+        self.n_bridges += next.n_bridges;
+    }
+}
+
+/// Electrostatic energy of an N–H and a C=O group, in kcal/mol.
+fn energy(n: [f64; 3], h: [f64; 3], c: [f64; 3], o: [f64; 3]) -> f64 {
+    let [on, ch, oh, cn] = [[o, n], [c, h], [o, h], [c, n]].map(|[a, b]| norm(sub(a, b)));
+    if [on, ch, oh, cn].iter().any(|distance| *distance < OVERLAP) {
+        return STRONGEST;
+    }
+    (COUPLING * (1.0 / on + 1.0 / ch - 1.0 / oh - 1.0 / cn)).max(STRONGEST)
+}

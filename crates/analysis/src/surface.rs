@@ -1,0 +1,211 @@
+//! Solvent-accessible surface by points on spheres.
+
+use std::f64::consts::PI;
+
+use crate::cell::{difference, dot, norm};
+use crate::neighbours::{Cloud, Neighbours};
+use crate::request::Group;
+use crate::run::Frames;
+use crate::setup::Setup;
+use crate::source::View;
+use crate::table::{Column, Table, TableGroup};
+use crate::task::{Outcome, Task};
+use crate::{Cell, Error};
+
+/// The usual radius of the probe, that of water, in Å.
+pub const PROBE_RADIUS: f64 = 1.4;
+
+/// Points on the sphere of each atom.
+const N_POINTS: usize = 960;
+
+/// The solvent-accessible surface area in each frame, in Å², and of each residue, the mean over
+/// frames.
+///
+/// It is the area over which the centre of a probe can roll (Shrake and Rupley, J. Mol. Biol. 79,
+/// 351, 1973): around each atom a sphere of its van der Waals radius and that of the probe, of which
+/// the part that is in no other atom's sphere counts, by 960 points on a golden spiral. Radii are
+/// [Bondi's](crate::Element::radius). The group is taken as if it were alone, and its atoms where
+/// nearest periodic images put them; what is no element has no surface.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SurfaceArea {
+    /// The atoms.
+    pub group: Group,
+    /// Radius of the probe in Å, from 0 to 5.
+    pub probe_radius: f64,
+}
+
+impl SurfaceArea {
+    pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Surface, Error> {
+        if !(0.0..=5.0).contains(&self.probe_radius) {
+            return Err(Error::Parameter { analysis, name: "probe_radius", bounds: "from 0 to 5 Å" });
+        }
+        let mut surface = Surface {
+            request: self.clone(),
+            slots: Vec::new(),
+            radii: Vec::new(),
+            residues: Vec::new(),
+            residue_of: Vec::new(),
+            points: spiral(),
+        };
+        for atom in self.group.atoms.iter() {
+            let here = setup.topology.atom(atom);
+            let Some(element) = here.element else { continue };
+            if surface.residues.last() != Some(&here.residue) {
+                surface.residues.push(here.residue);
+            }
+            surface.residue_of.push(surface.residues.len() - 1);
+            surface.slots.push(setup.slot(atom) as u32);
+            surface.radii.push(element.radius() + self.probe_radius);
+        }
+        Ok(surface)
+    }
+}
+
+/// The spheres and the points on them.
+#[derive(Debug)]
+pub(crate) struct Surface {
+    request: SurfaceArea,
+    slots: Vec<u32>,
+    /// Of the spheres, in Å.
+    radii: Vec<f64>,
+    residues: Vec<usize>,
+    /// The place of each atom's residue among the residues.
+    residue_of: Vec<usize>,
+    points: Vec<[f64; 3]>,
+}
+
+/// Areas in some frames, in Å².
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    totals: Vec<f64>,
+    /// Of each residue, summed over frames.
+    by_residue: Vec<f64>,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    neighbours: Neighbours,
+    centres: Cloud,
+    pairs: Vec<[u32; 2]>,
+    caps: Vec<Cap>,
+    free: Vec<[f64; 3]>,
+}
+
+/// The part of a sphere that is within another: the points u with u·v above `least`.
+#[derive(Clone, Copy, Debug)]
+struct Cap {
+    v: [f64; 3],
+    least: f64,
+    /// Of half its opening.
+    cosine: f64,
+}
+
+impl Task for Surface {
+    type Tally = Tally;
+
+    fn start(&self) -> Tally {
+        Tally { by_residue: vec![0.0; self.residues.len()], ..Tally::default() }
+    }
+
+    fn frame(&self, view: &View<'_>, tally: &mut Tally) {
+        let Tally { totals, by_residue, scratch } = tally;
+        let Scratch { neighbours, centres, pairs, caps, free } = scratch;
+        let cell = view.frame.cell();
+        centres.read(view.frame, self.slots.iter().copied());
+        let reach = 2.0 * self.radii.iter().copied().fold(0.0, f64::max);
+        pairs.clear();
+        neighbours.pairs(centres, centres, cell, reach, |i, j| {
+            if i != j {
+                pairs.push([i as u32, j as u32]);
+            }
+        });
+        // Pairs come sorted by their first, or the second if that set is the larger; here it is not.
+        let mut of_all = pairs.chunk_by(|a, b| a[0] == b[0]).peekable();
+        let mut total = 0.0;
+        for atom in 0..self.slots.len() {
+            caps.clear();
+            if let Some(of_atom) = of_all.next_if(|pairs| pairs[0][0] as usize == atom) {
+                caps.extend(of_atom.iter().filter_map(|[_, other]| self.cap(centres, cell, atom, *other as usize)));
+            }
+            let part = self.n_free(caps, free) as f64 / N_POINTS as f64;
+            let area = 4.0 * PI * self.radii[atom] * self.radii[atom] * part;
+            by_residue[self.residue_of[atom]] += area;
+            total += area;
+        }
+        totals.push(total);
+    }
+
+    fn append(&self, tally: &mut Tally, next: Tally) {
+        tally.totals.extend(next.totals);
+        tally.by_residue.iter_mut().zip(next.by_residue).for_each(|(sum, next)| *sum += next);
+    }
+
+    fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
+        let n_frames = tally.totals.len() as f64;
+        let labels = self.residues.iter().map(|residue| frames.topology.residue_label(*residue)).collect();
+        let numbers = self.residues.iter().map(|residue| *residue as i64 + 1).collect();
+        let means = tally.by_residue.iter().map(|sum| sum / n_frames).collect();
+        let by_residue = vec![
+            Column::integers("residue", "number of the residue, counted from 1", numbers),
+            Column::texts("name", "chain and residue", labels),
+            Column::numbers("area_angstrom2", Some("Å²"), "mean area of the residue", means),
+        ];
+        let mut by_frame = frames.columns();
+        by_frame.push(Column::numbers("area_angstrom2", Some("Å²"), "area of the group", tally.totals));
+        Outcome::Tables(vec![self.table("surface_area", by_residue), self.table("surface_area_by_frame", by_frame)])
+    }
+}
+
+impl Surface {
+    /// What another atom covers of an atom's sphere, if anything.
+    fn cap(&self, centres: &Cloud, cell: Option<&Cell>, atom: usize, other: usize) -> Option<Cap> {
+        let v = Cell::nearest_or(cell, difference(centres.get(other), centres.get(atom)));
+        let (here, there, square) = (self.radii[atom], self.radii[other], dot(v, v));
+        let least = (here * here + square - there * there) / (2.0 * here);
+        let distance = norm(v);
+        (least < distance).then(|| Cap { v, least, cosine: least / distance })
+    }
+
+    /// Points of a sphere that are in no cap.
+    fn n_free(&self, caps: &mut [Cap], free: &mut Vec<[f64; 3]>) -> usize {
+        // The largest first, so that few points are left for the others.
+        caps.sort_unstable_by(|a, b| a.cosine.total_cmp(&b.cosine));
+        free.clone_from(&self.points);
+        for Cap { v, least, .. } in caps {
+            let mut n = 0;
+            for at in 0..free.len() {
+                let point = free[at];
+                free[n] = point;
+                n += usize::from(dot(point, *v) <= *least);
+            }
+            free.truncate(n);
+            if n == 0 {
+                break;
+            }
+        }
+        free.len()
+    }
+
+    fn table(&self, kind: &'static str, columns: Vec<Column>) -> Table {
+        let SurfaceArea { group, probe_radius } = &self.request;
+        let definition = format!(
+            "solvent-accessible surface area of the group alone (Shrake and Rupley 1973), {N_POINTS} points on each \
+             atom, radii of Bondi (1964), probe of {probe_radius} Å"
+        );
+        Table { analysis: 0, kind, definition, groups: vec![TableGroup::new("group", group)], columns }
+    }
+}
+
+/// Points that are evenly spread over the unit sphere, each turned against the one before by the
+/// golden angle.
+fn spiral() -> Vec<[f64; 3]> {
+    let golden_angle = PI * (3.0 - 5_f64.sqrt());
+    let point = |n: usize| {
+        let y = (2 * n + 1) as f64 / N_POINTS as f64 - 1.0;
+        let (sin, cos) = (n as f64 * golden_angle).sin_cos();
+        let across = (1.0 - y * y).sqrt();
+        [cos * across, y, sin * across]
+    };
+    (0..N_POINTS).map(point).collect()
+}
