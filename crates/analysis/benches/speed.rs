@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use molbox_analysis::distance::Distance;
 use molbox_analysis::hbond::{Between, HydrogenBonds};
-use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::read::{Frame, Series, Structure};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
     let (mut n_frames, mut result) = (0, 0.0);
     // Again and again, as the clock of the processor's time is coarse.
     while n_frames == 0 || start.elapsed().as_secs_f64() < least_seconds {
-        let trajectory = Trajectory::open(&path("dcd"))?;
+        let trajectory = Series::open(&[path("dcd")])?;
         result = match task.as_str() {
             "read" => read(&trajectory, &AtomSet::all(topology.n_atoms()))?,
             "read_solute" => read(&trajectory, &group(&topology, masks(system)[0])?.atoms)?,
@@ -92,7 +92,7 @@ fn tasks(topology: &Topology, system: &str, task: &str) -> Result<Vec<Analysis>,
     })
 }
 
-fn read(trajectory: &Trajectory, atoms: &AtomSet) -> Result<f64, Failure> {
+fn read(trajectory: &Series, atoms: &AtomSet) -> Result<f64, Failure> {
     let (window, mut frame) = (trajectory.window(atoms), Frame::new());
     let mut sum = 0.0;
     for n in 0..trajectory.n_frames() {
@@ -103,12 +103,7 @@ fn read(trajectory: &Trajectory, atoms: &AtomSet) -> Result<f64, Failure> {
 }
 
 /// The mean of the last column of the last table.
-fn run(
-    topology: &Topology,
-    trajectory: &Trajectory,
-    analyses: Vec<Analysis>,
-    n_threads: usize,
-) -> Result<f64, Failure> {
+fn run(topology: &Topology, trajectory: &Series, analyses: Vec<Analysis>, n_threads: usize) -> Result<f64, Failure> {
     // As the peers take them: coordinates as they are, but for distances and hydrogen bonds.
     let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten };
     let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).ok_or("no threads")?, AtomicBool::new(false));

@@ -146,7 +146,10 @@ impl Task for Search {
             let parts = tally.n_first.iter().map(|n| *n as f64 / n_first).collect();
             by_frame.push(Column::numbers("first_fraction", None, "part of the contacts of the first frame", parts));
         }
-        Outcome::Tables(vec![self.table("contacts", columns), self.table("contacts_by_frame", by_frame)])
+        Outcome::Tables(vec![
+            self.table("contacts", "Contacts of residues", columns),
+            self.table("contacts_by_frame", "Contacts in each frame", by_frame),
+        ])
     }
 }
 
@@ -165,18 +168,13 @@ impl Search {
         });
     }
 
-    fn table(&self, kind: &'static str, columns: Vec<Column>) -> Table {
+    fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let Contacts { a, b, max_distance } = &self.request;
-        Table {
-            analysis: 0,
-            kind,
-            definition: format!(
-                "pairs of atoms of different residues, one of each group, at most {max_distance} Å apart between \
-                 nearest periodic images"
-            ),
-            groups: vec![TableGroup::new("a", a), TableGroup::new("b", b)],
-            columns,
-        }
+        let definition = format!(
+            "pairs of atoms of different residues, one of each group, at most {max_distance} Å apart between nearest \
+             periodic images"
+        );
+        Table::new(kind, title, definition, vec![TableGroup::new("a", a), TableGroup::new("b", b)], columns)
     }
 }
 

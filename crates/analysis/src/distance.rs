@@ -56,12 +56,8 @@ impl PerFrame for Task {
         let images = if *nearest_image { "the nearest periodic images of the two" } else { "the two as they are" };
         let mut columns = frames.columns();
         columns.push(Column::numbers("distance_angstrom", Some("Å"), "distance of the two centres", values));
-        Table {
-            analysis: 0,
-            kind: "distance",
-            definition: format!("distance between the centres of {} of two groups, {images}", weights.noun()),
-            groups: vec![TableGroup::new("a", a), TableGroup::new("b", b)],
-            columns,
-        }
+        let definition = format!("distance between the centres of {} of two groups, {images}", weights.noun());
+        let groups = vec![TableGroup::new("a", a), TableGroup::new("b", b)];
+        Table::new("distance", "Distance of two centres", definition, groups, columns)
     }
 }

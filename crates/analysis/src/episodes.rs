@@ -50,6 +50,7 @@ impl Episodes {
     pub(crate) fn columns<'a>(all: impl Iterator<Item = &'a Self> + Clone, frames: &Frames<'_>) -> Vec<Column> {
         let n_analyzed = frames.n_analyzed() as f64;
         let (unit, interval) = frames.interval_ps().map_or(("frames", 1.0), |interval| ("ps", interval));
+        let in_unit = |name: &str| format!("{name}_{unit}");
         let occupancies = all.clone().map(|one| f64::from(one.n_frames) / n_analyzed);
         let means = all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
         let longest = all.clone().map(|one| interval * f64::from(one.longest));
@@ -61,8 +62,13 @@ impl Episodes {
                 "runs of frames in a row with one",
                 all.map(|one| one.n_runs.into()).collect(),
             ),
-            Column::numbers("mean_lifetime", Some(unit), "mean length of an episode", means.collect()),
-            Column::numbers("longest_lifetime", Some(unit), "length of the longest episode", longest.collect()),
+            Column::numbers(in_unit("mean_lifetime"), Some(unit), "mean length of an episode", means.collect()),
+            Column::numbers(
+                in_unit("longest_lifetime"),
+                Some(unit),
+                "length of the longest episode",
+                longest.collect(),
+            ),
         ]
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::params::InvalidParams;
 use crate::topology::InvalidTopology;
 
 /// Why a file cannot be read or an analysis not be done.
@@ -34,6 +35,16 @@ pub enum Error {
         topology: usize,
         /// Atoms in each frame.
         trajectory: usize,
+    },
+    /// Files of one trajectory are of different systems.
+    #[error("{} has {other} atoms and the file before it {first}", path.display())]
+    Parts {
+        /// The file that differs.
+        path: PathBuf,
+        /// Atoms in frames of the first file.
+        first: usize,
+        /// Atoms in frames of this one.
+        other: usize,
     },
     /// The trajectory has no whole frame.
     #[error("no whole frame in the trajectory")]
@@ -70,6 +81,9 @@ pub enum Error {
         /// What it can be.
         bounds: &'static str,
     },
+    /// Parameters that ask for what cannot be.
+    #[error("the parameters are not valid")]
+    Params(#[source] InvalidParams),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,

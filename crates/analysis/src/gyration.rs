@@ -44,15 +44,9 @@ impl PerFrame for Task {
         let Gyration { group, weights } = &self.request;
         let mut columns = frames.columns();
         columns.push(Column::numbers("radius_angstrom", Some("Å"), "radius of gyration", values));
-        Table {
-            analysis: 0,
-            kind: "radius_of_gyration",
-            definition: format!(
-                "root of the mean squared distance from the centre of {}, by the same weights",
-                weights.noun()
-            ),
-            groups: vec![TableGroup::new("group", group)],
-            columns,
-        }
+        let definition =
+            format!("root of the mean squared distance from the centre of {}, by the same weights", weights.noun());
+        let groups = vec![TableGroup::new("group", group)];
+        Table::new("radius_of_gyration", "Radius of gyration", definition, groups, columns)
     }
 }

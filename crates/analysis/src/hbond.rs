@@ -251,8 +251,8 @@ impl Task for Search {
             per_frame.push(Column::integers("bridges", description, tally.n_bridges));
         }
         Outcome::Tables(vec![
-            self.table("hydrogen_bonds", self.columns(&bonds, frames)),
-            self.table("hydrogen_bonds_by_frame", per_frame),
+            self.table("hydrogen_bonds", "Hydrogen bonds", self.columns(&bonds, frames)),
+            self.table("hydrogen_bonds_by_frame", "Hydrogen bonds in each frame", per_frame),
         ])
     }
 }
@@ -305,7 +305,7 @@ impl Search {
         }
     }
 
-    fn table(&self, kind: &'static str, columns: Vec<Column>) -> Table {
+    fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let HydrogenBonds { between, max_distance, min_angle_deg } = &self.request;
         let definition = format!(
             "donor–acceptor distance at most {max_distance} Å and angle donor–hydrogen–acceptor at least {min_angle_deg}°, \
@@ -317,7 +317,7 @@ impl Search {
             Between::Groups(a, b) => vec![TableGroup::new("a", a), TableGroup::new("b", b)],
             Between::Solvent(a, b) => vec![TableGroup::new("solute", a), TableGroup::new("solvent", b)],
         };
-        Table { analysis: 0, kind, definition, groups, columns }
+        Table::new(kind, title, definition, groups, columns)
     }
 
     fn columns(&self, bonds: &[(Key, Bond)], frames: &Frames<'_>) -> Vec<Column> {

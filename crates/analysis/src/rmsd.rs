@@ -89,15 +89,10 @@ impl PerFrame for Task {
         }
         let mut groups: Vec<_> = fit.iter().map(|group| TableGroup::new("fit", group)).collect();
         groups.extend(measures.iter().map(|group| TableGroup::new("measure", group)));
-        Table {
-            analysis: 0,
-            kind: "rmsd",
-            definition: format!(
-                "root-mean-square deviation from the first analysed frame, weighted by {}, {superposed}",
-                weights.noun()
-            ),
-            groups,
-            columns,
-        }
+        let definition = format!(
+            "root-mean-square deviation from the first analysed frame, weighted by {}, {superposed}",
+            weights.noun()
+        );
+        Table::new("rmsd", "RMSD from the first frame", definition, groups, columns)
     }
 }

@@ -215,12 +215,8 @@ impl Atoms {
 
     /// A table by atom, and one by residue if that is something else.
     fn tables(&self, definition: &str, fluctuations: Vec<f64>) -> Vec<Table> {
-        let table = |kind, definition: String, columns| Table {
-            analysis: 0,
-            kind,
-            definition,
-            groups: vec![self.group.clone()],
-            columns,
+        let table = |kind, title, definition: String, columns| {
+            Table::new(kind, title, definition, vec![self.group.clone()], columns)
         };
         let by_residue = self.residues.len() < self.numbers.len();
         let means =
@@ -230,7 +226,7 @@ impl Atoms {
             Column::texts("name", "chain, residue and atom", self.labels.clone()),
             Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations),
         ];
-        let mut tables = vec![table("rmsf", definition.to_owned(), by_atom)];
+        let mut tables = vec![table("rmsf", "RMSF of atoms", definition.to_owned(), by_atom)];
         tables.extend(means.map(|means| {
             let columns = vec![
                 Column::integers(
@@ -243,6 +239,7 @@ impl Atoms {
             ];
             table(
                 "rmsf_by_residue",
+                "RMSF of residues",
                 format!("{definition}; mean over the atoms of a residue, weighted by mass"),
                 columns,
             )

@@ -1,13 +1,18 @@
 //! One pass over a trajectory for all that is asked of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::read::{Frame, Trajectory};
+use serde::{Serialize, Serializer};
+
+use crate::mask;
+use crate::params::Field;
+use crate::read::{Frame, Series};
 use crate::request::Request;
 use crate::setup::Setup;
 use crate::source::{Jumps, View};
@@ -33,7 +38,7 @@ pub struct Control<'a> {
 }
 
 /// What came of a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Tables of all analyses, in the order of the request.
     pub tables: Vec<Table>,
@@ -66,13 +71,51 @@ pub enum Notice {
         /// Bytes after the last whole frame.
         n_bytes: u64,
     },
+    /// The header of the trajectory tells of more frames than there are, as when it was cut off.
+    MissingFrames {
+        /// How many more.
+        n_frames: usize,
+    },
+    /// A mask may not select what was meant.
+    Mask {
+        /// Where in the parameters.
+        at: Field,
+        /// What it does.
+        warning: mask::Warning,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SeveralMolecules { label, n_molecules, .. } => write!(
+                f,
+                "{label} has atoms of {n_molecules} molecules; each is taken in the periodic image that is next to where \
+                 it was in the frame before"
+            ),
+            Self::InPieces => f.write_str("molecules are in pieces in the trajectory; their bonds put them together"),
+            Self::PartOfAFrame { n_bytes } => {
+                write!(f, "the trajectory ends with {n_bytes} bytes of a frame that is not whole; it was left out")
+            }
+            Self::MissingFrames { n_frames } => {
+                write!(f, "the trajectory has {n_frames} frames fewer than its header tells")
+            }
+            Self::Mask { at, warning } => write!(f, "{at}: {warning}"),
+        }
+    }
+}
+
+impl Serialize for Notice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Frames of a trajectory that are analysed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frames<'a> {
     pub(crate) topology: &'a Topology,
-    pub(crate) trajectory: &'a Trajectory,
+    pub(crate) trajectory: &'a Series,
     pub(crate) n_frames: usize,
     pub(crate) stride: usize,
     pub(crate) n_threads: usize,
@@ -115,7 +158,7 @@ impl Frames<'_> {
 /// [`Error::Cancelled`].
 pub fn analyze(
     topology: &Topology,
-    trajectory: &Trajectory,
+    trajectory: &Series,
     request: &Request,
     control: &Control<'_>,
 ) -> Result<Report, Error> {
@@ -143,12 +186,25 @@ pub fn analyze(
         .into_iter()
         .flat_map(|(analysis, tables)| tables.into_iter().map(move |table| Table { analysis, ..table }));
     Ok(Report {
-        tables: tables.collect(),
+        tables: numbered(tables.collect()),
         warnings: setup.notices,
         n_frames: frames.n_frames,
         n_analyzed: frames.n_analyzed(),
         stride,
     })
+}
+
+/// The tables with names that tell them apart.
+fn numbered(mut tables: Vec<Table>) -> Vec<Table> {
+    let mut n_of_kind: BTreeMap<&str, usize> = BTreeMap::new();
+    for table in &mut tables {
+        let n = n_of_kind.entry(table.kind).or_default();
+        *n += 1;
+        if *n > 1 {
+            table.name = format!("{}_{n}", table.kind);
+        }
+    }
+    tables
 }
 
 /// A pass over all frames for some tasks.

@@ -178,8 +178,8 @@ impl Task for Assignment {
         }
         by_frame.push(Column::texts("codes", "states of all residues, in their order", tally.codes));
         Outcome::Tables(vec![
-            self.table("secondary_structure", by_residue),
-            self.table("secondary_structure_by_frame", by_frame),
+            self.table("secondary_structure", "Secondary structure of residues", by_residue),
+            self.table("secondary_structure_by_frame", "Secondary structure in each frame", by_frame),
         ])
     }
 }
@@ -362,11 +362,11 @@ impl Assignment {
         cosine < LEAST_BEND_DEG.to_radians().cos()
     }
 
-    fn table(&self, kind: &'static str, columns: Vec<Column>) -> Table {
+    fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let definition = "states of DSSP 2.1 (Kabsch and Sander 1983) by backbone hydrogen bonds of less than \
                           −0.5 kcal/mol, in the order of precedence H, E and B, G, T, S, and I only over H";
         let groups = vec![TableGroup::new("group", &self.request.group)];
-        Table { analysis: 0, kind, definition: definition.to_owned(), groups, columns }
+        Table::new(kind, title, definition.to_owned(), groups, columns)
     }
 }
 

@@ -52,6 +52,9 @@ impl<'a> Setup<'a> {
         if trajectory.n_bytes_left() > 0 {
             notices.push(Notice::PartOfAFrame { n_bytes: trajectory.n_bytes_left() });
         }
+        if trajectory.n_missing() > 0 {
+            notices.push(Notice::MissingFrames { n_frames: trajectory.n_missing() });
+        }
         let (mut tracked, mut mended) = (AtomSet::none(topology.n_molecules()), AtomSet::none(topology.n_molecules()));
         for (analysis, Together { atoms, label, in_place }) in request.together() {
             let mut molecules = AtomSet::none(topology.n_molecules());

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::cell::{dot, nearest_integer, sub};
 use crate::points::{LANES, Points, Weighing, total};
-use crate::read::{Frame, Trajectory, Window};
+use crate::read::{Frame, Series, Window};
 use crate::{AtomSet, Error, Topology};
 
 /// No bond is as long as this, in Å, unless one end is in another image of the cell.
@@ -40,7 +40,7 @@ pub(crate) struct View<'a> {
 impl Source {
     /// A source of some atoms, of the tracked molecules, and of all that it takes to mend them.
     pub(crate) fn new(
-        trajectory: &Trajectory,
+        trajectory: &Series,
         topology: &Topology,
         atoms: &AtomSet,
         tracked: &[usize],
@@ -72,7 +72,7 @@ impl Source {
     }
 
     /// Reads a frame and puts its molecules together.
-    pub(crate) fn read(&self, trajectory: &Trajectory, frame: usize, into: &mut Frame) -> Result<(), Error> {
+    pub(crate) fn read(&self, trajectory: &Series, frame: usize, into: &mut Frame) -> Result<(), Error> {
         trajectory.read(frame, &self.window, into)?;
         if let Some(cell) = into.cell().copied() {
             for [to, from] in self.mends.iter().map(|mend| mend.map(|slot| slot as usize)) {
@@ -241,7 +241,7 @@ fn push_slot(runs: &mut Vec<Range<usize>>, slot: usize) {
 }
 
 /// Whether a trajectory has molecules in pieces.
-pub(crate) fn has_molecules_in_pieces(trajectory: &Trajectory, topology: &Topology) -> Result<bool, Error> {
+pub(crate) fn has_molecules_in_pieces(trajectory: &Series, topology: &Topology) -> Result<bool, Error> {
     let n_frames = trajectory.n_frames();
     let window = trajectory.window(&AtomSet::all(topology.n_atoms()));
     let mut frame = Frame::new();

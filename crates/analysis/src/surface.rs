@@ -153,7 +153,10 @@ impl Task for Surface {
         ];
         let mut by_frame = frames.columns();
         by_frame.push(Column::numbers("area_angstrom2", Some("Å²"), "area of the group", tally.totals));
-        Outcome::Tables(vec![self.table("surface_area", by_residue), self.table("surface_area_by_frame", by_frame)])
+        Outcome::Tables(vec![
+            self.table("surface_area", "Solvent-accessible surface of residues", by_residue),
+            self.table("surface_area_by_frame", "Solvent-accessible surface in each frame", by_frame),
+        ])
     }
 }
 
@@ -187,13 +190,13 @@ impl Surface {
         free.len()
     }
 
-    fn table(&self, kind: &'static str, columns: Vec<Column>) -> Table {
+    fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let SurfaceArea { group, probe_radius } = &self.request;
         let definition = format!(
             "solvent-accessible surface area of the group alone (Shrake and Rupley 1973), {N_POINTS} points on each \
              atom, radii of Bondi (1964), probe of {probe_radius} Å"
         );
-        Table { analysis: 0, kind, definition, groups: vec![TableGroup::new("group", group)], columns }
+        Table::new(kind, title, definition, vec![TableGroup::new("group", group)], columns)
     }
 }
 

@@ -1,14 +1,20 @@
 //! Results: tables whose columns say what they are.
 
+use serde::Serialize;
+
 use crate::request::Group;
 
 /// A result of an analysis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Which analysis of the request it belongs to.
     pub analysis: usize,
-    /// What it is, in a word that can be part of a file name: `rmsd`, `hydrogen_bonds`.
+    /// What it is, in a word: `rmsd`, `hydrogen_bonds`.
     pub kind: &'static str,
+    /// The same, with a number if the report has several: `rmsd`, `rmsd_2`. It can name a file.
+    pub name: String,
+    /// What it is, for people: a few words and the groups.
+    pub title: String,
     /// What the numbers mean: formula, reference, treatment of periodic images.
     pub definition: String,
     /// The groups of atoms that were used, by their part in the definition.
@@ -18,7 +24,7 @@ pub struct Table {
 }
 
 /// A group of atoms behind a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TableGroup {
     /// Its part in the definition: `fit`, `measure`, `donor`.
     pub role: &'static str,
@@ -35,20 +41,22 @@ impl TableGroup {
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
     /// Name, unique in its table: `frame`, `time_ps`, `rmsd_angstrom`.
     pub name: String,
     /// Unit, or nothing for counts, fractions and texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<&'static str>,
     /// What the values are.
-    pub description: String,
+    pub definition: String,
     /// The values.
     pub values: Values,
 }
 
 /// The values of a column.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Values {
     /// Measured numbers.
     Numbers(Vec<f64>),
@@ -78,22 +86,35 @@ impl Column {
     pub(crate) fn numbers(
         name: impl Into<String>,
         unit: Option<&'static str>,
-        description: impl Into<String>,
+        definition: impl Into<String>,
         values: Vec<f64>,
     ) -> Self {
-        Self { name: name.into(), unit, description: description.into(), values: Values::Numbers(values) }
+        Self { name: name.into(), unit, definition: definition.into(), values: Values::Numbers(values) }
     }
 
-    pub(crate) fn integers(name: &str, description: impl Into<String>, values: Vec<i64>) -> Self {
-        Self { name: name.to_owned(), unit: None, description: description.into(), values: Values::Integers(values) }
+    pub(crate) fn integers(name: &str, definition: impl Into<String>, values: Vec<i64>) -> Self {
+        Self { name: name.to_owned(), unit: None, definition: definition.into(), values: Values::Integers(values) }
     }
 
-    pub(crate) fn texts(name: &str, description: impl Into<String>, values: Vec<String>) -> Self {
-        Self { name: name.to_owned(), unit: None, description: description.into(), values: Values::Texts(values) }
+    pub(crate) fn texts(name: &str, definition: impl Into<String>, values: Vec<String>) -> Self {
+        Self { name: name.to_owned(), unit: None, definition: definition.into(), values: Values::Texts(values) }
     }
 }
 
 impl Table {
+    pub(crate) fn new(
+        kind: &'static str,
+        title: &str,
+        definition: String,
+        groups: Vec<TableGroup>,
+        columns: Vec<Column>,
+    ) -> Self {
+        let mut labels: Vec<_> = groups.iter().map(|group| group.label.as_str()).collect();
+        labels.dedup();
+        let title = format!("{title}: {}", labels.join(", "));
+        Self { analysis: 0, kind, name: kind.to_owned(), title, definition, groups, columns }
+    }
+
     /// The column of a name.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name == name)

@@ -13,7 +13,7 @@ use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
 use molbox_analysis::hbond::{Between, HydrogenBonds};
-use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::read::{Frame, Series, Structure};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
@@ -55,7 +55,7 @@ struct Bond {
 
 struct Case {
     topology: Topology,
-    trajectory: Trajectory,
+    trajectory: Series,
     numbers: Numbers,
 }
 
@@ -63,7 +63,7 @@ impl Case {
     fn read(name: &str, structure: &str) -> Self {
         Self {
             topology: Structure::open(&data(structure)).unwrap().topology,
-            trajectory: Trajectory::open(&data(&format!("{name}.dcd"))).unwrap(),
+            trajectory: Series::open(&[data(&format!("{name}.dcd"))]).unwrap(),
             numbers: serde_json::from_str(&fs::read_to_string(data(&format!("{name}.json"))).unwrap()).unwrap(),
         }
     }
@@ -268,7 +268,7 @@ fn secondary_structure_agrees() {
 fn secondary_structure_with_helices_agrees() {
     let structure = Structure::open(&data("helices.pdb")).unwrap();
     let positions = structure.positions.iter().map(|x| x.map(|x| x as f32)).collect();
-    let trajectory = Trajectory::open(&dcd("helices.dcd", &[(None, positions)])).unwrap();
+    let trajectory = Series::open(&[dcd("helices.dcd", &[(None, positions)])]).unwrap();
     let group = Group { label: "*".to_owned(), atoms: AtomSet::all(structure.topology.n_atoms()) };
     let analyses = vec![Analysis::SecondaryStructure(SecondaryStructure { group })];
     let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten };

@@ -13,7 +13,7 @@ use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
 use molbox_analysis::hbond::{Between, HydrogenBonds};
-use molbox_analysis::read::{Frame, Structure, Trajectory};
+use molbox_analysis::read::{Frame, Series, Structure, Trajectory};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
@@ -62,7 +62,7 @@ fn run(topology: &Topology, path: &Path, analyses: Vec<Analysis>, stride: usize,
     let cancelled = AtomicBool::new(false);
     let n_threads = NonZeroUsize::new(n_threads).unwrap();
     let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
-    analyze(topology, &Trajectory::open(path).unwrap(), &request, &control).unwrap()
+    analyze(topology, &Series::open(&[path.to_owned()]).unwrap(), &request, &control).unwrap()
 }
 
 /// All frames of a file, as positions and cell.
@@ -239,7 +239,7 @@ fn a_growing_file_gives_the_frames_so_far() {
 #[test]
 fn what_cannot_be_analysed_is_refused() {
     let topology = mini();
-    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let trajectory = Series::open(&[data("mini_md.dcd")]).unwrap();
     let cancelled = AtomicBool::new(false);
     let refused = |topology: &Topology, analysis: Analysis| {
         let request = Request { analyses: vec![analysis], stride: NonZeroUsize::MIN, images: Images::Unwrapped };
@@ -257,7 +257,7 @@ fn what_cannot_be_analysed_is_refused() {
 #[test]
 fn a_run_can_be_watched_and_stopped() {
     let topology = mini();
-    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let trajectory = Series::open(&[data("mini_md.dcd")]).unwrap();
     let request = Request { analyses: everything(&topology), stride: NonZeroUsize::MIN, images: Images::Unwrapped };
     let (cancelled, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let watch = |done, of| seen.lock().unwrap().push((done, of));

@@ -160,7 +160,13 @@ fn x_plor_files_have_no_cell_and_a_long_time_step() {
     let dialect = Dialect { is_charmm: false, ..PLAIN };
     let trajectory = Trajectory::open(&temporary("xplor.dcd", &dialect.file(2))).unwrap();
     assert_eq!((trajectory.n_frames(), trajectory.n_bytes_left()), (2, 0));
-    assert!((trajectory.time_ps(1).unwrap() - 150.0 * 0.5 * 0.048_888_21).abs() < 1e-12);
+    assert!((trajectory.time_ps(1).unwrap() - 150.0 * 0.5 * 0.048_888_21).abs() < 1e-6);
+}
+
+#[test]
+fn a_step_of_two_femtoseconds_is_no_more() {
+    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    assert_eq!([0, 4, 59].map(|n| trajectory.time_ps(n)), [Some(0.2), Some(1.0), Some(12.0)]);
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub struct Dcd {
     clock: Option<Clock>,
     fixed: Option<Box<Fixed>>,
     n_frames: usize,
+    /// Frames that the header tells of.
+    n_told: usize,
     n_bytes_left: u64,
 }
 
@@ -87,8 +89,8 @@ impl Dcd {
             has_4d: header.has_4d,
             first_frame: records.at,
         };
-        let (clock, path) = (header.clock, path.to_owned());
-        let mut dcd = Self { file, path, layout, clock, fixed: None, n_frames: 0, n_bytes_left: 0 };
+        let (clock, path, n_told) = (header.clock, path.to_owned(), header.n_frames);
+        let mut dcd = Self { file, path, layout, clock, fixed: None, n_frames: 0, n_told, n_bytes_left: 0 };
         if dcd.refresh()? > 0 && n_fixed > 0 {
             let mut first_frame = Frame::new();
             dcd.read(0, &dcd.window(&AtomSet::all(n_atoms)), &mut first_frame)?;
@@ -111,6 +113,11 @@ impl Dcd {
     /// Bytes after the last whole frame.
     pub fn n_bytes_left(&self) -> u64 {
         self.n_bytes_left
+    }
+
+    /// Frames that the header tells of and the file does not have, as when it was cut off.
+    pub fn n_missing(&self) -> usize {
+        self.n_told.saturating_sub(self.n_frames)
     }
 
     /// Looks at the size of the file again, and returns the number of whole frames.
@@ -304,6 +311,7 @@ impl Reads {
 
 /// What the first record says.
 struct Header {
+    n_frames: usize,
     n_fixed: i32,
     has_cell: bool,
     has_4d: bool,
@@ -346,10 +354,11 @@ impl<'a> Records<'a> {
         let int = |n: usize| endian.i32(&record[4 + 4 * n..]);
         let is_charmm = int(19) != 0;
         let step_akma = if is_charmm { f64::from(endian.f32(&record[40..])) } else { endian.f64(&record[40..]) };
-        let clock =
-            Clock { first_step: f64::from(int(1)), steps_per_frame: f64::from(int(2)), step_ps: step_akma * AKMA_PS };
+        let step_ps = seven_digits(step_akma * AKMA_PS);
+        let clock = Clock { first_step: f64::from(int(1)), steps_per_frame: f64::from(int(2)), step_ps };
         let runs = clock.steps_per_frame > 0.0 && clock.step_ps > 0.0 && clock.step_ps.is_finite();
         Ok(Header {
+            n_frames: usize::try_from(int(0)).unwrap_or(0),
             n_fixed: int(8),
             has_cell: is_charmm && int(10) == 1,
             has_4d: is_charmm && int(11) == 1,
@@ -431,6 +440,15 @@ impl<'a> Records<'a> {
     fn error(&self, problem: Problem) -> Error {
         format_error(self.path, self.at, problem)
     }
+}
+
+/// A number rounded to seven digits, as the time step has no more: 2 fs comes as 0.002000000006 ps.
+fn seven_digits(x: f64) -> f64 {
+    if !(x > 0.0 && x.is_finite()) {
+        return x;
+    }
+    let unit = 10_f64.powi(6 - x.log10().floor() as i32);
+    (x * unit).round() / unit
 }
 
 fn format_error(path: &Path, byte: u64, problem: Problem) -> Error {

@@ -4,16 +4,17 @@ mod bonds;
 mod dcd;
 mod mmcif;
 mod pdb;
+mod series;
 mod structure;
 mod xtc;
 
 use std::fs::File;
-
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 pub use dcd::Dcd;
+pub use series::Series;
 pub use structure::Structure;
 pub use xtc::Xtc;
 
@@ -64,6 +65,14 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.n_bytes_left(),
             Self::Xtc(xtc) => xtc.n_bytes_left(),
+        }
+    }
+
+    /// Frames that the file's header tells of and that are not there, as when it was cut off.
+    pub fn n_missing(&self) -> usize {
+        match self {
+            Self::Dcd(dcd) => dcd.n_missing(),
+            Self::Xtc(_) => 0,
         }
     }
 
@@ -121,6 +130,8 @@ pub struct Window {
     columns: [usize; 3],
     /// What a frame's words are read from, in bytes from the start of the frame in the file.
     reads: Vec<Range<u64>>,
+    /// The same for each file, if there are several.
+    of_parts: Vec<Self>,
 }
 
 impl Window {
@@ -139,7 +150,7 @@ impl Window {
                 }
             }
         }
-        Self { runs, n_slots, columns: [0, n_slots, 2 * n_slots], reads: Vec::new() }
+        Self { runs, n_slots, columns: [0, n_slots, 2 * n_slots], reads: Vec::new(), of_parts: Vec::new() }
     }
 
     /// Number of atoms that are read.

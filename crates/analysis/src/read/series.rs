@@ -1,0 +1,134 @@
+//! One file or several that are one trajectory.
+
+use std::path::PathBuf;
+
+use super::{Frame, Trajectory, Window};
+use crate::{AtomSet, Error};
+
+/// Files with the frames of one trajectory, one file after the other.
+#[derive(Debug)]
+pub struct Series {
+    parts: Vec<Trajectory>,
+    /// The frame that each part starts with, and the number of frames.
+    firsts: Vec<usize>,
+    /// Whether time goes on from file to file.
+    has_times: bool,
+}
+
+impl Series {
+    /// Opens files in their order, of any formats.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`]; [`Error::NoFrames`] if there is no file, and
+    /// [`Error::Parts`] if they are not of one system.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+        let mut parts: Vec<Trajectory> = Vec::new();
+        for path in paths {
+            let part = Trajectory::open(path)?;
+            let first = parts.first().map_or(part.n_atoms(), Trajectory::n_atoms);
+            // A file without a frame may not tell its number of atoms.
+            if part.n_atoms() != first && part.n_frames() > 0 {
+                return Err(Error::Parts { path: path.clone(), first, other: part.n_atoms() });
+            }
+            if part.n_frames() > 0 || parts.is_empty() {
+                parts.push(part);
+            }
+        }
+        if parts.is_empty() {
+            return Err(Error::NoFrames);
+        }
+        Ok(Self::new(parts))
+    }
+
+    fn new(parts: Vec<Trajectory>) -> Self {
+        let mut series = Self { parts, firsts: Vec::new(), has_times: false };
+        series.count();
+        series
+    }
+
+    /// Bytes after the last whole frames of the files.
+    pub fn n_bytes_left(&self) -> u64 {
+        self.parts.iter().map(Trajectory::n_bytes_left).sum()
+    }
+
+    /// Frames that headers tell of and that are not there.
+    pub fn n_missing(&self) -> usize {
+        self.parts.iter().map(Trajectory::n_missing).sum()
+    }
+
+    /// Number of atoms in each frame.
+    pub fn n_atoms(&self) -> usize {
+        self.parts[0].n_atoms()
+    }
+
+    /// Number of whole frames in all files.
+    pub fn n_frames(&self) -> usize {
+        self.firsts.last().copied().unwrap_or(0)
+    }
+
+    /// Looks at the files again, and returns the number of whole frames.
+    ///
+    /// # Errors
+    ///
+    /// See [`Trajectory::refresh`].
+    pub fn refresh(&mut self) -> Result<usize, Error> {
+        self.parts.iter_mut().try_for_each(|part| part.refresh().map(drop))?;
+        self.count();
+        Ok(self.n_frames())
+    }
+
+    fn count(&mut self) {
+        self.firsts = vec![0];
+        for part in &self.parts {
+            self.firsts.push(self.n_frames() + part.n_frames());
+        }
+        let parts = self.parts.iter().filter(|part| part.n_frames() > 0);
+        let ends = parts.flat_map(|part| [part.time_ps(0), part.time_ps(part.n_frames() - 1)]);
+        let times: Option<Vec<f64>> = ends.collect();
+        // The two ends of a file are one if it has a single frame.
+        self.has_times = times.is_some_and(|times| {
+            let goes_on = times.windows(2).skip(1).step_by(2).all(|between| between[0] < between[1]);
+            goes_on && times.is_sorted()
+        });
+    }
+
+    /// The part that has a frame, and which of its frames that is.
+    fn find(&self, frame: usize) -> (usize, usize) {
+        let part = self.firsts.partition_point(|first| *first <= frame) - 1;
+        (part, frame - self.firsts[part])
+    }
+
+    /// The time of a frame in ps, if every file tells it and each goes on where the last one ended.
+    pub fn time_ps(&self, frame: usize) -> Option<f64> {
+        let (part, frame) = self.find(frame);
+        self.parts[part].time_ps(frame).filter(|_| self.has_times)
+    }
+
+    /// Prepares reading of these atoms.
+    pub fn window(&self, atoms: &AtomSet) -> Window {
+        // Gaps that one format reads along are read in all, so that every file has the same slots.
+        let mut read = atoms.clone();
+        for part in &self.parts {
+            part.window(&read).runs.into_iter().flat_map(|(run, _)| run).for_each(|atom| read.insert(atom));
+        }
+        let of_parts: Vec<_> = self.parts.iter().map(|part| part.window(&read)).collect();
+        Window { of_parts: of_parts.clone(), ..of_parts[0].clone() }
+    }
+
+    /// Reads the atoms of a window from one frame, in place of what `into` held.
+    ///
+    /// # Errors
+    ///
+    /// See [`Trajectory::read`].
+    pub fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+        let (part, frame) = self.find(frame);
+        self.parts[part].read(frame, &window.of_parts[part], into)
+    }
+}
+
+impl From<Trajectory> for Series {
+    fn from(trajectory: Trajectory) -> Self {
+        Self::new(vec![trajectory])
+    }
+}

@@ -1,0 +1,240 @@
+//! From files and parameters in words to tables in every format.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use common::data;
+use molbox_analysis::params::{InvalidParams, Problem};
+use molbox_analysis::read::{Frame, Series, Structure, Trajectory};
+use molbox_analysis::run::Notice;
+use molbox_analysis::table::Values;
+use molbox_analysis::{AtomSet, Control, Error, Params, Report, analyze_files};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+
+fn texts(masks: &[&str]) -> Vec<String> {
+    masks.iter().map(|mask| (*mask).to_owned()).collect()
+}
+
+fn analyzed(trajectory: &[PathBuf], params: &Params) -> Result<Report, Error> {
+    let cancelled = AtomicBool::new(false);
+    let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
+    analyze_files(&data("mini.pdb"), trajectory, params, &control)
+}
+
+fn mini() -> [PathBuf; 1] {
+    [data("mini_md.dcd")]
+}
+
+/// A file with some frames of `mini_md.dcd`, written after its header.
+fn part(name: &str, frames: std::ops::Range<usize>) -> PathBuf {
+    let whole = std::fs::read(data("mini_md.dcd")).unwrap();
+    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let frame_bytes = 56 + 3 * (4 * trajectory.n_atoms() + 8);
+    let header_bytes = whole.len() - 60 * frame_bytes;
+    let frame = |n: usize| header_bytes + n * frame_bytes;
+    let mut bytes = [&whole[..header_bytes], &whole[frame(frames.start)..frame(frames.end)]].concat();
+    bytes[8..12].copy_from_slice(&(frames.len() as i32).to_le_bytes());
+    // The first step, so that time goes on.
+    let [first, interval] = [12, 16].map(|at| i32::from_le_bytes(whole[at..at + 4].try_into().unwrap()));
+    bytes[12..16].copy_from_slice(&(first + frames.start as i32 * interval).to_le_bytes());
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn everything() -> Params {
+    Params {
+        downsample_frames: Some(2.0),
+        distance_masks: texts(&[":1@CA :12@CA", ":1-12", ":13-24"]),
+        rmsd_masks: vec![texts(&["@CA&@/C"]), texts(&[":1-12@CA", ":13-24@CA", ":13-24&!@/H"])],
+        rmsf_masks: texts(&[":1-12"]),
+        hbond_angle: Some(120.0),
+        hbond_distance: None,
+    }
+}
+
+#[test]
+fn parameters_become_tables() {
+    let report = analyzed(&mini(), &everything()).unwrap();
+    let names: Vec<_> = report.tables.iter().map(|table| table.name.as_str()).collect();
+    let expected = [
+        "distance",
+        "distance_2",
+        "rmsd",
+        "rmsd_2",
+        "rmsf",
+        "rmsf_by_residue",
+        "hydrogen_bonds",
+        "hydrogen_bonds_by_frame",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!((report.n_frames, report.n_analyzed, report.stride), (60, 30, 2));
+    assert_eq!(report.tables[3].columns.iter().filter(|column| column.unit == Some("Å")).count(), 2);
+    assert!(report.tables.iter().all(|table| !table.definition.is_empty() && !table.title.is_empty()));
+}
+
+#[test]
+fn nothing_asked_for_is_the_usual() {
+    let report = analyzed(&mini(), &Params::default()).unwrap();
+    let names: Vec<_> = report.tables.iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(names, ["rmsd", "rmsf", "hydrogen_bonds", "hydrogen_bonds_by_frame"]);
+    assert_eq!(report.tables[1].n_rows(), 24, "an atom of each residue");
+}
+
+fn invalid(params: &Params) -> Vec<(String, Problem)> {
+    let places = |InvalidParams(problems)| problems.into_iter().map(|p| (p.at.to_string(), p.problem)).collect();
+    match analyzed(&mini(), params) {
+        Err(Error::Params(problems)) => places(problems),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn all_that_is_wrong_is_said_with_its_place() {
+    let problems = invalid(&Params {
+        downsample_frames: Some(1.5),
+        distance_masks: texts(&[":1 :2 :3", ":1 :2@"]),
+        rmsd_masks: vec![texts(&["@CA"]), vec![], texts(&["@CA", "CA"])],
+        rmsf_masks: texts(&["@CA", ""]),
+        hbond_angle: Some(f64::NAN),
+        hbond_distance: Some(0.0),
+    });
+    let places: Vec<_> = problems.iter().map(|(at, _)| at.as_str()).collect();
+    let expected = [
+        "downsample_frames",
+        "distance_masks[0]",
+        "distance_masks[1]",
+        "rmsd_masks[1]",
+        "rmsd_masks[2][1]",
+        "rmsf_masks[1]",
+        "hbond_angle",
+        "hbond_distance",
+    ];
+    assert_eq!(places, expected);
+    assert!(matches!(problems[1].1, Problem::NotTwo { n_masks: 3 }));
+    assert!(matches!(&problems[2].1, Problem::Parse(error) if error.column == 7), "{:?}", problems[2]);
+}
+
+#[test]
+fn a_mask_that_selects_nothing_is_named_with_a_hint() {
+    let problems = invalid(&Params { rmsf_masks: texts(&["@CA", ":WAT", ":99999"]), ..Params::default() });
+    let messages: Vec<_> = problems.iter().map(|(at, problem)| format!("{at}: {problem}")).collect();
+    assert!(messages[0].starts_with("rmsf_masks[1]: \":WAT\" selects no atom; ") && messages[0].contains("HOH"));
+    assert!(messages[1].starts_with("rmsf_masks[2]"), "{messages:?}");
+    assert_eq!(messages.len(), 2);
+    let odd = invalid(&Params { distance_masks: texts(&[":1", ":2", ":3"]), ..Params::default() });
+    assert_eq!((odd[0].0.as_str(), &odd[0].1), ("distance_masks[2]", &Problem::Unpaired));
+}
+
+#[test]
+fn masks_warn_at_their_place() {
+    let params = Params { rmsd_masks: vec![texts(&["::A:13@CA"])], ..Params::default() };
+    let report = analyzed(&mini(), &params).unwrap();
+    assert!(matches!(&report.warnings[0], Notice::Mask { at, .. } if at.to_string() == "rmsd_masks[0][0]"));
+    assert!(report.to_json().contains("rmsd_masks[0][0]: column 4"), "{:?}", report.warnings);
+}
+
+#[test]
+fn parts_of_a_trajectory_are_one() {
+    let parts = [part("part_1.dcd", 0..17), part("part_2.dcd", 17..18), part("part_3.dcd", 18..60)];
+    let [whole, joined] = [&mini()[..], &parts[..]].map(|files| analyzed(files, &everything()).unwrap());
+    assert_eq!(whole, joined);
+    let swapped = [parts[2].clone(), parts[0].clone()];
+    let report = analyzed(&swapped, &everything()).unwrap();
+    assert!(report.tables[0].column("time_ps").is_none(), "time does not go back");
+    assert_eq!(report.n_frames, 59);
+    let foreign = [data("mini_md.dcd"), data("mini_tri.dcd")];
+    assert!(matches!(analyzed(&foreign, &everything()), Err(Error::Parts { .. })));
+    assert!(matches!(analyzed(&[], &everything()), Err(Error::NoFrames)));
+}
+
+#[test]
+fn formats_may_be_mixed_in_a_series() {
+    let topology = Structure::open(&data("mini_tri.pdb")).unwrap().topology;
+    let files = [data("mini_tri.xtc"), data("mini_tri.dcd")];
+    let series = Series::open(&files).unwrap();
+    let [xtc, dcd] = files.map(|file| Trajectory::open(&file).unwrap());
+    assert_eq!(series.n_frames(), xtc.n_frames() + dcd.n_frames());
+    let mut atoms = AtomSet::none(topology.n_atoms());
+    [3, 40, 2000].into_iter().for_each(|atom| atoms.insert(atom));
+    let window = series.window(&atoms);
+    let (mut here, mut there) = (Frame::new(), Frame::new());
+    for (frame, of, n) in [(2, &xtc, 2), (xtc.n_frames() + 4, &dcd, 4)] {
+        let own = of.window(&atoms);
+        series.read(frame, &window, &mut here).unwrap();
+        of.read(n, &own, &mut there).unwrap();
+        for atom in atoms.iter() {
+            let at =
+                [(&here, &window), (&there, &own)].map(|(frame, window)| frame.position(window.slot(atom).unwrap()));
+            assert_eq!(at[0], at[1]);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_off_says_so() {
+    let whole = std::fs::read(data("mini_md.dcd")).unwrap();
+    let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
+    let frame_bytes = 56 + 3 * (4 * trajectory.n_atoms() + 8);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cut_between.dcd");
+    std::fs::write(&path, &whole[..whole.len() - 3 * frame_bytes]).unwrap();
+    let report = analyzed(&[path], &everything()).unwrap();
+    assert_eq!(report.n_frames, 57);
+    assert!(report.warnings.contains(&Notice::MissingFrames { n_frames: 3 }), "{:?}", report.warnings);
+}
+
+#[test]
+fn every_format_has_the_same_values() {
+    let report = analyzed(&mini(), &everything()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(json["n_analyzed"], 30);
+    for (n, table) in report.tables.iter().enumerate() {
+        let csv = table.to_csv();
+        let mut lines = csv.lines();
+        let names: Vec<_> = table.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(lines.next().unwrap(), names.join(","));
+        let parquet = SerializedFileReader::new(bytes::Bytes::from(table.to_parquet())).unwrap();
+        let mut rows = parquet.get_row_iter(None).unwrap();
+        for row in 0..table.n_rows() {
+            let fields: Vec<_> = lines.next().unwrap().split(',').collect();
+            let stored = rows.next().unwrap().unwrap();
+            let stored: Vec<_> = stored.get_column_iter().map(|(_, field)| field.clone()).collect();
+            for (k, column) in table.columns.iter().enumerate() {
+                let in_json = &json["tables"][n]["columns"][k]["values"][row];
+                match &column.values {
+                    Values::Numbers(values) => {
+                        assert_eq!(fields[k].parse(), Ok(values[row]), "to the last bit");
+                        // The parser of the test may be off by the last bit.
+                        assert!((in_json.as_f64().unwrap() - values[row]).abs() <= 1e-15 * values[row].abs());
+                        assert_eq!(stored[k], Field::Double(values[row]));
+                    }
+                    Values::Integers(values) => {
+                        assert_eq!(fields[k].parse(), Ok(values[row]));
+                        assert_eq!(in_json.as_i64(), Some(values[row]));
+                        assert_eq!(stored[k], Field::Long(values[row]));
+                    }
+                    Values::Texts(values) => {
+                        assert_eq!(fields[k], values[row]);
+                        assert_eq!(in_json.as_str(), Some(values[row].as_str()));
+                        assert_eq!(stored[k], Field::Str(values[row].clone()));
+                    }
+                }
+            }
+        }
+        assert!(lines.next().is_none() && rows.next().is_none());
+    }
+}
+
+#[test]
+fn the_same_report_gives_the_same_bytes() {
+    let [a, b] = [1, 2].map(|_| analyzed(&mini(), &everything()).unwrap());
+    assert_eq!(a.to_json(), b.to_json());
+    for (a, b) in a.tables.iter().zip(&b.tables) {
+        assert_eq!((a.to_csv(), a.to_parquet()), (b.to_csv(), b.to_parquet()));
+    }
+}
