@@ -23,19 +23,50 @@ pub const MIN_ANGLE_DEG: f64 = 135.0;
 
 /// The hydrogen bonds in each frame.
 ///
-/// One is a donor D with a hydrogen H bonded to it and an acceptor A, both of them nitrogen, oxygen
-/// or fluorine, with |D…A| at most `max_distance` and the angle D–H…A, at H, at least
-/// `min_angle_deg`. Positions are those of nearest periodic images. Each hydrogen counts for
-/// itself, and A may be in the residue of D.
+/// One is a donor D with a hydrogen H bonded to it and an acceptor A, which meet a criterion. Each
+/// hydrogen counts for itself, and A may be in the residue of D. With `nearest_image` positions are
+/// those of nearest periodic images; without, and in frames that have no cell, as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HydrogenBonds {
     /// Between which atoms.
     pub between: Between,
-    /// Largest distance of donor and acceptor in Å, above 0 and at most 10.
-    pub max_distance: f64,
-    /// Least angle in degrees, from 0 to 180.
-    pub min_angle_deg: f64,
+    /// What makes a hydrogen bond.
+    pub criterion: Criterion,
+    /// Whether nearest images count.
+    pub nearest_image: bool,
 }
+
+/// What donor D, hydrogen H and acceptor A must be, and where.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Criterion {
+    /// cpptraj's and MDAnalysis': D and A are nitrogen, oxygen or fluorine, |D…A| is at most
+    /// `max_distance`, and the angle D–H…A, at H, at least `min_angle_deg`.
+    Angle {
+        /// Largest distance of donor and acceptor in Å, above 0 and at most 10.
+        max_distance: f64,
+        /// Least angle in degrees, from 0 to 180.
+        min_angle_deg: f64,
+    },
+    /// Baker and Hubbard's (Prog. Biophys. Mol. Biol. 44, 97, 1984) as in mdtraj: D and A are
+    /// nitrogen or oxygen, |H…A| is less than 2.5 Å, and the angle D–H…A more than 120°.
+    BakerHubbard,
+    /// Wernet, Nilsson and others' (Science 304, 995, 2004) as in mdtraj: D and A are nitrogen or
+    /// oxygen, and |D…A| is less than 3.3 Å − 0.00044 Å·δ², where δ is the angle H–D…A in degrees and
+    /// less than 45.
+    WernetNilsson,
+}
+
+impl Default for Criterion {
+    fn default() -> Self {
+        Self::Angle { max_distance: MAX_DISTANCE, min_angle_deg: MIN_ANGLE_DEG }
+    }
+}
+
+/// Baker and Hubbard's bounds, in Å and degrees.
+const BAKER_HUBBARD: (f64, f64) = (2.5, 120.0);
+
+/// Wernet and Nilsson's bounds: Å at 0°, Å less per square degree, and degrees.
+const WERNET_NILSSON: (f64, f64, f64) = (3.3, 0.000_44, 45.0);
 
 /// The atoms that hydrogen bonds are between.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +83,7 @@ pub enum Between {
 impl HydrogenBonds {
     /// Hydrogen bonds by the usual distance and angle.
     pub fn usual(between: Between) -> Self {
-        Self { between, max_distance: MAX_DISTANCE, min_angle_deg: MIN_ANGLE_DEG }
+        Self { between, criterion: Criterion::default(), nearest_image: true }
     }
 
     pub(crate) fn groups(&self) -> Vec<&Group> {
@@ -66,7 +97,7 @@ impl HydrogenBonds {
     pub(crate) fn atoms(&self, topology: &Topology) -> AtomSet {
         let hydrogens = hydrogens(topology);
         let mut atoms = AtomSet::none(topology.n_atoms());
-        for site in self.groups().into_iter().flat_map(|group| sites(topology, group)) {
+        for site in self.groups().into_iter().flat_map(|group| self.sites(topology, group)) {
             atoms.insert(site);
             hydrogens.get(&site).into_iter().flatten().for_each(|hydrogen| atoms.insert(*hydrogen));
         }
@@ -74,24 +105,39 @@ impl HydrogenBonds {
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Search, Error> {
-        if !(self.max_distance > 0.0 && self.max_distance <= 10.0) {
-            return Err(Error::Parameter { analysis, name: "max_distance", bounds: "above 0 and at most 10 Å" });
-        }
-        if !(0.0..=180.0).contains(&self.min_angle_deg) {
-            return Err(Error::Parameter { analysis, name: "min_angle_deg", bounds: "from 0 to 180 degrees" });
+        if let Criterion::Angle { max_distance, min_angle_deg } = self.criterion {
+            if !(max_distance > 0.0 && max_distance <= 10.0) {
+                return Err(Error::Parameter { analysis, name: "max_distance", bounds: "above 0 and at most 10 Å" });
+            }
+            if !(0.0..=180.0).contains(&min_angle_deg) {
+                return Err(Error::Parameter { analysis, name: "min_angle_deg", bounds: "from 0 to 180 degrees" });
+            }
         }
         let groups = self.groups();
         let is_in_all = |atom| groups.iter().all(|group| group.atoms.contains(atom));
         let hydrogens = hydrogens(setup.topology);
         let is_wanted = |atom: &usize| !matches!(self.between, Between::Within(_)) || hydrogens.contains_key(atom);
-        let first = sites(setup.topology, groups[0]).filter(is_wanted);
+        let first = self.sites(setup.topology, groups[0]).filter(is_wanted);
         let a = Sites::new(setup, &hydrogens, first, is_in_all);
-        let second = sites(setup.topology, groups[groups.len() - 1]);
+        let second = self.sites(setup.topology, groups[groups.len() - 1]);
         let mut b = Sites::new(setup, &hydrogens, second, is_in_all);
         if let Between::Solvent(..) = self.between {
             b.share_names(setup.topology);
         }
-        Ok(Search { request: self.clone(), max_cosine: self.min_angle_deg.to_radians().cos(), a, b })
+        let min_angle_deg = match self.criterion {
+            Criterion::Angle { min_angle_deg, .. } => min_angle_deg,
+            Criterion::BakerHubbard | Criterion::WernetNilsson => BAKER_HUBBARD.1,
+        };
+        Ok(Search { request: self.clone(), max_cosine: min_angle_deg.to_radians().cos(), a, b })
+    }
+
+    /// The atoms of a group that can take part in hydrogen bonds.
+    fn sites(&self, topology: &Topology, group: &Group) -> impl Iterator<Item = usize> {
+        let elements: &[Element] = match self.criterion {
+            Criterion::Angle { .. } => &[Element::N, Element::O, Element::F],
+            Criterion::BakerHubbard | Criterion::WernetNilsson => &[Element::N, Element::O],
+        };
+        group.atoms.iter().filter(move |atom| topology.element(*atom).is_some_and(|e| elements.contains(&e)))
     }
 }
 
@@ -204,8 +250,9 @@ impl Task for Search {
 
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
         let Tally { scratch: Scratch { neighbours, a, b, bound }, bonds, .. } = tally;
-        a.read(view.frame, &self.a);
-        b.read(view.frame, &self.b);
+        let cell = view.frame.cell().filter(|_| self.request.nearest_image);
+        a.read(view.frame, cell, &self.a);
+        b.read(view.frame, cell, &self.b);
         bound.clear();
         let (mut count, now) = (0, Episodes::at(tally.n_frames));
         let mut add = |key: Key, residues: [u32; 2], distance, angle_deg| {
@@ -214,7 +261,6 @@ impl Task for Search {
             let bond = Bond { n_bonds: 1, distance, angle_deg, episodes: now };
             bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
         };
-        let cell = view.frame.cell();
         self.donated((&self.a, a), (&self.b, b), cell, neighbours, |key, donor, acceptor, distance, angle_deg| {
             add(key, [self.b.residues[acceptor], self.a.residues[donor]], distance, angle_deg);
         });
@@ -268,7 +314,6 @@ impl Search {
         neighbours: &mut Neighbours,
         mut found: impl FnMut(Key, usize, usize, f64, f64),
     ) {
-        let max_square = self.request.max_distance * self.request.max_distance;
         neighbours.pairs(&from.hydrogens, &to.atoms, cell, self.reach(&from.bonds), |h, acceptor| {
             let donor = donors.donors[h] as usize;
             let (d, h_atom, a) = (&donors.atoms[donor], &donors.hydrogens[h], &acceptors.atoms[acceptor]);
@@ -282,7 +327,21 @@ impl Search {
             // The angle is at the hydrogen, so against the vector that leads to it.
             let product = -dot(bond, onward);
             let lengths = (dot(bond, bond) * dot(onward, onward)).sqrt();
-            if square <= max_square && product <= self.max_cosine * lengths {
+            let is_bond = match self.request.criterion {
+                Criterion::Angle { max_distance, .. } => {
+                    square <= max_distance * max_distance && product <= self.max_cosine * lengths
+                }
+                Criterion::BakerHubbard => {
+                    dot(onward, onward) < BAKER_HUBBARD.0 * BAKER_HUBBARD.0 && product < self.max_cosine * lengths
+                }
+                Criterion::WernetNilsson => {
+                    let (longest, less, widest) = WERNET_NILSSON;
+                    let off_deg =
+                        (dot(bond, to_acceptor) / (dot(bond, bond) * square).sqrt()).min(1.0).acos().to_degrees();
+                    off_deg < widest && square.sqrt() < longest - less * off_deg * off_deg
+                }
+            };
+            if is_bond {
                 let angle_deg = (product / lengths).max(-1.0).acos().to_degrees();
                 found([d.counts_as, h_atom.counts_as, a.counts_as], donor, acceptor, square.sqrt(), angle_deg);
             }
@@ -296,7 +355,11 @@ impl Search {
         let squares = bonds.iter().map(|bond| dot(*bond, *bond));
         let (shortest, longest) =
             squares.fold((f64::INFINITY, 0.0_f64), |(low, high), square| (low.min(square), high.max(square)));
-        let (max, cosine) = (self.request.max_distance, self.max_cosine);
+        let (max, cosine) = match self.request.criterion {
+            Criterion::Angle { max_distance, .. } => (max_distance, self.max_cosine),
+            Criterion::BakerHubbard => return BAKER_HUBBARD.0,
+            Criterion::WernetNilsson => (WERNET_NILSSON.0, 0.0),
+        };
         if cosine < 0.0 && shortest.is_finite() {
             let height_2 = shortest * (1.0 - cosine * cosine);
             (cosine * shortest.sqrt() + (max * max - height_2).max(0.0).sqrt()).max(0.0)
@@ -306,11 +369,31 @@ impl Search {
     }
 
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
-        let HydrogenBonds { between, max_distance, min_angle_deg } = &self.request;
+        let HydrogenBonds { between, criterion, nearest_image } = &self.request;
+        let (bounds, elements) = match criterion {
+            Criterion::Angle { max_distance, min_angle_deg } => (
+                format!(
+                    "donor–acceptor distance at most {max_distance} Å and angle donor–hydrogen–acceptor at least \
+                     {min_angle_deg}°, both included"
+                ),
+                "nitrogen, oxygen and fluorine",
+            ),
+            Criterion::BakerHubbard => (
+                "hydrogen–acceptor distance of less than 2.5 Å and angle donor–hydrogen–acceptor of more than 120° \
+                 (Baker and Hubbard 1984)"
+                    .to_owned(),
+                "nitrogen and oxygen",
+            ),
+            Criterion::WernetNilsson => (
+                "donor–acceptor distance of less than 3.3 Å − 0.00044 Å δ², δ being the angle hydrogen–donor–acceptor \
+                 in degrees, less than 45 (Wernet and Nilsson 2004)"
+                    .to_owned(),
+                "nitrogen and oxygen",
+            ),
+        };
+        let images = if *nearest_image { "between nearest periodic images" } else { "positions as they are" };
         let definition = format!(
-            "donor–acceptor distance at most {max_distance} Å and angle donor–hydrogen–acceptor at least {min_angle_deg}°, \
-             both included, between nearest periodic images; donors are nitrogen, oxygen and fluorine with a hydrogen \
-             bonded to them, acceptors the same elements"
+            "{bounds}, {images}; donors are {elements} with a hydrogen bonded to them, acceptors the same elements"
         );
         let groups = match between {
             Between::Within(group) => vec![TableGroup::new("within", group)],
@@ -376,11 +459,11 @@ fn n_bridges(bound: &mut Vec<[u32; 2]>) -> i64 {
 }
 
 impl Positions {
-    fn read(&mut self, frame: &Frame, sites: &Sites) {
+    fn read(&mut self, frame: &Frame, cell: Option<&Cell>, sites: &Sites) {
         self.atoms.read(frame, sites.atoms.iter().map(|atom| atom.slot));
         self.hydrogens.read(frame, sites.hydrogens.iter().map(|hydrogen| hydrogen.slot));
         let bond = |(h, donor): (usize, &u32)| {
-            Cell::nearest_or(frame.cell(), difference(self.hydrogens.get(h), self.atoms.get(*donor as usize)))
+            Cell::nearest_or(cell, difference(self.hydrogens.get(h), self.atoms.get(*donor as usize)))
         };
         self.bonds.clear();
         self.bonds.extend(sites.donors.iter().enumerate().map(bond));
@@ -398,10 +481,4 @@ fn hydrogens(topology: &Topology) -> FxHashMap<usize, Vec<usize>> {
         }
     }
     hydrogens
-}
-
-/// The atoms of a group that can take part in hydrogen bonds.
-fn sites(topology: &Topology, group: &Group) -> impl Iterator<Item = usize> {
-    let electronegative = [Element::N, Element::O, Element::F];
-    group.atoms.iter().filter(move |atom| topology.element(*atom).is_some_and(|e| electronegative.contains(&e)))
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::distance::Distance;
-use crate::hbond::{self, Between, HydrogenBonds};
+use crate::hbond::{self, Between, Criterion, HydrogenBonds};
 use crate::mask::{self, Mask, ParseError, SelectError, Selection};
 use crate::read::{Series, Structure};
 use crate::request::{Images, Weights};
@@ -237,7 +237,8 @@ impl Parsed {
             analyses.push((Analysis::Rmsf(rmsf), Some(placed.at.clone())));
         }
         if let Some([max_distance, min_angle_deg]) = self.bonds {
-            let bonds = HydrogenBonds { between: Between::Within(solute(topology)), max_distance, min_angle_deg };
+            let criterion = Criterion::Angle { max_distance, min_angle_deg };
+            let bonds = HydrogenBonds { criterion, ..HydrogenBonds::usual(Between::Within(solute(topology))) };
             analyses.push((Analysis::HydrogenBonds(bonds), None));
         }
         if !problems.0.is_empty() {

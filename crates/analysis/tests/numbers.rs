@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use common::{data, dcd};
 use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
-use molbox_analysis::hbond::{Between, HydrogenBonds};
+use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
 use molbox_analysis::read::{Frame, Series, Structure};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
@@ -37,7 +37,11 @@ struct Value {
     #[serde(default)]
     count_per_frame: Vec<i64>,
     #[serde(default)]
+    count_per_frame_noimage: Vec<i64>,
+    #[serde(default)]
     bridging_waters_per_frame: Vec<i64>,
+    #[serde(default)]
+    triplets_dha: Vec<[i64; 3]>,
     #[serde(default)]
     bonds: Vec<Bond>,
 }
@@ -171,10 +175,14 @@ fn hydrogen_bonds_agree() {
             let [_, mask, distance, angle] = key.split('|').collect::<Vec<_>>().try_into().unwrap();
             let number = |text: &str| text.split_once('=').unwrap().1.parse().unwrap();
             let between = Between::Within(case.group(mask));
-            let bonds = HydrogenBonds { between, max_distance: number(distance), min_angle_deg: number(angle) };
-            let report = case.run(vec![Analysis::HydrogenBonds(bonds)], Images::Unwrapped, 1, 2);
-            let [table, by_frame] = report.tables.try_into().unwrap();
+            let criterion = Criterion::Angle { max_distance: number(distance), min_angle_deg: number(angle) };
+            let bonds = HydrogenBonds { between, criterion, nearest_image: true };
+            let as_written = HydrogenBonds { nearest_image: false, ..bonds.clone() };
+            let analyses = [bonds, as_written].map(Analysis::HydrogenBonds).to_vec();
+            let report = case.run(analyses, Images::Unwrapped, 1, 2);
+            let [table, by_frame, _, by_frame_as_written] = report.tables.try_into().unwrap();
             assert_eq!(integers(&by_frame, "hydrogen_bonds"), value.count_per_frame, "{key}");
+            assert_eq!(integers(&by_frame_as_written, "hydrogen_bonds"), value.count_per_frame_noimage, "{key}");
             assert_eq!(table.n_rows(), value.bonds.len(), "{key}");
             for row in 0..table.n_rows() {
                 let [donor, hydrogen, acceptor] =
@@ -197,12 +205,38 @@ fn hydrogen_bonds_with_water_agree() {
         let solute = case.group(key.split('|').nth(1).unwrap());
         for between in [Between::Solvent, Between::Groups] {
             let bonds = HydrogenBonds::usual(between(solute.clone(), case.group(":HOH")));
-            let report = case.run(vec![Analysis::HydrogenBonds(bonds)], Images::Unwrapped, 1, 2);
+            let report = case.run(vec![Analysis::HydrogenBonds(bonds.clone())], Images::Unwrapped, 1, 2);
             assert_eq!(integers(&report.tables[1], "hydrogen_bonds"), value.count_per_frame, "{key}");
+            let as_written = HydrogenBonds { nearest_image: false, ..bonds };
+            let as_written = case.run(vec![Analysis::HydrogenBonds(as_written)], Images::Unwrapped, 1, 2);
+            assert_eq!(integers(&as_written.tables[1], "hydrogen_bonds"), value.count_per_frame_noimage, "{key}");
             if report.tables[1].column("bridges").is_some() {
                 assert_eq!(integers(&report.tables[1], "bridges"), value.bridging_waters_per_frame, "{key}");
             }
         }
+    }
+}
+
+#[test]
+fn hydrogen_bonds_by_the_criteria_of_mdtraj_agree() {
+    let numbered = |table: &Table, row: usize| {
+        ["donor_atom", "hydrogen_atom", "acceptor_atom"].map(|name| integers(table, name)[row] - 1)
+    };
+    for case in Case::both() {
+        let values = |kind: &str| case.numbers.values.iter().find(|(key, _)| key.starts_with(kind)).unwrap();
+        let run = |key: &str, criterion| {
+            let between = Between::Within(case.group(key.split('|').nth(1).unwrap()));
+            let bonds = HydrogenBonds { between, criterion, nearest_image: true };
+            case.run(vec![Analysis::HydrogenBonds(bonds)], Images::Unwrapped, 1, 2).tables
+        };
+        let (key, value) = values("mdtraj_baker_hubbard");
+        let table = &run(key, Criterion::BakerHubbard)[0];
+        let occupancies = table.numbers("occupancy").unwrap();
+        let often = (0..table.n_rows()).filter(|row| occupancies[*row] > 0.1).map(|row| numbered(table, row));
+        assert_eq!(often.collect::<BTreeSet<_>>(), value.triplets_dha.iter().copied().collect(), "{key}");
+        let (key, value) = values("mdtraj_wernet_nilsson");
+        let by_frame = &run(key, Criterion::WernetNilsson)[1];
+        assert_eq!(integers(by_frame, "hydrogen_bonds"), value.count_per_frame, "{key}");
     }
 }
 

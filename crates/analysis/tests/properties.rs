@@ -12,7 +12,7 @@ use common::{Random, data, dcd};
 use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
-use molbox_analysis::hbond::{Between, HydrogenBonds};
+use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
 use molbox_analysis::read::{Frame, Series, Structure, Trajectory};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
@@ -250,7 +250,8 @@ fn what_cannot_be_analysed_is_refused() {
     let other = Structure::open(&data("mini_tri.pdb")).unwrap().topology;
     assert!(matches!(refused(&other, rmsd(&other, None, ":1")), Error::AtomCount { .. }));
     assert!(matches!(refused(&topology, rmsd(&other, None, ":1")), Error::ForeignGroup { .. }));
-    let bonds = HydrogenBonds { max_distance: 0.0, ..HydrogenBonds::usual(Between::Within(group(&topology, ":1-12"))) };
+    let criterion = Criterion::Angle { max_distance: 0.0, min_angle_deg: 135.0 };
+    let bonds = HydrogenBonds { criterion, ..HydrogenBonds::usual(Between::Within(group(&topology, ":1-12"))) };
     assert!(matches!(refused(&topology, Analysis::HydrogenBonds(bonds)), Error::Parameter { .. }));
 }
 
