@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RECORD = HERE / "instructions.txt"
-TASKS = ["rmsd", "rmsf", "distance", "hbond", "solvent", "all"]
+TASKS = ["rmsd", "rmsf", "distance", "hbond", "solvent", "contacts", "secondary", "surface", "all"]
 LARGEST_CHANGE = 0.03
 
 

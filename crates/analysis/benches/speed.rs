@@ -4,17 +4,21 @@
 #![expect(clippy::print_stdout, reason = "this prints its measurements")]
 
 use std::fs;
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::hbond::{Between, HydrogenBonds};
 use molbox_analysis::read::{Frame, Series, Structure};
 use molbox_analysis::request::{Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
+use molbox_analysis::secondary::SecondaryStructure;
+use molbox_analysis::surface::{PROBE_RADIUS, SurfaceArea};
 use molbox_analysis::table::Values;
 use molbox_analysis::{Analysis, AtomSet, Control, Group, Mask, Request, Topology, analyze};
 
@@ -36,6 +40,7 @@ fn main() -> Result<(), Failure> {
     while n_frames == 0 || start.elapsed().as_secs_f64() < least_seconds {
         let trajectory = Series::open(&[path("dcd")])?;
         result = match task.as_str() {
+            "raw" => raw(&path("dcd"))?,
             "read" => read(&trajectory, &AtomSet::all(topology.n_atoms()))?,
             "read_solute" => read(&trajectory, &group(&topology, masks(system)[0])?.atoms)?,
             _ => run(&topology, &trajectory, tasks(&topology, system, task)?, n_threads)?,
@@ -84,12 +89,31 @@ fn tasks(topology: &Topology, system: &str, task: &str) -> Result<Vec<Analysis>,
             let between = Between::Solvent(group(solute)?, group(":HOH")?);
             vec![Analysis::HydrogenBonds(HydrogenBonds::usual(between))]
         }
+        "contacts" => {
+            let heavy = || group(&format!("({solute})&!@/H"));
+            vec![Analysis::Contacts(Contacts { a: heavy()?, b: heavy()?, max_distance: 4.5 })]
+        }
+        "secondary" => vec![Analysis::SecondaryStructure(SecondaryStructure { group: group(solute)? })],
+        "surface" => {
+            vec![Analysis::SurfaceArea(SurfaceArea { group: group(solute)?, probe_radius: PROBE_RADIUS })]
+        }
         "all" => {
             let tasks = ["rmsd", "rmsf", "distance", "hbond"].map(|task| tasks(topology, system, task));
             tasks.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
         }
         other => return Err(format!("no task {other:?}").into()),
     })
+}
+
+/// Reads the whole file and looks at nothing.
+fn raw(path: &Path) -> Result<f64, Failure> {
+    let (mut file, mut buffer, mut n_bytes) = (fs::File::open(path)?, vec![0; 1 << 20], 0);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(n_bytes as f64),
+            n => n_bytes += n,
+        }
+    }
 }
 
 fn read(trajectory: &Series, atoms: &AtomSet) -> Result<f64, Failure> {

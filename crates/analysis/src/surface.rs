@@ -1,8 +1,9 @@
 //! Solvent-accessible surface by points on spheres.
 
 use std::f64::consts::PI;
+use std::ops::Range;
 
-use crate::cell::{difference, dot, norm};
+use crate::cell::{difference, norm};
 use crate::neighbours::{Cloud, Neighbours};
 use crate::request::Group;
 use crate::run::Frames;
@@ -17,6 +18,9 @@ pub const PROBE_RADIUS: f64 = 1.4;
 
 /// Points on the sphere of each atom.
 const N_POINTS: usize = 960;
+
+/// Atoms around one after which it is looked whether any of its points is still free.
+const CAPS_BETWEEN_LOOKS: usize = 4;
 
 /// The solvent-accessible surface area in each frame, in Å², and of each residue, the mean over
 /// frames.
@@ -71,7 +75,7 @@ pub(crate) struct Surface {
     residues: Vec<usize>,
     /// The place of each atom's residue among the residues.
     residue_of: Vec<usize>,
-    points: Vec<[f64; 3]>,
+    points: Cloud,
 }
 
 /// Areas in some frames, in Å².
@@ -89,15 +93,15 @@ struct Scratch {
     centres: Cloud,
     pairs: Vec<[u32; 2]>,
     caps: Vec<Cap>,
-    free: Vec<[f64; 3]>,
+    /// 1 for each point of a sphere that is in no cap so far.
+    free: Vec<u32>,
 }
 
-/// The part of a sphere that is within another: the points u with u·v above `least`.
+/// The part of a sphere that is within another: of points on the unit sphere those whose product
+/// with the axis is above the cosine of half the opening.
 #[derive(Clone, Copy, Debug)]
 struct Cap {
-    v: [f64; 3],
-    least: f64,
-    /// Of half its opening.
+    axis: [f64; 3],
     cosine: f64,
 }
 
@@ -164,30 +168,24 @@ impl Surface {
     /// What another atom covers of an atom's sphere, if anything.
     fn cap(&self, centres: &Cloud, cell: Option<&Cell>, atom: usize, other: usize) -> Option<Cap> {
         let v = Cell::nearest_or(cell, difference(centres.get(other), centres.get(atom)));
-        let (here, there, square) = (self.radii[atom], self.radii[other], dot(v, v));
-        let least = (here * here + square - there * there) / (2.0 * here);
-        let distance = norm(v);
-        (least < distance).then(|| Cap { v, least, cosine: least / distance })
+        let (here, there, distance) = (self.radii[atom], self.radii[other], norm(v));
+        let cosine = (here * here + distance * distance - there * there) / (2.0 * here * distance);
+        (cosine < 1.0).then(|| Cap { axis: v.map(|x| x / distance), cosine })
     }
 
     /// Points of a sphere that are in no cap.
-    fn n_free(&self, caps: &mut [Cap], free: &mut Vec<[f64; 3]>) -> usize {
-        // The largest first, so that few points are left for the others.
+    fn n_free(&self, caps: &mut [Cap], free: &mut Vec<u32>) -> usize {
+        // The largest first, since these alone may leave nothing.
         caps.sort_unstable_by(|a, b| a.cosine.total_cmp(&b.cosine));
-        free.clone_from(&self.points);
-        for Cap { v, least, .. } in caps {
-            let mut n = 0;
-            for at in 0..free.len() {
-                let point = free[at];
-                free[n] = point;
-                n += usize::from(dot(point, *v) <= *least);
-            }
-            free.truncate(n);
-            if n == 0 {
-                break;
+        free.clear();
+        free.resize(N_POINTS, 1);
+        for some in caps.chunks(CAPS_BETWEEN_LOOKS) {
+            some.iter().for_each(|cap| cap.cover(&self.points, free));
+            if free.iter().fold(0, |any, free| any | free) == 0 {
+                return 0;
             }
         }
-        free.len()
+        free.iter().sum::<u32>() as usize
     }
 
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
@@ -200,15 +198,44 @@ impl Surface {
     }
 }
 
-/// Points that are evenly spread over the unit sphere, each turned against the one before by the
-/// golden angle.
-fn spiral() -> Vec<[f64; 3]> {
+impl Cap {
+    /// Takes the points that are in it from those that are free.
+    fn cover(&self, points: &Cloud, free: &mut [u32]) {
+        let range = self.range();
+        let [u, v, w] = self.axis.map(|x| x as f32);
+        let cosine = self.cosine as f32;
+        let Cloud { x, y, z } = points;
+        let points = x[range.clone()].iter().zip(&y[range.clone()]).zip(&z[range.clone()]);
+        for (((x, y), z), free) in points.zip(&mut free[range]) {
+            *free &= u32::from(u * x + v * y + w * z <= cosine);
+        }
+    }
+
+    /// The points at heights that it reaches; they rise from one to the next.
+    fn range(&self) -> Range<usize> {
+        let (y, cosine) = (self.axis[1], self.cosine);
+        let sines = ((1.0 - y * y).max(0.0) * (1.0 - cosine * cosine).max(0.0)).sqrt();
+        let low = if -y >= cosine { -1.0 } else { y * cosine - sines };
+        let high = if y >= cosine { 1.0 } else { y * cosine + sines };
+        let [first, last] = [low, high].map(|y| ((y + 1.0) * N_POINTS as f64 - 1.0) / 2.0);
+        // With a point to spare at both ends for rounding; below the first is the first.
+        let end = (last as usize + 3).min(N_POINTS);
+        ((first - 1.0) as usize).min(end)..end
+    }
+}
+
+/// Points that are evenly spread over the unit sphere, from the lowest to the highest, each turned
+/// against the one before by the golden angle.
+fn spiral() -> Cloud {
     let golden_angle = PI * (3.0 - 5_f64.sqrt());
-    let point = |n: usize| {
+    let mut points = Cloud::default();
+    for n in 0..N_POINTS {
         let y = (2 * n + 1) as f64 / N_POINTS as f64 - 1.0;
         let (sin, cos) = (n as f64 * golden_angle).sin_cos();
         let across = (1.0 - y * y).sqrt();
-        [cos * across, y, sin * across]
-    };
-    (0..N_POINTS).map(point).collect()
+        points.x.push((cos * across) as f32);
+        points.y.push(y as f32);
+        points.z.push((sin * across) as f32);
+    }
+    points
 }

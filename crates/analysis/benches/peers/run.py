@@ -9,7 +9,11 @@ import sys
 FOLDER = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
-TASKS = ["read", "rmsd", "rmsf", "distance", "hbond"]
+TASKS = {
+    "big": ["read", "rmsd", "rmsf", "distance", "hbond"],
+    "small": ["read", "rmsd", "rmsf", "distance", "hbond", "secondary", "surface"],
+}
+OF_MDTRAJ = ["secondary", "surface"]
 PEERS = {
     "cpptraj": [os.environ["PYTRAJ"], "with_pytraj.py"],
     "mdtraj": [os.environ["MDTRAJ"], "with_mdtraj.py"],
@@ -33,22 +37,41 @@ def peer(name: str, system: str, task: str) -> tuple[float, float, float]:
     return int(n_frames) / float(cpu), float(mean), float(peak)
 
 
+def said(system: str, task: str, n_threads: int) -> dict[str, str]:
+    (line,) = lines([os.environ["SPEED"], FOLDER, system, task, str(n_threads)])
+    return dict(word.split("=") for word in line.split()[2:])
+
+
 def ours(system: str, task: str) -> tuple[float, float, float]:
-    (line,) = lines([os.environ["SPEED"], FOLDER, system, task, "1"])
-    values = dict(word.split("=") for word in line.split()[2:])
+    values = said(system, task, 1)
     return int(values["frames"]) / float(values["cpu"]), float(values["result"]), float(values["peak_mb"])
+
+
+def wall_rate(system: str, task: str, n_threads: int) -> float:
+    """Frames per second by the clock on the wall, the best of some rounds."""
+    return max(float(said(system, task, n_threads)["fps"]) for _ in range(ROUNDS))
 
 
 for system in ("big", "small"):
     print(f"\n| {system} | ours | " + " | ".join(PEERS) + " | ratio | means | peak MB |")
     print("|---" * (len(PEERS) + 5) + "|")
-    for task in TASKS:
+    for task in TASKS[system]:
+        peers = ["mdtraj"] if task in OF_MDTRAJ else list(PEERS)
         best: dict[str, tuple[float, float, float]] = {}
         for _ in range(ROUNDS):
-            runs = {"ours": ours(system, task), **{name: peer(name, system, task) for name in PEERS}}
+            runs = {"ours": ours(system, task), **{name: peer(name, system, task) for name in peers}}
             best = {name: max(run, best.get(name, run)) for name, run in runs.items()}
-        rates = [best["ours"][0]] + [best[name][0] for name in PEERS]
-        ratio = rates[0] / max(rates[1:])
+        rates = {name: run[0] for name, run in best.items()}
+        ratio = rates.pop("ours") / max(rates.values())
+        cells = [f"{best[name][0]:.0f}" if name in best else "" for name in ("ours", *PEERS)]
         means = ", ".join(f"{run[1]:.7g}" for run in best.values())
         peaks = ", ".join(f"{run[2]:.0f}" for run in best.values())
-        print(f"| {task} | " + " | ".join(f"{rate:.0f}" for rate in rates) + f" | {ratio:.1f} | {means} | {peaks} |", flush=True)
+        print(f"| {task} | " + " | ".join(cells) + f" | {ratio:.1f} | {means} | {peaks} |", flush=True)
+
+N_CORES = len(os.sched_getaffinity(0))
+raw = wall_rate("big", "raw", 1)
+print(f"\n| big, by the wall | 1 thread | {N_CORES} threads | speed-up | part of the raw rate, {raw:.0f} |")
+print("|---" * 5 + "|")
+for task in ["read_solute", *TASKS["big"][1:], "all", "solvent"]:
+    one, many = (wall_rate("big", task, n_threads) for n_threads in (1, N_CORES))
+    print(f"| {task} | {one:.0f} | {many:.0f} | {many / one:.2f} | {one / raw:.2f} |", flush=True)

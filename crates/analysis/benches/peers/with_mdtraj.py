@@ -60,4 +60,16 @@ def hbond():
     return n_frames, n_bonds / n_frames
 
 
+def secondary():
+    n_frames = 0
+    for chunk in chunks(TOP.select("protein")):
+        n_frames += len(mdtraj.compute_dssp(chunk, simplified=False))
+    return n_frames, n_frames
+
+
+def surface():
+    areas = np.concatenate([mdtraj.shrake_rupley(chunk).sum(1) for chunk in chunks(TOP.select("protein"))])
+    return len(areas), 100 * areas.mean()
+
+
 measured(globals()[TASK])
