@@ -15,6 +15,7 @@ use crate::doctor;
 use crate::exec::{Resources, process};
 use crate::market;
 use crate::serve::serve;
+use crate::tasks::analyze;
 
 /// Molecular dynamics behind a REST interface.
 #[derive(Parser)]
@@ -63,6 +64,9 @@ enum Command {
     Config,
     /// Check what the service needs: Python, OpenMM, disk, database, mirror.
     Doctor,
+    /// Carry out the analysis of a folder; the service starts this by itself.
+    #[command(hide = true)]
+    Analyze { folder: PathBuf },
     /// Run the command of a task in its folder; the service starts this by itself.
     #[command(hide = true)]
     RunTask {
@@ -128,6 +132,9 @@ fn run(cli: Cli) -> Result<u8> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         return runtime.block_on(process::run_task(folder, command, Resources { memory_mb: *memory_mb }));
     }
+    if let Command::Analyze { folder } = &cli.command {
+        return analyze::run(folder);
+    }
     let mut settings = cli.options.set;
     if let Some(data) = &cli.options.data {
         let data = std::path::absolute(data)?;
@@ -153,7 +160,7 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
         Command::Config => say(Config::documentation().trim_end()),
         Command::Doctor => return runtime.block_on(doctor(&config)),
-        Command::RunTask { .. } => unreachable!("handled above"),
+        Command::Analyze { .. } | Command::RunTask { .. } => unreachable!("handled above"),
     }
     Ok(0)
 }

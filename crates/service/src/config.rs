@@ -109,7 +109,9 @@ section! {
         python: PathBuf = "python3".into(),
         /// Workers at a time; 0 for one per CPU.
         slots: usize = 0,
-        /// CPU cores that all workers share; one worker takes as many as are free, or its part of them when others wait. 0 for all of the machine.
+        /// Analyses at a time, besides the workers.
+        analyses: usize = 1,
+        /// CPU cores that workers share; one takes as many as are free, or its part of them when others wait, and at least one. 0 for all of the machine.
         cpus: usize = 0,
         /// OpenMM platform. Empty: the best that the machine has.
         platform: String = String::new(),

@@ -33,6 +33,7 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     tracing::info!(workflow = app.base_url(), margin = %margin.local_addr()?, "listening");
     // Before anybody can know whom to signal.
     let hangup = signal(SignalKind::hangup())?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     announce(&app, &margin)?;
     market::announce(&app)?;
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
@@ -47,7 +48,6 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
         )
     };
     let ask_to_stop = async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}

@@ -45,6 +45,8 @@ create table task (
     id text not null unique,
     account integer not null references account,
     kind text not null check (kind in ('system', 'job', 'analysis')),
+    -- Tasks of one lane wait for each other: 0 for workers, 1 for analyses.
+    lane integer not null as (kind = 'analysis') stored,
     -- box_name of a system, batch_name of a job.
     name text,
     -- System of a job, job of an analysis. No foreign key: the data of an analysis outlives its job.
@@ -69,7 +71,7 @@ create index task_list on task (account, kind, seq);
 create index task_list_status on task (account, kind, status, seq);
 create index task_list_name on task (account, kind, name, seq);
 create index task_list_status_name on task (account, kind, status, name, seq);
-create index task_status on task (status, account, seq);
+create index task_status on task (status, lane, account, seq);
 create index task_parent on task (parent) where parent is not null;
 
 -- Files that a task reads when it starts.

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub(crate) use account::{KeyRow, NewKey};
 pub(crate) use file::FileRow;
 pub(crate) use idempotency::{Claim, Once};
-pub(crate) use task::{Deletion, End, TaskRow};
+pub(crate) use task::{Deletion, End, Lane, TaskRow};
 
 const MIGRATIONS: [&str; 1] = [include_str!("0001.sql")];
 /// Writes that are put into one transaction at most.

@@ -27,6 +27,15 @@ pub(crate) struct TaskRow {
     pub(crate) outcome: Option<String>,
 }
 
+/// Which tasks wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Systems and jobs, which take a worker.
+    Workers = 0,
+    /// Analyses, which need not wait for days until a simulation has ended.
+    Analyses = 1,
+}
+
 /// What became of a request to delete something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deletion {
@@ -97,7 +106,9 @@ impl Db {
     ) -> Result<Once<bool>> {
         self.write_once(claim, move |tx| {
             // Counted as far as it matters, and not at all without a limit.
-            let sql = "select 1 from task where account = ? and status in ('queued', 'running') limit 1 offset ?";
+            let sql = "
+                select 1 from task
+                where account = ? and status in ('queued', 'running') and lane in (0, 1) limit 1 offset ?";
             if max_open > 0 && tx.prepare_cached(sql)?.exists(params![task.account, max_open - 1])? {
                 return Ok(false);
             }
@@ -139,6 +150,23 @@ impl Db {
         Ok(self.tasks(account, kind, &filter, 1)?.pop())
     }
 
+    /// The analysis of a job that was submitted last, among those with this status.
+    pub(crate) fn latest_analysis(
+        &self,
+        account: i64,
+        job: &str,
+        status: Option<&str>,
+    ) -> rusqlite::Result<Option<TaskRow>> {
+        self.read(|db| {
+            let sql = format!(
+                "select {COLUMNS} from task
+                 where parent = ?1 and account = ?2 and kind = 'analysis' and (?3 is null or status = ?3)
+                 order by seq desc limit 1"
+            );
+            db.prepare_cached(&sql)?.query_row(params![job, account, status], task_row).optional()
+        })
+    }
+
     /// A page of the account's tasks of a kind, newest first.
     pub(crate) fn tasks(
         &self,
@@ -166,30 +194,33 @@ impl Db {
         })
     }
 
-    /// The task that is to start next: that of the account with the fewest running, the oldest of
-    /// these; and how many are waiting, counted to `enough`.
-    pub(crate) fn next_queued(&self, enough: usize) -> rusqlite::Result<Option<(TaskRow, usize)>> {
+    /// The task of a lane that is to start next: that of the account with the fewest running, the
+    /// oldest of these; and how many are waiting, counted to `enough`.
+    pub(crate) fn next_queued(&self, lane: Lane, enough: usize) -> rusqlite::Result<Option<(TaskRow, usize)>> {
         self.read(|db| {
             // One step per account that has something queued, however much that is.
             let sql = format!(
                 "with recursive waiting (account) as (
-                     select min(account) from task where status = 'queued'
+                     select min(account) from task where status = 'queued' and lane = ?1
                      union all
-                     select (select min(account) from task where status = 'queued' and account > waiting.account)
+                     select (select min(account) from task
+                             where status = 'queued' and lane = ?1 and account > waiting.account)
                      from waiting where account is not null
                  )
                  select {COLUMNS} from task
                  where seq = (
-                     select (select min(seq) from task where status = 'queued' and account = waiting.account)
+                     select (select min(seq) from task
+                             where status = 'queued' and lane = ?1 and account = waiting.account)
                      from waiting where account is not null
                      order by (select count(*) from task
-                               where status = 'running' and account = waiting.account), 1
+                               where status = 'running' and lane = ?1 and account = waiting.account), 1
                      limit 1
                  )"
             );
-            let Some(task) = db.prepare_cached(&sql)?.query_row((), task_row).optional()? else { return Ok(None) };
-            let count = "select count(*) from (select 1 from task where status = 'queued' limit ?)";
-            let waiting: i64 = db.prepare_cached(count)?.query_row([enough as i64], |row| row.get(0))?;
+            let lane = lane as i64;
+            let Some(task) = db.prepare_cached(&sql)?.query_row([lane], task_row).optional()? else { return Ok(None) };
+            let count = "select count(*) from (select 1 from task where status = 'queued' and lane = ? limit ?)";
+            let waiting: i64 = db.prepare_cached(count)?.query_row([lane, enough as i64], |row| row.get(0))?;
             Ok(Some((task, waiting as usize)))
         })
     }

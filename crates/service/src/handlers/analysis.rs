@@ -1,33 +1,134 @@
-//! Analyses.
+//! Analyses: submission, listing, data.
 
-use axum::response::Response;
-use molbox::workflow::types::AnalysisPage;
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest};
 
-use super::{Call, json, page};
+use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
+use crate::app::App;
+use crate::bundle::read_chunks;
+use crate::db::TaskRow;
 use crate::error::ApiError;
+use crate::tasks::analyze;
+use crate::validate::loc;
 
-pub(crate) async fn analysis_submit(_: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_built_yet("analysis"))
+const KIND: &str = "analysis";
+
+pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let request: AnalysisRequest = call.body()?;
+    app.check_disk()?;
+    let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
+    // Reads topologies, perhaps large ones.
+    let plan = tokio::task::spawn_blocking(move || analyze::resolve(&resolving, account, &asked));
+    let plan = plan.await.map_err(ApiError::internal)??;
+    let row = TaskRow {
+        seq: 0,
+        id: app.new_id("ana"),
+        account,
+        kind: KIND.to_owned(),
+        name: None,
+        parent: plan.job.clone(),
+        status: "queued".to_owned(),
+        request: serde_json::to_string(&request).map_err(ApiError::internal)?,
+        parameters: serde_json::to_string(&plan).map_err(ApiError::internal)?,
+        seed: 0,
+        attempts: 0,
+        created_at: app.now(),
+        started_at: None,
+        finished_at: None,
+        is_cancelled: false,
+        outcome: None,
+    };
+    let claim = call.claim(&record(app, &row)?)?;
+    let text = claim.answer.clone();
+    let done = app.db.create_task(row, plan.inputs(), app.config.limits.open_tasks, claim).await?;
+    submitted(app, done, text)
 }
 
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
-    // Refuses a bad token; there are no analyses before they can be submitted.
-    page(&call)?;
-    json(&AnalysisPage { items: Vec::new(), next_page: None })
+    let (filter, limit) = page(&call)?;
+    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
+    let (items, next_page) = paged(rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
+    json(&AnalysisPage { items, next_page })
 }
 
 pub(crate) async fn analysis_view(call: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_found("analysis", call.parameter("analysis_id")))
+    json(&record(&call.app, &find(&call, call.parameter("analysis_id"))?)?)
 }
 
 pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_found("analysis", call.parameter("analysis_id")))
+    let id = call.parameter("analysis_id").to_owned();
+    let prefix = task_prefix(&id);
+    let result = call.app.db.delete_task(call.account(), KIND, id.clone(), prefix.clone()).await?;
+    deleted(&call, KIND, &id, result, prefix).await
 }
 
 pub(crate) async fn analysis_cancel(call: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_found("analysis", call.parameter("analysis_id")))
+    let (app, id) = (&call.app, call.parameter("analysis_id"));
+    let row = app.db.cancel_task(call.account(), KIND, id.to_owned(), app.now()).await?;
+    let row = row.ok_or_else(|| ApiError::not_found(KIND, id))?;
+    if row.status == "running" {
+        app.cancel(id);
+    }
+    json(&record(app, &row)?)
 }
 
-pub(crate) async fn analysis_retrieve(_: Call) -> Result<Response, ApiError> {
-    Err(ApiError::not_built_yet("analysis"))
+pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> {
+    let row = analysed(&call)?;
+    if call.headers.get_all(ACCEPT).iter().any(|value| value.as_bytes().starts_with(b"application/zip")) {
+        let layout = call.app.db.bundle(&row.id)?;
+        let layout = layout.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no bundle", row.id)))?;
+        return download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id));
+    }
+    let file = call.app.objects.open_object(&format!("{}/data.json", task_prefix(&row.id)))?;
+    let size = file.metadata()?.len();
+    let body = Body::from_stream(read_chunks(tokio::fs::File::from_std(file), size));
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
+}
+
+/// The analysis that is asked for, by itself or by its job; it has to have succeeded.
+fn analysed(call: &Call) -> Result<TaskRow, ApiError> {
+    let (db, id) = (&call.app.db, call.parameter("job_id"));
+    let at = || vec![loc("path"), loc("job_id")];
+    let needs = "its data can be retrieved when it has succeeded";
+    if let Some(row) = db.task(call.account(), KIND, id)? {
+        return if row.status == "succeeded" { Ok(row) } else { Err(not_ready(at(), id, &row.status, needs)) };
+    }
+    if db.task(call.account(), "job", id)?.is_none() {
+        return Err(ApiError::not_found("job", id));
+    }
+    if let Some(row) = db.latest_analysis(call.account(), id, Some("succeeded"))? {
+        return Ok(row);
+    }
+    Err(match db.latest_analysis(call.account(), id, None)? {
+        Some(row) => not_ready(at(), &row.id, &row.status, needs),
+        None => ApiError::conflict(at(), format!("{id} has not been analysed; submit an analysis of it")),
+    })
+}
+
+fn find(call: &Call, id: &str) -> Result<TaskRow, ApiError> {
+    call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
+}
+
+fn record(app: &App, row: &TaskRow) -> Result<AnalysisRecord, ApiError> {
+    let common = common(app, row)?;
+    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
+    let is_running = row.status == "running";
+    Ok(AnalysisRecord {
+        analysis_id: row.id.parse().map_err(ours)?,
+        job_id: row.parent.as_deref().map(str::parse).transpose().map_err(ours)?,
+        status: row.status.clone(),
+        request: stored(&row.request)?,
+        created_at: common.created_at,
+        started_at: common.started_at,
+        finished_at: common.finished_at,
+        attempts: common.attempts,
+        progress: if is_running { said(&common.said, "progress")? } else { None },
+        warnings: said(&common.said, "warnings")?,
+        error: said(&common.said, "error")?,
+        extra: Default::default(),
+    })
 }

@@ -3,6 +3,7 @@
 //! Everything that it knows is in the database and in the task's folder, so it can be killed at
 //! any moment: the next one adopts what runs and collects what has ended.
 
+pub(crate) mod analyze;
 pub(crate) mod build;
 pub(crate) mod simulate;
 pub(crate) mod topology;
@@ -21,7 +22,7 @@ use tokio::process::Child;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
-use crate::db::{End, TaskRow};
+use crate::db::{End, Lane, TaskRow};
 use crate::error::obstacle;
 use crate::exec::{self, Exit, Resources, Status, process};
 use simulate::DefaultMasks;
@@ -144,25 +145,38 @@ impl Runner {
         }
     }
 
-    /// Starts what is queued, as far as there are slots, CPUs and disk.
+    /// Starts what is queued, as far as there are slots, GPUs and disk.
     async fn start_queued(&mut self) {
+        for lane in [Lane::Workers, Lane::Analyses] {
+            self.start_lane(lane).await;
+        }
+    }
+
+    async fn start_lane(&mut self, lane: Lane) {
         loop {
             let config = &self.app.config;
-            let used: usize = self.running.values().map(|task| task.cpus).sum();
-            let free = config.cpus().saturating_sub(used);
+            let all = match lane {
+                Lane::Workers => config.slots(),
+                Lane::Analyses => config.worker.analyses,
+            };
+            let of_lane =
+                || self.running.values().filter(|task| (task.row.kind == "analysis") == (lane == Lane::Analyses));
+            let slots = all.saturating_sub(of_lane().count());
             let gpu = config.worker.gpus.iter().copied().find(|gpu| self.running.values().all(|t| t.gpu != Some(*gpu)));
-            let is_busy = self.running.len() >= config.slots()
-                || free == 0
-                || (gpu.is_none() && !config.worker.gpus.is_empty())
-                || self.app.check_disk().is_err();
-            let (row, waiting) = match self.app.db.next_queued(config.slots()) {
-                Ok(Some(next)) if !is_busy => next,
-                Ok(_) => return,
+            let gpu = gpu.filter(|_| lane == Lane::Workers);
+            let needs_gpu = lane == Lane::Workers && !config.worker.gpus.is_empty();
+            if slots == 0 || (needs_gpu && gpu.is_none()) || self.app.check_disk().is_err() {
+                return;
+            }
+            let (row, waiting) = match self.app.db.next_queued(lane, all) {
+                Ok(Some(next)) => next,
+                Ok(None) => return,
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),
             };
-            // Two tasks with a CPU each get more done than one after the other with both.
-            let slots = config.slots() - self.running.len();
-            let cpus = (free / waiting.min(slots)).max(1);
+            // Two tasks with a CPU each get more done than one after the other with both. One that
+            // finds none free gets one all the same: it would wait for days.
+            let used: usize = of_lane().map(|task| task.cpus).sum();
+            let cpus = (config.cpus().saturating_sub(used) / waiting.min(slots)).max(1);
             let id = row.id.clone();
             match self.start(row, cpus, gpu).await {
                 Ok(Some(task)) => drop(self.running.insert(id, task)),
@@ -198,8 +212,13 @@ impl Runner {
             return Ok(None);
         }
         let worker = &self.app.config.worker;
-        let python = worker.python.display().to_string();
-        let command = [&python, "-m", "molbox_worker", &folder.display().to_string()].map(str::to_owned);
+        let (python, path) = (worker.python.display().to_string(), folder.display().to_string());
+        let command = match row.kind.as_str() {
+            // The program that `run-task` is.
+            "analysis" => vec!["/proc/self/exe", "analyze", &path],
+            _ => vec![&*python, "-m", "molbox_worker", &path],
+        };
+        let command: Vec<String> = command.into_iter().map(str::to_owned).collect();
         let child = process::launch(&folder, &command, Resources { memory_mb: worker.memory_mb })?;
         tracing::info!(task = %row.id, cpus, ?gpu, attempt = row.attempts + 1, "started");
         let row = TaskRow { attempts: row.attempts + 1, status: "running".to_owned(), ..row };
@@ -310,6 +329,7 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
     let input = folder.join("input");
     let (kind, plan) = match row.kind.as_str() {
         "system" => ("build", build::place_inputs(app, row, &input)?),
+        "analysis" => ("analyze", analyze::place_inputs(app, row, &input)?),
         _ => ("simulate", simulate::place_inputs(app, row, &input)?),
     };
     let task = json!({

@@ -69,7 +69,12 @@ impl Built {
         Ok(selection.atoms.iter().collect())
     }
 
-    fn parse(text: &[u8]) -> anyhow::Result<Self> {
+    /// Topology, and positions as built, in Å.
+    pub(crate) fn into_parts(self) -> (Topology, Vec<[f64; 3]>) {
+        (self.topology, self.positions)
+    }
+
+    pub(crate) fn parse(text: &[u8]) -> anyhow::Result<Self> {
         let stored: Stored = serde_json::from_slice(text)?;
         let atoms = stored.atoms;
         let residues = stored.residues;

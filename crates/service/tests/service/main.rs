@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what a random run did, and how to repeat it")]
 
 mod accounts;
+mod analyses;
 mod common;
 mod contract;
 mod disk;

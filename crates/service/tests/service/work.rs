@@ -293,7 +293,7 @@ async fn a_repeated_submission_does_nothing_again() {
 }
 
 /// A simulation that does not end by itself in a test's time.
-async fn endless_job(molbox: &Client, system: &SystemRecord) -> String {
+pub(crate) async fn endless_job(molbox: &Client, system: &SystemRecord) -> String {
     let job = molbox.job_submit().body_map(|job| {
         job.box_id(system.system_id.as_str())
             .minimization_steps(20)
@@ -303,7 +303,7 @@ async fn endless_job(molbox: &Client, system: &SystemRecord) -> String {
     job.send().await.unwrap().job_id.as_str().to_owned()
 }
 
-async fn until_it_produces(molbox: &Client, id: &str) {
+pub(crate) async fn until_it_produces(molbox: &Client, id: &str) {
     wait_until(molbox, id, |job| job.progress.as_ref().and_then(|p| p.step).is_some_and(|step| step > 200)).await;
 }
 

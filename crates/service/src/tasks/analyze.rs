@@ -1,0 +1,395 @@
+//! Analyses: from a request to a plan, and the plan carried out in a process of its own.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use molbox::workflow::types::{AnalysisRequest, LocItem, ValidationError};
+use molbox_analysis::params::{InvalidParams, Params, Parsed};
+use molbox_analysis::read::{Series, Structure};
+use molbox_analysis::table::{Table, Values};
+use molbox_analysis::{Control, Error, Report, Topology, analyze};
+use molbox_plot::{Figure, Line, Panel};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::db::{FileRow, TaskRow};
+use crate::error::ApiError;
+use crate::handlers::file::referred;
+use crate::handlers::not_ready;
+use crate::handlers::upload::object_key;
+use crate::tasks::failure;
+use crate::tasks::topology::Built;
+use crate::validate::{loc, violation};
+
+const TRAJECTORY: &str = "production.dcd";
+/// Exit status of an analysis that failed for a reason that `result.json` explains.
+const FAILED: u8 = 2;
+/// Lines of a plot; more are not told apart.
+const MAX_LINES: usize = 7;
+const PLOT_SIZE: (u32, u32) = (1000, 600);
+
+/// An analysis to be made, with everything that it refers to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AnalyzePlan {
+    /// The job that gives what is not given as a file.
+    pub(crate) job: Option<String>,
+    /// Its system.
+    system: Option<String>,
+    topology: Option<Given>,
+    trajectory: Option<Given>,
+}
+
+/// A registered file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Given {
+    pub(crate) file_id: String,
+    format: String,
+}
+
+/// What a request refers to, and whether it can be done.
+///
+/// # Errors
+///
+/// 404 and 409 for what it refers to, 422 with everything else that is wrong.
+pub(crate) fn resolve(app: &App, account: i64, request: &AnalysisRequest) -> Result<AnalyzePlan, ApiError> {
+    let parsed = params(request).parse();
+    let topology = given(app, account, "topology", request.topology.as_deref(), &["pdb", "cif"])?;
+    let trajectory = given(app, account, "trajectory", request.trajectory.as_deref(), &["dcd", "xtc"])?;
+    let job = if request.job_id.is_some() || topology.is_none() || trajectory.is_none() {
+        Some(job(app, account, request, trajectory.is_none())?)
+    } else {
+        None
+    };
+    let system = job.as_ref().and_then(|job| job.parent.clone());
+    let plan = AnalyzePlan { job: job.map(|job| job.id), system, topology, trajectory };
+    let parsed = parsed.map_err(invalid)?;
+    let (topology, positions) = plan.stored_structure(app)?;
+    parsed.select(&topology, &positions).map_err(invalid)?;
+    if let Some(given) = &plan.trajectory {
+        let series = Series::open(&[app.objects.local_file(&object_key(&given.file_id))]);
+        let n_atoms = series.map_err(|e| ApiError::internal(anyhow::Error::new(e)))?.n_atoms();
+        if n_atoms != topology.n_atoms() {
+            let msg = format!("has {n_atoms} atoms, its topology {}", topology.n_atoms());
+            return Err(ApiError::invalid_body("value_error", vec![loc("trajectory")], msg));
+        }
+    }
+    Ok(plan)
+}
+
+fn params(request: &AnalysisRequest) -> Params {
+    Params {
+        downsample_frames: request.downsample_frames.map(molbox::Finite::get),
+        distance_masks: request.distance_masks.clone(),
+        rmsd_masks: request.rmsd_masks.clone(),
+        rmsf_masks: request.rmsf_masks.clone(),
+        hbond_angle: request.hbond_angle.map(molbox::Finite::get),
+        hbond_distance: request.hbond_distance.map(molbox::Finite::get),
+    }
+}
+
+fn invalid(problems: InvalidParams) -> ApiError {
+    let violations = problems.0.into_iter().map(|invalid| -> ValidationError {
+        let index = |index: &usize| LocItem::Int64(*index as i64);
+        let at = [loc("body"), loc(invalid.at.name)].into_iter().chain(invalid.at.indexes.iter().map(index));
+        let kind = if invalid.at.name.ends_with("_masks") { "mask" } else { "out_of_range" };
+        violation(kind, at.collect(), invalid.problem.to_string())
+    });
+    ApiError::invalid(violations.collect())
+}
+
+/// A registered file that a field names.
+fn given(
+    app: &App,
+    account: i64,
+    field: &'static str,
+    wanted: Option<&str>,
+    formats: &[&str],
+) -> Result<Option<Given>, ApiError> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    let Some(FileRow { id, format, name, .. }) = referred(app, account, wanted)? else {
+        let msg = format!("no registered file {wanted:?}, neither by id nor by name");
+        return Err(ApiError::not_found_in_body(field, msg));
+    };
+    if !formats.contains(&format.as_str()) {
+        let msg = format!("must be a {} file, {name} is {format}", formats.join(" or "));
+        return Err(ApiError::invalid_body("value_error", vec![loc(field)], msg));
+    }
+    Ok(Some(Given { file_id: id, format }))
+}
+
+/// The job that is analysed, which must have frames if they are to come from it.
+fn job(app: &App, account: i64, request: &AnalysisRequest, needs_frames: bool) -> Result<TaskRow, ApiError> {
+    let at = vec![loc("body"), loc("job_id")];
+    let job = match &request.job_id {
+        Some(id) => app
+            .db
+            .task(account, "job", id)?
+            .ok_or_else(|| ApiError::not_found_in_body("job_id", format!("no job {id}")))?,
+        None => app.db.latest_task(account, "job")?.ok_or_else(|| {
+            ApiError::invalid_body("missing", vec![loc("job_id")], "there is no job yet; run one and give its id")
+        })?,
+    };
+    if needs_frames {
+        let parts = trajectory_of(app, &job.id);
+        let frames = if parts.is_empty() { None } else { Series::open(&parts).ok().map(|series| series.n_frames()) };
+        if frames.unwrap_or(0) == 0 {
+            let is_over = !["queued", "running"].contains(&job.status.as_str());
+            let needs = if is_over { "it has no frames of a production" } else { "it has no frames yet" };
+            return Err(not_ready(at, &job.id, &job.status, needs));
+        }
+    }
+    Ok(job)
+}
+
+/// The production trajectory of a job: in its folder while it runs, among its objects after.
+fn trajectory_of(app: &App, job: &str) -> Vec<PathBuf> {
+    let places = [
+        app.task_folder(job).join("output").join(TRAJECTORY),
+        app.objects.local_file(&format!("tasks/{job}/{TRAJECTORY}")),
+    ];
+    places.into_iter().find(|path| path.exists()).into_iter().collect()
+}
+
+impl AnalyzePlan {
+    /// Identifiers of the registered files that are read.
+    pub(crate) fn inputs(&self) -> Vec<String> {
+        [&self.topology, &self.trajectory].into_iter().flatten().map(|given| given.file_id.clone()).collect()
+    }
+
+    /// The structure from where it is stored.
+    fn stored_structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
+        match (&self.topology, &self.system) {
+            (Some(given), _) => {
+                let key = object_key(&given.file_id);
+                let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
+                let parsed =
+                    if given.format == "cif" { Structure::from_mmcif(&text) } else { Structure::from_pdb(&text) };
+                // It was checked when it was registered.
+                let structure = parsed.map_err(|e| ApiError::internal(anyhow::anyhow!("{key}: {e:?}")))?;
+                Ok((structure.topology, structure.positions))
+            }
+            (None, Some(system)) => Ok(Built::read(&app.objects, system)?.into_parts()),
+            (None, None) => Err(ApiError::internal(anyhow::anyhow!("a plan without a topology"))),
+        }
+    }
+
+    /// Names of the files in the folder of the task.
+    fn structure_file(&self) -> String {
+        self.topology.as_ref().map_or_else(|| "topology.json".to_owned(), |given| format!("topology.{}", given.format))
+    }
+}
+
+/// Puts the input files into the folder of the task; returns the plan.
+pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Value> {
+    fs::create_dir_all(input)?;
+    let plan: AnalyzePlan = serde_json::from_str(&row.parameters)?;
+    let to = input.join(plan.structure_file());
+    match (&plan.topology, &plan.system) {
+        (Some(given), _) => app.objects.place(&object_key(&given.file_id), &to)?,
+        (None, system) => {
+            let system = system.as_deref().context("an analysis without a topology has a system")?;
+            app.objects.place(&format!("tasks/{system}/topology.json"), &to)?;
+        }
+    }
+    let mut trajectory = Vec::new();
+    if let Some(given) = &plan.trajectory {
+        trajectory.push(app.objects.local_file(&object_key(&given.file_id)));
+    } else {
+        let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
+        trajectory = trajectory_of(app, job);
+    }
+    let mut names = Vec::new();
+    for (index, from) in trajectory.iter().enumerate() {
+        let name = format!("trajectory_{index}");
+        let to = input.join(&name);
+        if to.exists() {
+            fs::remove_file(&to)?;
+        }
+        // A job that runs may end meanwhile; what is linked stays.
+        fs::hard_link(from, &to).or_else(|_| fs::copy(from, &to).map(drop))?;
+        names.push(name);
+    }
+    let request: AnalysisRequest = serde_json::from_str(&row.request)?;
+    Ok(json!({ "job": plan.job, "structure": plan.structure_file(), "trajectory": names, "request": request }))
+}
+
+/// The plan as the process reads it.
+#[derive(Deserialize)]
+struct Task {
+    id: String,
+    plan: TaskPlan,
+    threads: usize,
+}
+
+#[derive(Deserialize)]
+struct TaskPlan {
+    job: Option<String>,
+    structure: String,
+    trajectory: Vec<String>,
+    request: AnalysisRequest,
+}
+
+/// `molboxd analyze`: carries out the analysis of a folder; its exit status.
+pub(crate) fn run(folder: &Path) -> Result<u8> {
+    let task: Task = serde_json::from_slice(&fs::read(folder.join("task.json"))?)?;
+    let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
+    let output = folder.join("output");
+    fs::create_dir_all(&output)?;
+    match calculate(folder, &task) {
+        Ok(report) => {
+            for warning in &report.warnings {
+                writeln!(&log, "warning: {warning}")?;
+            }
+            writeln!(&log, "{} of {} frames, {} tables", report.n_analyzed, report.n_frames, report.tables.len())?;
+            write_results(&output, &task, &report)?;
+            finish(folder, &json!({ "status": "succeeded", "warnings": warnings(&report), "versions": versions() }))?;
+            Ok(0)
+        }
+        Err(error) => {
+            let failure = explain(error);
+            let text = |member: &str| failure[member].as_str().unwrap_or_default();
+            writeln!(&log, "failed: {}: {}", text("code"), text("message"))?;
+            finish(folder, &json!({ "status": "failed", "error": failure, "versions": versions() }))?;
+            Ok(FAILED)
+        }
+    }
+}
+
+fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
+    let input = folder.join("input");
+    let path = input.join(&task.plan.structure);
+    let read = |source| Error::Io { path: path.clone(), source };
+    let (topology, positions) = if task.plan.structure.ends_with(".json") {
+        let built = fs::read(&path).map_err(read)?;
+        Built::parse(&built).map_err(|e| read(io::Error::other(format!("{e:#}"))))?.into_parts()
+    } else {
+        let structure = Structure::open(&path)?;
+        (structure.topology, structure.positions)
+    };
+    let parsed: Parsed = params(&task.plan.request).parse().map_err(Error::Params)?;
+    let selected = parsed.select(&topology, &positions).map_err(Error::Params)?;
+    let files: Vec<PathBuf> = task.plan.trajectory.iter().map(|name| input.join(name)).collect();
+    let trajectory = Series::open(&files)?;
+    let progress = |done: usize, all: usize| {
+        let said =
+            json!({ "fraction": done as f64 / all.max(1) as f64, "stage": "frames", "step": done, "steps": all });
+        // A picture of the moment; the next one makes up for it.
+        let _ = write_atomically(&folder.join("progress.json"), said.to_string().as_bytes());
+    };
+    let control = Control {
+        n_threads: NonZeroUsize::new(task.threads).unwrap_or(NonZeroUsize::MIN),
+        progress: &progress,
+        cancelled: &AtomicBool::new(false),
+    };
+    let report = analyze(&topology, &trajectory, &selected.request, &control)?;
+    Ok(Report { warnings: selected.warnings.into_iter().chain(report.warnings).collect(), ..report })
+}
+
+/// The failure in the form of the records.
+fn explain(error: Error) -> Value {
+    let which = match &error {
+        Error::AtomCount { .. } => 0,
+        Error::NoFrames => 1,
+        Error::Format { .. } => 2,
+        Error::Io { .. } => 3,
+        _ => 4,
+    };
+    let message = format!("{:#}", anyhow::Error::new(error));
+    match which {
+        0 => failure("atom_count", message, "give the topology that belongs to the trajectory"),
+        1 => failure("no_frames", message, "analyse again when the job has written frames"),
+        2 => failure("trajectory_damaged", message, "check the file, or run the job again"),
+        3 => {
+            failure("trajectory_unreadable", message, "analyse again; tell the operator of the service if it stays so")
+        }
+        _ => failure("not_analysed", message, "see the message; change the masks or the topology"),
+    }
+}
+
+fn warnings(report: &Report) -> Vec<Value> {
+    report.warnings.iter().map(|w| json!({ "code": "analysis", "message": w.to_string() })).collect()
+}
+
+fn versions() -> Value {
+    json!({ "molbox-analysis": env!("CARGO_PKG_VERSION") })
+}
+
+/// The data as JSON, each table as CSV and Parquet, and plots of those that have a course.
+fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
+    let data = json!({
+        "analysis_id": task.id,
+        "job_id": task.plan.job,
+        "stride": report.stride,
+        "frames_total": report.n_frames,
+        "frames_analyzed": report.n_analyzed,
+        "tables": report.tables,
+    });
+    write_durably(&output.join("data.json"), &serde_json::to_vec(&super::without_nulls(data))?)?;
+    for table in &report.tables {
+        let path = |extension: &str| output.join(format!("{}.{extension}", table.name));
+        write_durably(&path("csv"), table.to_csv().as_bytes())?;
+        write_durably(&path("parquet"), &table.to_parquet())?;
+        if let Some(figure) = plot(table) {
+            let (width, height) = PLOT_SIZE;
+            write_durably(&path("png"), &figure.png(width, height)?)?;
+            write_durably(&path("svg"), figure.svg(width, height)?.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// The measured columns of a table over time, frame, residue or atom; none when it has no such
+/// course.
+fn plot(table: &Table) -> Option<Figure> {
+    let x = ["time_ps", "frame", "residue", "atom"].iter().find_map(|name| table.column(name))?;
+    let values = |values: &Values| -> Option<Vec<f64>> {
+        match values {
+            Values::Numbers(values) => Some(values.clone()),
+            Values::Integers(values) => Some(values.iter().map(|&value| value as f64).collect()),
+            Values::Texts(_) => None,
+        }
+    };
+    let mut along = values(&x.values)?;
+    let mut x_label = x.name.clone();
+    if x.name == "time_ps" {
+        along.iter_mut().for_each(|time| *time /= 1000.0);
+        x_label = "time (ns)".to_owned();
+    }
+    let measured =
+        table.columns.iter().filter(|column| !["time_ps", "frame", "residue", "atom"].contains(&&*column.name));
+    let columns: Vec<_> =
+        measured.filter_map(|column| Some((column, values(&column.values)?))).take(MAX_LINES).collect();
+    let (first, _) = columns.first()?;
+    let unit = first.unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
+    let name = |name: &str| name.trim_end_matches("_angstrom").replace('_', " ");
+    let lines = columns.iter().map(|(column, values)| Line {
+        name: (columns.len() > 1).then(|| name(&column.name)),
+        points: along.iter().copied().zip(values.iter().copied()).collect(),
+    });
+    let panel = Panel { y_label: format!("{}{unit}", name(table.kind)), lines: lines.collect() };
+    Some(Figure { title: table.title.clone(), x_label, panels: vec![panel], marks: Vec::new() })
+}
+
+fn finish(folder: &Path, result: &Value) -> Result<()> {
+    write_atomically(&folder.join("result.json"), result.to_string().as_bytes())
+}
+
+fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let partial = path.with_extension("tmp");
+    write_durably(&partial, bytes)?;
+    fs::rename(&partial, path).with_context(|| format!("write {}", path.display()))
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> Result<()> {
+    let write = || -> io::Result<()> {
+        let mut file = File::create(path)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    write().with_context(|| format!("write {}", path.display()))
+}

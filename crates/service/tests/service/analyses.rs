@@ -1,0 +1,200 @@
+//! Analyses of what jobs have written, and of trajectories that users bring.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use molbox::workflow::types::{AnalysisRecord, EquilibrationStep, ProductionParams};
+use molbox::{Client, Error};
+use serde_json::{Value, json};
+
+use crate::common::{Service, example};
+use crate::work::{archive, endless_job, until_it_produces, water};
+
+async fn analysed(molbox: &Client, id: &str) -> AnalysisRecord {
+    molbox.wait_analysis(id).await.unwrap()
+}
+
+/// The villin headpiece, a job of twenty frames on it, and the key of its account.
+async fn villin(service: &Service) -> (Client, String, String) {
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let system = molbox.system_submit().body_map(|s| s.protein("villin").minimum_padding(0.5).seed(1));
+    let system = molbox.wait_system(&system.send().await.unwrap().system_id).await.unwrap();
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .minimization_steps(100)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().type_("NVT").time(0.0004).traj_freq(10))
+    });
+    let job = molbox.wait_job(&job.send().await.unwrap().job_id).await.unwrap();
+    (molbox, job.job_id.as_str().to_owned(), key)
+}
+
+async fn retrieve(service: &Service, key: &str, id: &str, accept: &str) -> (u16, Vec<u8>) {
+    let request = reqwest::Client::new().get(format!("{}/retrieve/analysis/{id}", service.base_url));
+    let response = request.header("x-api-key", key).header("accept", accept).send().await.unwrap();
+    (response.status().as_u16(), response.bytes().await.unwrap().to_vec())
+}
+
+#[tokio::test]
+async fn a_job_is_analysed_into_tables_files_and_plots() {
+    let service = Service::start();
+    let (molbox, job, key) = villin(&service).await;
+    assert_eq!(retrieve(&service, &key, &job, "*/*").await.0, 409, "nothing has been analysed yet");
+
+    // No job is named: the one submitted last is meant, and the answer says which.
+    let analysis = molbox
+        .analysis_submit()
+        .body_map(|a| {
+            a.downsample_frames(2)
+                .distance_masks([":1@CA :36@CA"])
+                .rmsd_masks([vec!["@CA".to_owned()]])
+                .rmsf_masks(["@CA"])
+                .hbond_distance(3.5)
+                .hbond_angle(120)
+        })
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(analysis.job_id.as_ref().unwrap().as_str(), job);
+    let record = analysed(&molbox, &analysis.analysis_id).await;
+    assert_eq!(record.status, "succeeded");
+
+    let (status, data) = retrieve(&service, &key, &job, "application/json").await;
+    assert_eq!(status, 200);
+    let data: Value = serde_json::from_slice(&data).unwrap();
+    assert_eq!((&data["frames_total"], &data["frames_analyzed"], &data["stride"]), (&json!(20), &json!(10), &json!(2)));
+    let tables: BTreeMap<&str, &Value> =
+        data["tables"].as_array().unwrap().iter().map(|t| (t["name"].as_str().unwrap(), t)).collect();
+    for name in ["distance", "rmsd", "rmsf", "hydrogen_bonds"] {
+        assert!(tables.contains_key(name), "{name} is missing from {:?}", tables.keys());
+    }
+    let column = |table: &str, name: &str| -> Vec<f64> {
+        let columns = tables[table]["columns"].as_array().unwrap();
+        let column = columns.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{columns:?}"));
+        assert_eq!(column["unit"], "Å");
+        column["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+    };
+    let rmsd = column("rmsd", "rmsd_angstrom");
+    assert!(rmsd[0].abs() < 1e-6 && rmsd[1..].iter().all(|d| (0.01..2.0).contains(d)), "{rmsd:?}");
+    assert!(column("distance", "distance_angstrom").iter().all(|d| (3.0..60.0).contains(d)));
+    assert_eq!(column("rmsf", "rmsf_angstrom").len(), 36);
+    assert!(tables["rmsd"]["definition"].as_str().unwrap().len() > 20, "definitions are told");
+
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = |id: String| {
+        let (service, key, path) = (&service, &key, folder.path().join(&id));
+        async move {
+            let (status, bytes) = retrieve(service, key, &id, "application/zip").await;
+            assert_eq!(status, 200);
+            fs::write(&path, bytes).unwrap();
+            archive(&path)
+        }
+    };
+    let files = bundle(analysis.analysis_id.as_str().to_owned()).await;
+    for name in ["manifest.json", "data.json", "rmsd.csv", "rmsd.parquet", "rmsd.png", "rmsd.svg", "rmsf.csv"] {
+        assert!(files.contains_key(name), "{name} is missing from {:?}", files.keys());
+    }
+    assert!(files["rmsd.csv"].starts_with(b"frame,time_ps,"));
+    assert!(files["rmsd.parquet"].starts_with(b"PAR1") && files["rmsd.png"].starts_with(b"\x89PNG"));
+
+    // The same again gives the same bytes.
+    let again = molbox.analysis_submit().body(record.request.clone()).send().await.unwrap();
+    analysed(&molbox, &again.analysis_id).await;
+    let again = bundle(again.analysis_id.as_str().to_owned()).await;
+    for (name, bytes) in files.iter().filter(|(name, _)| !["manifest.json", "data.json"].contains(&name.as_str())) {
+        assert!(again[name] == *bytes, "{name} is not the same");
+    }
+
+    // With nothing asked for, there is a report.
+    let usual = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str())).send().await.unwrap();
+    analysed(&molbox, &usual.analysis_id).await;
+    let files = bundle(usual.analysis_id.as_str().to_owned()).await;
+    assert!(
+        ["rmsd.csv", "rmsf.csv", "hydrogen_bonds.csv"].iter().all(|name| files.contains_key(*name)),
+        "{:?}",
+        files.keys()
+    );
+
+    // A trajectory of the user's own, with and without a topology of its own.
+    let results = archive(&molbox.download_job(&job, folder.path().join("job.zip")).await.unwrap());
+    for name in ["production.dcd", "system/system.pdb"] {
+        fs::write(folder.path().join(name.replace('/', "_")), &results[name]).unwrap();
+    }
+    molbox.upload(folder.path().join("production.dcd")).name("frames").await.unwrap();
+    molbox.upload(folder.path().join("system_system.pdb")).name("atoms").await.unwrap();
+    let own = molbox.analysis_submit().body_map(|a| {
+        a.topology("atoms").trajectory("frames").downsample_frames(2).rmsd_masks([vec!["@CA".to_owned()]])
+    });
+    let own = own.send().await.unwrap();
+    assert_eq!(own.job_id, None);
+    analysed(&molbox, &own.analysis_id).await;
+    let (_, data) = retrieve(&service, &key, &own.analysis_id, "*/*").await;
+    let data: Value = serde_json::from_slice(&data).unwrap();
+    let values = data["tables"][0]["columns"].as_array().unwrap();
+    let values = values.iter().find(|c| c["name"] == "rmsd_angstrom").unwrap()["values"].as_array().unwrap();
+    assert!(values.iter().zip(&rmsd).all(|(a, b)| (a.as_f64().unwrap() - b).abs() < 1e-6), "{values:?} {rmsd:?}");
+    let mismatched = molbox.analysis_submit().body_map(|a| a.topology("villin").trajectory("frames")).send().await;
+    assert_eq!(mismatched.unwrap_err().status().unwrap(), 422);
+}
+
+#[tokio::test]
+async fn masks_that_cannot_be_are_told_by_their_place() {
+    let service = Service::start();
+    let (molbox, job, _) = villin(&service).await;
+    let wrong = molbox.analysis_submit().body_map(|a| {
+        a.job_id(job.as_str())
+            .downsample_frames(1.5)
+            .distance_masks([":1@CA :2@CA", ":1@CA :99@CA"])
+            .rmsd_masks([vec!["@CA".to_owned()], vec!["@CA".to_owned(), "(".to_owned()]])
+            .rmsf_masks(["@NOTHING"])
+            .hbond_angle(181)
+    });
+    let error = wrong.send().await.unwrap_err();
+    let Error::Refused(refusal) = &error else { panic!("{error}") };
+    let said = refusal.violations.iter().map(|v| (serde_json::to_value(&v.loc).unwrap(), v.type_.as_str()));
+    // What can be told without atoms comes first, and all of it at once.
+    let said: Vec<_> = said.collect();
+    assert_eq!(
+        said,
+        [
+            (json!(["body", "downsample_frames"]), "out_of_range"),
+            (json!(["body", "rmsd_masks", 1, 1]), "mask"),
+            (json!(["body", "hbond_angle"]), "out_of_range"),
+        ]
+    );
+    let wrong = molbox
+        .analysis_submit()
+        .body_map(|a| a.job_id(job.as_str()).distance_masks([":1@CA :2@CA", ":1@CA :99@CA"]).rmsf_masks(["@NOTHING"]));
+    let error = wrong.send().await.unwrap_err();
+    let Error::Refused(refusal) = &error else { panic!("{error}") };
+    let said: Vec<_> = refusal.violations.iter().map(|v| serde_json::to_value(&v.loc).unwrap()).collect();
+    assert_eq!(said, [json!(["body", "distance_masks", 1]), json!(["body", "rmsf_masks", 0])]);
+}
+
+#[tokio::test]
+async fn a_running_job_is_analysed_as_far_as_it_is() {
+    let service = Service::start_with(&["worker.checkpoint_seconds=1", "worker.slots=2"]);
+    let molbox = service.client("ada");
+    let none = molbox.analysis_submit().send().await.unwrap_err();
+    assert_eq!(none.status().unwrap(), 422, "there is no job yet");
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    let early = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str())).send().await;
+    assert!(early.is_err_and(|error| error.status().unwrap() == 409), "it has no frames yet");
+    until_it_produces(&molbox, &job).await;
+    let analysis = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).distance_masks([":1@O :2@O"]));
+    let analysis = analysis.send().await.unwrap();
+    let record = analysed(&molbox, &analysis.analysis_id).await;
+    assert_eq!(record.status, "succeeded");
+    let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
+    assert!(data.frames_analyzed > 0);
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    // Analyses of it stay when the job goes, and go by themselves.
+    molbox.wait_job(&job).await.unwrap_err();
+    molbox.job_delete().job_id(job.as_str()).send().await.unwrap();
+    molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
+    molbox.analysis_delete().analysis_id(analysis.analysis_id.as_str()).send().await.unwrap();
+    assert!(molbox.analysis_list().send().await.unwrap().items.is_empty());
+}
