@@ -164,6 +164,19 @@ fn x_plor_files_have_no_cell_and_a_long_time_step() {
 }
 
 #[test]
+fn a_title_longer_than_its_markers_say_is_skipped() {
+    let mut file = PLAIN.file(2);
+    assert_eq!(file[92..100], [84, 0, 0, 0, 1, 0, 0, 0]);
+    file[96] = 3;
+    file.splice(100..100, [b' '; 160]);
+    let path = temporary("title.dcd", &file);
+    let trajectory = Trajectory::open(&path).unwrap();
+    assert_eq!((trajectory.n_atoms(), trajectory.n_frames(), trajectory.n_bytes_left()), (N_ATOMS, 2, 0));
+    file[96] = 4;
+    assert!(matches!(Trajectory::open(&temporary("title_4.dcd", &file)), Err(Error::Format { .. })));
+}
+
+#[test]
 fn a_step_of_two_femtoseconds_is_no_more() {
     let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
     assert_eq!([0, 4, 59].map(|n| trajectory.time_ps(n)), [Some(0.2), Some(1.0), Some(12.0)]);

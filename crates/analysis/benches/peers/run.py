@@ -75,3 +75,11 @@ print("|---" * 5 + "|")
 for task in ["read_solute", *TASKS["big"][1:], "all", "solvent"]:
     one, many = (wall_rate("big", task, n_threads) for n_threads in (1, N_CORES))
     print(f"| {task} | {one:.0f} | {many:.0f} | {many / one:.2f} | {one / raw:.2f} |", flush=True)
+
+THREADS = (1, 2, 4, 8)
+print("\n| big, µs a frame of the first thread's processor | " + " | ".join(map(str, THREADS)) + " |")
+print("|---" * (1 + len(THREADS)) + "|")
+for task in [*TASKS["big"][1:], "all", "solvent"]:
+    runs = [[said("big", task, n_threads) for _ in range(ROUNDS)] for n_threads in THREADS]
+    costs = [min(1e6 * float(run["cpu"]) / int(run["frames"]) for run in rounds) for rounds in runs]
+    print(f"| {task} | " + " | ".join(f"{cost:.1f}" for cost in costs) + " |", flush=True)

@@ -75,7 +75,7 @@ impl Dcd {
         let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         let mut records = Records::new(&file, path)?;
         let header = records.header()?;
-        records.record()?;
+        records.title()?;
         let n_atoms = records.n_atoms()?;
         let n_fixed = header.n_fixed.clamp(0, n_atoms as i32) as usize;
         let n_free = n_atoms - n_fixed;
@@ -364,6 +364,28 @@ impl<'a> Records<'a> {
             has_4d: is_charmm && int(11) == 1,
             clock: runs.then_some(clock),
         })
+    }
+
+    /// Skips the title. MDAnalysis has written records that are longer than their markers say and as
+    /// long as their number of lines does.
+    fn title(&mut self) -> Result<(), Error> {
+        let start = self.at;
+        let Err(error) = self.record() else { return Ok(()) };
+        self.at = start;
+        let head = self.marker + 4;
+        if self.size - start < head {
+            return Err(error);
+        }
+        let head_bytes = self.bytes(head as usize)?;
+        let n_lines = u64::try_from(self.endian.i32(&head_bytes[self.marker as usize..])).unwrap_or(0);
+        let end = start + head + 80 * n_lines;
+        if end + self.marker > self.size {
+            return Err(error);
+        }
+        self.at = end;
+        let closes = self.bytes(self.marker as usize)? == head_bytes[..self.marker as usize];
+        self.at = if closes { end + self.marker } else { start };
+        if closes { Ok(()) } else { Err(error) }
     }
 
     fn n_atoms(&mut self) -> Result<usize, Error> {
