@@ -48,7 +48,10 @@ fn main() -> ExitCode {
         Task::Test => test::test(),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
-        Task::Spec(spec) => spec::run(&spec),
+        Task::Spec(spec) => match spec::run(&spec) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
         Task::Tidy => tidy::tidy(),
     };
     match result {

@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, python, regenerate, root, run, tidy};
+use crate::{cargo, python, regenerate, root, run, spec, tidy};
 
 pub fn test() -> Result<()> {
     let start = Instant::now();
     step("document and derived files", || regenerate::regenerate(true))?;
+    step("the document since the last release", spec::since_release)?;
     step("invariants", tidy::tidy)?;
     step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
     step("lints", || {
