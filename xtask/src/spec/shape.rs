@@ -31,7 +31,7 @@ pub enum Kind {
 impl Kind {
     pub const ALL: [Self; 5] = [Self::Boolean, Self::Number, Self::String, Self::Array, Self::Object];
 
-    fn of(value: &Value) -> Option<Self> {
+    pub fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,
             Value::Bool(_) => Some(Self::Boolean),

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use super::compare::compare;
 use super::diff::Report;
 use super::finding::Verdict;
+use super::openapi31::openapi31;
 use super::shape::Api;
 use super::source;
 
@@ -138,4 +140,13 @@ fn what_is_no_openapi_is_refused() {
     for text in ["{}", "swagger: '2.0'", "openapi: 3.0.3\ninfo: ["] {
         assert!(source::parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn the_copy_in_openapi_3_1_means_the_same() {
+    let document = crate::regenerate::document().unwrap().value;
+    let copy = openapi31(&document);
+    let findings = compare(&Api::new(document), &Api::new(copy));
+    let told: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(told, ["3.0.3 became 3.1.0"], "{findings:#?}");
 }
