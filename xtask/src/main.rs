@@ -1,6 +1,7 @@
 //! What is done to the repository: `cargo xtask --help`.
 
 mod demo;
+mod lint;
 mod python;
 mod regenerate;
 mod spec;

@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, python, regenerate, root, run, spec, tidy};
+use crate::{cargo, lint, python, regenerate, root, run, spec, tidy};
 
 pub fn test() -> Result<()> {
     let start = Instant::now();
     step("document and derived files", || regenerate::regenerate(true))?;
     step("the document since the last release", spec::since_release)?;
+    step("linters of the document", lint::lint_where_possible)?;
     step("invariants", tidy::tidy)?;
     step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
     step("lints", || {

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use self::shape::Api;
 use crate::regenerate::document;
-use crate::root;
+use crate::{lint, root};
 
 #[derive(Subcommand)]
 pub enum Spec {
@@ -46,6 +46,8 @@ pub enum Spec {
         #[arg(long)]
         all: bool,
     },
+    /// Lint the document with Spectral, Redocly and openapi-spec-validator.
+    Lint,
     /// List what is ours in it: additions to the interface, and choices that it left open.
     Ours,
 }
@@ -58,6 +60,7 @@ pub fn run(spec: &Spec) -> Result<u8> {
             let new = new.as_deref().map_or_else(|| Ok(Api::new(document()?.value)), source::read)?;
             return diff::diff(&source::read(old)?, &new, *json, *all);
         }
+        Spec::Lint => lint::lint()?,
         Spec::Ours => ours(&document()?.value, ""),
     }
     Ok(0)
