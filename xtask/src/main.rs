@@ -1,6 +1,7 @@
 //! What is done to the repository: `cargo xtask --help`.
 
 mod demo;
+mod docs;
 mod lint;
 mod python;
 mod regenerate;
@@ -39,6 +40,8 @@ enum Task {
     /// Look at the document.
     #[command(subcommand)]
     Spec(spec::Spec),
+    /// Write the reference, the guides and the Rust documentation as a site to target/site.
+    Docs,
     /// Check the invariants of ARCHITECTURE.md.
     Tidy,
 }
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Err(error),
         },
+        Task::Docs => regenerate::regenerate(true).and_then(|()| docs::site()),
         Task::Tidy => tidy::tidy(),
     };
     match result {

@@ -1,4 +1,4 @@
-//! Everything that is derived from the document: as JSON, as OpenAPI 3.1, its surface.
+//! Everything that is derived from the document: as JSON, as OpenAPI 3.1, its surface, the reference.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use molbox_codegen::Document;
 use serde_json::Value;
 
+use crate::docs::markdown;
 use crate::root;
 use crate::spec::examples::{Examples, FOLDER};
 use crate::spec::openapi31::openapi31;
@@ -46,11 +47,13 @@ pub fn regenerate(check: bool) -> Result<()> {
 pub fn derived(document: &Document, examples: &Examples) -> Result<Vec<(PathBuf, String)>> {
     let mut value = document.value.clone();
     examples.put_into(&mut value);
-    Ok(vec![
+    let mut files = vec![
         (PathBuf::from("openapi/openapi.json"), json(&value)?),
         (PathBuf::from("openapi/openapi-3.1.json"), json(&openapi31(&value))?),
         (PathBuf::from("openapi/surface.txt"), surface(document)),
-    ])
+    ];
+    files.extend(markdown::pages(&document.value, examples));
+    Ok(files)
 }
 
 fn json(value: &Value) -> Result<String> {
