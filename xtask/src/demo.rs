@@ -49,14 +49,14 @@ pub fn demo() -> Result<()> {
 }
 
 /// A service in a folder of its own.
-struct Service {
+pub(crate) struct Service {
     child: Child,
     data: PathBuf,
-    base_url: String,
+    pub(crate) base_url: String,
 }
 
 impl Service {
-    fn start(out: &Path, python: &Path) -> Result<Self> {
+    pub(crate) fn start(out: &Path, python: &Path) -> Result<Self> {
         let data = out.join("data");
         let log = File::create(out.join("molboxd.log"))?;
         let mut child = molboxd(&data)
@@ -87,13 +87,13 @@ impl Service {
     }
 
     /// A key of a new account.
-    fn key(&self) -> Result<String> {
+    pub(crate) fn key(&self) -> Result<String> {
         run(molboxd(&self.data).args(["account", "create", "demo"]).stdout(Stdio::null()))?;
         let output = molboxd(&self.data).args(["key", "create", "demo"]).stderr(Stdio::null()).output()?;
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
-    fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         run(Command::new("sh").args(["-c", &format!("kill {}", self.child.id())]))?;
         self.child.wait()?;
         Ok(())

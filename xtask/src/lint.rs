@@ -59,7 +59,7 @@ fn with_python(folder: &Path) -> Result<()> {
 }
 
 /// Runs a command whose output matters only when it fails.
-fn quiet(command: &mut Command) -> Result<()> {
+pub fn quiet(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("start {}", crate::shown(command)))?;
     if !output.status.success() {
         print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

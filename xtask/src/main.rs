@@ -1,5 +1,6 @@
 //! What is done to the repository: `cargo xtask --help`.
 
+mod clients;
 mod demo;
 mod docs;
 mod lint;
@@ -29,6 +30,11 @@ enum Task {
     Demo,
     /// Run every test of every crate and of the worker, and set up what they need.
     Test,
+    /// Generate clients in other languages, compile them, and run the main job with each.
+    Clients {
+        /// Of python, typescript, go and java; all when left out.
+        languages: Vec<clients::Language>,
+    },
     /// Make the worker's Python environment under target/.
     WorkerEnv,
     /// Write everything that is derived from the document.
@@ -50,6 +56,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Task::Demo => demo::demo(),
         Task::Test => test::test(),
+        Task::Clients { languages } => clients::clients(&languages),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
         Task::Spec(spec) => match spec::run(&spec) {
