@@ -420,7 +420,10 @@ impl<'a> Walk<'a> {
         }
         let urls = |api: &Api, servers: Option<Vec<Value>>| -> BTreeSet<String> {
             let servers = servers.unwrap_or_else(|| api.value["servers"].as_array().cloned().unwrap_or_default());
-            servers.iter().filter_map(|server| server["url"].as_str().map(str::to_owned)).collect()
+            let urls: BTreeSet<String> =
+                servers.iter().filter_map(|server| server["url"].as_str().map(str::to_owned)).collect();
+            // Without servers it is where the document is.
+            if urls.is_empty() { BTreeSet::from(["/".to_owned()]) } else { urls }
         };
         let (old_urls, new_urls) = (urls(self.old, before.clone()), urls(self.new, after.clone()));
         if !old_urls.is_subset(&new_urls) {

@@ -132,6 +132,13 @@ fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
+/// Whether a value of the alternative's type keeps its bounds.
+pub fn is_admitted<'a>(api: &'a Api, schema: &Alternative<'a>, value: &Value) -> bool {
+    let mut check = Check { api, faults: Vec::new() };
+    check.alternative(schema, value, "");
+    check.faults.is_empty()
+}
+
 /// A value against a schema.
 struct Check<'a> {
     api: &'a Api,

@@ -7,6 +7,8 @@ pub mod examples;
 mod finding;
 mod lines;
 pub mod openapi31;
+#[cfg(test)]
+mod oracle;
 pub mod shape;
 mod source;
 #[cfg(test)]

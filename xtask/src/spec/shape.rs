@@ -140,17 +140,17 @@ impl Alternative<'_> {
 pub struct Shape<'a> {
     pub null: bool,
     pub alternatives: Vec<Alternative<'a>>,
-    /// The alternatives were written with `oneOf`: what matches two of them is refused.
-    pub exactly_one: bool,
+    /// Some values match two alternatives of a `oneOf`, as far as one can tell, and are refused.
+    pub is_exclusive: bool,
 }
 
 impl Shape<'_> {
     fn anything() -> Self {
-        Self { null: true, alternatives: Kind::ALL.map(Alternative::any).into(), exactly_one: false }
+        Self { null: true, alternatives: Kind::ALL.map(Alternative::any).into(), is_exclusive: false }
     }
 
     fn nothing() -> Self {
-        Self { null: false, alternatives: Vec::new(), exactly_one: false }
+        Self { null: false, alternatives: Vec::new(), is_exclusive: false }
     }
 
     pub fn is_anything(&self) -> bool {
@@ -221,15 +221,39 @@ impl Api {
         }
         for key in ["anyOf", "oneOf"] {
             if map.contains_key(key) {
-                let parts = list(map, key).map(|part| self.written(part, depth - 1));
-                let mut union = parts.fold(Shape::nothing(), either);
-                union.exactly_one = key == "oneOf";
+                let parts: Vec<Shape<'a>> = list(map, key).map(|part| self.written(part, depth - 1)).collect();
+                let is_exclusive = key == "oneOf"
+                    && (1..parts.len()).any(|i| parts[..i].iter().any(|other| self.overlap(&parts[i], other)));
+                let mut union = parts.into_iter().fold(Shape::nothing(), either);
+                union.is_exclusive |= is_exclusive;
                 shape = both(shape, union);
             }
         }
         // What `nullable` means beside a composition is disputed; its authors mean that null is fine.
         shape.null |= map.get("nullable") == Some(&Value::Bool(true));
         shape
+    }
+
+    /// Whether some value may match both.
+    fn overlap(&self, a: &Shape<'_>, b: &Shape<'_>) -> bool {
+        let meet = |x: &Alternative<'_>| b.of(x.kind).any(|y| !self.are_disjoint(x, y));
+        a.null && b.null || a.alternatives.iter().any(meet)
+    }
+
+    fn are_disjoint(&self, a: &Alternative<'_>, b: &Alternative<'_>) -> bool {
+        type Values = Option<BTreeSet<String>>;
+        let apart = |a: &Values, b: &Values| matches!((a, b), (Some(a), Some(b)) if a.is_disjoint(b));
+        // A property that both need and that tells them apart.
+        let is_tag = |property: &&&str| match (a.properties.get(**property), b.properties.get(**property)) {
+            (Some(a), Some(b)) => {
+                match (self.shape(a).alternatives.as_slice(), self.shape(b).alternatives.as_slice()) {
+                    ([a], [b]) => a.kind != b.kind || apart(&a.values, &b.values),
+                    _ => false,
+                }
+            }
+            _ => false,
+        };
+        apart(&a.values, &b.values) || a.required.intersection(&b.required).any(|property| is_tag(&property))
     }
 
     /// The default that a schema states, or its reference.
@@ -403,7 +427,7 @@ fn both<'a>(a: Shape<'a>, b: Shape<'a>) -> Shape<'a> {
     for x in &a.alternatives {
         alternatives.extend(b.alternatives.iter().filter(|y| y.kind == x.kind).filter_map(|y| intersection(x, y)));
     }
-    Shape { null: a.null && b.null, alternatives, exactly_one: a.exactly_one || b.exactly_one }
+    Shape { null: a.null && b.null, alternatives, is_exclusive: a.is_exclusive || b.is_exclusive }
 }
 
 impl Shape<'_> {
@@ -441,6 +465,7 @@ impl Alternative<'_> {
 /// others of that type say nothing.
 fn either<'a>(mut a: Shape<'a>, b: Shape<'a>) -> Shape<'a> {
     a.null |= b.null;
+    a.is_exclusive |= b.is_exclusive;
     for new in b.alternatives {
         if new.is_free() {
             a.alternatives.retain(|old| old.kind != new.kind);

@@ -166,8 +166,8 @@ impl<'a> Values<'a> {
                 _ => self.alternatives(&old, &new, at),
             }
         }
-        if old.exactly_one != new.exactly_one && (overlaps(self.old, old) || overlaps(self.new, new)) {
-            let (effect, message) = if new.exactly_one {
+        if old.is_exclusive != new.is_exclusive {
+            let (effect, message) = if new.is_exclusive {
                 (Effect::Narrower, "what matches two alternatives is no longer admitted")
             } else {
                 (Effect::Wider, "what matches two alternatives is now admitted")
@@ -231,7 +231,10 @@ impl<'a> Values<'a> {
             let effect = if new.whole { Effect::Narrower } else { Effect::Wider };
             self.say(at, "type", effect, format!("{} became {}", old.type_name(), new.type_name()));
         }
-        self.enumeration(old, new, at);
+        if old.values.is_some() || new.values.is_some() {
+            // Values that are listed say more than bounds.
+            return self.enumeration(old, new, at);
+        }
         self.limit(at, "minimum", old.lower, new.lower, |old, new| new.value > old.value);
         self.limit(at, "maximum", old.upper, new.upper, |old, new| new.value < old.value);
         let (least, most, unit) = match old.kind {
@@ -290,20 +293,25 @@ impl<'a> Values<'a> {
     }
 
     fn enumeration(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
-        let joined = |values: &BTreeSet<String>| values.iter().cloned().collect::<Vec<_>>().join(", ");
-        match (&old.values, &new.values) {
-            (Some(old), Some(new)) => {
-                let (lost, added) = (old - new, new - old);
-                if !lost.is_empty() {
-                    self.say(at, "enum", Effect::Narrower, format!("no longer admits {}", joined(&lost)));
-                }
-                if !added.is_empty() {
-                    self.say(at, "enum", Effect::Wider, format!("admits {}", joined(&added)));
-                }
-            }
-            (None, Some(new)) => self.say(at, "enum", Effect::Narrower, format!("admits only {}", joined(new))),
-            (Some(_), None) => self.say(at, "enum", Effect::Wider, format!("admits any {}", new.type_name())),
-            (None, None) => {}
+        let joined = |values: &[&String]| values.iter().map(|value| value.as_str()).collect::<Vec<_>>().join(", ");
+        let listed = |mine: (&'a Api, &Alternative<'a>), other: (&'a Api, &Alternative<'a>)| -> Vec<String> {
+            let values = mine.1.values.iter().flatten().filter(|value| admits(mine.0, mine.1, value));
+            values.filter(|value| !admits(other.0, other.1, value)).cloned().collect()
+        };
+        let (before, after) = ((self.old, old), (self.new, new));
+        let (lost, added) = (listed(before, after), listed(after, before));
+        if new.values.is_some() && old.values.is_none() {
+            let all: Vec<&String> = new.values.iter().flatten().collect();
+            self.say(at, "enum", Effect::Narrower, format!("admits only {}", joined(&all)));
+        } else if !lost.is_empty() {
+            let message = format!("no longer admits {}", joined(&lost.iter().collect::<Vec<_>>()));
+            self.say(at, "enum", Effect::Narrower, message);
+        }
+        if old.values.is_some() && new.values.is_none() {
+            self.say(at, "enum", Effect::Wider, format!("admits other values of type {}", new.type_name()));
+        } else if !added.is_empty() {
+            let message = format!("admits {}", joined(&added.iter().collect::<Vec<_>>()));
+            self.say(at, "enum", Effect::Wider, message);
         }
     }
 
@@ -406,6 +414,12 @@ impl<'a> Values<'a> {
     }
 }
 
+/// Whether a value of an enumeration is within the bounds beside it.
+fn admits<'a>(api: &'a Api, schema: &Alternative<'a>, value: &str) -> bool {
+    let value: Value = serde_json::from_str(value).expect("a canonical value is JSON");
+    super::examples::is_admitted(api, schema, &value)
+}
+
 /// What a change means to code that uses a client generated anew.
 fn code(rule: &str, effect: Effect, direction: Direction) -> Verdict {
     let is_breaking = match rule {
@@ -462,23 +476,4 @@ fn travelling<'a>(api: &'a Api, object: &Alternative<'a>, property: &str, direct
 fn shares_properties(a: &Alternative<'_>, b: &Alternative<'_>) -> bool {
     let shared = a.properties.keys().filter(|name| b.properties.contains_key(*name)).count();
     2 * shared >= a.properties.len().max(b.properties.len())
-}
-
-/// Whether a value may match two alternatives.
-fn overlaps(api: &Api, shape: &Shape<'_>) -> bool {
-    let all = &shape.alternatives;
-    (0..all.len()).any(|i| (0..i).any(|j| !are_disjoint(api, &all[i], &all[j])))
-}
-
-fn are_disjoint<'a>(api: &'a Api, a: &Alternative<'a>, b: &Alternative<'a>) -> bool {
-    let apart = |a: &Option<BTreeSet<String>>, b: &Option<BTreeSet<String>>| matches!((a, b), (Some(a), Some(b)) if a.is_disjoint(b));
-    // A property that both need and that tells them apart.
-    let tag = |property: &&str| {
-        let shape = |object: &Alternative<'a>| api.shape(object.properties.get(property).map_or(&[], Vec::as_slice));
-        match (shape(a).alternatives.as_slice(), shape(b).alternatives.as_slice()) {
-            ([a], [b]) => a.kind != b.kind || apart(&a.values, &b.values),
-            _ => false,
-        }
-    };
-    a.kind != b.kind || apart(&a.values, &b.values) || a.required.intersection(&b.required).any(tag)
 }
