@@ -33,6 +33,7 @@ pub fn clients(languages: &[Language]) -> Result<()> {
     fs::create_dir_all(&out)?;
     let document = out.join("openapi.json");
     fs::write(&document, serde_json::to_string_pretty(&for_generators()?)?)?;
+    rust_examples(&out.join("rust"))?;
     let mut built = Vec::new();
     for language in languages {
         if let Err(missing) = language.tools() {
@@ -235,6 +236,29 @@ impl Language {
         command.arg(structure).current_dir(folder);
         Ok(command)
     }
+}
+
+/// Compiles the Rust examples of the reference. The client itself is generated and tested elsewhere.
+fn rust_examples(folder: &Path) -> Result<()> {
+    let start = Instant::now();
+    fs::create_dir_all(folder.join("src"))?;
+    let manifest = format!(
+        "[package]\nname = \"molbox-examples\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         molbox = {{ path = {:?} }}\nserde_json = \"1\"\n",
+        root()
+    );
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    // The versions of the workspace.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let functions = examples("rust")?.into_iter().enumerate().map(|(index, example)| {
+        format!("pub async fn example_{index}() -> Result<(), Box<dyn std::error::Error>> {{\n{example}drop(answer);\nOk(())\n}}\n")
+    });
+    fs::write(folder.join("src/lib.rs"), functions.collect::<String>())?;
+    let mut check = cargo();
+    check.args(["check", "--quiet", "--manifest-path"]).arg(folder.join("Cargo.toml"));
+    quiet(check.arg("--target-dir").arg(target()))?;
+    println!("rust: the examples compile, {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
 }
 
 /// The examples in the reference, one after the other, as a program that is only compiled.
