@@ -16,7 +16,7 @@ pub struct Api {
 /// Schemas that hold at the same time, as written; none at all admits anything.
 pub type Schema<'a> = Vec<&'a Value>;
 
-/// References that lead in a circle without an object or an array between end here.
+/// References that lead in a circle end here.
 const DEPTH_LIMIT: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,33 +195,38 @@ impl Api {
 
     /// What `schema` admits.
     pub fn shape<'a>(&'a self, schema: &[&'a Value]) -> Shape<'a> {
-        schema.iter().fold(Shape::anything(), |shape, written| both(shape, self.written(written, DEPTH_LIMIT)))
+        schema.iter().fold(Shape::anything(), |shape, written| both(shape, self.written(written, &mut Vec::new())))
     }
 
-    fn written<'a>(&'a self, schema: &'a Value, depth: usize) -> Shape<'a> {
+    /// `open` are the references that led here: one of them again adds nothing to a union.
+    fn written<'a>(&'a self, schema: &'a Value, open: &mut Vec<&'a str>) -> Shape<'a> {
         let map = match schema {
-            Value::Object(map) if depth > 0 => map,
+            Value::Object(map) => map,
             Value::Bool(false) => return Shape::nothing(),
             _ => return Shape::anything(),
         };
         if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-            let mut shape =
-                self.target(reference).map_or_else(Shape::anything, |target| self.written(target, depth - 1));
+            if open.contains(&reference) {
+                return Shape::nothing();
+            }
+            open.push(reference);
+            let mut shape = self.target(reference).map_or_else(Shape::anything, |target| self.written(target, open));
+            open.pop();
             let name = reference.rsplit('/').next();
             shape.alternatives.iter_mut().for_each(|alternative| alternative.name = name);
-            return if self.siblings { both(shape, self.keywords(map, depth)) } else { shape };
+            return if self.siblings { both(shape, self.keywords(map, open)) } else { shape };
         }
-        self.keywords(map, depth)
+        self.keywords(map, open)
     }
 
-    fn keywords<'a>(&'a self, map: &'a Map<String, Value>, depth: usize) -> Shape<'a> {
+    fn keywords<'a>(&'a self, map: &'a Map<String, Value>, open: &mut Vec<&'a str>) -> Shape<'a> {
         let mut shape = plain(map);
         for part in list(map, "allOf") {
-            shape = both(shape, self.written(part, depth - 1));
+            shape = both(shape, self.written(part, open));
         }
         for key in ["anyOf", "oneOf"] {
             if map.contains_key(key) {
-                let parts: Vec<Shape<'a>> = list(map, key).map(|part| self.written(part, depth - 1)).collect();
+                let parts: Vec<Shape<'a>> = list(map, key).map(|part| self.written(part, open)).collect();
                 let is_exclusive = key == "oneOf"
                     && (1..parts.len()).any(|i| parts[..i].iter().any(|other| self.overlap(&parts[i], other)));
                 let mut union = parts.into_iter().fold(Shape::nothing(), either);

@@ -26,6 +26,9 @@ const STRING_FORMATS: [&str; 15] = [
     "uuid",
 ];
 
+/// Alternatives are tried out against each other this deep.
+const TRIALS_LIMIT: usize = 2;
+
 /// Compares schemas of one message of one operation.
 pub struct Values<'a> {
     old: &'a Api,
@@ -34,12 +37,22 @@ pub struct Values<'a> {
     direction: Direction,
     /// Pairs of schemas that were compared already, or are being compared: recursion ends here.
     seen: HashSet<(Vec<*const Value>, Vec<*const Value>)>,
+    /// How many alternatives are being tried out, one within the other.
+    trials: usize,
     pub findings: Vec<Finding>,
 }
 
 impl<'a> Values<'a> {
     pub fn new(old: &'a Api, new: &'a Api, operation: &str, direction: Direction) -> Self {
-        Self { old, new, operation: operation.to_owned(), direction, seen: HashSet::new(), findings: Vec::new() }
+        Self {
+            old,
+            new,
+            operation: operation.to_owned(),
+            direction,
+            seen: HashSet::new(),
+            trials: 0,
+            findings: Vec::new(),
+        }
     }
 
     fn say(&mut self, at: &str, rule: &'static str, effect: Effect, message: impl Into<String>) {
@@ -98,7 +111,9 @@ impl<'a> Values<'a> {
             [one] if one.as_object().is_some_and(|map| map.len() == 1) => vec![api.follow(one)],
             _ => schema.to_vec(),
         };
-        if !self.seen.insert((key(&targets(self.old, old)), key(&targets(self.new, new)))) {
+        // Pairs of pairs of alternatives would be too many; the outer ones tell which belong together.
+        if self.trials > TRIALS_LIMIT || !self.seen.insert((key(&targets(self.old, old)), key(&targets(self.new, new))))
+        {
             return;
         }
         let names = (name(old), name(new));
@@ -205,7 +220,8 @@ impl<'a> Values<'a> {
             if is_alike && is_open && !taken.0.contains(&i) && !taken.1.contains(&j) {
                 taken.0.insert(i);
                 taken.1.insert(j);
-                self.findings.extend(findings);
+                // Once more, and as deep as it goes.
+                self.alternative(&old[i], &new[j], old[i].name.unwrap_or(at));
             }
         }
         lost.retain(|i| !taken.0.contains(i));
@@ -220,8 +236,11 @@ impl<'a> Values<'a> {
     }
 
     fn trial(&self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) -> Vec<Finding> {
-        let mut trial =
-            Self { seen: self.seen.clone(), ..Self::new(self.old, self.new, &self.operation, self.direction) };
+        let mut trial = Self {
+            seen: self.seen.clone(),
+            trials: self.trials + 1,
+            ..Self::new(self.old, self.new, &self.operation, self.direction)
+        };
         trial.alternative(old, new, old.name.unwrap_or(at));
         trial.findings
     }
