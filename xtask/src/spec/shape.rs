@@ -213,7 +213,8 @@ impl Api {
             let mut shape = self.target(reference).map_or_else(Shape::anything, |target| self.written(target, open));
             open.pop();
             let name = reference.rsplit('/').next();
-            shape.alternatives.iter_mut().for_each(|alternative| alternative.name = name);
+            // In a union each has the name of its own.
+            shape.alternatives.iter_mut().for_each(|alternative| alternative.name = alternative.name.or(name));
             return if self.siblings { both(shape, self.keywords(map, open)) } else { shape };
         }
         self.keywords(map, open)
@@ -516,7 +517,7 @@ fn intersection<'a>(a: &Alternative<'a>, b: &Alternative<'a>) -> Option<Alternat
         required: &a.required | &b.required,
         others: a.others.iter().chain(&b.others).copied().collect(),
         opaque: a.opaque.iter().chain(&b.opaque).map(|(key, value)| (*key, value.clone())).collect(),
-        name: a.name.or(b.name),
+        name: a.name.filter(|name| b.name == Some(*name)),
         kind: a.kind,
     };
     if result.whole {

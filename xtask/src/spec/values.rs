@@ -27,7 +27,7 @@ const STRING_FORMATS: [&str; 15] = [
 ];
 
 /// Alternatives are tried out against each other this deep.
-const TRIALS_LIMIT: usize = 2;
+const TRIALS_LIMIT: usize = 1;
 
 /// Compares schemas of one message of one operation.
 pub struct Values<'a> {
@@ -191,11 +191,25 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Several alternatives of one type: those that are alike are compared, the rest came or went.
+    /// Several alternatives of one type: those of one name and those that are alike are compared, the
+    /// rest came or went.
     fn alternatives(&mut self, old: &[Alternative<'a>], new: &[Alternative<'a>], at: &str) {
+        let mut gone: Vec<usize> = (0..old.len()).collect();
+        let mut fresh: Vec<usize> = (0..new.len()).collect();
+        let only = |all: &[Alternative<'a>], name: Option<&str>| {
+            let mut named = all.iter().enumerate().filter(|(_, a)| a.name.is_some() && a.name == name);
+            named.next().filter(|_| named.next().is_none()).map(|(index, _)| index)
+        };
+        for before in old {
+            if let (Some(i), Some(j)) = (only(old, before.name), only(new, before.name)) {
+                gone.retain(|other| *other != i);
+                fresh.retain(|other| *other != j);
+                self.alternative(before, &new[j], before.name.unwrap_or(at));
+            }
+        }
         let mut pairs: Vec<(usize, usize, Vec<Finding>)> = Vec::new();
         for (i, before) in old.iter().enumerate() {
-            for (j, after) in new.iter().enumerate() {
+            for (j, after) in new.iter().enumerate().filter(|(j, _)| gone.contains(&i) || fresh.contains(j)) {
                 pairs.push((i, j, self.trial(before, after, at)));
             }
         }
@@ -205,27 +219,25 @@ impl<'a> Values<'a> {
         // An alternative that another one on the other side includes is neither lost nor new.
         let kept = |i: usize| pairs.iter().any(|p| p.0 == i && !effects(&p.2, &[Effect::Narrower, Effect::Changed]));
         let known = |j: usize| pairs.iter().any(|p| p.1 == j && !effects(&p.2, &[Effect::Wider, Effect::Changed]));
-        let mut lost: Vec<usize> = (0..old.len()).filter(|i| !kept(*i)).collect();
-        let mut added: Vec<usize> = (0..new.len()).filter(|j| !known(*j)).collect();
+        let mut lost: Vec<usize> = gone.iter().copied().filter(|i| !kept(*i)).collect();
+        let mut added: Vec<usize> = fresh.iter().copied().filter(|j| !known(*j)).collect();
         let substance = |findings: &[Finding]| findings.iter().filter(|finding| finding.effect.is_some()).count();
-        pairs.sort_by_key(|(i, j, findings)| {
-            let same_name = old[*i].name.is_some() && old[*i].name == new[*j].name;
-            (substance(findings) > 0, !same_name, substance(findings))
-        });
-        let mut taken = (BTreeSet::new(), BTreeSet::new());
+        pairs.retain(|(i, j, _)| gone.contains(i) && fresh.contains(j));
+        pairs.sort_by_key(|(_, _, findings)| substance(findings));
         for (i, j, findings) in pairs {
-            let same_name = old[i].name.is_some() && old[i].name == new[j].name;
-            let is_alike = same_name || old[i].kind != Kind::Object || shares_properties(&old[i], &new[j]);
+            let is_alike = old[i].kind != Kind::Object || shares_properties(&old[i], &new[j]);
             let is_open = substance(&findings) == 0 || lost.contains(&i) || added.contains(&j);
-            if is_alike && is_open && !taken.0.contains(&i) && !taken.1.contains(&j) {
-                taken.0.insert(i);
-                taken.1.insert(j);
+            if is_alike && is_open && gone.contains(&i) && fresh.contains(&j) {
+                for rest in [&mut gone, &mut lost] {
+                    rest.retain(|other| *other != i);
+                }
+                for rest in [&mut fresh, &mut added] {
+                    rest.retain(|other| *other != j);
+                }
                 // Once more, and as deep as it goes.
                 self.alternative(&old[i], &new[j], old[i].name.unwrap_or(at));
             }
         }
-        lost.retain(|i| !taken.0.contains(i));
-        added.retain(|j| !taken.1.contains(j));
         let shown = |a: &Alternative<'_>| a.name.unwrap_or(a.type_name()).to_owned();
         for i in lost {
             self.say(at, "alternatives", Effect::Narrower, format!("may no longer be {}", shown(&old[i])));
