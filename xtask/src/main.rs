@@ -1,6 +1,9 @@
 //! What is done to the repository: `cargo xtask --help`.
 
+mod clients;
 mod demo;
+mod docs;
+mod lint;
 mod python;
 mod regenerate;
 mod service;
@@ -35,6 +38,11 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         minutes: u64,
     },
+    /// Generate clients in other languages, compile them, and run the main job with each.
+    Clients {
+        /// Of python, typescript, go and java; all when left out.
+        languages: Vec<clients::Language>,
+    },
     /// Make the worker's Python environment under target/.
     WorkerEnv,
     /// Write everything that is derived from the document.
@@ -46,6 +54,8 @@ enum Task {
     /// Look at the document.
     #[command(subcommand)]
     Spec(spec::Spec),
+    /// Write the reference, the guides and the Rust documentation as a site to target/site.
+    Docs,
     /// Check the invariants of ARCHITECTURE.md.
     Tidy,
 }
@@ -55,9 +65,14 @@ fn main() -> ExitCode {
         Task::Demo => demo::demo(),
         Task::Test => test::test(),
         Task::Soak { minutes } => soak::soak(minutes),
+        Task::Clients { languages } => clients::clients(&languages),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
-        Task::Spec(spec) => spec::run(&spec),
+        Task::Spec(spec) => match spec::run(&spec) {
+            Ok(code) => return ExitCode::from(code),
+            Err(error) => Err(error),
+        },
+        Task::Docs => regenerate::regenerate(true).and_then(|()| docs::site()),
         Task::Tidy => tidy::tidy(),
     };
     match result {

@@ -1,14 +1,16 @@
-//! Everything that is derived from the document: `openapi/openapi.json`, `openapi/surface.txt`.
+//! Everything that is derived from the document: as JSON, as OpenAPI 3.1, its surface, the reference.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use molbox_codegen::Document;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
+use crate::docs::markdown;
 use crate::root;
+use crate::spec::examples::{Examples, FOLDER};
+use crate::spec::openapi31::openapi31;
 
 /// The document as its author wrote it.
 pub fn document() -> Result<Document> {
@@ -19,8 +21,10 @@ pub fn document() -> Result<Document> {
 
 /// Writes the derived files, or fails when one is stale.
 pub fn regenerate(check: bool) -> Result<()> {
+    let document = document()?;
+    let examples = Examples::read(&root().join(FOLDER))?;
     let mut stale = Vec::new();
-    for (path, text) in derived()? {
+    for (path, text) in derived(&document, &examples)? {
         let file = root().join(&path);
         if fs::read_to_string(&file).ok().as_ref() == Some(&text) {
             continue;
@@ -28,6 +32,7 @@ pub fn regenerate(check: bool) -> Result<()> {
         if check {
             stale.push(path.display().to_string());
         } else {
+            fs::create_dir_all(file.parent().expect("a file lies in a folder"))?;
             fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
             println!("{}", path.display());
         }
@@ -39,70 +44,20 @@ pub fn regenerate(check: bool) -> Result<()> {
 }
 
 /// Every derived file with its text.
-fn derived() -> Result<Vec<(PathBuf, String)>> {
-    let document = document()?;
-    let examples = Examples::read(&root().join("openapi/examples"))?;
+pub fn derived(document: &Document, examples: &Examples) -> Result<Vec<(PathBuf, String)>> {
     let mut value = document.value.clone();
-    examples.put_into(&mut value)?;
-    let mut json = serde_json::to_string_pretty(&value)?;
-    json.push('\n');
-    Ok(vec![(PathBuf::from("openapi/openapi.json"), json), (PathBuf::from("openapi/surface.txt"), surface(&document))])
+    examples.put_into(&mut value);
+    let mut files = vec![
+        (PathBuf::from("openapi/openapi.json"), json(&value)?),
+        (PathBuf::from("openapi/openapi-3.1.json"), json(&openapi31(&value))?),
+        (PathBuf::from("openapi/surface.txt"), surface(document)),
+    ];
+    files.extend(markdown::pages(&document.value, examples));
+    Ok(files)
 }
 
-/// The examples, by file name: `<operation>.request.<name>.json`, `<operation>.<status>.<name>.*`,
-/// and `<Response>.json` for a response that operations share.
-struct Examples(BTreeMap<String, Value>);
-
-impl Examples {
-    fn read(folder: &Path) -> Result<Self> {
-        let mut examples = BTreeMap::new();
-        for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
-            let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-            let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-            let value = match path.extension().and_then(|e| e.to_str()) {
-                Some("json") => serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?,
-                _ => Value::String(text),
-            };
-            examples.insert(name, value);
-        }
-        Ok(Self(examples))
-    }
-
-    /// Puts the examples where the document has their media types; each must have a place.
-    fn put_into(&self, document: &mut Value) -> Result<()> {
-        let mut used = Vec::new();
-        let operations = document["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
-        for operation in operations.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
-            let Some(id) = operation["operationId"].as_str().map(str::to_owned) else { continue };
-            self.attach(&format!("{id}.request."), operation.pointer_mut("/requestBody/content"), &mut used);
-            let Some(responses) = operation["responses"].as_object_mut() else { continue };
-            for (status, response) in responses {
-                self.attach(&format!("{id}.{status}."), response.get_mut("content"), &mut used);
-            }
-        }
-        let shared = document.pointer_mut("/components/responses").and_then(Value::as_object_mut);
-        for (name, response) in shared.into_iter().flatten() {
-            self.attach(&format!("{name}."), response.get_mut("content"), &mut used);
-        }
-        let lost: Vec<&str> = self.0.keys().filter(|name| !used.contains(name)).map(String::as_str).collect();
-        if !lost.is_empty() {
-            bail!("examples without a place in the document: {}", lost.join(", "));
-        }
-        Ok(())
-    }
-
-    fn attach<'a>(&'a self, prefix: &str, content: Option<&mut Value>, used: &mut Vec<&'a String>) {
-        let Some(media) = content.and_then(Value::as_object_mut).and_then(|content| content.values_mut().next()) else {
-            return;
-        };
-        for (file, value) in self.0.iter().filter(|(file, _)| file.starts_with(prefix)) {
-            // What is left is an extension, or a name and an extension.
-            let name = file[prefix.len()..].split_once('.').map_or("example", |(name, _)| name);
-            media["examples"][name] = json!({ "value": value });
-            used.push(file);
-        }
-    }
+fn json(value: &Value) -> Result<String> {
+    Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
 /// One line per operation and per property, for reviews: what changed at a glance.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, python, regenerate, root, run, soak, tidy};
+use crate::{cargo, lint, python, regenerate, root, run, soak, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -13,6 +13,8 @@ const CONFORMANCE_SECONDS: u64 = 80;
 pub fn test() -> Result<()> {
     let start = Instant::now();
     step("document and derived files", || regenerate::regenerate(true))?;
+    step("the document since the last release", spec::since_release)?;
+    step("linters of the document", lint::lint_where_possible)?;
     step("invariants", tidy::tidy)?;
     step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
     step("lints", || {

@@ -1,0 +1,103 @@
+import java.io.File;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.zip.ZipFile;
+import molbox.api.FileApi;
+import molbox.api.JobApi;
+import molbox.api.SystemApi;
+import molbox.client.ApiClient;
+import molbox.client.ApiException;
+import molbox.client.JSON;
+import molbox.model.EquilibrationStep;
+import molbox.model.FileRegistration;
+import molbox.model.HTTPValidationError;
+import molbox.model.JobCreateParams;
+import molbox.model.ProductionParams;
+import molbox.model.SystemBuildRequest;
+
+/** The main job: a structure file to a results bundle, and a request that is refused. */
+public final class Main {
+    public static void main(String[] arguments) throws Exception {
+        var client = new ApiClient();
+        client.setBasePath(System.getenv("MOLBOX_BASE_URL"));
+        client.addDefaultHeader("x-api-key", System.getenv("MOLBOX_API_KEY"));
+        var files = new FileApi(client);
+        var systems = new SystemApi(client);
+        var jobs = new JobApi(client);
+
+        var link = files.uploadUrlCreate("pdb");
+        // The link is a grant of its own: it takes no key.
+        var put = HttpRequest.newBuilder(URI.create(link.getUploadUrl()))
+                .PUT(HttpRequest.BodyPublishers.ofFile(Path.of(arguments[0])))
+                .build();
+        var upload = HttpClient.newHttpClient().send(put, HttpResponse.BodyHandlers.ofString());
+        if (upload.statusCode() >= 300) {
+            throw new IllegalStateException(upload.body());
+        }
+        var registration = new FileRegistration().name("java alanine").fileId(link.getFileId());
+        var file = files.fileRegister(registration, null);
+        System.out.printf("uploaded %d bytes%n", file.getSizeBytes());
+
+        var build = new SystemBuildRequest().protein(file.getFileId()).minimumPadding(0.8).seed(7L);
+        var system = systems.systemSubmit(build, null);
+        while (isOpen(system.getStatus())) {
+            Thread.sleep(500);
+            system = systems.systemView(system.getSystemId());
+        }
+        if (system.getSummary() == null) {
+            throw new IllegalStateException(system.getStatus() + ": " + system.getError());
+        }
+        System.out.printf("built %d atoms%n", system.getSummary().getAtoms());
+
+        try {
+            jobs.jobSubmit(new JobCreateParams().temperature(-1.0), null);
+            throw new IllegalStateException("a temperature below zero was accepted");
+        } catch (ApiException refusal) {
+            var body = JSON.getGson().fromJson(refusal.getResponseBody(), HTTPValidationError.class);
+            for (var violation : body.getDetail()) {
+                var loc = violation.getLoc().stream()
+                        .map(item -> String.valueOf(item.getActualInstance()))
+                        .collect(Collectors.joining("."));
+                System.out.printf("refused %d %s %s%n", refusal.getCode(), loc, violation.getType());
+            }
+        }
+
+        var params = new JobCreateParams()
+                .boxId(system.getSystemId())
+                .nonBondedCutoff(0.7)
+                .minimizationSteps(20L)
+                .equilibration(List.of(new EquilibrationStep().time(0.0001)))
+                .production(new ProductionParams().time(0.0002).trajFreq(25L))
+                .seed(7L);
+        var job = jobs.jobSubmit(params, null);
+        while (isOpen(job.getStatus())) {
+            Thread.sleep(500);
+            job = jobs.jobView(job.getJobId());
+        }
+        if (!job.getStatus().equals("succeeded")) {
+            throw new IllegalStateException(job.getStatus() + ": " + job.getError());
+        }
+        var last = job.getStages().get(job.getStages().size() - 1);
+        System.out.printf("simulated %d steps, %d frames%n", last.getSteps(), last.getFrames());
+
+        File bundle = jobs.jobDownload(job.getJobId(), null);
+        Files.move(bundle.toPath(), Path.of("results.zip"), StandardCopyOption.REPLACE_EXISTING);
+        try (var archive = new ZipFile("results.zip")) {
+            var found = archive.stream().anyMatch(entry -> entry.getName().endsWith("/production.dcd"));
+            System.out.printf("downloaded the trajectory: %s%n", found ? "yes" : "no");
+        }
+        // The client's idle threads would keep the program for a minute.
+        System.exit(0);
+    }
+
+    private static boolean isOpen(String status) {
+        return status.equals("queued") || status.equals("running");
+    }
+}

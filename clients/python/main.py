@@ -1,0 +1,95 @@
+"""The main job: a structure file to a results bundle, and a request that is refused."""
+
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+from molbox_client import AuthenticatedClient
+from molbox_client.api.file import file_register, upload_url_create
+from molbox_client.api.job import job_download, job_submit, job_view
+from molbox_client.api.system import system_submit, system_view
+from molbox_client.models import (
+    EquilibrationStep,
+    FileRecord,
+    FileRegistration,
+    HTTPValidationError,
+    JobCreateParams,
+    JobRecord,
+    ProductionParams,
+    SystemBuildRequest,
+    SystemRecord,
+    UploadLink,
+)
+from molbox_client.types import Unset
+
+
+T = TypeVar("T")
+
+
+def expect(kind: type[T], answer: object) -> T:
+    """The answer, if it is the one that is hoped for."""
+    if not isinstance(answer, kind):
+        sys.exit(f"refused: {answer}")
+    return answer
+
+
+def main() -> None:
+    structure = Path(sys.argv[1])
+    molbox = AuthenticatedClient(
+        base_url=os.environ["MOLBOX_BASE_URL"],
+        token=os.environ["MOLBOX_API_KEY"],
+        prefix="",
+        auth_header_name="x-api-key",
+        timeout=httpx.Timeout(60),
+    )
+
+    link = expect(UploadLink, upload_url_create.sync(client=molbox, filetype="pdb"))
+    # The link is a grant of its own: it takes no key.
+    httpx.put(link.upload_url, content=structure.read_bytes()).raise_for_status()
+    registration = FileRegistration(name=f"python {structure.stem}", file_id=link.file_id)
+    file = expect(FileRecord, file_register.sync(client=molbox, body=registration))
+    print(f"uploaded {file.size_bytes} bytes")
+
+    build = SystemBuildRequest(protein=file.file_id, minimum_padding=0.8, seed=7)
+    system = expect(SystemRecord, system_submit.sync(client=molbox, body=build))
+    while system.status in ("queued", "running"):
+        time.sleep(0.5)
+        system = expect(SystemRecord, system_view.sync(system.system_id, client=molbox))
+    if isinstance(system.summary, Unset):
+        sys.exit(f"{system.status}: {system.error}")
+    print(f"built {system.summary.atoms} atoms")
+
+    bad = job_submit.sync_detailed(client=molbox, body=JobCreateParams(temperature=-1))
+    refusal = expect(HTTPValidationError, bad.parsed)
+    for violation in refusal.detail or []:
+        print(f"refused {bad.status_code.value} {'.'.join(map(str, violation.loc))} {violation.type_}")
+
+    params = JobCreateParams(
+        box_id=system.system_id,
+        non_bonded_cutoff=0.7,
+        minimization_steps=20,
+        equilibration=[EquilibrationStep(time=0.0001)],
+        production=ProductionParams(time=0.0002, traj_freq=25),
+        seed=7,
+    )
+    job = expect(JobRecord, job_submit.sync(client=molbox, body=params))
+    while job.status in ("queued", "running"):
+        time.sleep(0.5)
+        job = expect(JobRecord, job_view.sync(job.job_id, client=molbox))
+    if isinstance(job.stages, Unset) or job.status != "succeeded":
+        sys.exit(f"{job.status}: {job.error}")
+    print(f"simulated {job.stages[-1].steps} steps, {job.stages[-1].frames} frames")
+
+    bundle = job_download.sync_detailed(job.job_id, client=molbox)
+    Path("results.zip").write_bytes(bundle.content)
+    with zipfile.ZipFile("results.zip") as archive:
+        found = any(name.endswith("/production.dcd") for name in archive.namelist())
+    print(f"downloaded the trajectory: {'yes' if found else 'no'}")
+
+
+main()

@@ -1,0 +1,281 @@
+//! `cargo xtask clients`: clients in other languages, generated, compiled, and run against a service.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::docs::markdown;
+use crate::lint::{node_version, npm_install, python_packages, quiet};
+use crate::service::Service;
+use crate::{cargo, python, regenerate, root, target};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Python,
+    Typescript,
+    Go,
+    Java,
+}
+
+const ALL: [Language; 4] = [Language::Python, Language::Typescript, Language::Go, Language::Java];
+
+/// Generates, compiles and runs the client of each language, or of all; what this machine has no
+/// tools for is skipped, and said to be.
+pub fn clients(languages: &[Language]) -> Result<()> {
+    regenerate::regenerate(true)?;
+    let languages = if languages.is_empty() { &ALL } else { languages };
+    let out = target().join("clients");
+    fs::create_dir_all(&out)?;
+    let document = out.join("openapi.json");
+    fs::write(&document, serde_json::to_string_pretty(&for_generators()?)?)?;
+    rust_examples(&out.join("rust"))?;
+    let mut built = Vec::new();
+    for language in languages {
+        if let Err(missing) = language.tools() {
+            println!("skipped: {}: {missing:#}", language.name());
+            continue;
+        }
+        let start = Instant::now();
+        let folder = out.join(language.name());
+        prepare(*language, &folder)?;
+        language.build(&folder, &document).with_context(|| format!("build the {} client", language.name()))?;
+        println!("{}: compiles, {:.0} s", language.name(), start.elapsed().as_secs_f64());
+        built.push((*language, folder));
+    }
+    run_all(&out, &built)
+}
+
+/// The document as generators read it best: OpenAPI 3.1, without the servers of single paths. Some
+/// would send the call to the address written there, whatever address the caller chose.
+fn for_generators() -> Result<Value> {
+    let text = fs::read_to_string(root().join("openapi/openapi-3.1.json"))?;
+    let mut document: Value = serde_json::from_str(&text)?;
+    for item in document["paths"].as_object_mut().context("a document has paths")?.values_mut() {
+        if let Some(item) = item.as_object_mut() {
+            item.remove("servers");
+        }
+    }
+    Ok(document)
+}
+
+/// Runs the program of each against one service. What they see must be the same.
+fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
+    let python = python::environment()?;
+    let service = Service::start(&out.join("service"), &python, &[])?;
+    let key = service.key("clients")?;
+    let mut seen: Vec<(Language, String)> = Vec::new();
+    for (language, folder) in built {
+        let start = Instant::now();
+        let mut program = language.program(folder, &root().join("clients/alanine.pdb"))?;
+        program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_API_KEY", &key);
+        let output =
+            program.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", crate::shown(&program)))?;
+        let text = String::from_utf8(output.stdout)?;
+        print!("{text}");
+        if !output.status.success() {
+            bail!(
+                "the {} program failed; the service's log is {}",
+                language.name(),
+                out.join("service/molboxd.log").display()
+            );
+        }
+        println!("{}: done in {:.0} s", language.name(), start.elapsed().as_secs_f64());
+        seen.push((*language, text));
+    }
+    service.stop()?;
+    if let Some((first, text)) = seen.first()
+        && let Some((other, _)) = seen.iter().find(|(_, other)| other != text)
+    {
+        bail!("{} and {} see different things", first.name(), other.name());
+    }
+    Ok(())
+}
+
+/// A folder with the program and its configuration, without what was generated before.
+fn prepare(language: Language, folder: &Path) -> Result<()> {
+    let source = root().join("clients").join(language.name());
+    let generated = folder.join(language.generated());
+    if generated.exists() {
+        fs::remove_dir_all(&generated)?;
+    }
+    copy(&source, folder)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().expect("an entry has a name"));
+        if path.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+impl Language {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Python => "python",
+            Self::Typescript => "typescript",
+            Self::Go => "go",
+            Self::Java => "java",
+        }
+    }
+
+    /// What the generator writes into the folder.
+    fn generated(self) -> &'static str {
+        match self {
+            Self::Python => "molbox_client",
+            Self::Typescript => "out",
+            Self::Go => "molbox",
+            Self::Java => "generated",
+        }
+    }
+
+    /// An error when this machine lacks what the language needs.
+    fn tools(self) -> Result<()> {
+        let there_is = |name: &str, argument: &str| {
+            Command::new(name).arg(argument).output().map(drop).with_context(|| format!("there is no {name}"))
+        };
+        match self {
+            Self::Python => Ok(()),
+            Self::Typescript => node_version(),
+            Self::Go => there_is("go", "version").and_then(|()| there_is("java", "-version")),
+            Self::Java => there_is("mvn", "--version").and_then(|()| there_is("java", "-version")),
+        }
+    }
+
+    fn build(self, folder: &Path, document: &Path) -> Result<()> {
+        match self {
+            Self::Python => {
+                let bin = packages()?.join("bin");
+                let mut generator = Command::new(bin.join("openapi-python-client"));
+                generator.args(["generate", "--meta", "none", "--overwrite", "--fail-on-warning", "--config"]);
+                generator.arg(folder.join("generator.yaml")).arg("--path").arg(document);
+                quiet(generator.arg("--output-path").arg(folder.join("molbox_client")))?;
+                let mut text = fs::read_to_string(folder.join("examples_head.py"))?;
+                for (index, example) in examples("python")?.iter().enumerate() {
+                    // A name has one type in a module.
+                    text += &example.replace("answer = ", &format!("answer_{index} = "));
+                }
+                fs::write(folder.join("examples.py"), text)?;
+                quiet(Command::new(bin.join("mypy")).args(["--strict", "main.py", "examples.py"]).current_dir(folder))
+            }
+            Self::Typescript => {
+                npm_install(folder)?;
+                let bin = folder.join("node_modules/.bin");
+                let mut generator = Command::new(bin.join("openapi-typescript"));
+                quiet(generator.arg(document).arg("--output").arg(folder.join("molbox.d.ts")))?;
+                let mut text = fs::read_to_string(folder.join("examples_head.ts"))?;
+                for example in examples("ts")? {
+                    text += &format!("{{\n{example}void data, error;\n}}\n");
+                }
+                fs::write(folder.join("examples.ts"), text)?;
+                quiet(Command::new(bin.join("tsc")).current_dir(folder))
+            }
+            Self::Go => {
+                openapi_generator(
+                    "go",
+                    document,
+                    &folder.join("molbox"),
+                    &["packageName=molbox", "withGoMod=false", "isGoSubmodule=true", "enumClassPrefix=true"],
+                )?;
+                quiet(Command::new("go").args(["mod", "tidy"]).current_dir(folder))?;
+                quiet(Command::new("go").args(["build", "-o", "main", "."]).current_dir(folder))
+            }
+            Self::Java => {
+                openapi_generator(
+                    "java",
+                    document,
+                    &folder.join("generated"),
+                    &[
+                        "library=okhttp-gson",
+                        "apiPackage=molbox.api",
+                        "modelPackage=molbox.model",
+                        "invokerPackage=molbox.client",
+                    ],
+                )?;
+                let mut maven = Command::new("mvn");
+                maven.args(["--quiet", "--batch-mode", "compile", "dependency:build-classpath"]);
+                quiet(maven.arg("-Dmdep.outputFile=classpath").current_dir(folder))
+            }
+        }
+    }
+
+    /// The program that `build` made, with the structure that it uploads.
+    fn program(self, folder: &Path, structure: &Path) -> Result<Command> {
+        let mut command = match self {
+            Self::Python => Command::new(packages()?.join("bin/python")),
+            Self::Typescript => Command::new("node"),
+            Self::Go => Command::new(folder.join("main")),
+            Self::Java => Command::new("java"),
+        };
+        match self {
+            Self::Python => drop(command.arg("main.py")),
+            Self::Typescript => drop(command.arg("out/main.js")),
+            Self::Go => {}
+            Self::Java => {
+                let libraries = fs::read_to_string(folder.join("classpath")).context("read the classpath")?;
+                command.arg("-cp").arg(format!("target/classes:{}", libraries.trim())).arg("Main");
+            }
+        }
+        command.arg(structure).current_dir(folder);
+        Ok(command)
+    }
+}
+
+/// Compiles the Rust examples of the reference. The client itself is generated and tested elsewhere.
+fn rust_examples(folder: &Path) -> Result<()> {
+    let start = Instant::now();
+    fs::create_dir_all(folder.join("src"))?;
+    let manifest = format!(
+        "[package]\nname = \"molbox-examples\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         molbox = {{ path = {:?} }}\nserde_json = \"1\"\n",
+        root()
+    );
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    // The versions of the workspace.
+    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let functions = examples("rust")?.into_iter().enumerate().map(|(index, example)| {
+        format!("pub async fn example_{index}() -> Result<(), Box<dyn std::error::Error>> {{\n{example}drop(answer);\nOk(())\n}}\n")
+    });
+    fs::write(folder.join("src/lib.rs"), functions.collect::<String>())?;
+    let mut check = cargo();
+    check.args(["check", "--quiet", "--manifest-path"]).arg(folder.join("Cargo.toml"));
+    quiet(check.arg("--target-dir").arg(target()))?;
+    println!("rust: the examples compile, {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The examples in the reference, one after the other, as a program that is only compiled.
+fn examples(language: &str) -> Result<Vec<String>> {
+    let folder = root().join(markdown::FOLDER);
+    let fence = format!("```{language}\n");
+    let mut out = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
+        let text = fs::read_to_string(entry?.path())?;
+        let fences = text.split(&fence).skip(1);
+        out.extend(fences.filter_map(|rest| rest.split_once("```").map(|(code, _)| code.to_owned())));
+    }
+    Ok(out)
+}
+
+fn packages() -> Result<PathBuf> {
+    python_packages("clients/env/python", &root().join("clients/python/requirements.txt"))
+}
+
+fn openapi_generator(language: &str, document: &Path, out: &Path, options: &[&str]) -> Result<()> {
+    let folder = python_packages("clients/env/openapi-generator", &root().join("clients/openapi-generator.txt"))?;
+    let mut generator = Command::new(folder.join("bin/openapi-generator-cli"));
+    generator.args(["generate", "--generator-name", language, "--input-spec"]).arg(document).arg("--output").arg(out);
+    generator.args(["--global-property", "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false"]);
+    quiet(generator.arg("--additional-properties").arg(options.join(",")))
+}

@@ -1,0 +1,228 @@
+//! `cargo xtask docs`: the guides, the reference and the Rust documentation as one static site.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+
+use super::markdown;
+use crate::{cargo, root, run, target};
+
+/// Folders whose Markdown is part of the site, and files that are.
+const FOLDERS: [&str; 3] = ["docs", markdown::FOLDER, "openapi"];
+const FILES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "clients/README.md"];
+/// What the page of the interactive reference needs beside it; the service embeds the same.
+const ASSETS: [&str; 3] = ["reference.js", "redoc.standalone.js", "redoc.LICENSE"];
+
+/// Writes the site to target/site.
+pub fn site() -> Result<()> {
+    let out = target().join("site");
+    if out.exists() {
+        fs::remove_dir_all(&out)?;
+    }
+    let pages = sources()?;
+    let mut dead = Vec::new();
+    for (path, text) in &pages {
+        let page = Page { path, pages: &pages };
+        write(&out.join(page_name(path)), page.html(text, &mut dead))?;
+    }
+    if !dead.is_empty() {
+        bail!("dead links:\n  {}", dead.join("\n  "));
+    }
+    let assets = root().join("docs/site");
+    for name in ASSETS {
+        write(&out.join("docs").join(name), fs::read(assets.join(name)).with_context(|| format!("read {name}"))?)?;
+    }
+    write(&out.join("style.css"), fs::read(assets.join("style.css"))?)?;
+    write(&out.join("reference.html"), fs::read(assets.join("reference.html"))?)?;
+    let document = fs::read_to_string(root().join("openapi/openapi.json"))?;
+    write(&out.join("docs/openapi.js"), format!("window.openapi = {document};\n"))?;
+    write(&out.join("openapi.json"), document)?;
+    rustdoc(&out.join("rust"))?;
+    println!("{}", out.join("index.html").display());
+    Ok(())
+}
+
+fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    fs::create_dir_all(path.parent().expect("a file lies in a folder"))?;
+    fs::write(path, content).with_context(|| format!("write {}", path.display()))
+}
+
+/// Every Markdown file of the site, by its path in the repository.
+fn sources() -> Result<BTreeMap<PathBuf, String>> {
+    let mut paths: Vec<PathBuf> = FILES.iter().map(PathBuf::from).filter(|path| root().join(path).exists()).collect();
+    for folder in FOLDERS {
+        for entry in fs::read_dir(root().join(folder)).with_context(|| format!("read {folder}"))? {
+            let name = entry?.file_name();
+            if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
+                paths.push(Path::new(folder).join(name));
+            }
+        }
+    }
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(root().join(&path)).with_context(|| format!("read {}", path.display()))?;
+        Ok((path, text))
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// Where a page lies in the site; the front page is the README.
+fn page_name(path: &Path) -> PathBuf {
+    if path == Path::new("README.md") { PathBuf::from("index.html") } else { path.with_extension("html") }
+}
+
+struct Page<'a> {
+    path: &'a Path,
+    pages: &'a BTreeMap<PathBuf, String>,
+}
+
+impl Page<'_> {
+    fn html(&self, text: &str, dead: &mut Vec<String>) -> String {
+        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
+        let mut events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();
+        name_headings(&mut events);
+        self.relink(&mut events, dead);
+        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or("molbox");
+        let mut body = String::new();
+        html::push_html(&mut body, events.into_iter());
+        let up = "../".repeat(self.path.components().count() - 1);
+        let links = [
+            ("index.html", "molbox"),
+            ("reference.html", "Reference"),
+            ("docs/reference/README.html", "Reference by page"),
+            ("openapi/README.html", "The document"),
+            ("ARCHITECTURE.html", "Architecture"),
+            ("rust/molbox/index.html", "Rust"),
+        ];
+        let guides = self.pages.keys().filter(|path| path.parent() == Some(Path::new("docs")));
+        let guides = guides.map(|path| {
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy().replace('-', " ")).unwrap_or_default();
+            (page_name(path).display().to_string(), stem)
+        });
+        let links = links.map(|(to, name)| (to.to_owned(), name.to_owned())).into_iter().chain(guides);
+        let links: String = links.map(|(to, name)| format!("<a href=\"{up}{to}\">{name}</a>")).collect();
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"{up}style.css\"></head>\n<body><nav>{links}</nav>\n{body}</body></html>\n"
+        )
+    }
+
+    /// Links to pages lead to their HTML; links to other files of the repository become plain text.
+    fn relink(&self, events: &mut Vec<Event<'_>>, dead: &mut Vec<String>) {
+        let mut open = Vec::new();
+        events.retain_mut(|event| match event {
+            Event::Start(Tag::Link { dest_url, .. }) => {
+                let link = self.link(dest_url, dead);
+                open.push(link.is_some());
+                if let Some(link) = link {
+                    *dest_url = CowStr::from(link);
+                }
+                open.last() == Some(&true)
+            }
+            Event::End(TagEnd::Link) => open.pop() == Some(true),
+            _ => true,
+        });
+    }
+
+    fn link(&self, to: &str, dead: &mut Vec<String>) -> Option<String> {
+        if to.contains("://") || to.starts_with('#') || to.starts_with("mailto:") {
+            return Some(to.to_owned());
+        }
+        let (file, anchor) =
+            to.split_once('#').map_or((to, String::new()), |(file, anchor)| (file, format!("#{anchor}")));
+        let target = normal(&self.path.parent().unwrap_or(Path::new("")).join(file));
+        let readme = target.join("README.md");
+        if let Some(page) = [&target, &readme].into_iter().find(|path| self.pages.contains_key(*path)) {
+            let up = "../".repeat(self.path.components().count() - 1);
+            return Some(format!("{up}{}{anchor}", page_name(page).display()));
+        }
+        if !root().join(&target).exists() {
+            dead.push(format!("{}: {to}", self.path.display()));
+        }
+        None
+    }
+}
+
+/// A path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut out, part| {
+        match part {
+            Component::ParentDir => drop(out.pop()),
+            Component::Normal(name) => out.push(name),
+            _ => {}
+        }
+        out
+    })
+}
+
+/// Gives headings the names that links to them use.
+fn name_headings(events: &mut [Event<'_>]) {
+    let mut start = None;
+    for index in 0..events.len() {
+        match &events[index] {
+            Event::Start(Tag::Heading { .. }) => start = Some(index),
+            Event::End(TagEnd::Heading(_)) => {
+                let Some(start) = start.take() else { continue };
+                let words: String = events[start..index]
+                    .iter()
+                    .filter_map(|event| match event {
+                        Event::Text(text) | Event::Code(text) => Some(text.as_ref()),
+                        _ => None,
+                    })
+                    .collect();
+                if let Event::Start(Tag::Heading { id, .. }) = &mut events[start] {
+                    *id = Some(CowStr::from(slug(&words)));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name of a heading as links use it.
+fn slug(words: &str) -> String {
+    let kept = words.to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The documentation of the client's crate.
+fn rustdoc(to: &Path) -> Result<()> {
+    let from = target().join("doc");
+    if from.exists() {
+        fs::remove_dir_all(&from)?;
+    }
+    run(cargo().args(["doc", "--quiet", "--no-deps", "--package", "molbox"]))?;
+    copy(&from, to)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().expect("an entry has a name");
+        if path.is_dir() {
+            copy(&path, &to.join(name))?;
+        } else {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{normal, slug};
+
+    #[test]
+    fn links_find_their_headings_and_pages() {
+        assert_eq!(slug("Rules, and why"), "rules-and-why");
+        assert_eq!(slug("job_submit"), "job_submit");
+        assert_eq!(normal(Path::new("docs/reference/../../clients/./README.md")), Path::new("clients/README.md"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Other people's linters of OpenAPI documents, in pinned versions under target/lint.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{root, run, target};
+
+/// Both copies are linted: other people read them, not the YAML.
+const DOCUMENTS: [&str; 2] = ["openapi/openapi.json", "openapi/openapi-3.1.json"];
+/// Node's oldest version that the linters start on.
+const NODE: u32 = 20;
+
+/// Lints the document; what cannot be installed here is an error.
+pub fn lint() -> Result<()> {
+    with_node(&node_linters()?)?;
+    with_python(&python_validator()?)
+}
+
+/// Lints the document with what there is on this machine, and says what there is not.
+pub fn lint_where_possible() -> Result<()> {
+    match node_linters() {
+        Ok(folder) => with_node(&folder)?,
+        Err(error) => println!("skipped: Spectral and Redocly: {error:#}"),
+    }
+    match python_validator() {
+        Ok(folder) => with_python(&folder),
+        Err(error) => {
+            println!("skipped: openapi-spec-validator: {error:#}");
+            Ok(())
+        }
+    }
+}
+
+fn with_node(folder: &Path) -> Result<()> {
+    let bin = folder.join("node_modules/.bin");
+    let config = root().join("openapi/lint");
+    for document in DOCUMENTS {
+        let mut spectral = Command::new(bin.join("spectral"));
+        spectral.args(["lint", "--quiet", "--fail-severity", "hint", "--ruleset"]);
+        run(spectral.arg(config.join("spectral.yaml")).arg(document).current_dir(root()))?;
+        let mut redocly = Command::new(bin.join("redocly"));
+        redocly.env("REDOCLY_TELEMETRY", "off").env("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true");
+        redocly.args(["lint", "--format", "stylish", "--config"]).arg(config.join("redocly.yaml"));
+        quiet(redocly.arg(document).current_dir(root()))?;
+    }
+    println!("Spectral and Redocly: clean");
+    Ok(())
+}
+
+fn with_python(folder: &Path) -> Result<()> {
+    for document in DOCUMENTS {
+        quiet(Command::new(folder.join("bin/openapi-spec-validator")).arg(document).current_dir(root()))?;
+    }
+    println!("openapi-spec-validator: clean");
+    Ok(())
+}
+
+/// Runs a command whose output matters only when it fails.
+pub fn quiet(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("start {}", crate::shown(command)))?;
+    if !output.status.success() {
+        print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        bail!("{} failed", crate::shown(command));
+    }
+    Ok(())
+}
+
+/// Installs the linters that need Node; their folder.
+fn node_linters() -> Result<PathBuf> {
+    node_version()?;
+    let package = root().join("openapi/lint/package.json");
+    installed("lint/node", &package, |folder| {
+        fs::copy(&package, folder.join("package.json"))?;
+        npm_install(folder)
+    })
+}
+
+/// Installs what a folder's package.json names. Scripts of packages are not run: none is needed,
+/// and some only count their users.
+pub fn npm_install(folder: &Path) -> Result<()> {
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]);
+    quiet(npm.current_dir(folder))
+}
+
+/// An error when there is no Node, or none that is new enough.
+pub fn node_version() -> Result<()> {
+    let output = Command::new("node").arg("--version").output().context("there is no node")?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let major = text.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
+    if major.is_none_or(|major| major < NODE) {
+        bail!("node is {text}, must be {NODE} or newer");
+    }
+    Ok(())
+}
+
+fn python_validator() -> Result<PathBuf> {
+    python_packages("lint/python", &root().join("openapi/lint/requirements.txt"))
+}
+
+/// A virtual environment with what a list of requirements names.
+pub fn python_packages(name: &str, requirements: &Path) -> Result<PathBuf> {
+    let python = crate::python::tools(name, requirements)?;
+    Ok(python.ancestors().nth(2).context("the folder of an environment")?.to_owned())
+}
+
+/// A folder under target/ that `install` fills anew whenever `wanted` has changed.
+fn installed(name: &str, wanted: &Path, install: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let folder = target().join(name);
+    let stamp = folder.join("installed.stamp");
+    let wanted = fs::read_to_string(wanted).with_context(|| format!("read {}", wanted.display()))?;
+    if fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
+        return Ok(folder);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    install(&folder)?;
+    fs::write(&stamp, wanted)?;
+    Ok(folder)
+}

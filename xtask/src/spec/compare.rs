@@ -1,0 +1,587 @@
+//! Two documents compared: operations, parameters, bodies, responses, security, servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::finding::{Direction, Effect, Finding, Verdict, merged};
+use super::shape::{Api, canonical};
+use super::values::Values;
+
+const METHODS: [&str; 9] = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
+
+/// Every change from `old` to `new`, the worst first.
+pub fn compare(old: &Api, new: &Api) -> Vec<Finding> {
+    let mut walk = Walk { old, new, operation: String::new(), flipped: false, findings: Vec::new() };
+    walk.document();
+    let (before, after) = (operations(old, "paths"), operations(new, "paths"));
+    walk.operations(&before, &after);
+    let (before, after) = (operations(old, "webhooks"), operations(new, "webhooks"));
+    walk.flipped = true;
+    walk.operations(&before, &after);
+    merged(walk.findings)
+}
+
+/// An operation and the path item that it stands in.
+#[derive(Clone, Copy)]
+struct Operation<'a> {
+    path: &'a str,
+    item: &'a Value,
+    value: &'a Value,
+}
+
+type Operations<'a> = BTreeMap<(String, &'a str), Operation<'a>>;
+
+/// The operations by their path, where names of parameters are of no account, and method.
+fn operations<'a>(api: &'a Api, section: &str) -> Operations<'a> {
+    in_paths(api, &api.value[section])
+}
+
+fn in_paths<'a>(api: &'a Api, paths: &'a Value) -> Operations<'a> {
+    let mut out = Operations::new();
+    for (path, item) in paths.as_object().into_iter().flatten() {
+        let item = api.follow(item);
+        for (method, value) in item.as_object().into_iter().flatten() {
+            if METHODS.contains(&method.as_str()) {
+                out.insert((anonymous(path), method.as_str()), Operation { path, item, value });
+            }
+        }
+    }
+    out
+}
+
+/// A path without the names of its parameters.
+fn anonymous(path: &str) -> String {
+    let mut parts = path.split('{');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| format!("{text}{{}}{}", part.split_once('}').map_or("", |(_, rest)| rest)))
+}
+
+struct Walk<'a> {
+    old: &'a Api,
+    new: &'a Api,
+    operation: String,
+    /// In callbacks the service sends the requests.
+    flipped: bool,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Walk<'a> {
+    fn say(&mut self, at: &str, rule: &'static str, verdict: Verdict, code: Verdict, message: impl Into<String>) {
+        let operations = if self.operation.is_empty() { Vec::new() } else { vec![self.operation.clone()] };
+        self.findings.push(Finding {
+            operations,
+            at: at.to_owned(),
+            direction: None,
+            rule,
+            message: message.into(),
+            verdict,
+            code,
+            effect: None,
+        });
+    }
+
+    fn breaking(&mut self, at: &str, rule: &'static str, message: impl Into<String>) {
+        self.say(at, rule, Verdict::Breaking, Verdict::Breaking, message);
+    }
+
+    fn compatible(&mut self, at: &str, rule: &'static str, message: impl Into<String>) {
+        self.say(at, rule, Verdict::Compatible, Verdict::Compatible, message);
+    }
+
+    fn cosmetic(&mut self, at: &str, rule: &'static str, message: impl Into<String>) {
+        self.say(at, rule, Verdict::Cosmetic, Verdict::Cosmetic, message);
+    }
+
+    fn direction(&self, direction: Direction) -> Direction {
+        if self.flipped { direction.flipped() } else { direction }
+    }
+
+    fn values(&mut self, direction: Direction, compare: impl FnOnce(&mut Values<'a>)) {
+        let direction = self.direction(direction);
+        let mut values = Values::new(self.old, self.new, &self.operation, direction);
+        compare(&mut values);
+        let findings = values.findings;
+        self.findings.extend(findings);
+    }
+
+    fn document(&mut self) {
+        let (old, new) = (&self.old.value, &self.new.value);
+        for (at, key) in [("openapi", "/openapi"), ("info.version", "/info/version")] {
+            let text = |value: &Value| value.pointer(key).and_then(Value::as_str).unwrap_or("none").to_owned();
+            if text(old) != text(new) {
+                self.cosmetic(at, "version", format!("{} became {}", text(old), text(new)));
+            }
+        }
+        let texts = |value: &Value| {
+            let mut info = value["info"].clone();
+            if let Some(map) = info.as_object_mut() {
+                map.remove("version");
+            }
+            [info, value["tags"].clone(), value["externalDocs"].clone()].map(|value| canonical(&value))
+        };
+        if texts(old) != texts(new) {
+            self.cosmetic("info", "wording", "texts of the document differ");
+        }
+        // Where the service is deployed is the caller's to say.
+        let servers = |value: &Value| without_texts(value.get("servers").unwrap_or(&Value::Null));
+        if servers(old) != servers(new) {
+            self.compatible("servers", "servers", "the servers of the document differ");
+        }
+        self.unused_components();
+    }
+
+    /// Components that nothing refers to are no matter on the wire, but are types in some clients.
+    fn unused_components(&mut self) {
+        let unused = |api: &'a Api| {
+            let mut used = BTreeSet::new();
+            references(&api.value, &mut used);
+            let names = api.value["components"]["schemas"].as_object().into_iter().flatten();
+            names
+                .map(|(name, _)| name.as_str())
+                .filter(|name| !used.contains(*name))
+                .map(str::to_owned)
+                .collect::<BTreeSet<String>>()
+        };
+        let all = |api: &Api, name: &str| api.value["components"]["schemas"].get(name).is_some();
+        for name in unused(self.new).iter().filter(|name| !all(self.old, name)) {
+            self.say(name, "unused-schema", Verdict::Cosmetic, Verdict::Compatible, "is new, and nothing refers to it");
+        }
+        for name in unused(self.old).iter().filter(|name| !all(self.new, name)) {
+            self.say(name, "unused-schema", Verdict::Cosmetic, Verdict::Breaking, "is gone; nothing referred to it");
+        }
+    }
+
+    fn operations(&mut self, old: &Operations<'a>, new: &Operations<'a>) {
+        let id = |operation: &Operation<'_>| operation.value["operationId"].as_str().map(str::to_owned);
+        let new_ids: BTreeSet<String> = new.values().filter_map(id).collect();
+        for (key, before) in old {
+            self.operation = format!("{} {}", key.1.to_uppercase(), before.path);
+            match new.get(key) {
+                Some(after) => self.operation(before, after),
+                None => {
+                    // Its method in generated code stays when another path has its name.
+                    let is_moved = id(before).is_some_and(|id| new_ids.contains(&id));
+                    let code = if is_moved { Verdict::Compatible } else { Verdict::Breaking };
+                    let other = other_slash(&key.0);
+                    let hint = match new.get(&(other, key.1)) {
+                        Some(after) => format!("is gone; {} is another path", after.path),
+                        None if is_moved => "is gone; its operationId has moved".to_owned(),
+                        None => "is gone".to_owned(),
+                    };
+                    self.say("operation", "operation-removed", Verdict::Breaking, code, hint);
+                }
+            }
+        }
+        for (key, after) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+            self.operation = format!("{} {}", key.1.to_uppercase(), after.path);
+            self.compatible("operation", "operation-added", "is new");
+        }
+        self.operation.clear();
+    }
+
+    fn operation(&mut self, old: &Operation<'a>, new: &Operation<'a>) {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or("none").to_owned();
+        let ids = (text(old.value, "operationId"), text(new.value, "operationId"));
+        if ids.0 != ids.1 {
+            let message = format!("{} became {}", ids.0, ids.1);
+            self.say("operationId", "operation-name", Verdict::Cosmetic, Verdict::Breaking, message);
+        }
+        if old.value["tags"] != new.value["tags"] {
+            self.say("tags", "tags", Verdict::Cosmetic, Verdict::Breaking, "tags differ");
+        }
+        let deprecated = |operation: &Operation<'_>| operation.value["deprecated"] == true;
+        match (deprecated(old), deprecated(new)) {
+            (false, true) => self.compatible("operation", "deprecated", "is deprecated"),
+            (true, false) => self.compatible("operation", "deprecated", "is no longer deprecated"),
+            _ => {}
+        }
+        if texts(old.value) != texts(new.value) {
+            self.cosmetic("operation", "wording", "texts or extensions differ");
+        }
+        self.parameters(old, new);
+        self.body(old.value.get("requestBody"), new.value.get("requestBody"));
+        self.responses(&old.value["responses"], &new.value["responses"]);
+        self.security(old.value, new.value);
+        self.servers(old, new);
+        self.callbacks(&old.value["callbacks"], &new.value["callbacks"]);
+    }
+
+    fn parameters(&mut self, old: &Operation<'a>, new: &Operation<'a>) {
+        let (before, after) = (parameters(self.old, old), parameters(self.new, new));
+        for (key, old) in &before {
+            let at = format!("{} parameter {}", key.0, old["name"].as_str().unwrap_or_default());
+            let Some(new) = after.get(key) else {
+                self.breaking(&at, "parameter-removed", "is gone");
+                continue;
+            };
+            if old["name"] != new["name"] && key.0 == "path" {
+                let message = format!("is called {}", new["name"].as_str().unwrap_or_default());
+                self.say(&at, "parameter-name", Verdict::Cosmetic, Verdict::Breaking, message);
+            }
+            self.parameter(old, new, &at);
+        }
+        for (key, new) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
+            let at = format!("{} parameter {}", key.0, new["name"].as_str().unwrap_or_default());
+            if is_required(new) {
+                self.breaking(&at, "parameter-added", "is new and required");
+            } else {
+                self.compatible(&at, "parameter-added", "is new");
+            }
+        }
+    }
+
+    fn parameter(&mut self, old: &'a Value, new: &'a Value, at: &str) {
+        match (is_required(old), is_required(new)) {
+            (false, true) => self.breaking(at, "parameter-required", "is now required"),
+            (true, false) => {
+                self.say(at, "parameter-required", Verdict::Compatible, Verdict::Breaking, "is no longer required");
+            }
+            _ => {}
+        }
+        if old["deprecated"] != true && new["deprecated"] == true {
+            self.compatible(at, "deprecated", "is deprecated");
+        }
+        if texts(old) != texts(new) {
+            self.cosmetic(at, "wording", "texts, examples or extensions differ");
+        }
+        self.spelling(old, new, at);
+        for (key, word) in [("allowEmptyValue", "may be empty"), ("allowReserved", "may hold reserved characters")] {
+            match (old[key] == true, new[key] == true) {
+                (true, false) => self.breaking(at, "parameter-style", format!("no longer {word}")),
+                (false, true) => self.compatible(at, "parameter-style", word),
+                _ => {}
+            }
+        }
+        match (old.get("schema"), new.get("schema")) {
+            (None, None) => self.contents(old.get("content"), new.get("content"), at, Direction::Request),
+            (Some(old), Some(new)) => self.values(Direction::Request, |values| values.member(&[old], &[new], at)),
+            _ => self.breaking(at, "parameter-style", "is written in another way"),
+        }
+    }
+
+    /// How a list or an object is written; a single value is written the same in all styles.
+    fn spelling(&mut self, old: &Value, new: &Value, at: &str) {
+        let style = |value: &Value| {
+            let style = value["style"].as_str().unwrap_or(match value["in"].as_str() {
+                Some("query" | "cookie") => "form",
+                _ => "simple",
+            });
+            let explode = value["explode"].as_bool().unwrap_or(style == "form");
+            (style.to_owned(), explode)
+        };
+        let is_single = |api: &Api, value: &Value| {
+            use super::shape::Kind;
+            let shape = api.shape(&value.get("schema").into_iter().collect::<Vec<_>>());
+            shape.alternatives.iter().all(|a| !matches!(a.kind, Kind::Array | Kind::Object))
+        };
+        let prefixed = |style: &str| matches!(style, "label" | "matrix");
+        let (before, after) = (style(old), style(new));
+        let matters = !is_single(self.old, old) || prefixed(&before.0) || prefixed(&after.0);
+        if before != after && matters {
+            self.breaking(at, "parameter-style", format!("style {} became {}", before.0, after.0));
+        }
+    }
+
+    fn body(&mut self, old: Option<&'a Value>, new: Option<&'a Value>) {
+        let (old, new) = (old.map(|body| self.old.follow(body)), new.map(|body| self.new.follow(body)));
+        let required = |body: &Value| body["required"] == true;
+        match (old, new) {
+            (None, None) => {}
+            (Some(_), None) => self.breaking("body", "body-removed", "is gone"),
+            (None, Some(new)) if required(new) => self.breaking("body", "body-added", "is new and required"),
+            (None, Some(_)) => self.say("body", "body-added", Verdict::Compatible, Verdict::Breaking, "is new"),
+            (Some(old), Some(new)) => {
+                match (required(old), required(new)) {
+                    (false, true) => self.breaking("body", "body-required", "is now required"),
+                    (true, false) => {
+                        let message = "is no longer required";
+                        self.say("body", "body-required", Verdict::Compatible, Verdict::Breaking, message);
+                    }
+                    _ => {}
+                }
+                if texts(old) != texts(new) {
+                    self.cosmetic("body", "wording", "texts or extensions differ");
+                }
+                self.contents(old.get("content"), new.get("content"), "body", Direction::Request);
+            }
+        }
+    }
+
+    /// Media types and their schemas.
+    fn contents(&mut self, old: Option<&'a Value>, new: Option<&'a Value>, at: &str, direction: Direction) {
+        let (before, after) = (media_types(old), media_types(new));
+        let place = |media: &str| if media.contains("json") { at.to_owned() } else { format!("{at} {media}") };
+        for (media, old) in &before {
+            match covering(&after, media) {
+                Some(new) => self.media_type(old, new, &place(media), direction),
+                None => self.breaking(at, "media-type-removed", format!("{media} is gone")),
+            }
+        }
+        for media in after.keys().filter(|media| !before.contains_key(*media)) {
+            self.compatible(at, "media-type-added", format!("{media} is new"));
+        }
+    }
+
+    fn media_type(&mut self, old: &'a Value, new: &'a Value, at: &str, direction: Direction) {
+        let examples = |value: &Value| ["example", "examples"].map(|key| canonical(&value[key]));
+        if examples(old) != examples(new) {
+            self.cosmetic(at, "wording", "examples differ");
+        }
+        if canonical(&old["encoding"]) != canonical(&new["encoding"]) {
+            let verdict = Effect::Changed.verdict(direction);
+            self.say(at, "encoding", verdict, Verdict::Compatible, "the encoding of its parts differs");
+        }
+        let schema = |value: &'a Value| value.get("schema").into_iter().collect::<Vec<_>>();
+        self.values(direction, |values| values.schema(&schema(old), &schema(new), at));
+    }
+
+    fn responses(&mut self, old: &'a Value, new: &'a Value) {
+        let by_status = |value: &'a Value| -> BTreeMap<String, &'a Value> {
+            let entries = value.as_object().into_iter().flatten().filter(|(status, _)| !status.starts_with("x-"));
+            entries.map(|(status, response)| (status.to_ascii_uppercase(), response)).collect()
+        };
+        let (before, after) = (by_status(old), by_status(new));
+        for (status, old) in &before {
+            let at = format!("response {status}");
+            let range = format!("{}XX", status.chars().next().unwrap_or_default());
+            let new = after.get(status).or_else(|| after.get(&range)).or_else(|| after.get("DEFAULT"));
+            match new {
+                Some(new) => self.response(self.old.follow(old), self.new.follow(new), &at),
+                // Clients expect any failure, and one that no longer comes is none.
+                None if !status.starts_with(['1', '2', '3']) => {
+                    self.say(&at, "response-removed", Verdict::Compatible, Verdict::Compatible, "is gone");
+                }
+                None => self.breaking(&at, "response-removed", "is gone"),
+            }
+        }
+        for status in after.keys().filter(|status| !before.contains_key(*status)) {
+            self.compatible(&format!("response {status}"), "response-added", "is new");
+        }
+    }
+
+    fn response(&mut self, old: &'a Value, new: &'a Value, at: &str) {
+        if texts(old) != texts(new) {
+            self.cosmetic(at, "wording", "texts or extensions differ");
+        }
+        let (before, after) = (headers(self.old, old), headers(self.new, new));
+        for (name, old) in &before {
+            let at = format!("{at} header {name}");
+            let Some(new) = after.get(name) else {
+                self.breaking(&at, "header-removed", "is gone");
+                continue;
+            };
+            match (old["required"] == true, new["required"] == true) {
+                (true, false) => self.breaking(&at, "header-required", "may be absent"),
+                (false, true) => self.compatible(&at, "header-required", "is always there"),
+                _ => {}
+            }
+            if texts(old) != texts(new) {
+                self.cosmetic(&at, "wording", "texts or extensions differ");
+            }
+            let schema = |value: &'a Value| value.get("schema").into_iter().collect::<Vec<_>>();
+            self.values(Direction::Response, |values| values.member(&schema(old), &schema(new), &at));
+        }
+        for name in after.keys().filter(|name| !before.contains_key(*name)) {
+            self.compatible(&format!("{at} header {name}"), "header-added", "is new");
+        }
+        self.contents(old.get("content"), new.get("content"), at, Direction::Response);
+    }
+
+    /// Every way in must stay; a way in is a set of credentials, whatever the schemes are called.
+    fn security(&mut self, old: &'a Value, new: &'a Value) {
+        let (before, after) = (ways_in(self.old, old), ways_in(self.new, new));
+        let shown = |way: &BTreeSet<String>| {
+            let words: Vec<&str> = way.iter().map(String::as_str).collect();
+            if words.is_empty() { "nothing".to_owned() } else { words.join(" and ") }
+        };
+        for way in &before {
+            if !after.iter().any(|other| other.is_subset(way)) {
+                let message = format!("{} no longer suffices", shown(way));
+                self.say("security", "security", Verdict::Breaking, Verdict::Compatible, message);
+            }
+        }
+        for way in &after {
+            if !before.iter().any(|other| other.is_subset(way)) {
+                self.compatible("security", "security", format!("{} suffices; look at it twice", shown(way)));
+            }
+        }
+    }
+
+    /// Servers of an operation or a path take the call to another base address in every client.
+    fn servers(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
+        let own = |operation: &Operation<'_>| {
+            let servers = operation.value.get("servers").or_else(|| operation.item.get("servers"));
+            servers.map(|servers| servers.as_array().cloned().unwrap_or_default())
+        };
+        let (before, after) = (own(old), own(new));
+        if before.is_none() && after.is_none() {
+            return;
+        }
+        let urls = |api: &Api, servers: Option<Vec<Value>>| -> BTreeSet<String> {
+            let servers = servers.unwrap_or_else(|| api.value["servers"].as_array().cloned().unwrap_or_default());
+            let urls: BTreeSet<String> =
+                servers.iter().filter_map(|server| server["url"].as_str().map(str::to_owned)).collect();
+            // Without servers it is where the document is.
+            if urls.is_empty() { BTreeSet::from(["/".to_owned()]) } else { urls }
+        };
+        let (old_urls, new_urls) = (urls(self.old, before.clone()), urls(self.new, after.clone()));
+        if !old_urls.is_subset(&new_urls) {
+            self.breaking("servers", "servers", "lives on another base address");
+        } else if old_urls != new_urls {
+            self.compatible("servers", "servers", "has another base address besides");
+        } else if without_texts(&Value::from(before)) != without_texts(&Value::from(after)) {
+            self.compatible("servers", "servers", "variables of its base address differ");
+        }
+    }
+
+    fn callbacks(&mut self, old: &'a Value, new: &'a Value) {
+        let (operation, flipped) = (self.operation.clone(), self.flipped);
+        let collect = |api: &'a Api, value: &'a Value| {
+            let mut out = Operations::new();
+            for (name, callback) in value.as_object().into_iter().flatten() {
+                let inner = in_paths(api, api.follow(callback));
+                out.extend(
+                    inner
+                        .into_iter()
+                        .map(|((path, method), operation)| ((format!("{name} {path}"), method), operation)),
+                );
+            }
+            out
+        };
+        self.flipped = !flipped;
+        self.operations(&collect(self.old, old), &collect(self.new, new));
+        (self.operation, self.flipped) = (operation, flipped);
+    }
+}
+
+/// The parameters of an operation and its path, by place and name: header names in lower case,
+/// path parameters by position. The three headers that OpenAPI gives other places are not among them.
+fn parameters<'a>(api: &'a Api, operation: &Operation<'a>) -> BTreeMap<(&'a str, String), &'a Value> {
+    let written = [operation.item, operation.value].map(|holder| holder["parameters"].as_array().into_iter().flatten());
+    let mut out = BTreeMap::new();
+    for parameter in written.into_iter().flatten() {
+        let parameter = api.follow(parameter);
+        let (place, name) =
+            (parameter["in"].as_str().unwrap_or_default(), parameter["name"].as_str().unwrap_or_default());
+        let key = match place {
+            "header" => name.to_ascii_lowercase(),
+            "path" => operation
+                .path
+                .find(&format!("{{{name}}}"))
+                .map_or_else(|| name.to_owned(), |at| format!("{:03}", operation.path[..at].matches('{').count())),
+            _ => name.to_owned(),
+        };
+        if place != "header" || !["accept", "content-type", "authorization"].contains(&key.as_str()) {
+            out.insert((place, key), parameter);
+        }
+    }
+    out
+}
+
+fn is_required(parameter: &Value) -> bool {
+    parameter["required"] == true || parameter["in"] == "path"
+}
+
+fn headers<'a>(api: &'a Api, response: &'a Value) -> BTreeMap<String, &'a Value> {
+    let entries = response["headers"].as_object().into_iter().flatten();
+    let named = entries.map(|(name, header)| (name.to_ascii_lowercase(), api.follow(header)));
+    named.filter(|(name, _)| name != "content-type").collect()
+}
+
+/// Media types in lower case, without the character set.
+fn media_types(content: Option<&Value>) -> BTreeMap<String, &Value> {
+    let entries = content.and_then(Value::as_object).into_iter().flatten();
+    let plain = |media: &str| {
+        let mut parts =
+            media.split(';').map(str::trim).filter(|part| !part.to_ascii_lowercase().starts_with("charset="));
+        parts.by_ref().collect::<Vec<_>>().join(";").to_ascii_lowercase()
+    };
+    entries.map(|(media, value)| (plain(media), value)).collect()
+}
+
+/// The media type itself or a range that it is in.
+fn covering<'a>(content: &BTreeMap<String, &'a Value>, media: &str) -> Option<&'a Value> {
+    let group = media.split('/').next().unwrap_or_default();
+    [media, &format!("{group}/*"), "*/*"].iter().find_map(|key| content.get(*key).copied())
+}
+
+/// The sets of credentials that each open an operation; an empty set is open to all.
+fn ways_in(api: &Api, operation: &Value) -> Vec<BTreeSet<String>> {
+    let written = operation.get("security").or_else(|| api.value.get("security"));
+    let requirements: Vec<&Map<String, Value>> =
+        written.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object).collect();
+    if requirements.is_empty() {
+        return vec![BTreeSet::new()];
+    }
+    let ways = requirements
+        .iter()
+        .map(|requirement| requirement.iter().flat_map(|(name, scopes)| credentials(api, name, scopes)).collect());
+    ways.collect()
+}
+
+/// A scheme as a client sees it, and one credential more for each of its scopes.
+fn credentials(api: &Api, name: &str, scopes: &Value) -> Vec<String> {
+    let scheme = api.follow(&api.value["components"]["securitySchemes"][name]);
+    let text = |key: &str| scheme[key].as_str().unwrap_or_default().to_owned();
+    let credential = match scheme["type"].as_str() {
+        Some("apiKey") if scheme["in"] == "header" => format!("header {}", text("name").to_ascii_lowercase()),
+        Some("apiKey") => format!("{} {}", text("in"), text("name")),
+        Some("http") => format!("http {}", text("scheme").to_ascii_lowercase()),
+        Some("openIdConnect") => format!("openIdConnect {}", text("openIdConnectUrl")),
+        Some("oauth2") => {
+            let flows = scheme["flows"].as_object().into_iter().flatten();
+            let urls = flows.map(|(flow, value)| format!("{flow} {} {}", value["authorizationUrl"], value["tokenUrl"]));
+            format!("oauth2 {}", urls.collect::<Vec<_>>().join(", "))
+        }
+        _ => name.to_owned(),
+    };
+    let scopes = scopes.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let scopes = scopes.map(|scope| format!("{credential}, scope {scope}")).collect::<Vec<_>>();
+    std::iter::once(credential.clone()).chain(scopes).collect()
+}
+
+/// What stands somewhere for people, and the extensions.
+fn texts(value: &Value) -> Vec<(&str, Value)> {
+    let is_text = |key: &str| ["summary", "description", "externalDocs", "example", "examples"].contains(&key);
+    let entries = value.as_object().into_iter().flatten();
+    let mut texts: Vec<(&str, Value)> = entries
+        .filter(|(key, _)| is_text(key) || key.starts_with("x-"))
+        .map(|(key, value)| (key.as_str(), canonical(value)))
+        .collect();
+    texts.sort_by_key(|(key, _)| *key);
+    texts
+}
+
+/// Servers without their descriptions.
+fn without_texts(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(without_texts).collect(),
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(key, _)| *key != "description");
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_texts(value))).collect())
+        }
+        _ => canonical(value),
+    }
+}
+
+/// The path with its final slash, or without.
+fn other_slash(path: &str) -> String {
+    path.strip_suffix('/').map_or_else(|| format!("{path}/"), str::to_owned)
+}
+
+/// Names of the schemas that something refers to.
+fn references(value: &Value, out: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(name) =
+                map.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/components/schemas/"))
+            {
+                out.insert(name.to_owned());
+            }
+            map.values().for_each(|value| references(value, out));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, out)),
+        _ => {}
+    }
+}

@@ -1,0 +1,127 @@
+//! What a comparison says: one change, where it is, and what it means to clients.
+
+use serde_json::{Value, json};
+
+/// What a change means to a client that was made before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing on the wire.
+    Cosmetic,
+    /// Clients go on working.
+    Compatible,
+    /// Some client stops working, or gets something else than it asked for.
+    Breaking,
+}
+
+impl Verdict {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosmetic => "cosmetic",
+            Self::Compatible => "compatible",
+            Self::Breaking => "breaking",
+        }
+    }
+}
+
+/// Which way a value travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client.
+    Request,
+    /// To the client.
+    Response,
+}
+
+impl Direction {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
+
+    /// Of a callback or webhook, where the service is the client.
+    pub fn flipped(self) -> Self {
+        match self {
+            Self::Request => Self::Response,
+            Self::Response => Self::Request,
+        }
+    }
+}
+
+/// What happened to the set of values that are admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Some value is no longer admitted.
+    Narrower,
+    /// Some value is newly admitted.
+    Wider,
+    /// Both.
+    Changed,
+}
+
+impl Effect {
+    /// The whole of the judgement of values: who sends must not send what the other side does not
+    /// expect. So requests may only come to admit more, responses only less.
+    pub fn verdict(self, direction: Direction) -> Verdict {
+        match (self, direction) {
+            (Self::Narrower, Direction::Response) | (Self::Wider, Direction::Request) => Verdict::Compatible,
+            _ => Verdict::Breaking,
+        }
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The operations that it reaches; none when it concerns the document.
+    pub operations: Vec<String>,
+    /// The place: a part of the operation, or a component and a path in it.
+    pub at: String,
+    pub direction: Option<Direction>,
+    pub rule: &'static str,
+    pub message: String,
+    /// On the wire.
+    pub verdict: Verdict,
+    /// For code that uses a client generated anew.
+    pub code: Verdict,
+    pub effect: Option<Effect>,
+}
+
+impl Finding {
+    /// Whether it is the same change, seen from another operation.
+    pub fn is_same_change(&self, other: &Self) -> bool {
+        (&self.at, self.direction, self.rule, &self.message, self.verdict)
+            == (&other.at, other.direction, other.rule, &other.message, other.verdict)
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "verdict": self.verdict.name(),
+            "generated_code": self.code.name(),
+            "rule": self.rule,
+            "direction": self.direction.map(Direction::name),
+            "at": self.at,
+            "message": self.message,
+            "operations": self.operations,
+        })
+    }
+}
+
+/// Changes that are the same become one that names all operations.
+pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut out: Vec<Finding> = Vec::new();
+    for finding in findings {
+        match out.iter_mut().find(|known| known.is_same_change(&finding)) {
+            Some(known) => {
+                known.code = known.code.max(finding.code);
+                let new: Vec<String> =
+                    finding.operations.into_iter().filter(|name| !known.operations.contains(name)).collect();
+                known.operations.extend(new);
+            }
+            None => out.push(finding),
+        }
+    }
+    out.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+    out
+}

@@ -1,0 +1,99 @@
+//! Looking at the document: its rules, its changes, what is ours in it.
+
+mod check;
+mod compare;
+mod diff;
+pub mod examples;
+mod finding;
+mod lines;
+pub mod openapi31;
+#[cfg(test)]
+mod oracle;
+pub mod shape;
+mod source;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use anyhow::{Result, bail};
+use clap::Subcommand;
+use serde_json::Value;
+
+use self::shape::Api;
+use crate::regenerate::document;
+use crate::{lint, root};
+
+#[derive(Subcommand)]
+pub enum Spec {
+    /// Check the document against its rules, its examples, and what is derived from it.
+    ///
+    /// Ends with 0 when all is fine, with 4 when `cargo xtask regenerate` mends it, else with 1.
+    Check {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Compare two versions of the document, or another document with it.
+    ///
+    /// Ends with 0, or with 3 for a breaking change that `info.version` does not announce.
+    Diff {
+        /// A git revision, a file, or an address such as http://127.0.0.1:8000/openapi.json.
+        old: String,
+        /// The same; the document of the working tree when left out.
+        new: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Print what is cosmetic too.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Lint the document with Spectral, Redocly and openapi-spec-validator.
+    Lint,
+    /// List what is ours in it: additions to the interface, and choices that it left open.
+    Ours,
+}
+
+/// Runs a command on the document; its exit code.
+pub fn run(spec: &Spec) -> Result<u8> {
+    match spec {
+        Spec::Check { json } => return check::check(&root(), *json),
+        Spec::Diff { old, new, json, all } => {
+            let new = new.as_deref().map_or_else(|| Ok(Api::new(document()?.value)), source::read)?;
+            return diff::diff(&source::read(old)?, &new, *json, *all);
+        }
+        Spec::Lint => lint::lint()?,
+        Spec::Ours => ours(&document()?.value, ""),
+    }
+    Ok(0)
+}
+
+/// Compares with the document of the last release.
+pub fn since_release() -> Result<()> {
+    let Some(tag) = source::last_release() else {
+        println!("skipped: there is no release yet");
+        return Ok(());
+    };
+    match diff::diff(&source::read(&tag)?, &Api::new(document()?.value), false, false)? {
+        0 => Ok(()),
+        _ => bail!("breaking changes since {tag} that the version does not announce"),
+    }
+}
+
+fn ours(value: &Value, at: &str) {
+    match value {
+        Value::Object(map) => {
+            if map.contains_key("x-origin") {
+                println!("{at}");
+            }
+            if let Some(choice) = map.get("x-choice").and_then(Value::as_str) {
+                println!("{at}: {choice}");
+            }
+            map.iter().for_each(|(key, value)| ours(value, &format!("{at}/{}", key.replace('/', "~1"))));
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, item)| ours(item, &format!("{at}/{index}")));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,510 @@
+//! Two schemas compared by the values that they admit.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value;
+
+use super::finding::{Direction, Effect, Finding, Verdict};
+use super::shape::{Alternative, Api, Kind, Limit, Schema, Shape, canonical};
+
+/// Formats that say which strings are admitted; others are hints to people and generators.
+const STRING_FORMATS: [&str; 15] = [
+    "binary",
+    "byte",
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "regex",
+    "time",
+    "uri",
+    "uri-reference",
+    "url",
+    "uuid",
+];
+
+/// Alternatives are tried out against each other this deep.
+const TRIALS_LIMIT: usize = 1;
+
+/// Compares schemas of one message of one operation.
+pub struct Values<'a> {
+    old: &'a Api,
+    new: &'a Api,
+    operation: String,
+    direction: Direction,
+    /// Pairs of schemas that were compared already, or are being compared: recursion ends here.
+    seen: HashSet<(Vec<*const Value>, Vec<*const Value>)>,
+    /// How many alternatives are being tried out, one within the other.
+    trials: usize,
+    pub findings: Vec<Finding>,
+}
+
+impl<'a> Values<'a> {
+    pub fn new(old: &'a Api, new: &'a Api, operation: &str, direction: Direction) -> Self {
+        Self {
+            old,
+            new,
+            operation: operation.to_owned(),
+            direction,
+            seen: HashSet::new(),
+            trials: 0,
+            findings: Vec::new(),
+        }
+    }
+
+    fn say(&mut self, at: &str, rule: &'static str, effect: Effect, message: impl Into<String>) {
+        let verdict = effect.verdict(self.direction);
+        let code = code(rule, effect, self.direction);
+        self.push(at, rule, Some(effect), verdict, code, message);
+    }
+
+    fn push(
+        &mut self,
+        at: &str,
+        rule: &'static str,
+        effect: Option<Effect>,
+        verdict: Verdict,
+        code: Verdict,
+        message: impl Into<String>,
+    ) {
+        self.findings.push(Finding {
+            operations: vec![self.operation.clone()],
+            at: at.to_owned(),
+            direction: Some(self.direction),
+            rule,
+            message: message.into(),
+            verdict,
+            code,
+            effect,
+        });
+    }
+
+    /// A property or a parameter: its schema, default and deprecation.
+    pub fn member(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+        if self.direction == Direction::Request {
+            let defaults = (self.old.default(old).map(canonical), self.new.default(new).map(canonical));
+            match defaults {
+                (Some(old), Some(new)) if old != new => {
+                    self.say(at, "default", Effect::Changed, format!("default {old} became {new}"));
+                }
+                (Some(old), None) => self.say(at, "default", Effect::Changed, format!("default {old} is gone")),
+                (None, Some(new)) => self.say(at, "default", Effect::Wider, format!("default {new} is stated")),
+                _ => {}
+            }
+        }
+        let deprecated = |api: &Api, schema: &[&Value]| {
+            api.keyword(schema, "deprecated").is_some_and(|value| *value == Value::Bool(true))
+        };
+        if deprecated(self.new, new) && !deprecated(self.old, old) {
+            self.push(at, "deprecated", None, Verdict::Compatible, Verdict::Compatible, "is deprecated");
+        }
+        self.schema(old, new, at);
+    }
+
+    pub fn schema(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+        let key = |schema: &[&'a Value]| schema.iter().map(|written| std::ptr::from_ref(*written)).collect();
+        // The target stands for its references, or a circle would be walked once per reference to it.
+        let targets = |api: &'a Api, schema: &[&'a Value]| match schema {
+            [one] if one.as_object().is_some_and(|map| map.len() == 1) => vec![api.follow(one)],
+            _ => schema.to_vec(),
+        };
+        // Pairs of pairs of alternatives would be too many; the outer ones tell which belong together.
+        if self.trials > TRIALS_LIMIT || !self.seen.insert((key(&targets(self.old, old)), key(&targets(self.new, new))))
+        {
+            return;
+        }
+        let names = (name(old), name(new));
+        let at = names.0.unwrap_or(at);
+        if names.0 != names.1 {
+            let shown = |name: Option<&str>| name.map_or_else(|| "an inline schema".to_owned(), str::to_owned);
+            let message = format!("{} became {}", shown(names.0), shown(names.1));
+            self.push(at, "schema-name", None, Verdict::Cosmetic, Verdict::Breaking, message);
+        }
+        self.wording(old, new, at);
+        self.shapes(&self.old.shape(old), &self.new.shape(new), at);
+    }
+
+    fn wording(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+        let text = |api: &'a Api, schema: &[&'a Value]| -> Vec<Option<Value>> {
+            let mut words: Vec<Option<Value>> = ["title", "description", "externalDocs"]
+                .into_iter()
+                .map(|key| api.keyword(schema, key).map(canonical))
+                .collect();
+            // OpenAPI 3.1 has a list where 3.0 has one.
+            let example = api.keyword(schema, "example").map(|one| Value::Array(vec![canonical(one)]));
+            words.push(example.or_else(|| api.keyword(schema, "examples").map(canonical)));
+            words.extend(extensions(schema).into_iter().map(Some));
+            words
+        };
+        if text(self.old, old) != text(self.new, new) {
+            self.push(
+                at,
+                "wording",
+                None,
+                Verdict::Cosmetic,
+                Verdict::Cosmetic,
+                "texts, examples or extensions differ",
+            );
+        }
+    }
+
+    fn shapes(&mut self, old: &Shape<'a>, new: &Shape<'a>, at: &str) {
+        let kinds = |shape: &Shape<'_>| -> BTreeSet<Kind> { shape.alternatives.iter().map(|a| a.kind).collect() };
+        let (before, after) = (kinds(old), kinds(new));
+        let effect = match (before.is_subset(&after), after.is_subset(&before)) {
+            (true, true) => None,
+            (true, false) => Some(Effect::Wider),
+            (false, true) => Some(Effect::Narrower),
+            (false, false) => Some(Effect::Changed),
+        };
+        if let Some(effect) = effect {
+            self.say(at, "type", effect, format!("{} became {}", old.type_names(), new.type_names()));
+        }
+        if old.is_anything() != new.is_anything() {
+            return;
+        }
+        if old.null != new.null {
+            let (effect, message) =
+                if new.null { (Effect::Wider, "may be null") } else { (Effect::Narrower, "may no longer be null") };
+            self.say(at, "null", effect, message);
+        }
+        for kind in before.intersection(&after) {
+            let of = |shape: &Shape<'a>| -> Vec<Alternative<'a>> {
+                shape.alternatives.iter().filter(|a| a.kind == *kind).cloned().collect()
+            };
+            let (old, new) = (of(old), of(new));
+            match (old.as_slice(), new.as_slice()) {
+                ([old], [new]) => self.alternative(old, new, at),
+                _ => self.alternatives(&old, &new, at),
+            }
+        }
+        if old.is_exclusive != new.is_exclusive {
+            let (effect, message) = if new.is_exclusive {
+                (Effect::Narrower, "what matches two alternatives is no longer admitted")
+            } else {
+                (Effect::Wider, "what matches two alternatives is now admitted")
+            };
+            self.say(at, "alternatives", effect, message);
+        }
+    }
+
+    /// Several alternatives of one type: those of one name and those that are alike are compared, the
+    /// rest came or went.
+    fn alternatives(&mut self, old: &[Alternative<'a>], new: &[Alternative<'a>], at: &str) {
+        let mut gone: Vec<usize> = (0..old.len()).collect();
+        let mut fresh: Vec<usize> = (0..new.len()).collect();
+        let only = |all: &[Alternative<'a>], name: Option<&str>| {
+            let mut named = all.iter().enumerate().filter(|(_, a)| a.name.is_some() && a.name == name);
+            named.next().filter(|_| named.next().is_none()).map(|(index, _)| index)
+        };
+        for before in old {
+            if let (Some(i), Some(j)) = (only(old, before.name), only(new, before.name)) {
+                gone.retain(|other| *other != i);
+                fresh.retain(|other| *other != j);
+                self.alternative(before, &new[j], before.name.unwrap_or(at));
+            }
+        }
+        let mut pairs: Vec<(usize, usize, Vec<Finding>)> = Vec::new();
+        for (i, before) in old.iter().enumerate() {
+            for (j, after) in new.iter().enumerate().filter(|(j, _)| gone.contains(&i) || fresh.contains(j)) {
+                pairs.push((i, j, self.trial(before, after, at)));
+            }
+        }
+        let effects = |findings: &[Finding], ends: &[Effect]| {
+            findings.iter().filter_map(|finding| finding.effect).any(|effect| ends.contains(&effect))
+        };
+        // An alternative that another one on the other side includes is neither lost nor new.
+        let kept = |i: usize| pairs.iter().any(|p| p.0 == i && !effects(&p.2, &[Effect::Narrower, Effect::Changed]));
+        let known = |j: usize| pairs.iter().any(|p| p.1 == j && !effects(&p.2, &[Effect::Wider, Effect::Changed]));
+        let mut lost: Vec<usize> = gone.iter().copied().filter(|i| !kept(*i)).collect();
+        let mut added: Vec<usize> = fresh.iter().copied().filter(|j| !known(*j)).collect();
+        let substance = |findings: &[Finding]| findings.iter().filter(|finding| finding.effect.is_some()).count();
+        pairs.retain(|(i, j, _)| gone.contains(i) && fresh.contains(j));
+        pairs.sort_by_key(|(_, _, findings)| substance(findings));
+        for (i, j, findings) in pairs {
+            let is_alike = old[i].kind != Kind::Object || shares_properties(&old[i], &new[j]);
+            let is_open = substance(&findings) == 0 || lost.contains(&i) || added.contains(&j);
+            if is_alike && is_open && gone.contains(&i) && fresh.contains(&j) {
+                for rest in [&mut gone, &mut lost] {
+                    rest.retain(|other| *other != i);
+                }
+                for rest in [&mut fresh, &mut added] {
+                    rest.retain(|other| *other != j);
+                }
+                // Once more, and as deep as it goes.
+                self.alternative(&old[i], &new[j], old[i].name.unwrap_or(at));
+            }
+        }
+        let shown = |a: &Alternative<'_>| a.name.unwrap_or(a.type_name()).to_owned();
+        for i in lost {
+            self.say(at, "alternatives", Effect::Narrower, format!("may no longer be {}", shown(&old[i])));
+        }
+        for j in added {
+            self.say(at, "alternatives", Effect::Wider, format!("may be {}", shown(&new[j])));
+        }
+    }
+
+    fn trial(&self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) -> Vec<Finding> {
+        let mut trial = Self {
+            seen: self.seen.clone(),
+            trials: self.trials + 1,
+            ..Self::new(self.old, self.new, &self.operation, self.direction)
+        };
+        trial.alternative(old, new, old.name.unwrap_or(at));
+        trial.findings
+    }
+
+    fn alternative(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
+        if old.whole != new.whole {
+            let effect = if new.whole { Effect::Narrower } else { Effect::Wider };
+            self.say(at, "type", effect, format!("{} became {}", old.type_name(), new.type_name()));
+        }
+        if old.values.is_some() || new.values.is_some() {
+            // Values that are listed say more than bounds.
+            return self.enumeration(old, new, at);
+        }
+        self.limit(at, "minimum", old.lower, new.lower, |old, new| new.value > old.value);
+        self.limit(at, "maximum", old.upper, new.upper, |old, new| new.value < old.value);
+        let (least, most, unit) = match old.kind {
+            Kind::Array => ("minItems", "maxItems", "items"),
+            Kind::Object => ("minProperties", "maxProperties", "properties"),
+            _ => ("minLength", "maxLength", "characters"),
+        };
+        if old.least != new.least {
+            let effect = if new.least > old.least { Effect::Narrower } else { Effect::Wider };
+            self.say(at, least, effect, format!("at least {} {unit} became {}", old.least, new.least));
+        }
+        if old.most != new.most {
+            let effect = if new.most.unwrap_or(u64::MAX) < old.most.unwrap_or(u64::MAX) {
+                Effect::Narrower
+            } else {
+                Effect::Wider
+            };
+            let shown = |most: Option<u64>| most.map_or_else(|| "any number".to_owned(), |most| most.to_string());
+            self.say(at, most, effect, format!("at most {} {unit} became {}", shown(old.most), shown(new.most)));
+        }
+        if old.unique != new.unique {
+            let effect = if new.unique { Effect::Narrower } else { Effect::Wider };
+            let message = if new.unique { "items must differ" } else { "items may repeat" };
+            self.say(at, "uniqueItems", effect, message);
+        }
+        let effect = match (old.patterns.is_subset(&new.patterns), new.patterns.is_subset(&old.patterns)) {
+            (true, true) => None,
+            (true, false) => Some(Effect::Narrower),
+            (false, true) => Some(Effect::Wider),
+            (false, false) => Some(Effect::Changed),
+        };
+        if let Some(effect) = effect {
+            let shown = |a: &Alternative<'_>| {
+                let patterns: Vec<&str> = a.patterns.iter().copied().collect();
+                if patterns.is_empty() { "none".to_owned() } else { patterns.join(" and ") }
+            };
+            self.say(at, "pattern", effect, format!("pattern {} became {}", shown(old), shown(new)));
+        }
+        self.format(old, new, at);
+        if old.kind == Kind::Array {
+            self.schema(&old.items, &new.items, &format!("{at}[]"));
+        }
+        if old.kind == Kind::Object {
+            self.object(old, new, at);
+        }
+        let keys: BTreeSet<&str> = old.opaque.keys().chain(new.opaque.keys()).copied().collect();
+        for key in keys {
+            let effect = match (old.opaque.get(key), new.opaque.get(key)) {
+                (None, _) => Effect::Narrower,
+                (_, None) => Effect::Wider,
+                (old, new) if old == new => continue,
+                _ => Effect::Changed,
+            };
+            self.say(at, "keyword", effect, format!("`{key}` differs"));
+        }
+    }
+
+    fn enumeration(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
+        let joined = |values: &[&String]| values.iter().map(|value| value.as_str()).collect::<Vec<_>>().join(", ");
+        let listed = |mine: (&'a Api, &Alternative<'a>), other: (&'a Api, &Alternative<'a>)| -> Vec<String> {
+            let values = mine.1.values.iter().flatten().filter(|value| admits(mine.0, mine.1, value));
+            values.filter(|value| !admits(other.0, other.1, value)).cloned().collect()
+        };
+        let (before, after) = ((self.old, old), (self.new, new));
+        let (lost, added) = (listed(before, after), listed(after, before));
+        if new.values.is_some() && old.values.is_none() {
+            let all: Vec<&String> = new.values.iter().flatten().collect();
+            self.say(at, "enum", Effect::Narrower, format!("admits only {}", joined(&all)));
+        } else if !lost.is_empty() {
+            let message = format!("no longer admits {}", joined(&lost.iter().collect::<Vec<_>>()));
+            self.say(at, "enum", Effect::Narrower, message);
+        }
+        if old.values.is_some() && new.values.is_none() {
+            self.say(at, "enum", Effect::Wider, format!("admits other values of type {}", new.type_name()));
+        } else if !added.is_empty() {
+            let message = format!("admits {}", joined(&added.iter().collect::<Vec<_>>()));
+            self.say(at, "enum", Effect::Wider, message);
+        }
+    }
+
+    fn limit(
+        &mut self,
+        at: &str,
+        rule: &'static str,
+        old: Option<Limit>,
+        new: Option<Limit>,
+        narrows: fn(&Limit, &Limit) -> bool,
+    ) {
+        let shown = |limit: Option<Limit>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+        let effect = match (&old, &new) {
+            (Some(a), Some(b)) if a == b => return,
+            (None, None) => return,
+            (None, Some(_)) => Effect::Narrower,
+            (Some(_), None) => Effect::Wider,
+            (Some(a), Some(b)) if a.value == b.value => {
+                if b.exclusive {
+                    Effect::Narrower
+                } else {
+                    Effect::Wider
+                }
+            }
+            (Some(a), Some(b)) if narrows(a, b) => Effect::Narrower,
+            _ => Effect::Wider,
+        };
+        self.say(at, rule, effect, format!("{rule} {} became {}", shown(old), shown(new)));
+    }
+
+    fn format(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
+        if old.format == new.format {
+            return;
+        }
+        let message = format!("format {} became {}", old.format.unwrap_or("none"), new.format.unwrap_or("none"));
+        let restricts = |a: &Alternative<'_>| {
+            a.kind == Kind::String && a.format.is_some_and(|format| STRING_FORMATS.contains(&format))
+        };
+        match (restricts(old), restricts(new)) {
+            // The width of a number is the generated code's matter.
+            (false, false) => self.push(at, "format", None, Verdict::Cosmetic, Verdict::Breaking, message),
+            (false, true) => self.say(at, "format", Effect::Narrower, message),
+            (true, false) => self.say(at, "format", Effect::Wider, message),
+            (true, true) => self.say(at, "format", Effect::Changed, message),
+        }
+    }
+
+    fn object(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
+        let names: BTreeSet<&str> =
+            [old, new].into_iter().flat_map(|a| a.properties.keys().chain(&a.required)).copied().collect();
+        for property in names {
+            let at = format!("{at}.{property}");
+            let before = travelling(self.old, old, property, self.direction);
+            let after = travelling(self.new, new, property, self.direction);
+            let (was_required, is_required) = (old.required.contains(property), new.required.contains(property));
+            match (before, after) {
+                (Some(before), Some(after)) => {
+                    if was_required != is_required {
+                        let (effect, message) = if is_required {
+                            (Effect::Narrower, "is now required")
+                        } else {
+                            (Effect::Wider, "is no longer required")
+                        };
+                        self.say(&at, "required", effect, message);
+                    }
+                    self.member(&before, &after, &at);
+                }
+                // What was asked for by it no longer happens; what was read from it is not there.
+                (Some(_), None) => self.say(&at, "property-removed", Effect::Changed, "is gone"),
+                (None, Some(_)) => {
+                    let effect = match self.direction {
+                        Direction::Request if is_required => Effect::Narrower,
+                        Direction::Request => Effect::Wider,
+                        // Clients ignore what they do not know.
+                        Direction::Response => Effect::Narrower,
+                    };
+                    let message = if is_required { "is new and required" } else { "is new" };
+                    self.say(&at, "property-added", effect, message);
+                }
+                (None, None) => {}
+            }
+        }
+        self.others(old, new, at);
+    }
+
+    /// Properties that the schema does not name.
+    fn others(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
+        let closed = |api: &'a Api, others: &Schema<'a>| {
+            let shape = api.shape(others);
+            shape.alternatives.is_empty() && !shape.null
+        };
+        match (closed(self.old, &old.others), closed(self.new, &new.others)) {
+            (true, true) => {}
+            (false, false) => self.schema(&old.others, &new.others, &format!("{at}.*")),
+            (false, true) => {
+                self.say(at, "additionalProperties", Effect::Narrower, "no longer admits other properties");
+            }
+            (true, false) => self.say(at, "additionalProperties", Effect::Wider, "admits other properties"),
+        }
+    }
+}
+
+/// Whether a value of an enumeration is within the bounds beside it.
+fn admits<'a>(api: &'a Api, schema: &Alternative<'a>, value: &str) -> bool {
+    let value: Value = serde_json::from_str(value).expect("a canonical value is JSON");
+    super::examples::is_admitted(api, schema, &value)
+}
+
+/// What a change means to code that uses a client generated anew.
+fn code(rule: &str, effect: Effect, direction: Direction) -> Verdict {
+    let is_breaking = match rule {
+        "type" | "format" | "property-removed" | "required" | "alternatives" | "additionalProperties" => true,
+        // Every generator makes what may be left out of a request an option already.
+        "null" => direction == Direction::Response,
+        "enum" => direction == Direction::Response || effect != Effect::Wider,
+        "property-added" => direction == Direction::Request && effect == Effect::Narrower,
+        _ => false,
+    };
+    if is_breaking { Verdict::Breaking } else { Verdict::Compatible }
+}
+
+/// The component that a schema is a reference to.
+fn name<'a>(schema: &[&'a Value]) -> Option<&'a str> {
+    let [one] = schema else { return None };
+    let mut reference = one.get("$ref");
+    // A wrapper of one is no schema of its own; nor is a null beside a reference.
+    for key in ["allOf", "anyOf", "oneOf"] {
+        let parts = one.get(key).and_then(Value::as_array).into_iter().flatten();
+        let mut references = parts.filter_map(|part| part.get("$ref"));
+        if let (Some(only), None) = (references.next(), references.next()) {
+            reference = Some(only);
+        }
+    }
+    reference?.as_str()?.rsplit('/').next()
+}
+
+/// The `x-` keys of a schema as written.
+fn extensions(schema: &[&Value]) -> Vec<Value> {
+    let maps = schema.iter().filter_map(|written| written.as_object()).flatten();
+    let mut pairs: Vec<(&String, Value)> =
+        maps.filter(|(key, _)| key.starts_with("x-")).map(|(key, value)| (key, canonical(value))).collect();
+    pairs.sort_by_key(|(key, _)| *key);
+    pairs.into_iter().map(|(key, value)| Value::Array(vec![Value::from(key.as_str()), value])).collect()
+}
+
+/// A property of an object as it travels in a direction: requests hold nothing that is read only,
+/// responses nothing that is write only.
+fn travelling<'a>(api: &'a Api, object: &Alternative<'a>, property: &str, direction: Direction) -> Option<Schema<'a>> {
+    let hidden = match direction {
+        Direction::Request => "readOnly",
+        Direction::Response => "writeOnly",
+    };
+    let schema = match object.properties.get(property) {
+        Some(schema) => schema.clone(),
+        None if object.required.contains(property) => Vec::new(),
+        None => return None,
+    };
+    let is_hidden = api.keyword(&schema, hidden).is_some_and(|value| *value == Value::Bool(true));
+    (!is_hidden).then_some(schema)
+}
+
+fn shares_properties(a: &Alternative<'_>, b: &Alternative<'_>) -> bool {
+    let shared = a.properties.keys().filter(|name| b.properties.contains_key(*name)).count();
+    2 * shared >= a.properties.len().max(b.properties.len())
+}
