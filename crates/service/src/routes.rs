@@ -95,7 +95,12 @@ pub(crate) const MARGIN: &[Route] = routes! {
 /// The simulation workflow under its stage, and the upload links beside it.
 pub(crate) fn workflow(app: &Arc<App>) -> Router {
     let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
-    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone()));
+    // The reference is large text; what else is downloaded here is not.
+    let docs = Router::new()
+        .route("/docs", on(MethodFilter::GET, handlers::docs::page))
+        .route("/docs/{file}", on(MethodFilter::GET, handlers::docs::file))
+        .layer(CompressionLayer::new());
+    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone())).merge(docs);
     finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
 }
 

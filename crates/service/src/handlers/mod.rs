@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod analysis;
+pub(crate) mod docs;
 pub(crate) mod file;
 pub(crate) mod job;
 pub(crate) mod margin;

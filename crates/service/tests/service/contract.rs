@@ -171,6 +171,21 @@ async fn the_document_is_served_as_it_is() {
 }
 
 #[tokio::test]
+async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
+    let service = Service::start();
+    let page = reqwest::get(format!("{}/docs", service.base_url)).await.unwrap().text().await.unwrap();
+    let scripts: Vec<&str> = page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(scripts.len(), 3);
+    for script in scripts {
+        assert!(script.starts_with("docs/"), "{script}");
+        let response = reqwest::get(format!("{}/{script}", service.base_url)).await.unwrap();
+        assert_eq!(response.status(), 200, "{script}");
+        assert_eq!(response.headers()["content-type"], "text/javascript");
+    }
+    assert_eq!(reqwest::get(format!("{}/docs/else", service.base_url)).await.unwrap().status(), 404);
+}
+
+#[tokio::test]
 async fn what_is_not_built_yet_says_so() {
     let service = Service::start();
     let molbox = service.client("ada");
