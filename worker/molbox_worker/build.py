@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app, unit
 
-from molbox_worker import __version__, prepare
+from molbox_worker import __version__, charmm, force_field, gaff, ligand, membrane, prepare
 from molbox_worker.engine import explain_template, platform
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import is_solvent, kind, write_topology
@@ -28,6 +29,21 @@ T = TypeVar("T")
 
 # PDB has five columns for atom numbers.
 MAX_PDB_ATOMS = 99_999
+# Share of a build's time by step, roughly; a membrane takes its share from all others.
+WEIGHTS = {
+    "force_field": 3,
+    "ligands": 1,
+    "read": 1,
+    "prepare": 4,
+    "parametrise_ligands": 20,
+    "hydrogens": 10,
+    "solvate": 40,
+    "parametrise": 12,
+    "check": 4,
+    "write": 5,
+}
+# AM1 of a large ligand takes minutes; the service may set another limit.
+LIGAND_SECONDS = 600.0
 # The direct-space cutoff that a new system is made with; a job sets its own.
 CUTOFF_NM = 1.0
 # A box as built is less dense than it becomes at constant pressure.
@@ -45,18 +61,26 @@ def build(job: Job) -> dict[str, Any]:
     seed = job.task["seed"]
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    steps = Steps(job, ["read", "prepare", "force_field", "hydrogens", "solvate", "parametrise", "check", "write"])
+    steps = Steps(job, list(WEIGHTS))
 
+    base = steps.run("force_field", lambda: force_field.load(job, plan, []))
+    ligands = steps.run("ligands", lambda: ligand.read(job, plan)) if plan.get("ligands") else []
     modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
     if plan.get("protein"):
         fixer = steps.run("read", lambda: prepare.read(job, plan))
-        modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, seed))
+        modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, base, seed))
+    if ligands:
+        ligand.add(job, modeller, ligands)
+        base = steps.run("parametrise_ligands", lambda: _parametrise_ligands(job, plan, base, ligands))
+    if modeller.topology.getNumAtoms():
+        _name_chains(modeller.topology)
         _write_structure(job, "prepared", modeller.topology, modeller.positions)
-    force_field = steps.run("force_field", lambda: app.ForceField(*plan["force_field"]["files"], plan["water"]["file"]))
-    variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, force_field))
-    steps.run("solvate", lambda: _solvate(plan, modeller, force_field))
+    if is_charmm(plan):
+        charmm.prune(base, modeller.topology)
+    variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, base))
+    steps.run("solvate", lambda: _solvate(job, plan, modeller, base))
     _name_chains(modeller.topology)
-    system = steps.run("parametrise", lambda: _parametrise(modeller.topology, force_field))
+    system = steps.run("parametrise", lambda: _parametrise(job, plan, modeller.topology, base))
     state = steps.run("check", lambda: _check(job, system, modeller, seed))
 
     def write() -> None:
@@ -78,6 +102,41 @@ def versions() -> dict[str, str]:
     return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
 
 
+def is_charmm(plan: dict[str, Any]) -> bool:
+    """Whether the plan's force field is of the CHARMM family."""
+    return bool(plan["force_field"]["name"].startswith("charmm"))
+
+
+def _parametrise_ligands(
+    job: Job, plan: dict[str, Any], base: app.ForceField, ligands: list[ligand.Ligand]
+) -> app.ForceField:
+    """The force field with parameters for the ligands that it does not know itself."""
+    files: dict[str, Path] = {}
+    for one in ligands:
+        if not base.getUnmatchedResidues(one.topology()):
+            job.log(f"{one.what}: the force field has parameters for it")
+            continue
+        if is_charmm(plan):
+            raise JobError(
+                "ligand_force_field",
+                f"{one.what} has no parameters in {plan['force_field']['name']}, and those that are made for ligands,"
+                " GAFF2, go with Amber force fields only: the two scale 1-4 interactions differently",
+                remedy="choose an Amber force field, or register a CHARMM force-field file for the ligand",
+                loc=["body", "force_field"],
+            )
+        key = ligand.graph(one.molecule)
+        if key in files:
+            continue
+        seconds = job.task.get("ligand_seconds", LIGAND_SECONDS)
+        found = gaff.parametrise(job, one.molecule, one.what, seconds, one.loc())
+        for note in found.notes:
+            job.warn(note["code"], f"{one.what}: {note['message']}")
+        job.log(f"{one.what}: GAFF2 and AM1-BCC, charge {found.charge:+d}{', from the cache' * found.is_cached}")
+        files[key] = job.output / f"{one.residue_name}.gaff2.xml"
+        files[key].write_text(found.xml)
+    return force_field.load(job, plan, list(files.values())) if files else base
+
+
 class Steps:
     """Runs the steps of a build, tells progress, keeps times, and stops between them when asked."""
 
@@ -91,7 +150,8 @@ class Steps:
         if self._job.stop_requested:
             raise Stopped
         index = self._names.index(name)
-        self._job.progress(index / len(self._names), stage=name, stage_index=index, stage_count=len(self._names))
+        before = sum(WEIGHTS[earlier] for earlier in self._names[:index]) / sum(WEIGHTS.values())
+        self._job.progress(before, stage=name, stage_index=index, stage_count=len(self._names))
         start = time.monotonic()
         with self._job.heartbeat():
             result = step()
@@ -100,18 +160,17 @@ class Steps:
         return result
 
 
-def _add_hydrogens(
-    job: Job, plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField
-) -> dict[str, int]:
+def _add_hydrogens(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField) -> dict[str, int]:
     """Place hydrogens at the pH; returns how many residues took which protonation variant."""
     if modeller.topology.getNumAtoms() == 0:
         return {}
+    chosen = prepare.variants_beside_metals(job, modeller)
     try:
-        modeller.addHydrogens(force_field, pH=plan["ph"], platform=platform(job)[0])
+        modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=platform(job)[0])
     except ValueError as error:
         raise explain_template(error, modeller.topology) from error
-    if plan["water"]["sites"] > 3:
-        modeller.addExtraParticles(force_field)
+    if _needs_extra_particles(plan, base):
+        modeller.addExtraParticles(base)
     found = Counter(variant(residue) for residue in modeller.topology.residues())
     return {name: found[name] for name in sorted(found) if name}
 
@@ -131,7 +190,36 @@ def variant(residue: app.topology.Residue) -> str:
     return told.get(residue.name, "")
 
 
-def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField) -> None:
+def _needs_extra_particles(plan: dict[str, Any], base: app.ForceField) -> bool:
+    """Whether water has more than three sites, or other residues may have some, as CHARMM's."""
+    return is_charmm(plan) or _water(plan, base)[1] > 3
+
+
+def _water(plan: dict[str, Any], base: app.ForceField) -> tuple[str, int]:
+    """The model whose geometry `addSolvent` places, and its sites; a custom force field's by its template."""
+    water = plan["water"]
+    if water.get("model"):
+        return water["model"], water["sites"]
+    sites = force_field.water_sites(base)
+    return {3: "tip3p", 4: "tip4pew", 5: "tip5p"}[sites], sites
+
+
+def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField) -> None:
+    model, sites = _water(plan, base)
+    if plan.get("membrane"):
+        if sites != 3:
+            raise JobError(
+                "membrane_water",
+                f"the water has {sites} sites; the patches that membranes are made of have 3",
+                remedy="choose a water_type with three sites, for example tip3p",
+                loc=["body", "water_type"],
+            )
+        try:
+            membrane.add(job, plan, modeller, base)
+        except ValueError as error:
+            raise explain_template(error, modeller.topology, field="membrane") from error
+        _refuse_narrow_box(modeller.topology)
+        return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
     n_atoms = int(ATOMS_PER_NM3 * vectors[0][0] * vectors[1][1] * vectors[2][2])
     if n_atoms > plan["max_atoms"]:
@@ -141,7 +229,29 @@ def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.Forc
             remedy="lower minimum_padding, choose the dodecahedron, or keep fewer chains",
             loc=["body", "minimum_padding"],
         )
-    width = min(vectors[i][i] for i in range(3))
+    _refuse_width(min(vectors[i][i] for i in range(3)))
+    try:
+        modeller.addSolvent(
+            base,
+            model=model,
+            boxVectors=[openmm.Vec3(*vector) for vector in vectors] * unit.nanometer,
+            positiveIon=plan["positive_ion"],
+            negativeIon=plan["negative_ion"],
+            ionicStrength=plan["concentration"] * unit.molar,
+            neutralize=True,
+        )
+    except ValueError as error:
+        raise explain_template(error, modeller.topology) from error
+    if _needs_extra_particles(plan, base):
+        modeller.addExtraParticles(base)
+
+
+def _refuse_narrow_box(topology: app.Topology) -> None:
+    vectors = topology.getPeriodicBoxVectors().value_in_unit(unit.nanometer)
+    _refuse_width(min(vectors[i][i] for i in range(3)))
+
+
+def _refuse_width(width: float) -> None:
     if width < 2 * CUTOFF_NM + SHRINKAGE_NM:
         raise JobError(
             "box_too_small",
@@ -150,17 +260,6 @@ def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.Forc
             remedy="raise minimum_padding",
             loc=["body", "minimum_padding"],
         )
-    modeller.addSolvent(
-        force_field,
-        model=plan["water"]["model"],
-        boxVectors=[openmm.Vec3(*vector) for vector in vectors] * unit.nanometer,
-        positiveIon=plan["positive_ion"],
-        negativeIon=plan["negative_ion"],
-        ionicStrength=plan["concentration"] * unit.molar,
-        neutralize=True,
-    )
-    if plan["water"]["sites"] > 3:
-        modeller.addExtraParticles(force_field)
 
 
 def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]) -> list[tuple[float, float, float]]:
@@ -204,9 +303,9 @@ def _name_chains(topology: app.Topology) -> None:
         seen.add(chain.id)
 
 
-def _parametrise(topology: app.Topology, force_field: app.ForceField) -> openmm.System:
+def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: app.ForceField) -> openmm.System:
     try:
-        return force_field.createSystem(
+        system = base.createSystem(
             topology,
             nonbondedMethod=app.PME,
             nonbondedCutoff=CUTOFF_NM * unit.nanometer,
@@ -215,6 +314,9 @@ def _parametrise(topology: app.Topology, force_field: app.ForceField) -> openmm.
         )
     except ValueError as error:
         raise explain_template(error, topology) from error
+    if is_charmm(plan):
+        job.log(f"{charmm.simplify(system)} pairs of atom types have Lennard-Jones parameters of their own (NBFIX)")
+    return system
 
 
 def _check(job: Job, system: openmm.System, modeller: app.Modeller, seed: int) -> openmm.State:

@@ -40,17 +40,25 @@ def platform(job: Job) -> tuple[openmm.Platform, dict[str, str]]:
     return chosen, properties
 
 
-def explain_template(error: ValueError, topology: app.Topology) -> JobError:
+def explain_template(error: ValueError, topology: app.Topology, *, field: str = "protein") -> JobError:
     """OpenMM's "No template found for residue 12 (LIG)" with the residue as its author numbers it."""
     match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
     if not match:
         return JobError("force_field_error", str(error), loc=["body", "force_field"])
-    residue = list(topology.residues())[int(match[1])]
-    place = f"residue {residue.name} {residue.id} of chain {residue.chain.id}"
+    residues = list(topology.residues())
+    index = int(match[1])
+    # OpenMM may count in a topology of its own, as for the patch of a membrane.
+    is_ours = index < len(residues) and residues[index].name == match[2]
+    place = f"residue {match[2]}"
+    if is_ours:
+        place = f"residue {residues[index].name} {residues[index].id} of chain {residues[index].chain.id}"
     detail = match[3].split("  For more information")[0].strip()
+    if "Multiple non-identical matching templates" in str(error):
+        detail = f"several of its templates fit: {detail.lstrip(': ')}"
+        return JobError("ambiguous_template", f"{place}: {detail}", loc=["body", "force_field"])
     return JobError(
         "no_template",
         f"the force field has no template for {place}. {detail}".strip(),
         remedy="check its atoms and its name, choose another force field, or leave the residue out",
-        loc=["body", "protein"],
+        loc=["body", field],
     )
