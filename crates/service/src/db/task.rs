@@ -74,7 +74,7 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
 }
 
 /// The one place where a task's state changes. States move forward: `queued`, `running`, an end;
-/// back to `queued` only for another attempt.
+/// back to `queued` only for another attempt, or to be extended.
 fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqlite::Result<bool> {
     let sql = "update task set status = ? where id = ? and status = ?";
     for state in from {
@@ -200,6 +200,33 @@ impl Db {
             }
             let sql = "update task set attempts = attempts + 1, started_at = coalesce(started_at, ?) where id = ?";
             tx.prepare_cached(sql)?.execute(params![now, id])?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Queues a task that has succeeded once more, with other parameters; it keeps its bundle until
+    /// it has another. `Once::Done(false)` when it is in another state by now, or the account has
+    /// `max_open` tasks that have not ended.
+    pub(crate) async fn extend_task(
+        &self,
+        id: String,
+        parameters: String,
+        max_open: u32,
+        claim: Claim,
+    ) -> Result<Once<bool>> {
+        self.write_once(claim, move |tx| {
+            let sql = "
+                select count(*) from task
+                where status in ('queued', 'running') and account = (select account from task where id = ?)";
+            let open: u32 = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0))?;
+            if open >= max_open || !transition(tx, &id, &["succeeded"], "queued")? {
+                return Ok(false);
+            }
+            let sql = "
+                update task set parameters = ?, attempts = 0, is_cancelled = 0, finished_at = null, outcome = null
+                where id = ?";
+            tx.prepare_cached(sql)?.execute(params![parameters, id])?;
             Ok(true)
         })
         .await
