@@ -21,10 +21,11 @@ def main(argv: list[str]) -> int:
     job = Job(Path(argv[1]))
     try:
         # Each brings in what it needs: start-up is part of every task.
-        if job.task["kind"] == "build":
-            from molbox_worker.build import build as run
-        else:
-            from molbox_worker.simulate import simulate as run
+        with job.heartbeat():
+            if job.task["kind"] == "build":
+                from molbox_worker.build import build as run
+            else:
+                from molbox_worker.simulate import simulate as run
         job.finish(status="succeeded", **run(job))
     except Stopped:
         job.log("stopped")

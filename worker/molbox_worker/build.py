@@ -11,8 +11,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,21 +18,19 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app, unit
 
-from molbox_worker import __version__, charmm, force_field, gaff, ligand, membrane, prepare
-from molbox_worker.engine import explain_template, platform
+from molbox_worker import charmm, force_field, prepare
+from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, explain_template, is_charmm, platform, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import is_solvent, kind, write_topology
 
 T = TypeVar("T")
 
-# PDB has five columns for atom numbers.
-MAX_PDB_ATOMS = 99_999
 # Share of a build's time by step, roughly; a membrane takes its share from all others.
 WEIGHTS = {
     "force_field": 3,
-    "ligands": 1,
     "read": 1,
     "prepare": 4,
+    "ligands": 1,
     "parametrise_ligands": 20,
     "hydrogens": 10,
     "solvate": 40,
@@ -42,15 +38,12 @@ WEIGHTS = {
     "check": 4,
     "write": 5,
 }
-# AM1 of a large ligand takes minutes; the service may set another limit.
-LIGAND_SECONDS = 600.0
 # The direct-space cutoff that a new system is made with; a job sets its own.
 CUTOFF_NM = 1.0
 # A box as built is less dense than it becomes at constant pressure.
 SHRINKAGE_NM = 0.1
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100
-DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
 # Of atoms that lie on top of each other rather than too close, kJ/mol/nm.
 SUSPICIOUS_FORCE = 1e8
 
@@ -64,14 +57,17 @@ def build(job: Job) -> dict[str, Any]:
     steps = Steps(job, list(WEIGHTS))
 
     base = steps.run("force_field", lambda: force_field.load(job, plan, []))
-    ligands = steps.run("ligands", lambda: ligand.read(job, plan)) if plan.get("ligands") else []
     modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
     if plan.get("protein"):
         fixer = steps.run("read", lambda: prepare.read(job, plan))
         modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, base, seed))
-    if ligands:
+    if plan.get("ligands"):
+        # RDKit takes 0.1 s to import.
+        from molbox_worker import ligand
+
+        ligands = steps.run("ligands", lambda: ligand.read(job, plan))
         ligand.add(job, modeller, ligands)
-        base = steps.run("parametrise_ligands", lambda: _parametrise_ligands(job, plan, base, ligands))
+        base = steps.run("parametrise_ligands", lambda: ligand.parametrise(job, plan, base, ligands))
     if modeller.topology.getNumAtoms():
         _name_chains(modeller.topology)
         _write_structure(job, "prepared", modeller.topology, modeller.positions)
@@ -95,46 +91,6 @@ def build(job: Job) -> dict[str, Any]:
         "versions": versions(),
         "seconds": steps.seconds,
     }
-
-
-def versions() -> dict[str, str]:
-    """Versions of the programs that have a part in the result."""
-    return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
-
-
-def is_charmm(plan: dict[str, Any]) -> bool:
-    """Whether the plan's force field is of the CHARMM family."""
-    return bool(plan["force_field"]["name"].startswith("charmm"))
-
-
-def _parametrise_ligands(
-    job: Job, plan: dict[str, Any], base: app.ForceField, ligands: list[ligand.Ligand]
-) -> app.ForceField:
-    """The force field with parameters for the ligands that it does not know itself."""
-    files: dict[str, Path] = {}
-    for one in ligands:
-        if not base.getUnmatchedResidues(one.topology()):
-            job.log(f"{one.what}: the force field has parameters for it")
-            continue
-        if is_charmm(plan):
-            raise JobError(
-                "ligand_force_field",
-                f"{one.what} has no parameters in {plan['force_field']['name']}, and those that are made for ligands,"
-                " GAFF2, go with Amber force fields only: the two scale 1-4 interactions differently",
-                remedy="choose an Amber force field, or register a CHARMM force-field file for the ligand",
-                loc=["body", "force_field"],
-            )
-        key = ligand.graph(one.molecule)
-        if key in files:
-            continue
-        seconds = job.task.get("ligand_seconds", LIGAND_SECONDS)
-        found = gaff.parametrise(job, one.molecule, one.what, seconds, one.loc())
-        for note in found.notes:
-            job.warn(note["code"], f"{one.what}: {note['message']}")
-        job.log(f"{one.what}: GAFF2 and AM1-BCC, charge {found.charge:+d}{', from the cache' * found.is_cached}")
-        files[key] = job.output / f"{one.residue_name}.gaff2.xml"
-        files[key].write_text(found.xml)
-    return force_field.load(job, plan, list(files.values())) if files else base
 
 
 class Steps:
@@ -214,6 +170,8 @@ def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.F
                 remedy="choose a water_type with three sites, for example tip3p",
                 loc=["body", "water_type"],
             )
+        from molbox_worker import membrane
+
         try:
             membrane.add(job, plan, modeller, base)
         except ValueError as error:

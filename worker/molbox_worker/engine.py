@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
+from typing import Any
 
 import openmm
 from openmm import app
 
+from molbox_worker import __version__
 from molbox_worker.job import Job, JobError
+
+# PDB has five columns for atom numbers.
+MAX_PDB_ATOMS = 99_999
+DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
 
 # Best first. OpenCL is left out: where there is no GPU it is a slow emulation that OpenMM itself
 # would prefer to its CPU platform.
@@ -62,3 +69,13 @@ def explain_template(error: ValueError, topology: app.Topology, *, field: str = 
         remedy="check its atoms and its name, choose another force field, or leave the residue out",
         loc=["body", field],
     )
+
+
+def versions() -> dict[str, str]:
+    """Versions of the programs that have a part in the result."""
+    return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
+
+
+def is_charmm(plan: dict[str, Any]) -> bool:
+    """Whether the plan's force field is of the CHARMM family."""
+    return bool(plan["force_field"]["family"] == "charmm")

@@ -19,6 +19,8 @@ from openmm import app, unit
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDetermineBonds
 
+from molbox_worker import force_field, gaff
+from molbox_worker.engine import is_charmm
 from molbox_worker.job import Job, JobError
 from molbox_worker.topology import WATER, is_common_name
 
@@ -27,6 +29,8 @@ CLASH_NM = 0.10
 WATER_CLASH_NM = 0.24
 # A ligand further from the structure than this was probably forgotten to be placed.
 FAR_NM = 3.0
+# AM1 of a large ligand takes minutes; the service may set another limit.
+SECONDS = 600.0
 # Charges that are tried for a PDB file, whose bonds follow from it.
 PDB_CHARGES = (0, 1, -1, 2, -2)
 # Of a rotation matrix times its transpose from one.
@@ -308,6 +312,34 @@ def add(job: Job, modeller: app.Modeller, ligands: list[Ligand]) -> None:
         if modeller.topology.getNumAtoms():
             _make_room(job, modeller, ligand)
         modeller.add(ligand.topology(), ligand.positions_nm * unit.nanometer)
+
+
+def parametrise(job: Job, plan: dict[str, Any], base: app.ForceField, ligands: list[Ligand]) -> app.ForceField:
+    """The force field with parameters for the ligands that it does not know itself."""
+    files: dict[str, Path] = {}
+    for one in ligands:
+        if not base.getUnmatchedResidues(one.topology()):
+            job.log(f"{one.what}: the force field has parameters for it")
+            continue
+        if is_charmm(plan):
+            raise JobError(
+                "ligand_force_field",
+                f"{one.what} has no parameters in {plan['force_field']['name']}, and those that are made for ligands,"
+                " GAFF2, go with Amber force fields only: the two scale 1-4 interactions differently",
+                remedy="choose an Amber force field, or register a CHARMM force-field file for the ligand",
+                loc=["body", "force_field"],
+            )
+        key = graph(one.molecule)
+        if key in files:
+            continue
+        seconds = job.task.get("ligand_seconds", SECONDS)
+        found = gaff.parametrise(job, one.molecule, one.what, seconds, one.loc())
+        for note in found.notes:
+            job.warn(note["code"], f"{one.what}: {note['message']}")
+        job.log(f"{one.what}: GAFF2 and AM1-BCC, charge {found.charge:+d}{', from the cache' * found.is_cached}")
+        files[key] = job.output / f"{one.residue_name}.gaff2.xml"
+        files[key].write_text(found.xml)
+    return force_field.load(job, plan, list(files.values())) if files else base
 
 
 def _make_room(job: Job, modeller: app.Modeller, ligand: Ligand) -> None:

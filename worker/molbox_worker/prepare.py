@@ -116,7 +116,7 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
     _remove_heterogens(job, fixer, base, KEPT | known)
     if fixer.topology.getNumAtoms() == 0:
         raise JobError("no_atoms", "nothing is left of the structure once heterogens are removed", loc=LOC)
-    if not plan["force_field"]["name"].startswith("charmm"):
+    if plan["force_field"]["family"] == "amber":
         _remove_leading_phosphates(job, fixer)
     fixer.findMissingAtoms()
     for residue, atoms in fixer.missingAtoms.items():
@@ -148,12 +148,20 @@ def _tell_repeated_chains(job: Job, fixer: PDBFixer) -> None:
 
 
 def _replace_deuterium(job: Job, fixer: PDBFixer) -> None:
+    """Make deuterium hydrogen. Readers know its names not, and have given it no bonds."""
     deuterium = [atom for atom in fixer.topology.atoms() if atom.element is element.deuterium]
+    if not deuterium:
+        return
+    positions = _positions(fixer.positions)
+    bonded = {atom for bond in fixer.topology.bonds() for atom in bond}
     for atom in deuterium:
         atom.element = element.hydrogen
         atom.name = "H" + atom.name[1:] if atom.name.startswith("D") else atom.name
-    if deuterium:
-        job.warn("deuterium_replaced", f"{len(deuterium)} deuterium atoms were taken for hydrogens")
+        heavy = [other for other in atom.residue.atoms() if other.element not in HYDROGENS]
+        if atom not in bonded and heavy:
+            lengths = np.linalg.norm(positions[[other.index for other in heavy]] - positions[atom.index], axis=1)
+            fixer.topology.addBond(heavy[int(lengths.argmin())], atom)
+    job.warn("deuterium_replaced", f"{len(deuterium)} deuterium atoms were taken for hydrogens")
 
 
 def _find_gaps(job: Job, fixer: PDBFixer) -> None:

@@ -33,9 +33,8 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app
 
-from molbox_worker.build import DALTON_PER_NM3, MAX_PDB_ATOMS, versions
 from molbox_worker.dcd import DcdFile
-from molbox_worker.engine import platform
+from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, platform, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import WATER, read_topology
 

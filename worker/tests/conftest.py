@@ -23,7 +23,7 @@ BUILD = {
     "chains": None,
     "keep_hydrogens": False,
     "ph": 7.4,
-    "force_field": {"name": "amber14", "files": ["amber14-all.xml"]},
+    "force_field": {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"]},
     "water": {"name": "tip3p", "file": "amber14/tip3p.xml", "model": "tip3p", "sites": 3},
     "positive_ion": "Na+",
     "negative_ion": "Cl-",

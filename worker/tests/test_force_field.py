@@ -18,7 +18,7 @@ Builder = Callable[..., Directory]
 
 def family(name: str, water: str = "water", model: str = "tip3p", sites: int = 3) -> dict[str, Any]:
     return {
-        "force_field": {"name": name, "files": [f"{name}.xml"]},
+        "force_field": {"name": name, "family": "charmm", "files": [f"{name}.xml"]},
         "water": {"name": water, "file": f"{name}/{water}.xml", "model": model, "sites": sites},
     }
 
@@ -104,14 +104,14 @@ def argon(force_field: dict[str, Any], builder: Builder, xml: str = ARGON) -> Di
 
 
 def test_a_file_adds_its_residues_to_a_force_field(builder: Builder) -> None:
-    built = argon({"name": "amber14", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder)
+    built = argon({"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder)
     assert built.result["status"] == "succeeded", built.log()
     assert built.result["summary"]["molecules"]["AR"] == 1
     system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
     nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
     assert [x._value for x in nonbonded.getParticleParameters(0)] == pytest.approx([0, 0.34, 0.996])
     # And without the file, it has no parameters and goes.
-    without = argon({"name": "amber14", "files": ["amber14-all.xml"]}, builder)
+    without = argon({"name": "amber14", "family": "amber", "files": ["amber14-all.xml"]}, builder)
     assert without.result["error"]["code"] == "no_atoms"
 
 
@@ -121,7 +121,7 @@ def test_a_file_can_stand_alone_with_water_of_its_own(builder: Builder) -> None:
         xml = file.read()
     built = builder(
         inputs={"force_field.xml": xml},
-        force_field={"name": "spce.xml", "files": [], "custom": CUSTOM},
+        force_field={"name": "spce.xml", "family": "custom", "files": [], "custom": CUSTOM},
         water={"name": "custom", "file": None, "model": None, "sites": None},
         concentration=0.0,
     )
@@ -151,7 +151,9 @@ def test_a_file_can_stand_alone_with_water_of_its_own(builder: Builder) -> None:
     ],
 )
 def test_a_file_that_could_run_or_cannot_be_read_is_refused(builder: Builder, xml: str, code: str, words: str) -> None:
-    failure = argon({"name": "amber14", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder, xml).result["error"]
+    failure = argon(
+        {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder, xml
+    ).result["error"]
     assert failure["code"] == code
     assert "argon.xml" in failure["message"] and words in failure["message"]
     assert failure["loc"] == ["body", "force_field"]

@@ -180,7 +180,7 @@ def test_parameters_have_a_time_limit(builder: Builder) -> None:
 
 
 CHARMM = {
-    "force_field": {"name": "charmm36", "files": ["charmm36.xml"]},
+    "force_field": {"name": "charmm36", "family": "charmm", "files": ["charmm36.xml"]},
     "water": {"name": "tip3p", "file": "charmm36/water.xml", "model": "tip3p", "sites": 3},
 }
 
