@@ -10,6 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from molbox_worker import sandbox
 from molbox_worker.job import Job, JobError, Stopped
 
 
@@ -20,6 +21,7 @@ def main(argv: list[str]) -> int:
         return 64
     job = Job(Path(argv[1]))
     try:
+        sandbox.enter(job)
         # Each brings in what it needs: start-up is part of every task.
         with job.heartbeat():
             if job.task["kind"] == "build":

@@ -50,7 +50,7 @@ MINIMISER_PASSES = 6
 CHUNK_SECONDS = 0.5
 # Estimated time between commits in steps, so that a run on one CPU thread is exact; and what a step
 # costs there, in seconds per atom.
-EXACT_SECONDS = 8.0
+EXACT_SECONDS = 5.0
 SECONDS_PER_ATOM_STEP = 4.3e-6
 # From one step to the next, forces do not grow by this much in anything that holds together.
 DEADLY_FORCE = 1e4

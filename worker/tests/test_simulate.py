@@ -247,7 +247,7 @@ def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
 
 
 def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., Directory]) -> None:
-    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}])
+    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}], checkpoint_seconds=1)
     process = job.start()
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)
@@ -270,7 +270,7 @@ def committed_step(job: Directory) -> int:
 
 
 def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[..., Directory]) -> None:
-    job = simulation(water, [{"steps": 1_000_000}])
+    job = simulation(water, [{"steps": 1_000_000}], checkpoint_seconds=1)
     process = job.start()
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)
