@@ -172,6 +172,7 @@ def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.F
             )
         from molbox_worker import membrane
 
+        _refuse_many_atoms(plan, membrane.estimated_volume(modeller, plan["padding_nm"]))
         try:
             membrane.add(job, plan, modeller, base)
         except ValueError as error:
@@ -179,14 +180,7 @@ def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.F
         _refuse_narrow_box(modeller.topology)
         return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
-    n_atoms = int(ATOMS_PER_NM3 * vectors[0][0] * vectors[1][1] * vectors[2][2])
-    if n_atoms > plan["max_atoms"]:
-        raise JobError(
-            "too_large",
-            f"the system would have about {n_atoms} atoms, the service takes {plan['max_atoms']}",
-            remedy="lower minimum_padding, choose the dodecahedron, or keep fewer chains",
-            loc=["body", "minimum_padding"],
-        )
+    _refuse_many_atoms(plan, vectors[0][0] * vectors[1][1] * vectors[2][2])
     _refuse_width(min(vectors[i][i] for i in range(3)))
     try:
         modeller.addSolvent(
@@ -202,6 +196,17 @@ def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.F
         raise explain_template(error, modeller.topology) from error
     if _needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
+
+
+def _refuse_many_atoms(plan: dict[str, Any], volume_nm3: float) -> None:
+    n_atoms = int(ATOMS_PER_NM3 * volume_nm3)
+    if n_atoms > plan["max_atoms"]:
+        raise JobError(
+            "too_large",
+            f"the system would have about {n_atoms} atoms, the service takes {plan['max_atoms']}",
+            remedy="lower minimum_padding, choose the dodecahedron, or keep fewer chains",
+            loc=["body", "minimum_padding"],
+        )
 
 
 def _refuse_narrow_box(topology: app.Topology) -> None:

@@ -26,6 +26,8 @@ from molbox_worker.topology import LIPIDS, WATER
 CORE_NM = 1.2
 # Of the residues in the core; proteins in the frame of the OPM database have under 0.1.
 MAX_CHARGED = 0.25
+# Width and height of OpenMM's patches, roughly, nm.
+PATCH_NM = (6.5, 7.0)
 CHARGED = frozenset({"ASP", "GLU", "LYS", "ARG"})
 # A water to build a bilayer without a protein around: in the water, above the head groups, nm.
 SEED_WATER = {"O": (0.0, 0.0, 2.6), "H1": (0.0957, 0.0, 2.6), "H2": (-0.024, 0.0927, 2.6)}
@@ -87,6 +89,14 @@ def check_orientation(modeller: app.Modeller) -> None:
         )
 
 
+def estimated_volume(modeller: app.Modeller, padding_nm: float) -> float:
+    """Volume of the box that a membrane makes, nm³; it consists of whole patches in the plane."""
+    x = _positions(modeller)
+    extent = np.ptp(x, axis=0) if len(x) else np.zeros(3)
+    width, depth = (PATCH_NM[0] * np.ceil((length + 2 * padding_nm) / PATCH_NM[0]) for length in extent[:2])
+    return float(width * depth * max(PATCH_NM[1], extent[2] + 2 * padding_nm))
+
+
 @contextmanager
 def _relaxation(job: Job) -> Iterator[None]:
     """Have Modeller use an integrator that takes our seed, tells it is alive, and stops when asked."""
@@ -135,4 +145,4 @@ def _lipids_per_leaf(modeller: app.Modeller, n_solute: int) -> tuple[int, int]:
 
 
 def _positions(modeller: app.Modeller) -> NDArray[np.float64]:
-    return np.array(modeller.positions.value_in_unit(unit.nanometer), dtype=np.float64)
+    return np.array(modeller.positions.value_in_unit(unit.nanometer), dtype=np.float64).reshape(-1, 3)

@@ -53,8 +53,8 @@ def enter(job: Job) -> None:
     if wanted == "off":
         job.log("sandbox: off")
         return
-    os.environ["TMPDIR"] = str(job.path)
-    os.environ["CUDA_CACHE_PATH"] = str(job.task.get("cache") or job.path)
+    os.environ["TMPDIR"] = str(job.path.resolve())
+    os.environ["CUDA_CACHE_PATH"] = str(Path(job.task.get("cache") or job.path).resolve())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     missing = []
     try:

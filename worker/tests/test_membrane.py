@@ -92,6 +92,11 @@ def test_a_structure_that_is_not_oriented_is_refused(builder: Builder, shift: fl
     assert failure["loc"] == ["body", "membrane"]
 
 
+def test_a_membrane_that_is_too_large_is_refused_before_it_is_made(builder: Builder) -> None:
+    failure = builder(DATA / "2nwl_helix.pdb", membrane="POPC", padding_nm=5.0, max_atoms=50_000).result["error"]
+    assert failure["code"] == "too_large" and "50000" in failure["message"]
+
+
 def test_a_membrane_needs_water_with_three_sites(builder: Builder) -> None:
     water = {"name": "opc", "file": "amber14/opc.xml", "model": "tip4pew", "sites": 4}
     failure = builder(DATA / "2nwl_helix.pdb", membrane="DLPC", water=water).result["error"]
