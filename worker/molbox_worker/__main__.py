@@ -12,6 +12,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from molbox_worker import sandbox
 from molbox_worker.job import Job, JobError, Stopped
 
 
@@ -22,11 +23,13 @@ def main(argv: list[str]) -> int:
         return 64
     job = Job(Path(argv[1]))
     try:
+        sandbox.enter(job)
         # Each brings in what it needs: start-up is part of every task.
-        if job.task["kind"] == "build":
-            from molbox_worker.build import build as run
-        else:
-            from molbox_worker.simulate import simulate as run
+        with job.heartbeat():
+            if job.task["kind"] == "build":
+                from molbox_worker.build import build as run
+            else:
+                from molbox_worker.simulate import simulate as run
         job.finish(status="succeeded", **run(job))
     except Stopped:
         job.log("stopped")

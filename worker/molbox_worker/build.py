@@ -11,7 +11,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,22 +18,32 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app, unit
 
-from molbox_worker import __version__, prepare
-from molbox_worker.engine import explain_template, platform
+from molbox_worker import charmm, force_field, prepare
+from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, explain_template, is_charmm, platform, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import is_solvent, kind, write_topology
 
 T = TypeVar("T")
 
-# PDB has five columns for atom numbers.
-MAX_PDB_ATOMS = 99_999
+# Share of a build's time by step, roughly; a membrane takes its share from all others.
+WEIGHTS = {
+    "force_field": 3,
+    "read": 1,
+    "prepare": 4,
+    "ligands": 1,
+    "parametrise_ligands": 20,
+    "hydrogens": 10,
+    "solvate": 40,
+    "parametrise": 12,
+    "check": 4,
+    "write": 5,
+}
 # The direct-space cutoff that a new system is made with; a job sets its own.
 CUTOFF_NM = 1.0
 # A box as built is less dense than it becomes at constant pressure.
 SHRINKAGE_NM = 0.1
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100
-DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
 # Of atoms that lie on top of each other rather than too close, kJ/mol/nm.
 SUSPICIOUS_FORCE = 1e8
 
@@ -45,18 +54,29 @@ def build(job: Job) -> dict[str, Any]:
     seed = job.task["seed"]
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    steps = Steps(job, ["read", "prepare", "force_field", "hydrogens", "solvate", "parametrise", "check", "write"])
+    steps = Steps(job, list(WEIGHTS))
 
+    base = steps.run("force_field", lambda: force_field.load(job, plan, []))
     modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
     if plan.get("protein"):
         fixer = steps.run("read", lambda: prepare.read(job, plan))
-        modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, seed))
+        modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, base, seed))
+    if plan.get("ligands"):
+        # RDKit takes 0.1 s to import.
+        from molbox_worker import ligand
+
+        ligands = steps.run("ligands", lambda: ligand.read(job, plan))
+        ligand.add(job, modeller, ligands)
+        base = steps.run("parametrise_ligands", lambda: ligand.parametrise(job, plan, base, ligands))
+    if modeller.topology.getNumAtoms():
+        _name_chains(modeller.topology)
         _write_structure(job, "prepared", modeller.topology, modeller.positions)
-    force_field = steps.run("force_field", lambda: app.ForceField(*plan["force_field"]["files"], plan["water"]["file"]))
-    variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, force_field))
-    steps.run("solvate", lambda: _solvate(plan, modeller, force_field))
+    if is_charmm(plan):
+        charmm.prune(base, modeller.topology)
+    variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, base))
+    steps.run("solvate", lambda: _solvate(job, plan, modeller, base))
     _name_chains(modeller.topology)
-    system = steps.run("parametrise", lambda: _parametrise(modeller.topology, force_field))
+    system = steps.run("parametrise", lambda: _parametrise(job, plan, modeller.topology, base))
     state = steps.run("check", lambda: _check(job, system, modeller, seed))
 
     def write() -> None:
@@ -73,11 +93,6 @@ def build(job: Job) -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Versions of the programs that have a part in the result."""
-    return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
-
-
 class Steps:
     """Runs the steps of a build, tells progress, keeps times, and stops between them when asked."""
 
@@ -91,7 +106,8 @@ class Steps:
         if self._job.stop_requested:
             raise Stopped
         index = self._names.index(name)
-        self._job.progress(index / len(self._names), stage=name, stage_index=index, stage_count=len(self._names))
+        before = sum(WEIGHTS[earlier] for earlier in self._names[:index]) / sum(WEIGHTS.values())
+        self._job.progress(before, stage=name, stage_index=index, stage_count=len(self._names))
         start = time.monotonic()
         with self._job.heartbeat():
             result = step()
@@ -100,18 +116,17 @@ class Steps:
         return result
 
 
-def _add_hydrogens(
-    job: Job, plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField
-) -> dict[str, int]:
+def _add_hydrogens(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField) -> dict[str, int]:
     """Place hydrogens at the pH; returns how many residues took which protonation variant."""
     if modeller.topology.getNumAtoms() == 0:
         return {}
+    chosen = prepare.variants_beside_metals(job, modeller)
     try:
-        modeller.addHydrogens(force_field, pH=plan["ph"], platform=platform(job)[0])
+        modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=platform(job)[0])
     except ValueError as error:
         raise explain_template(error, modeller.topology) from error
-    if plan["water"]["sites"] > 3:
-        modeller.addExtraParticles(force_field)
+    if _needs_extra_particles(plan, base):
+        modeller.addExtraParticles(base)
     found = Counter(variant(residue) for residue in modeller.topology.residues())
     return {name: found[name] for name in sorted(found) if name}
 
@@ -131,9 +146,60 @@ def variant(residue: app.topology.Residue) -> str:
     return told.get(residue.name, "")
 
 
-def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField) -> None:
+def _needs_extra_particles(plan: dict[str, Any], base: app.ForceField) -> bool:
+    """Whether water has more than three sites, or other residues may have some, as CHARMM's."""
+    return is_charmm(plan) or _water(plan, base)[1] > 3
+
+
+def _water(plan: dict[str, Any], base: app.ForceField) -> tuple[str, int]:
+    """The model whose geometry `addSolvent` places, and its sites; a custom force field's by its template."""
+    water = plan["water"]
+    if water.get("model"):
+        return water["model"], water["sites"]
+    sites = force_field.water_sites(base)
+    return {3: "tip3p", 4: "tip4pew", 5: "tip5p"}[sites], sites
+
+
+def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField) -> None:
+    model, sites = _water(plan, base)
+    if plan.get("membrane"):
+        if sites != 3:
+            raise JobError(
+                "membrane_water",
+                f"the water has {sites} sites; the patches that membranes are made of have 3",
+                remedy="choose a water_type with three sites, for example tip3p",
+                loc=["body", "water_type"],
+            )
+        from molbox_worker import membrane
+
+        _refuse_many_atoms(plan, membrane.estimated_volume(modeller, plan["padding_nm"]))
+        try:
+            membrane.add(job, plan, modeller, base)
+        except ValueError as error:
+            raise explain_template(error, modeller.topology, field="membrane") from error
+        _refuse_narrow_box(modeller.topology)
+        return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
-    n_atoms = int(ATOMS_PER_NM3 * vectors[0][0] * vectors[1][1] * vectors[2][2])
+    _refuse_many_atoms(plan, vectors[0][0] * vectors[1][1] * vectors[2][2])
+    _refuse_width(min(vectors[i][i] for i in range(3)))
+    try:
+        modeller.addSolvent(
+            base,
+            model=model,
+            boxVectors=[openmm.Vec3(*vector) for vector in vectors] * unit.nanometer,
+            positiveIon=plan["positive_ion"],
+            negativeIon=plan["negative_ion"],
+            ionicStrength=plan["concentration"] * unit.molar,
+            neutralize=True,
+        )
+    except ValueError as error:
+        raise explain_template(error, modeller.topology) from error
+    if _needs_extra_particles(plan, base):
+        modeller.addExtraParticles(base)
+
+
+def _refuse_many_atoms(plan: dict[str, Any], volume_nm3: float) -> None:
+    n_atoms = int(ATOMS_PER_NM3 * volume_nm3)
     if n_atoms > plan["max_atoms"]:
         raise JobError(
             "too_large",
@@ -141,7 +207,14 @@ def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.Forc
             remedy="lower minimum_padding, choose the dodecahedron, or keep fewer chains",
             loc=["body", "minimum_padding"],
         )
-    width = min(vectors[i][i] for i in range(3))
+
+
+def _refuse_narrow_box(topology: app.Topology) -> None:
+    vectors = topology.getPeriodicBoxVectors().value_in_unit(unit.nanometer)
+    _refuse_width(min(vectors[i][i] for i in range(3)))
+
+
+def _refuse_width(width: float) -> None:
     if width < 2 * CUTOFF_NM + SHRINKAGE_NM:
         raise JobError(
             "box_too_small",
@@ -150,17 +223,6 @@ def _solvate(plan: dict[str, Any], modeller: app.Modeller, force_field: app.Forc
             remedy="raise minimum_padding",
             loc=["body", "minimum_padding"],
         )
-    modeller.addSolvent(
-        force_field,
-        model=plan["water"]["model"],
-        boxVectors=[openmm.Vec3(*vector) for vector in vectors] * unit.nanometer,
-        positiveIon=plan["positive_ion"],
-        negativeIon=plan["negative_ion"],
-        ionicStrength=plan["concentration"] * unit.molar,
-        neutralize=True,
-    )
-    if plan["water"]["sites"] > 3:
-        modeller.addExtraParticles(force_field)
 
 
 def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]) -> list[tuple[float, float, float]]:
@@ -204,9 +266,9 @@ def _name_chains(topology: app.Topology) -> None:
         seen.add(chain.id)
 
 
-def _parametrise(topology: app.Topology, force_field: app.ForceField) -> openmm.System:
+def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: app.ForceField) -> openmm.System:
     try:
-        return force_field.createSystem(
+        system = base.createSystem(
             topology,
             nonbondedMethod=app.PME,
             nonbondedCutoff=CUTOFF_NM * unit.nanometer,
@@ -215,6 +277,9 @@ def _parametrise(topology: app.Topology, force_field: app.ForceField) -> openmm.
         )
     except ValueError as error:
         raise explain_template(error, topology) from error
+    if is_charmm(plan):
+        job.log(f"{charmm.simplify(system)} pairs of atom types have Lennard-Jones parameters of their own (NBFIX)")
+    return system
 
 
 def _check(job: Job, system: openmm.System, modeller: app.Modeller, seed: int) -> openmm.State:

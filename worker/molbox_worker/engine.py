@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
+from typing import Any
 
 import openmm
 from openmm import app
 
+from molbox_worker import __version__
 from molbox_worker.job import Job, JobError
+
+# PDB has five columns for atom numbers.
+MAX_PDB_ATOMS = 99_999
+DALTON_PER_NM3 = 1.66053906660e-3  # in g/mL
 
 # Best first. OpenCL is left out: where there is no GPU it is a slow emulation that OpenMM itself
 # would prefer to its CPU platform.
@@ -40,17 +47,35 @@ def platform(job: Job) -> tuple[openmm.Platform, dict[str, str]]:
     return chosen, properties
 
 
-def explain_template(error: ValueError, topology: app.Topology) -> JobError:
+def explain_template(error: ValueError, topology: app.Topology, *, field: str = "protein") -> JobError:
     """OpenMM's "No template found for residue 12 (LIG)" with the residue as its author numbers it."""
     match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
     if not match:
         return JobError("force_field_error", str(error), loc=["body", "force_field"])
-    residue = list(topology.residues())[int(match[1])]
-    place = f"residue {residue.name} {residue.id} of chain {residue.chain.id}"
+    residues = list(topology.residues())
+    index = int(match[1])
+    # OpenMM may count in a topology of its own, as for the patch of a membrane.
+    is_ours = index < len(residues) and residues[index].name == match[2]
+    place = f"residue {match[2]}"
+    if is_ours:
+        place = f"residue {residues[index].name} {residues[index].id} of chain {residues[index].chain.id}"
     detail = match[3].split("  For more information")[0].strip()
+    if "Multiple non-identical matching templates" in str(error):
+        detail = f"several of its templates fit: {detail.lstrip(': ')}"
+        return JobError("ambiguous_template", f"{place}: {detail}", loc=["body", "force_field"])
     return JobError(
         "no_template",
         f"the force field has no template for {place}. {detail}".strip(),
         remedy="check its atoms and its name, choose another force field, or leave the residue out",
-        loc=["body", "protein"],
+        loc=["body", field],
     )
+
+
+def versions() -> dict[str, str]:
+    """Versions of the programs that have a part in the result."""
+    return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
+
+
+def is_charmm(plan: dict[str, Any]) -> bool:
+    """Whether the plan's force field is of the CHARMM family."""
+    return bool(plan["force_field"]["family"] == "charmm")

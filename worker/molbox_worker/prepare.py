@@ -5,22 +5,34 @@ Everything that is removed, added, replaced or guessed becomes a warning.
 
 from __future__ import annotations
 
-from pathlib import Path
+import io
+from collections import Counter
 from typing import Any
 
 import numpy as np
-from openmm import app
+from numpy.typing import NDArray
+from openmm import app, unit
 from openmm.app import element
 from pdbfixer import PDBFixer
 from pdbfixer.pdbfixer import dnaResidues, proteinResidues, rnaResidues
 
+from molbox_worker import force_field, locations
 from molbox_worker.job import Job, JobError
+from molbox_worker.topology import WATER
 
 # Longer gaps are not built: a loop of this length is already a guess.
 MAX_BUILT_GAP = 20
 # A coordinate beyond this is a damaged file, in nm.
 MAX_COORDINATE_NM = 10_000.0
-KEPT = {*proteinResidues, *dnaResidues, *rnaResidues, "N", "ACE", "NME", "NMA", "NH2", "HOH"}
+# Residues further apart are not bonded; bonds of the backbone have 0.13 and 0.16 nm.
+MAX_BACKBONE_BOND_NM = 0.25
+# Atoms nearer than this to a metal are its ligands.
+METAL_BOND_NM = 0.28
+POLYMER = {*proteinResidues, *dnaResidues, *rnaResidues}
+KEPT = {*POLYMER, "N", "ACE", "NME", "NMA", "NH2", WATER}
+GLYCANS = {"NAG", "NDG", "BMA", "MAN", "FUC", "FUL", "GAL", "GLA", "GLC", "BGC", "SIA", "XYP", "XYS", "NGA", "A2G"}
+SINGLY_CHARGED = {"NA", "K", "LI", "RB", "CS", "CL", "BR", "F", "IOD", "I"}
+HYDROGENS = (element.hydrogen, element.deuterium)
 LOC: list[str | int] = ["body", "protein"]
 
 
@@ -34,38 +46,43 @@ PDBFixer._downloadCCDDefinition = _no_download
 def read(job: Job, plan: dict[str, Any]) -> PDBFixer:
     """Read the structure file and keep the chains that are asked for."""
     protein = plan["protein"]
-    path = job.input(protein["file"])
-    if protein["format"] == "pdb" and not _has_atoms(path):
+    text = job.input(protein["file"]).read_text(errors="replace")
+    if protein["format"] == "pdb" and not any(line.startswith(("ATOM", "HETATM")) for line in text.splitlines()):
         raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
     try:
-        if protein["format"] == "pdb":
-            fixer = PDBFixer(filename=str(path))
-        else:
-            with path.open() as file:
-                fixer = PDBFixer(pdbxfile=file)
+        text, chosen, n_models = locations.choose(text, protein["format"])
+        file = io.StringIO(text)
+        fixer = PDBFixer(pdbfile=file) if protein["format"] == "pdb" else PDBFixer(pdbxfile=file)
     except Exception as error:
         # The readers raise whatever their code runs into.
         message = f"{protein['name']} cannot be read as {protein['format']}: {type(error).__name__}: {error}"
         raise JobError("unreadable", message, remedy="check the file and its format", loc=LOC) from error
     if fixer.topology.getNumAtoms() == 0:
         raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
+    if n_models > 1:
+        job.warn("model_chosen", f"{protein['name']} has {n_models} models; the first was taken")
     _check_coordinates(fixer, protein["name"])
     if plan.get("chains"):
         _keep_chains(fixer, plan["chains"])
+    kept = {(chain.id, residue.id) for chain in fixer.topology.chains() for residue in chain.residues()}
+    for message in chosen:
+        number, chain = message.split(":", 1)[0].split()[1], message.split(":", 1)[0].split()[-1]
+        if (chain, number) in kept:
+            job.warn("location_chosen", message)
     return fixer
-
-
-def _has_atoms(path: Path) -> bool:
-    with path.open(errors="replace") as file:
-        return any(line.startswith(("ATOM", "HETATM")) for line in file)
 
 
 def _check_coordinates(fixer: PDBFixer, name: str) -> None:
     for atom, position in zip(fixer.topology.atoms(), fixer.positions, strict=True):
         x = np.array([position[0]._value, position[1]._value, position[2]._value])
         if not np.isfinite(x).all() or np.abs(x).max() > MAX_COORDINATE_NM:
-            place = f"{atom.name} of {atom.residue.name} {atom.residue.id} in chain {atom.residue.chain.id}"
+            place = f"{atom.name} of {place_of(atom.residue)}"
             raise JobError("bad_coordinates", f"{name}: the coordinates of {place} are no place", loc=LOC)
+
+
+def place_of(residue: app.topology.Residue) -> str:
+    """A residue as its author calls it."""
+    return f"{residue.name} {residue.id}{residue.insertionCode.strip()} in chain {residue.chain.id}"
 
 
 def _keep_chains(fixer: PDBFixer, wanted: list[str]) -> None:
@@ -80,19 +97,27 @@ def _keep_chains(fixer: PDBFixer, wanted: list[str]) -> None:
     fixer.removeChains(chainIds=sorted(set(present) - set(wanted)))
 
 
-def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, seed: int) -> app.Modeller:
+def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceField, seed: int) -> app.Modeller:
     """Complete the structure: gaps, nonstandard residues, heterogens, missing atoms, hydrogens."""
+    custom = plan["force_field"].get("custom")
+    known = force_field.templates(job.input(custom["file"])) - POLYMER if custom else set()
+    _tell_repeated_chains(job, fixer)
+    _replace_deuterium(job, fixer)
     _find_gaps(job, fixer)
+    _split_at_breaks(job, fixer)
     fixer.findNonstandardResidues()
+    fixer.nonstandardResidues = [pair for pair in fixer.nonstandardResidues if pair[0].name not in known]
     for residue, standard in fixer.nonstandardResidues:
         job.warn(
             "residue_replaced",
             f"nonstandard residue {residue.name} {residue.id} of chain {residue.chain.id} replaced by {standard}",
         )
     fixer.replaceNonstandardResidues()
-    _remove_heterogens(job, fixer)
+    _remove_heterogens(job, fixer, base, KEPT | known)
     if fixer.topology.getNumAtoms() == 0:
         raise JobError("no_atoms", "nothing is left of the structure once heterogens are removed", loc=LOC)
+    if plan["force_field"]["family"] == "amber":
+        _remove_leading_phosphates(job, fixer)
     fixer.findMissingAtoms()
     for residue, atoms in fixer.missingAtoms.items():
         names = ", ".join(atom.name for atom in atoms)
@@ -103,11 +128,40 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, seed: int) -> app.M
     fixer.addMissingAtoms(seed=seed)
     modeller = app.Modeller(fixer.topology, fixer.positions)
     if not plan["keep_hydrogens"]:
-        hydrogens = (element.hydrogen, element.deuterium)
-        modeller.delete([atom for atom in modeller.topology.atoms() if atom.element in hydrogens])
+        # Those of residues that only a custom force field knows could not be placed anew.
+        modeller.delete([a for a in modeller.topology.atoms() if a.element in HYDROGENS and a.residue.name in KEPT])
+    _tell_disulfides(job, modeller.topology)
     # The cell of the crystal is not the box of the simulation.
     modeller.topology.setPeriodicBoxVectors(None)
     return modeller
+
+
+def _tell_repeated_chains(job: Job, fixer: PDBFixer) -> None:
+    polymers = [chain for chain in fixer.topology.chains() if any(r.name in POLYMER for r in chain.residues())]
+    for name, count in Counter(chain.id for chain in polymers).items():
+        if not name.strip():
+            job.warn("chain_renamed", f"{count} chains without an identifier were given letters")
+        elif count > 1:
+            job.warn(
+                "chain_renamed", f"{count} chains are called {name}; the first keeps its name, others were renamed"
+            )
+
+
+def _replace_deuterium(job: Job, fixer: PDBFixer) -> None:
+    """Make deuterium hydrogen. Readers know its names not, and have given it no bonds."""
+    deuterium = [atom for atom in fixer.topology.atoms() if atom.element is element.deuterium]
+    if not deuterium:
+        return
+    positions = _positions(fixer.positions)
+    bonded = {atom for bond in fixer.topology.bonds() for atom in bond}
+    for atom in deuterium:
+        atom.element = element.hydrogen
+        atom.name = "H" + atom.name[1:] if atom.name.startswith("D") else atom.name
+        heavy = [other for other in atom.residue.atoms() if other.element not in HYDROGENS]
+        if atom not in bonded and heavy:
+            lengths = np.linalg.norm(positions[[other.index for other in heavy]] - positions[atom.index], axis=1)
+            fixer.topology.addBond(heavy[int(lengths.argmin())], atom)
+    job.warn("deuterium_replaced", f"{len(deuterium)} deuterium atoms were taken for hydrogens")
 
 
 def _find_gaps(job: Job, fixer: PDBFixer) -> None:
@@ -129,14 +183,159 @@ def _find_gaps(job: Job, fixer: PDBFixer) -> None:
         del fixer.missingResidues[(chain_index, position)]
 
 
-def _remove_heterogens(job: Job, fixer: PDBFixer) -> None:
+def _split_at_breaks(job: Job, fixer: PDBFixer) -> None:
+    """End a chain where its next residue is out of reach and the gap is not built.
+
+    Readers bond neighbours in a chain at any distance; such a bond would pull the ends together.
+    """
+    positions = _positions(fixer.positions)
+    breaks: set[tuple[int, int]] = set()
+    for chain in fixer.topology.chains():
+        residues = list(chain.residues())
+        for i in range(1, len(residues)):
+            length = _backbone_bond(residues[i - 1], residues[i], positions)
+            if length > MAX_BACKBONE_BOND_NM and (chain.index, i) not in fixer.missingResidues:
+                breaks.add((chain.index, i))
+                ends = f"{residues[i - 1].name} {residues[i - 1].id} and {residues[i].name} {residues[i].id}"
+                job.warn(
+                    "chain_broken", f"chain {chain.id} was ended and begun anew between {ends}, {length:.2f} nm apart"
+                )
+    if not breaks:
+        return
+    topology = app.Topology()
+    topology.setPeriodicBoxVectors(fixer.topology.getPeriodicBoxVectors())
+    copies: dict[app.topology.Atom, app.topology.Atom] = {}
+    side: dict[app.topology.Residue, app.topology.Chain] = {}
+    missing = {}
+    for chain in fixer.topology.chains():
+        copy, first = topology.addChain(chain.id), 0
+        n_residues = len(list(chain.residues()))
+        for i, residue in enumerate(chain.residues()):
+            if (chain.index, i) in breaks:
+                copy, first = topology.addChain(chain.id), i
+            side[residue] = copy
+            new = topology.addResidue(residue.name, copy, residue.id, residue.insertionCode)
+            for atom in residue.atoms():
+                copies[atom] = topology.addAtom(atom.name, atom.element, new, atom.id)
+            for at in (i, i + 1) if i + 1 == n_residues else (i,):
+                if (chain.index, at) in fixer.missingResidues:
+                    missing[(copy.index, at - first)] = fixer.missingResidues[(chain.index, at)]
+    for a, b in fixer.topology.bonds():
+        is_backbone = {a.name, b.name} in ({"C", "N"}, {"O3'", "P"})
+        if a.residue is b.residue or not is_backbone or side[a.residue] is side[b.residue]:
+            topology.addBond(copies[a], copies[b])
+    fixer.topology, fixer.missingResidues = topology, missing
+
+
+def _backbone_bond(before: app.topology.Residue, after: app.topology.Residue, positions: NDArray[np.float64]) -> float:
+    """Distance over which two neighbours in a chain would be bonded; 0 when they have no such atoms."""
+    for left, right in (("C", "N"), ("O3'", "P")):
+        ends = [atom.index for atom in before.atoms() if atom.name == left]
+        starts = [atom.index for atom in after.atoms() if atom.name == right]
+        if ends and starts and before.name in KEPT and after.name in KEPT:
+            return float(np.linalg.norm(positions[ends[0]] - positions[starts[0]]))
+    return 0.0
+
+
+def _remove_heterogens(job: Job, fixer: PDBFixer, base: app.ForceField, kept: set[str]) -> None:
     """Remove what has no parameters. PDBFixer's own function would take caps of chains too."""
-    foreign = [residue for residue in fixer.topology.residues() if residue.name not in KEPT]
-    for residue in foreign:
-        job.warn("heterogen_removed", f"{residue.name} {residue.id} of chain {residue.chain.id} removed")
+    foreign = []
+    for residue in fixer.topology.residues():
+        place = f"{residue.name} {residue.id} of chain {residue.chain.id}"
+        if residue.name in kept:
+            continue
+        if len(list(residue.atoms())) == 1 and _is_known_ion(residue, base):
+            if residue.name not in SINGLY_CHARGED:
+                job.warn("metal_kept", f"{place} kept as an ion without bonds; its coordination may change")
+            continue
+        foreign.append(residue)
+        if residue.name in GLYCANS:
+            job.warn("glycan_removed", f"{place} removed: glycans are not built, what carried it is left bare")
+        else:
+            job.warn("heterogen_removed", f"{place} removed")
     if foreign:
         modeller = app.Modeller(fixer.topology, fixer.positions)
         modeller.delete(foreign)
         fixer.topology, fixer.positions = modeller.topology, modeller.positions
-        # Recomputed below for the residues that remain.
+        # Recomputed for the residues that remain.
         fixer.missingAtoms, fixer.missingTerminals = {}, {}
+
+
+def _is_known_ion(residue: app.topology.Residue, base: app.ForceField) -> bool:
+    """Whether the force field has one template for a lone atom."""
+    (atom,) = residue.atoms()
+    if atom.element is None:
+        return False
+    topology = app.Topology()
+    topology.addAtom(atom.name, atom.element, topology.addResidue(residue.name, topology.addChain()))
+    try:
+        return not base.getUnmatchedResidues(topology)
+    except Exception as error:
+        # OpenMM's own class for this is `Exception`: iron may be Fe2+ or Fe3+.
+        if "templates" not in str(error):
+            raise
+        return False
+
+
+def _remove_leading_phosphates(job: Job, fixer: PDBFixer) -> None:
+    """Amber's nucleic acids start with a hydroxyl group."""
+    doomed = []
+    for chain in fixer.topology.chains():
+        first = next(iter(chain.residues()), None)
+        if first is not None and first.name in {*dnaResidues, *rnaResidues}:
+            atoms = [atom for atom in first.atoms() if atom.name in {"P", "OP1", "OP2", "OP3", "O1P", "O2P", "O3P"}]
+            if atoms:
+                job.warn(
+                    "phosphate_removed",
+                    f"the phosphate at the start of chain {chain.id}, {first.name} {first.id}, removed",
+                )
+            doomed += atoms
+    if doomed:
+        modeller = app.Modeller(fixer.topology, fixer.positions)
+        modeller.delete(doomed)
+        fixer.topology, fixer.positions = modeller.topology, modeller.positions
+
+
+def _tell_disulfides(job: Job, topology: app.Topology) -> None:
+    for a, b in topology.bonds():
+        if a.name == b.name == "SG" and a.residue is not b.residue:
+            first, second = (
+                f"{atom.residue.name} {atom.residue.id} of chain {atom.residue.chain.id}" for atom in (a, b)
+            )
+            job.warn("disulfide_bond", f"{first} and {second} are bonded by their sulfur atoms")
+
+
+def variants_beside_metals(job: Job, modeller: app.Modeller) -> list[str | None]:
+    """Protonation variants of residues that hold a metal: their atom towards it takes no hydrogen."""
+    atoms = list(modeller.topology.atoms())
+    positions = _positions(modeller.positions)
+    metals = [
+        atom.index
+        for atom in atoms
+        if atom.element is not None
+        and atom.element.atomic_number > 11
+        and atom.residue.name not in SINGLY_CHARGED | KEPT
+        and len(list(atom.residue.atoms())) == 1
+    ]
+    variants: list[str | None] = [None] * modeller.topology.getNumResidues()
+    if not metals:
+        return variants
+    told = {("HIS", "ND1"): "HIE", ("HIS", "NE2"): "HID", ("CYS", "SG"): "CYX"}
+    for atom in atoms:
+        variant = told.get((atom.residue.name, atom.name))
+        if variant is None:
+            continue
+        distance = float(np.linalg.norm(positions[metals] - positions[atom.index], axis=1).min())
+        if distance < METAL_BOND_NM and variants[atom.residue.index] is None:
+            variants[atom.residue.index] = variant
+            # CYX without its bond has the atoms of CYM, the thiolate.
+            name = "CYM" if variant == "CYX" else variant
+            message = (
+                f"{atom.residue.name} {atom.residue.id} of chain {atom.residue.chain.id} holds a metal: taken as {name}"
+            )
+            job.warn("metal_ligand", message)
+    return variants
+
+
+def _positions(positions: Any) -> NDArray[np.float64]:
+    return np.array(positions.value_in_unit(unit.nanometer), dtype=np.float64).reshape(-1, 3)

@@ -8,6 +8,13 @@ and the checkpoint: that rename is the moment of the commit. Whatever the files 
 lengths was never promised and is cut off at the next start.
 
 A checkpoint is good on the same platform only; the portable state beside it serves on others.
+
+On one thread of the CPU platform, going on is exact to the bit. OpenMM's forces depend in their last
+bits on the neighbour list, which is as old as the context; so there commits are made at fixed steps,
+and the context is made anew after each, as it would be after a kill.
+
+A succeeded production stage leaves `production.resume.json` among the results, with the checkpoint
+that it names, and can be extended: given them and a plan with more steps, the same code goes on.
 """
 
 from __future__ import annotations
@@ -26,12 +33,13 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app
 
-from molbox_worker.build import DALTON_PER_NM3, MAX_PDB_ATOMS, versions
 from molbox_worker.dcd import DcdFile
-from molbox_worker.engine import platform
+from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, platform, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import WATER, read_topology
 
+PRODUCTION = "production"
+RESUME = f"{PRODUCTION}.resume.json"
 BOLTZMANN = 0.00831446261815324  # kJ/mol/K
 BAROSTAT_INTERVAL = 25
 CONSTRAINT_TOLERANCE = 1e-6
@@ -40,6 +48,15 @@ FORCE_TOLERANCE = 10.0  # kJ/mol/nm, root mean square
 MINIMISER_PASSES = 6
 # A chunk of steps takes about this long, so that signals and progress are not kept waiting.
 CHUNK_SECONDS = 0.5
+# Estimated time between commits in steps, so that a run on one CPU thread is exact; and what a step
+# costs there, in seconds per atom.
+EXACT_SECONDS = 5.0
+SECONDS_PER_ATOM_STEP = 4.3e-6
+# From one step to the next, forces do not grow by this much in anything that holds together.
+DEADLY_FORCE = 1e4
+MAX_MORE_STEPS = 50
+# Atoms that the report of an instability names.
+WORST_ATOMS = 3
 LOG_HEADER = (
     "step,time (ps),potential energy (kJ/mol),kinetic energy (kJ/mol),temperature (K),volume (nm^3),density (g/mL)\n"
 )
@@ -99,15 +116,25 @@ class Simulation:
         self.topology = read_topology(job.input("topology.json"))
         self.n_atoms = self.topology.getNumAtoms()
         self.timestep_ps = self.plan["timestep_fs"] / 1000
+        self.is_exact = self.platform.getName() == "CPU" and job.task["threads"] == 1
+        seconds = min(job.task["checkpoint_seconds"], EXACT_SECONDS)
+        self.exact_steps = max(1, round(seconds / (SECONDS_PER_ATOM_STEP * self.n_atoms)))
         self.commit = self._last_commit()
+        self._before_chunk: tuple[int, int, openmm.State] = (0, 0, None)
         self._last_progress = 0.0
         self._energies: dict[str, float] | None = None
         job.log(f"platform {self.platform.getName()} {self.properties}, {self.n_atoms} atoms")
 
     def _last_commit(self) -> dict[str, Any]:
-        inputs = json.dumps(self.plan, sort_keys=True) + str(self.seed) + self.system_xml
+        # Production may be given more steps; anything else that changes makes another simulation.
+        stages = [
+            {**stage, "steps": stage["steps"] if stage["name"] != PRODUCTION else 0} for stage in self.plan["stages"]
+        ]
+        inputs = json.dumps({**self.plan, "stages": stages}, sort_keys=True) + str(self.seed) + self.system_xml
         fingerprint = hashlib.sha256(inputs.encode()).hexdigest()
         path = self.job.path / "commit.json"
+        if not path.exists():
+            self._take_up_production()
         if not path.exists():
             return {"fingerprint": fingerprint, "stage": None, "step": 0, "seconds": 0.0, "ended": []}
         commit: dict[str, Any] = json.loads(path.read_text())
@@ -115,6 +142,21 @@ class Simulation:
             raise JobError("inputs_changed", "the inputs are not those that the committed progress was made with")
         self.job.log(f"going on from step {commit['step']} of {self._stage_name(commit['stage'])}")
         return commit
+
+    def _take_up_production(self) -> None:
+        """Make what a succeeded production stage left behind the present commit, if it is there."""
+        left = self.job.output / RESUME
+        if not left.exists():
+            return
+        commit = json.loads(left.read_text())
+        start = self.stages[commit["stage"] - 1].name if commit["stage"] > 0 else "minimization"
+        copies = {f"{start}.state.xml": f"state_{commit['stage']}.xml"}
+        if commit.get("checkpoint"):
+            names = (commit["checkpoint"]["file"], commit["checkpoint"]["state"])
+            copies |= {f"{PRODUCTION}.{name}": name for name in names}
+        for source, target in copies.items():
+            replace(self.job.path / target, (self.job.output / source).read_bytes())
+        replace(self.job.path / "commit.json", left.read_bytes())
 
     def _stage_name(self, index: int) -> str:
         return self.stages[index].name if index < len(self.stages) else "the end"
@@ -180,6 +222,8 @@ class Simulation:
         """Run one stage to its end, unless that is committed already."""
         if self.commit["stage"] > index:
             return
+        if self.job.stop_requested:
+            raise Stopped
         start = self._read_state(self.job.path / f"state_{index}.xml")
         context = self._context(stage, start)
         step = self._begin(context, start)
@@ -188,7 +232,9 @@ class Simulation:
         try:
             self._steps(index, stage, context, files, step)
         except openmm.OpenMMException as error:
-            raise self._explain(error, stage, context) from error
+            raise self._explain(error, index, stage, context) from error
+        if stage.name == PRODUCTION and stage.steps and not self.is_exact:
+            self._commit_step(context, files, stage.steps, self.commit["seconds"])
         n_frames = files.close()
         self._end(index, stage, context, n_frames)
 
@@ -223,9 +269,12 @@ class Simulation:
         first_step, chunk = step, 10
         last_commit = time.monotonic()
         interval = self.job.task["checkpoint_seconds"]
+        events = [frequency for frequency in (stage.traj_freq, stage.log_freq) if frequency]
+        if self.is_exact:
+            events.append(self.exact_steps)
         while step < stage.steps:
-            to_events = [frequency - step % frequency for frequency in (stage.traj_freq, stage.log_freq) if frequency]
-            n = min(stage.steps - step, chunk, *to_events)
+            n = min(stage.steps - step, chunk, *(frequency - step % frequency for frequency in events))
+            self._before_chunk = (step, n, context.getState(positions=True, velocities=True))
             begin = time.monotonic()
             integrator.step(n)
             step += n
@@ -240,11 +289,17 @@ class Simulation:
                 files.write_frame(state.getPositions(asNumpy=True)._value, box)
             speed = (step - first_step) / clock.this_attempt()
             self._progress(index + 1, stage.name, step, stage.steps, speed)
-            if self.job.stop_requested or time.monotonic() - last_commit > interval:
+            if self.is_exact:
+                is_due = step % self.exact_steps == 0 and step < stage.steps
+            else:
+                is_due = self.job.stop_requested or time.monotonic() - last_commit > interval
+            if is_due:
                 self._commit_step(context, files, step, clock.seconds())
                 last_commit = time.monotonic()
                 if self.job.stop_requested:
                     raise Stopped
+                if self.is_exact:
+                    context.reinitialize(preserveState=True)
         self.commit["seconds"] = clock.seconds()
 
     def _log_energies(self, context: openmm.Context, files: StageFiles, step: int) -> None:
@@ -296,6 +351,8 @@ class Simulation:
         ended = {"name": stage.name, "steps": stage.steps, "frames": n_frames, "seconds": round(seconds, 3)}
         if stage.steps and seconds > 0:
             ended["ns_per_day"] = self._ns_per_day(stage.steps / seconds)
+        if stage.name == PRODUCTION:
+            self._leave_resumable()
         previous = self.commit.get("checkpoint")
         self._write_commit(
             stage=index + 1,
@@ -308,35 +365,94 @@ class Simulation:
         self._forget(previous, None)
         self.job.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
 
-    def _explain(self, error: openmm.OpenMMException, stage: Stage, context: openmm.Context) -> Exception:
+    def _leave_resumable(self) -> None:
+        """Leave the last commit among the results, to go on from when the job is extended.
+
+        Where going on is exact that is the commit before the end; the few steps since are run again,
+        to the same bits. Elsewhere it is one of the end itself.
+        """
+        checkpoint = self.commit.get("checkpoint")
+        names = {checkpoint["file"], checkpoint["state"]} if checkpoint else set()
+        for name in names:
+            replace(self.job.output / f"{PRODUCTION}.{name}", (self.job.path / name).read_bytes())
+        replace(self.job.output / RESUME, json.dumps(self.commit).encode())
+        for old in self.job.output.glob(f"{PRODUCTION}.checkpoint_*"):
+            if old.name.removeprefix(f"{PRODUCTION}.") not in names:
+                old.unlink()
+
+    def _explain(self, error: openmm.OpenMMException, index: int, stage: Stage, context: openmm.Context) -> Exception:
         """The failure of a simulation in words of its physics."""
         text = str(error)
-        step = context.getStepCount()
+        step, _, before = self._before_chunk
         if "cutoff distance cannot be greater than half" in text:
+            box = np.diag(before.getPeriodicBoxVectors(asNumpy=True)._value)
             return JobError(
                 "box_collapsed",
-                f"{stage.name}: the box shrank below twice the cutoff after step {step}",
+                f"{stage.name}: after step {step} the box shrank below twice the cutoff, {self.plan['cutoff_nm']:g} nm;"
+                f" it was {box.min():.3f} nm wide",
                 remedy="equilibrate with restraints and at constant volume first, or lower non_bonded_cutoff",
                 loc=["body", "non_bonded_cutoff"],
                 stage=stage.name,
                 step=step,
             )
         if "nan" in text.lower() or "constraint" in text.lower():
+            last, where = self._diagnose(index, stage)
             return JobError(
                 "unstable",
-                f"{stage.name}: the simulation became unstable after step {step} ({text.split('.', maxsplit=1)[0]})",
+                f"{stage.name}: the simulation became unstable after step {last}: {where}",
                 remedy="minimise longer, lower integration_timestep, or add restrained equilibration stages",
                 loc=["body", "integration_timestep"],
                 stage=stage.name,
-                step=step,
+                step=last,
             )
         unexplained: Exception = error
         return unexplained
 
+    def _diagnose(self, index: int, stage: Stage) -> tuple[int, str]:
+        """Run the last chunk once more, step by step; the last sound step, and what went wrong there."""
+        first, n_steps, before = self._before_chunk
+        context = self._context(stage, self._read_state(self.job.path / f"state_{index}.xml"), grouped=True)
+        self._place(context, before)
+        context.setVelocities(before.getVelocities())
+        at_first = self._terms(context)
+        last, terms = first, at_first
+        forces = self._forces(context)
+        # Random forces are others than the first time, so it may take longer.
+        for step in range(first + 1, first + 2 * n_steps + MAX_MORE_STEPS):
+            try:
+                context.getIntegrator().step(1)
+                now = self._forces(context)
+            except openmm.OpenMMException:
+                break
+            # What comes after a force that no molecule survives tells where it spread to, not where it began.
+            if not np.isfinite(now).all() or now.max() > DEADLY_FORCE * max(1.0, float(forces.max())):
+                break
+            last, forces, terms = step, now, self._terms(context)
+        atoms = list(self.topology.atoms())
+        worst = [int(i) for i in np.argsort(-forces)[:WORST_ATOMS]]
+        named = ", ".join(f"{_place_of(atoms[i])} ({forces[i]:.3g} kJ/mol/nm)" for i in worst)
+        before_all = dict.fromkeys(terms, 0.0) if last == first else at_first
+        term = max(terms, key=lambda name: terms[name] - before_all[name])
+        return last, (
+            f"the largest forces are on {named}; of the energy terms, {term} is highest above its start:"
+            f" {terms[term]:.4g} kJ/mol, at step {first} it was {at_first[term]:.4g}"
+        )
+
+    def _forces(self, context: openmm.Context) -> NDArray[np.float64]:
+        forces = context.getState(forces=True).getForces(asNumpy=True)._value
+        return np.asarray(np.linalg.norm(forces, axis=1))
+
+    def _terms(self, context: openmm.Context) -> dict[str, float]:
+        """Energy by force, for a context with groups."""
+        return {
+            force.getName(): context.getState(energy=True, groups={i}).getPotentialEnergy()._value
+            for i, force in enumerate(context.getSystem().getForces())
+        }
+
     # Contexts
 
-    def _context(self, stage: Stage | None, start: openmm.State | None) -> openmm.Context:
-        """A context for a stage, or for the minimisation."""
+    def _context(self, stage: Stage | None, start: openmm.State | None, *, grouped: bool = False) -> openmm.Context:
+        """A context for a stage, or for the minimisation; `grouped` gives each force a group of its own."""
         system = openmm.XmlSerializer.deserialize(self.system_xml)
         self._set_nonbonded(system)
         if self.plan["hydrogen_mass_da"]:
@@ -345,15 +461,31 @@ class Simulation:
         if stage and start and stage.restraint_atoms and stage.restraint_force > 0:
             system.addForce(_restraint(stage, start))
         if stage and stage.ensemble == "NPT":
-            barostat = openmm.MonteCarloBarostat(self.plan["pressure_bar"], temperature, BAROSTAT_INTERVAL)
+            barostat = self._barostat(temperature)
             barostat.setRandomNumberSeed(self._stage_seed(stage, 1))
             system.addForce(barostat)
+        if grouped:
+            for i, force in enumerate(system.getForces()):
+                force.setForceGroup(i)
         self.mass = sum(system.getParticleMass(i)._value for i in range(self.n_atoms))
         self.degrees_of_freedom = _degrees_of_freedom(system)
         integrator = openmm.LangevinMiddleIntegrator(temperature, self.plan["friction_per_ps"], self.timestep_ps)
         integrator.setConstraintTolerance(CONSTRAINT_TOLERANCE)
         integrator.setRandomNumberSeed(self._stage_seed(stage, 0))
         return openmm.Context(system, integrator, self.platform, self.properties)
+
+    def _barostat(self, temperature: float) -> openmm.Force:
+        """Scales the box as a whole; with a membrane, its plane apart from its normal."""
+        if not self.plan.get("membrane"):
+            return openmm.MonteCarloBarostat(self.plan["pressure_bar"], temperature, BAROSTAT_INTERVAL)
+        return openmm.MonteCarloMembraneBarostat(
+            self.plan["pressure_bar"],
+            self.plan["surface_tension_bar_nm"],
+            temperature,
+            openmm.MonteCarloMembraneBarostat.XYIsotropic,
+            openmm.MonteCarloMembraneBarostat.ZFree,
+            BAROSTAT_INTERVAL,
+        )
 
     def _stage_seed(self, stage: Stage | None, which: int) -> int:
         """A seed of its own for each random part of each stage; OpenMM takes 31 bits."""
@@ -391,8 +523,8 @@ class Simulation:
     def _write_state(self, index: int, state: openmm.State) -> None:
         content = openmm.XmlSerializer.serialize(state).encode()
         replace(self.job.path / f"state_{index}.xml", content)
-        if index > 0:
-            replace(self.job.output / f"{self.stages[index - 1].name}.state.xml", content)
+        name = self.stages[index - 1].name if index > 0 else "minimization"
+        replace(self.job.output / f"{name}.state.xml", content)
 
     def _write_structure(self, name: str, context: openmm.Context) -> None:
         """The present structure with molecules whole and in the box."""
@@ -542,3 +674,8 @@ def _degrees_of_freedom(system: openmm.System) -> int:
     if any(isinstance(force, openmm.CMMotionRemover) for force in system.getForces()):
         n -= 3
     return n
+
+
+def _place_of(atom: app.topology.Atom) -> str:
+    residue = atom.residue
+    return f"{atom.name} of {residue.name} {residue.id} in chain {residue.chain.id}"

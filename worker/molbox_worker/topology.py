@@ -90,6 +90,11 @@ def read_topology(path: Path) -> app.Topology:
     return topology
 
 
+def is_common_name(name: str) -> bool:
+    """Whether a residue name is one of proteins, nucleic acids, lipids, water or ions."""
+    return name == WATER or name in PROTEIN | NUCLEIC_ACID | LIPIDS | IONS
+
+
 def is_solvent(what: str) -> bool:
     """Whether a kind of residue surrounds the molecules of interest: water, ions, lipids."""
     return what in {"water", "lipid"} or what in IONS

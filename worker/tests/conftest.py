@@ -10,16 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from openmm import app
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+DATA = Path(__file__).parent / "data"
 
 BUILD = {
     "protein": None,
     "chains": None,
     "keep_hydrogens": False,
     "ph": 7.4,
-    "force_field": {"name": "amber14", "files": ["amber14-all.xml"]},
+    "force_field": {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"]},
     "water": {"name": "tip3p", "file": "amber14/tip3p.xml", "model": "tip3p", "sites": 3},
     "positive_ion": "Na+",
     "negative_ion": "Cl-",
@@ -28,7 +32,7 @@ BUILD = {
     "padding_nm": 1.2,
     "max_atoms": 100_000,
 }
-SIMULATE = {
+SIMULATE: dict[str, Any] = {
     "temperature_k": 300,
     "pressure_bar": 1,
     "friction_per_ps": 1,
@@ -97,13 +101,22 @@ def protein(name: str, file_format: str = "pdb") -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def builder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Directory]:
-    """Build a system: plan changes, and the structure's text or file."""
+    """Build a system: the structure's text or file, other input files, changes of the plan and the task."""
 
-    def build(structure: Path | str | None = None, seed: int = 7, **changes: Any) -> Directory:
+    def build(
+        structure: Path | str | None = None,
+        *,
+        seed: int = 7,
+        inputs: dict[str, Path | str] | None = None,
+        task: dict[str, Any] | None = None,
+        **changes: Any,
+    ) -> Directory:
         plan = {**BUILD, **changes}
         if structure is not None and plan["protein"] is None:
             plan["protein"] = protein("test")
-        directory = Directory(tmp_path_factory.mktemp("build") / "job", "build", plan, seed=seed)
+        directory = Directory(tmp_path_factory.mktemp("build") / "job", "build", plan, seed=seed, **(task or {}))
+        for name, content in (inputs or {}).items():
+            (directory.path / "input" / name).write_text(content if isinstance(content, str) else content.read_text())
         if structure is not None:
             target = directory.path / "input" / plan["protein"]["file"]
             if isinstance(structure, Path):
@@ -114,6 +127,23 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Directory
         return directory
 
     return build
+
+
+def structure(directory: Directory, name: str = "system") -> app.PDBxFile:
+    """The built structure, as a viewer reads it."""
+    return app.PDBxFile(str(directory.output(f"{name}.cif")))
+
+
+def positions_nm(file: app.PDBxFile) -> NDArray[np.float64]:
+    return np.array(file.getPositions(asNumpy=True)._value)
+
+
+def warnings(directory: Directory) -> dict[str, list[str]]:
+    """Messages by code."""
+    found: dict[str, list[str]] = {}
+    for warning in directory.result["warnings"]:
+        found.setdefault(warning["code"], []).append(warning["message"])
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import signal
 import struct
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openmm
 import pytest
 from conftest import Directory
 from numpy.typing import NDArray
@@ -132,6 +134,84 @@ def test_an_unstable_simulation_says_where_it_broke(water: Directory, simulation
     assert failure["stage"] == "production"
     assert 0 <= failure["step"] < 2000
     assert "integration_timestep" in failure["remedy"]
+    # Where it broke: atoms with their forces, and the term of the energy.
+    assert " of HOH " in failure["message"] and "kJ/mol/nm" in failure["message"]
+    assert any(term in failure["message"] for term in ("NonbondedForce", "HarmonicBondForce"))
+
+
+def test_an_instability_is_traced_to_the_atoms_that_cause_it(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    # Two oxygens are put almost into one place.
+    topology = json.loads(water.output("topology.json").read_text())
+    first, second = [i for i, name in enumerate(topology["atoms"]["name"]) if name == "O"][10:12]
+    job = simulation(water, [{"steps": 200}], minimization_steps=0)
+    path = job.path / "input" / "state.xml"
+    state = openmm.XmlSerializer.deserialize(path.read_text())
+    positions = state.getPositions(asNumpy=True)._value.copy()
+    positions[second : second + 3] += positions[first] - positions[second] + [0.02, 0, 0]
+    context = openmm.Context(
+        openmm.XmlSerializer.deserialize((job.path / "input" / "system.xml").read_text()),
+        openmm.VerletIntegrator(0.001),
+        openmm.Platform.getPlatformByName("Reference"),
+    )
+    context.setPositions(positions)
+    path.write_text(openmm.XmlSerializer.serialize(context.getState(positions=True)))
+    assert job.run() == 2
+    failure = job.result["error"]
+    assert failure["code"] == "unstable", failure
+    residues = {topology["residues"]["id"][topology["atoms"]["residue"][i]] for i in (first, second)}
+    assert all(f"HOH {residue} " in failure["message"] for residue in residues), failure["message"]
+    assert "NonbondedForce" in failure["message"]
+
+
+def test_on_one_thread_a_killed_simulation_gives_the_same_bytes(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    stages = [
+        {"name": "equilibration_1", "steps": 150, "log_freq": 10},
+        {"ensemble": "NPT", "steps": 500, "traj_freq": 20, "log_freq": 10},
+    ]
+    whole = simulation(water, stages, checkpoint_seconds=0.5)
+    assert whole.run() == 0, whole.log()
+    killed = simulation(water, stages, checkpoint_seconds=0.5)
+    commit = killed.path / "commit.json"
+    for _ in range(3):
+        process = killed.start()
+        before = commit.read_bytes() if commit.exists() else b""
+        wait_for(lambda p=process, b=before: p.poll() is not None or (commit.exists() and commit.read_bytes() != b))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert killed.run() == 0, killed.log()
+    for name in ("production.dcd", "production.csv", "production.pdb", "production.state.xml", "equilibration_1.csv"):
+        assert whole.output(name).read_bytes() == killed.output(name).read_bytes(), name
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_finished_job_can_be_extended(water: Directory, simulation: Callable[..., Directory], threads: int) -> None:
+    stages = [
+        {"name": "equilibration_1", "steps": 40, "log_freq": 10},
+        {"ensemble": "NPT", "steps": 130, "traj_freq": 20, "log_freq": 10},
+    ]
+    longer = [stages[0], {**stages[1], "steps": 300}]
+    short = simulation(water, stages, threads=threads, checkpoint_seconds=0.5)
+    assert short.run() == 0, short.log()
+    extended = simulation(water, longer, threads=threads, checkpoint_seconds=0.5)
+    # What the service puts there: the results of the job as it was.
+    shutil.copytree(short.path / "output", extended.path / "output")
+    assert extended.run() == 0, extended.log()
+    assert "minimization:" not in extended.log(), "it does not begin again"
+    assert [row["step"] for row in rows(extended.output("production.csv"))] == list(range(10, 301, 10))
+    written = frames(extended.output("production.dcd"))
+    assert len(written) == 15
+    before = frames(short.output("production.dcd"))
+    assert np.array_equal(written[: len(before)], before), "what was written stays"
+    assert [stage["steps"] for stage in extended.result["stages"]][1:] == [40, 300]
+    if threads == 1:
+        whole = simulation(water, longer, threads=threads, checkpoint_seconds=0.5)
+        assert whole.run() == 0, whole.log()
+        for name in ("production.dcd", "production.csv", "production.state.xml"):
+            assert whole.output(name).read_bytes() == extended.output(name).read_bytes(), name
 
 
 def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
@@ -167,7 +247,7 @@ def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
 
 
 def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., Directory]) -> None:
-    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}])
+    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}], checkpoint_seconds=1)
     process = job.start()
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)
@@ -190,7 +270,7 @@ def committed_step(job: Directory) -> int:
 
 
 def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[..., Directory]) -> None:
-    job = simulation(water, [{"steps": 1_000_000}])
+    job = simulation(water, [{"steps": 1_000_000}], checkpoint_seconds=1)
     process = job.start()
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)

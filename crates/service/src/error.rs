@@ -98,10 +98,6 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "link_refused", vec![loc("query")], msg)
     }
 
-    pub(crate) fn not_built_yet(what: &str) -> Self {
-        Self::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", Vec::new(), format!("{what} is not available yet"))
-    }
-
     /// The service cannot at present, for a reason that passes.
     pub(crate) fn unavailable(msg: &str, cause: anyhow::Error) -> Self {
         let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Vec::new(), msg);

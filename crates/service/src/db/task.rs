@@ -83,7 +83,7 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
 }
 
 /// The one place where a task's state changes. States move forward: `queued`, `running`, an end;
-/// back to `queued` only for another attempt.
+/// back to `queued` only for another attempt, or to be extended.
 fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqlite::Result<bool> {
     let sql = "update task set status = ? where id = ? and status = ?";
     for state in from {
@@ -92,6 +92,15 @@ fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqli
         }
     }
     Ok(false)
+}
+
+/// Whether an account has fewer than `max_open` tasks that have not ended; 0 is no limit. They are
+/// counted as far as it matters.
+fn has_room(tx: &Transaction<'_>, account: i64, max_open: u32) -> rusqlite::Result<bool> {
+    let sql = "
+        select 1 from task
+        where account = ? and status in ('queued', 'running') and lane in (0, 1) limit 1 offset ?";
+    Ok(max_open == 0 || !tx.prepare_cached(sql)?.exists(params![account, max_open - 1])?)
 }
 
 impl Db {
@@ -105,11 +114,7 @@ impl Db {
         claim: Claim,
     ) -> Result<Once<bool>> {
         self.write_once(claim, move |tx| {
-            // Counted as far as it matters, and not at all without a limit.
-            let sql = "
-                select 1 from task
-                where account = ? and status in ('queued', 'running') and lane in (0, 1) limit 1 offset ?";
-            if max_open > 0 && tx.prepare_cached(sql)?.exists(params![task.account, max_open - 1])? {
+            if !has_room(tx, task.account, max_open)? {
                 return Ok(false);
             }
             let sql = "
@@ -233,6 +238,31 @@ impl Db {
             }
             let sql = "update task set attempts = attempts + 1, started_at = coalesce(started_at, ?) where id = ?";
             tx.prepare_cached(sql)?.execute(params![now, id])?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Queues a task that has succeeded once more, with other parameters; it keeps its bundle until
+    /// it has another. `Once::Done(false)` when it is in another state by now, or the account has
+    /// `max_open` tasks that have not ended.
+    pub(crate) async fn extend_task(
+        &self,
+        id: String,
+        parameters: String,
+        max_open: u32,
+        claim: Claim,
+    ) -> Result<Once<bool>> {
+        self.write_once(claim, move |tx| {
+            let sql = "select account from task where id = ?";
+            let account = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0))?;
+            if !has_room(tx, account, max_open)? || !transition(tx, &id, &["succeeded"], "queued")? {
+                return Ok(false);
+            }
+            let sql = "
+                update task set parameters = ?, attempts = 0, is_cancelled = 0, finished_at = null, outcome = null
+                where id = ?";
+            tx.prepare_cached(sql)?.execute(params![parameters, id])?;
             Ok(true)
         })
         .await

@@ -8,14 +8,14 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::{JobCreateParams, JobPage, JobRecord};
+use molbox::workflow::types::{JobCreateParams, JobExtension, JobPage, JobRecord};
 
 use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
 use crate::app::App;
 use crate::bundle::read_chunks;
-use crate::db::TaskRow;
+use crate::db::{Once, TaskRow};
 use crate::error::ApiError;
-use crate::tasks::simulate;
+use crate::tasks::{RESUME, simulate};
 use crate::validate::loc;
 
 const KIND: &str = "job";
@@ -98,8 +98,36 @@ pub(crate) async fn job_cancel(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
-    Err(ApiError::not_built_yet("extending a job"))
+    let app = &call.app;
+    let extension: JobExtension = call.body()?;
+    app.check_disk()?;
+    let row = find(&call)?;
+    let at = || vec![loc("path"), loc("job_id")];
+    if row.status != "succeeded" {
+        return Err(not_ready(at(), &row.id, &row.status, "only a job that has succeeded can be extended"));
+    }
+    let parameters = simulate::extended(&stored(&row.parameters)?, &row.id, extension.time)?;
+    if !app.objects.exists(&format!("{}/{RESUME}", task_prefix(&row.id))) {
+        return Err(ApiError::conflict(at(), format!("{} left nothing to go on from; submit it anew", row.id)));
+    }
+    let parameters = serde_json::to_string(&parameters).map_err(ApiError::internal)?;
+    let queued = TaskRow {
+        status: "queued".to_owned(),
+        parameters: parameters.clone(),
+        finished_at: None,
+        attempts: 0,
+        outcome: None,
+        ..row
+    };
+    let claim = call.claim(&record(app, &queued)?)?;
+    let text = claim.answer.clone();
+    let done = app.db.extend_task(queued.id.clone(), parameters, app.config.limits.open_tasks, claim).await?;
+    let is_refused = matches!(done, Once::Done(false));
+    let now = find(&call)?.status;
+    if is_refused && now != "succeeded" {
+        return Err(not_ready(at(), &queued.id, &now, "only a job that has succeeded can be extended"));
+    }
+    submitted(app, done, text)
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {

@@ -7,8 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
-use molbox::workflow::types::{SystemBuildRequest, ValidationError};
+use molbox::workflow::types::{LocItem, SystemBuildRequest, ValidationError};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::db::TaskRow;
@@ -21,6 +22,11 @@ use crate::validate::{loc, violation};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BuildPlan {
     protein: Option<Structure>,
+    #[serde(default)]
+    ligands: Vec<Ligand>,
+    /// Lipid of the membrane.
+    #[serde(default)]
+    membrane: Option<String>,
     /// Identifiers of the chains to keep; none for all.
     chains: Option<Vec<String>>,
     keep_hydrogens: bool,
@@ -38,7 +44,20 @@ pub(crate) struct BuildPlan {
 impl BuildPlan {
     /// Identifiers of the files that the build reads.
     pub(crate) fn inputs(&self) -> Vec<String> {
-        self.protein.iter().map(|protein| protein.file_id.clone()).collect()
+        self.files().map(|(id, _)| id.to_owned()).collect()
+    }
+
+    /// Identifier of each file that the build reads, and its name under `input/`.
+    fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        let protein = self.protein.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        let ligands = self.ligands.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        let custom = self.force_field.custom.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        protein.chain(ligands).chain(custom)
+    }
+
+    /// Whether the box holds a membrane.
+    pub(crate) fn has_membrane(&self) -> bool {
+        self.membrane.is_some()
     }
 }
 
@@ -54,20 +73,40 @@ struct Structure {
     name: String,
 }
 
-/// A force field by its name and OpenMM's files.
+/// A ligand's file in the job directory, and its pose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Ligand {
+    file_id: String,
+    file: String,
+    format: String,
+    name: String,
+    residue_name: String,
+    /// Three angles in degrees, a quaternion, or nine elements of a matrix by rows.
+    rotation: Option<Vec<f64>>,
+    /// In nm.
+    translation: Option<Vec<f64>>,
+}
+
+/// A force field: OpenMM's files, a registered one, or both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Files {
     name: String,
+    /// `amber`, `charmm`, or `custom` for a registered file alone.
+    #[serde(default)]
+    family: String,
     files: Vec<String>,
+    #[serde(default)]
+    custom: Option<Structure>,
 }
 
-/// A water model: its parameters, and the model whose geometry `addSolvent` places.
+/// A water model: its parameters, and the model whose geometry `addSolvent` places. A registered
+/// force field alone has water of its own, which the worker finds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Water {
     name: String,
-    file: String,
-    model: String,
-    sites: u8,
+    file: Option<String>,
+    model: Option<String>,
+    sites: Option<u8>,
 }
 
 /// A family of force fields that share their water files.
@@ -75,37 +114,101 @@ struct ForceField {
     name: &'static str,
     files: &'static [&'static str],
     water_folder: &'static str,
+    waters: &'static [WaterModel],
     default_water: &'static str,
+    has_lipids: bool,
 }
 
+impl ForceField {
+    fn family(&self) -> &'static str {
+        if self.name.starts_with("charmm") { "charmm" } else { "amber" }
+    }
+}
+
+/// Name, file, model of the same geometry, sites.
+type WaterModel = (&'static str, &'static str, &'static str, u8);
+
 /// The force fields that OpenMM ships and this service builds with.
-const FORCE_FIELDS: [ForceField; 4] = [
-    ForceField { name: "amber14", files: &["amber14-all.xml"], water_folder: "amber14/", default_water: "tip3p" },
-    ForceField { name: "amber19", files: &["amber19-all.xml"], water_folder: "amber19/", default_water: "opc" },
+const FORCE_FIELDS: [ForceField; 6] = [
+    ForceField {
+        name: "amber14",
+        files: &["amber14-all.xml"],
+        water_folder: "amber14/",
+        waters: &AMBER_WATERS,
+        default_water: "tip3p",
+        has_lipids: true,
+    },
+    ForceField {
+        name: "amber19",
+        files: &["amber19-all.xml"],
+        water_folder: "amber19/",
+        waters: &AMBER_WATERS,
+        default_water: "opc",
+        has_lipids: true,
+    },
     ForceField {
         name: "amber14-ff15ipq",
         files: &["amber14/protein.ff15ipq.xml"],
         water_folder: "amber14/",
+        waters: &AMBER_WATERS,
         default_water: "spce",
+        has_lipids: false,
     },
     // Its sodium and chloride are not those of the amber14 folder.
-    ForceField { name: "amberfb15", files: &["amberfb15.xml"], water_folder: "", default_water: "tip3pfb" },
+    ForceField {
+        name: "amberfb15",
+        files: &["amberfb15.xml"],
+        water_folder: "",
+        waters: &FB15_WATERS,
+        default_water: "tip3pfb",
+        has_lipids: false,
+    },
+    ForceField {
+        name: "charmm36",
+        files: &["charmm36.xml"],
+        water_folder: "charmm36/",
+        waters: &CHARMM_WATERS,
+        default_water: "tip3p",
+        has_lipids: true,
+    },
+    ForceField {
+        name: "charmm36_2024",
+        files: &["charmm36_2024.xml"],
+        water_folder: "charmm36_2024/",
+        waters: &CHARMM_WATERS,
+        default_water: "tip3p",
+        has_lipids: true,
+    },
 ];
-const LATER_FORCE_FIELDS: [&str; 2] = ["charmm36", "charmm36_2024"];
 
-/// Amber's water models: name, model of the same geometry, sites.
-const WATERS: [(&str, &str, u8); 7] = [
-    ("tip3p", "tip3p", 3),
-    ("tip3pfb", "tip3p", 3),
-    ("spce", "spce", 3),
-    ("opc3", "tip3p", 3),
-    ("tip4pew", "tip4pew", 4),
-    ("tip4pfb", "tip4pew", 4),
-    ("opc", "tip4pew", 4),
+const AMBER_WATERS: [WaterModel; 7] = [
+    ("tip3p", "tip3p.xml", "tip3p", 3),
+    ("tip3pfb", "tip3pfb.xml", "tip3p", 3),
+    ("spce", "spce.xml", "spce", 3),
+    ("opc3", "opc3.xml", "tip3p", 3),
+    ("tip4pew", "tip4pew.xml", "tip4pew", 4),
+    ("tip4pfb", "tip4pfb.xml", "tip4pew", 4),
+    ("opc", "opc.xml", "tip4pew", 4),
 ];
-/// Of the top-level water files, which amberfb15 uses.
-const FB15_WATERS: [&str; 3] = ["tip3p", "tip3pfb", "tip4pfb"];
+const FB15_WATERS: [WaterModel; 3] = [
+    ("tip3p", "tip3p.xml", "tip3p", 3),
+    ("tip3pfb", "tip3pfb.xml", "tip3p", 3),
+    ("tip4pfb", "tip4pfb.xml", "tip4pew", 4),
+];
+const CHARMM_WATERS: [WaterModel; 8] = [
+    ("tip3p", "water.xml", "tip3p", 3),
+    ("tip3p-pme-b", "tip3p-pme-b.xml", "tip3p", 3),
+    ("tip3p-pme-f", "tip3p-pme-f.xml", "tip3p", 3),
+    ("spce", "spce.xml", "spce", 3),
+    ("tip4pew", "tip4pew.xml", "tip4pew", 4),
+    ("tip4p2005", "tip4p2005.xml", "tip4pew", 4),
+    ("tip5p", "tip5p.xml", "tip5p", 5),
+    ("tip5pew", "tip5pew.xml", "tip5p", 5),
+];
 
+const LIPIDS: [&str; 7] = ["POPC", "POPE", "DLPC", "DLPE", "DMPC", "DOPC", "DPPC"];
+const LIGAND_FORMATS: [&str; 4] = ["sdf", "mol", "mol2", "pdb"];
+const MAX_LIGANDS: usize = 50;
 const BOX_SHAPES: [&str; 4] = ["cube", "rectangular", "dodecahedron", "octahedron"];
 const POSITIVE: [&str; 5] = ["Na", "K", "Li", "Cs", "Rb"];
 const NEGATIVE: [&str; 4] = ["Cl", "Br", "F", "I"];
@@ -119,6 +222,10 @@ struct Problems(Vec<ValidationError>);
 impl Problems {
     fn add(&mut self, kind: &str, field: &str, msg: impl Into<String>) {
         self.0.push(violation(kind, vec![loc("body"), loc(field)], msg));
+    }
+
+    fn add_at(&mut self, kind: &str, field: &str, index: usize, msg: impl Into<String>) {
+        self.0.push(violation(kind, vec![loc("body"), loc(field), LocItem::Int64(index as i64)], msg));
     }
 
     fn choice(&mut self, field: &str, value: &str, allowed: &[&str]) {
@@ -139,12 +246,12 @@ impl Problems {
 ///
 /// # Errors
 ///
-/// 422 with everything that cannot be, 404 for a file that is not there, 501 for what is not built
-/// yet.
+/// 422 with everything that cannot be, 404 for a file that is not there.
 pub(crate) fn resolve(app: &App, account: i64, request: &SystemBuildRequest) -> Result<BuildPlan, ApiError> {
-    refuse_later(request)?;
     let mut problems = Problems::default();
-    let (force_field, water) = force_field(request, &mut problems)?;
+    let (force_field, water) = force_field(app, account, request, &mut problems)?;
+    let membrane = membrane(request, &water, &mut problems);
+    let ligands = ligands(app, account, request, &mut problems)?;
     let (positive_ion, negative_ion) = ions(request.ions.as_deref().unwrap_or("NaCl"), &mut problems);
     let box_shape = request.box_shape.as_deref().unwrap_or("cube");
     if !BOX_SHAPES.contains(&box_shape) {
@@ -167,6 +274,8 @@ pub(crate) fn resolve(app: &App, account: i64, request: &SystemBuildRequest) -> 
     }
     Ok(BuildPlan {
         protein,
+        ligands,
+        membrane,
         chains,
         keep_hydrogens: request.keep_hs.unwrap_or(false),
         ph,
@@ -181,47 +290,170 @@ pub(crate) fn resolve(app: &App, account: i64, request: &SystemBuildRequest) -> 
     })
 }
 
-fn refuse_later(request: &SystemBuildRequest) -> Result<(), ApiError> {
-    let lists = [&request.ligands, &request.ligand_input_formats, &request.ligand_residue_names];
-    let has_ligands = lists.iter().any(|list| !list.is_empty())
-        || !request.ligand_rotations.is_empty()
-        || !request.ligand_translations.is_empty();
-    if has_ligands {
-        return Err(ApiError::not_built_yet("building with ligands"));
+/// A force field of ours, a registered file, or one of ours and a file after a comma.
+fn force_field(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Result<(Files, Water), ApiError> {
+    let text = request.force_field.as_deref().unwrap_or("amber14");
+    let named = |name: &str| FORCE_FIELDS.iter().find(|force_field| force_field.name == name);
+    let (ours, file) = match (named(text), text.split_once(',')) {
+        (Some(ours), _) => (Some(ours), None),
+        (None, Some((name, file))) => (named(name.trim()), Some(file.trim())),
+        (None, None) => (None, Some(text)),
+    };
+    let custom = file.map(|file| referred(app, account, file)).transpose()?.flatten();
+    let is_known = ours.is_some() || (!text.contains(',') && custom.is_some());
+    if !is_known || (file.is_some() && custom.is_none()) {
+        let names: Vec<&str> = FORCE_FIELDS.iter().map(|force_field| force_field.name).collect();
+        let msg = format!(
+            "must be one of {}, a registered force-field file, or one of these and such a file after a comma, got {text:?}",
+            names.join(", ")
+        );
+        problems.add("enum", "force_field", msg);
     }
-    if request.membrane.is_some() {
-        return Err(ApiError::not_built_yet("building a membrane"));
+    if let Some(file) = custom.as_ref().filter(|file| file.format != "xml") {
+        problems.add("value_error", "force_field", format!("must be an xml file, {} is {}", file.name, file.format));
     }
-    Ok(())
+    let water = water(ours, custom.is_some(), request, problems);
+    let custom_name = custom.as_ref().map(|file| file.name.clone());
+    let name = ours.map(|ours| ours.name.to_owned()).into_iter().chain(custom_name).collect::<Vec<_>>().join(",");
+    let files = Files {
+        name,
+        family: ours.map_or("custom", ForceField::family).to_owned(),
+        files: ours.iter().flat_map(|ours| ours.files).map(|&file| file.to_owned()).collect(),
+        custom: custom.map(|file| Structure {
+            file_id: file.id,
+            file: "force_field.xml".to_owned(),
+            format: file.format,
+            name: file.name,
+        }),
+    };
+    Ok((files, water))
 }
 
-fn force_field(request: &SystemBuildRequest, problems: &mut Problems) -> Result<(Files, Water), ApiError> {
-    let name = request.force_field.as_deref().unwrap_or("amber14");
-    if LATER_FORCE_FIELDS.contains(&name) {
-        return Err(ApiError::not_built_yet(&format!("building with {name}")));
-    }
-    let known = FORCE_FIELDS.iter().find(|force_field| force_field.name == name);
-    if known.is_none() {
-        let names: Vec<&str> = FORCE_FIELDS.iter().map(|force_field| force_field.name).collect();
-        problems.choice("force_field", name, &names);
-    }
-    let force_field = known.unwrap_or(&FORCE_FIELDS[0]);
-    let wanted = request.water_type.as_deref().unwrap_or(force_field.default_water);
-    let fits = |water: &str| force_field.name != "amberfb15" || FB15_WATERS.contains(&water);
-    let water = WATERS.iter().find(|(water, ..)| *water == wanted && fits(water));
+/// The water of a force field. A registered file alone has its own, or takes one of amber14's.
+fn water(ours: Option<&ForceField>, has_file: bool, request: &SystemBuildRequest, problems: &mut Problems) -> Water {
+    let wanted = request.water_type.as_deref();
+    let (force_field, wanted) = match (ours, wanted) {
+        (None, None) if has_file => {
+            return Water { name: "custom".to_owned(), file: None, model: None, sites: None };
+        }
+        (ours, wanted) => {
+            let force_field = ours.unwrap_or(&FORCE_FIELDS[0]);
+            (force_field, wanted.unwrap_or(force_field.default_water))
+        }
+    };
+    let water = force_field.waters.iter().find(|(name, ..)| *name == wanted);
     if water.is_none() {
-        let names: Vec<&str> = WATERS.iter().map(|(water, ..)| *water).filter(|water| fits(water)).collect();
+        let names: Vec<&str> = force_field.waters.iter().map(|(name, ..)| *name).collect();
         problems.choice("water_type", wanted, &names);
     }
-    let (water, model, sites) = water.unwrap_or(&WATERS[0]);
-    let files = force_field.files.iter().map(|&file| file.to_owned()).collect();
-    let water = Water {
-        name: (*water).to_owned(),
-        file: format!("{}{water}.xml", force_field.water_folder),
-        model: (*model).to_owned(),
-        sites: *sites,
-    };
-    Ok((Files { name: force_field.name.to_owned(), files }, water))
+    let (name, file, model, sites) = water.unwrap_or(&force_field.waters[0]);
+    Water {
+        name: (*name).to_owned(),
+        file: Some(format!("{}{file}", force_field.water_folder)),
+        model: Some((*model).to_owned()),
+        sites: Some(*sites),
+    }
+}
+
+fn membrane(request: &SystemBuildRequest, water: &Water, problems: &mut Problems) -> Option<String> {
+    let lipid = request.membrane.as_deref()?.to_uppercase();
+    if !LIPIDS.contains(&lipid.as_str()) {
+        problems.choice("membrane", &lipid, &LIPIDS);
+    }
+    let name = request.force_field.as_deref().unwrap_or("amber14");
+    let name = name.split(',').next().unwrap_or_default().trim();
+    if let Some(force_field) =
+        FORCE_FIELDS.iter().find(|force_field| force_field.name == name && !force_field.has_lipids)
+    {
+        problems.add("value_error", "membrane", format!("{} has no parameters for lipids", force_field.name));
+    }
+    if water.sites.is_some_and(|sites| sites != 3) {
+        let msg = format!("must be a model with three sites beside a membrane, {} has four or five", water.name);
+        problems.add("value_error", "water_type", msg);
+    }
+    Some(lipid)
+}
+
+fn ligands(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Result<Vec<Ligand>, ApiError> {
+    let n = request.ligands.len();
+    let lists = [
+        ("ligand_input_formats", request.ligand_input_formats.len()),
+        ("ligand_residue_names", request.ligand_residue_names.len()),
+        ("ligand_rotations", request.ligand_rotations.len()),
+        ("ligand_translations", request.ligand_translations.len()),
+    ];
+    for (field, length) in lists.into_iter().filter(|(_, length)| *length != 0 && *length != n) {
+        problems.add("value_error", field, format!("must have one item for each of the {n} ligands, has {length}"));
+    }
+    if n > MAX_LIGANDS {
+        problems.add("too_long", "ligands", format!("must be at most {MAX_LIGANDS}, got {n}"));
+        return Ok(Vec::new());
+    }
+    let mut ligands = Vec::new();
+    for (index, wanted) in request.ligands.iter().enumerate() {
+        let Some(file) = referred(app, account, wanted)? else {
+            let msg = format!("no registered file {wanted:?}, neither by id nor by name");
+            return Err(ApiError::not_found_in_body("ligands", msg));
+        };
+        let format =
+            request.ligand_input_formats.get(index).map_or(file.format.clone(), |format| format.to_lowercase());
+        if !LIGAND_FORMATS.contains(&format.as_str()) {
+            let field = if request.ligand_input_formats.is_empty() { "ligands" } else { "ligand_input_formats" };
+            let msg = format!("must be one of {}, {} is {format}", LIGAND_FORMATS.join(", "), file.name);
+            problems.add_at("enum", field, index, msg);
+        }
+        let residue_name = request.ligand_residue_names.get(index).cloned();
+        let residue_name = residue_name.unwrap_or_else(|| format!("L{:02}", index + 1));
+        if !(1..=4).contains(&residue_name.len()) || !residue_name.chars().all(|c| c.is_ascii_alphanumeric()) {
+            let msg = format!("must be 1 to 4 letters or digits, got {residue_name:?}");
+            problems.add_at("value_error", "ligand_residue_names", index, msg);
+        }
+        ligands.push(Ligand {
+            file_id: file.id,
+            file: format!("ligand_{}.{format}", index + 1),
+            format,
+            name: file.name,
+            residue_name,
+            rotation: numbers("ligand_rotations", &request.ligand_rotations, index, &[3, 4, 9], problems),
+            translation: numbers("ligand_translations", &request.ligand_translations, index, &[3], problems),
+        });
+    }
+    Ok(ligands)
+}
+
+/// The numbers of one ligand, as many as one of `lengths`; nested rows are taken one after the
+/// other, and an empty list is none.
+fn numbers(
+    field: &str,
+    lists: &[Vec<Value>],
+    index: usize,
+    lengths: &[usize],
+    problems: &mut Problems,
+) -> Option<Vec<f64>> {
+    let flat = lists.get(index)?.iter().flat_map(|item| match item {
+        Value::Array(row) => row.iter().collect::<Vec<_>>(),
+        other => vec![other],
+    });
+    let numbers: Option<Vec<f64>> = flat.map(|item| item.as_f64().filter(|x| x.is_finite())).collect();
+    match numbers {
+        Some(numbers) if numbers.is_empty() => None,
+        Some(numbers) if lengths.contains(&numbers.len()) => Some(numbers),
+        _ => {
+            let lengths: Vec<String> = lengths.iter().map(ToString::to_string).collect();
+            problems.add_at("value_error", field, index, format!("must be {} numbers", lengths.join(", or ")));
+            None
+        }
+    }
 }
 
 /// `NaCl` to `Na+` and `Cl-`.
@@ -271,8 +503,8 @@ fn protein(
 pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<serde_json::Value> {
     fs::create_dir_all(input)?;
     let plan: BuildPlan = serde_json::from_str(&row.parameters)?;
-    if let Some(protein) = &plan.protein {
-        app.objects.place(&object_key(&protein.file_id), &input.join(&protein.file))?;
+    for (id, name) in plan.files() {
+        app.objects.place(&object_key(id), &input.join(name))?;
     }
     Ok(serde_json::to_value(plan)?)
 }

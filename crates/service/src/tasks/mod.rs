@@ -40,7 +40,11 @@ const STOPPED: i32 = 3;
 /// Exit status of a worker that could not write because the disk is full.
 const DISK_FULL: i32 = 4;
 /// Files of a task's output that matter to the service, not to people.
-const NOT_IN_BUNDLE: [&str; 1] = [".deflate"];
+const NOT_IN_BUNDLE: [&str; 3] = [".deflate", ".chk", ".resume.json"];
+/// What the bundle is made of besides what the worker wrote.
+const OURS: [&str; 2] = ["manifest.json", "log.txt"];
+/// What a production stage leaves to be extended from.
+pub(crate) const RESUME: &str = "production.resume.json";
 
 /// Runs tasks until the service ends; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
@@ -326,6 +330,7 @@ impl SignOfLife {
 /// Writes the folder of a task. Progress that an earlier attempt committed stays.
 fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32>) -> Result<()> {
     fs::create_dir_all(folder)?;
+    take_up(app, row, folder)?;
     let input = folder.join("input");
     let (kind, plan) = match row.kind.as_str() {
         "system" => ("build", build::place_inputs(app, row, &input)?),
@@ -340,6 +345,7 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
         "platform": Some(&app.config.worker.platform).filter(|name| !name.is_empty()),
         "threads": cpus,
         "device": gpu,
+        "cache": app.config.data.join("cache"),
         "checkpoint_seconds": app.config.worker.checkpoint_seconds,
     });
     fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
@@ -348,6 +354,30 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
     if result.exists() {
         fs::remove_file(result)?;
     }
+    Ok(())
+}
+
+/// Puts the results of a job that is extended back into its folder. They are copied: the job's
+/// bundle stays what it is until the new results are there.
+fn take_up(app: &App, row: &TaskRow, folder: &Path) -> Result<()> {
+    let prefix = format!("tasks/{}", row.id);
+    let output = folder.join("output");
+    if output.exists() || !app.objects.exists(&prefix) {
+        return Ok(());
+    }
+    let partial = folder.join("output.partial");
+    fs::create_dir_all(&partial)?;
+    for key in app.objects.list(&prefix)? {
+        let name = key.rsplit('/').next().unwrap_or_default();
+        if !name.ends_with(".deflate") && !OURS.contains(&name) {
+            fs::copy(app.objects.local_file(&key), partial.join(name))?;
+        }
+    }
+    let log = app.objects.local_file(&format!("{prefix}/log.txt"));
+    if log.exists() {
+        fs::copy(log, folder.join("log.txt"))?;
+    }
+    fs::rename(partial, output)?;
     Ok(())
 }
 
@@ -447,6 +477,11 @@ fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result
     if log.exists() {
         fs::rename(&log, output.join("log.txt"))?;
     }
+    // An extended job has results already, which these contain.
+    let is_new = fs::read_dir(&output)?.next().is_some();
+    if is_new {
+        app.objects.remove(&prefix)?;
+    }
     if !app.objects.exists(&prefix) {
         app.objects.adopt(&output, &prefix)?;
     }
@@ -496,7 +531,8 @@ fn lay_out(app: &App, row: &TaskRow, status: &str, outcome: &Value) -> Result<La
 
 fn entries(app: &App, id: &str, folder: &str) -> Result<Vec<Entry>> {
     let keys = app.objects.list(&format!("tasks/{id}"))?;
-    let is_for_people = |key: &String| !NOT_IN_BUNDLE.iter().any(|end| key.ends_with(end));
+    let is_for_people =
+        |key: &String| !NOT_IN_BUNDLE.iter().any(|end| key.ends_with(end)) && !key.contains("/production.checkpoint_");
     let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
     Ok(keys
         .into_iter()

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
-use crate::tasks::build::MAX_SEED;
+use crate::tasks::build::{BuildPlan, MAX_SEED};
 use crate::tasks::topology::Built;
 use crate::validate::{loc, violation};
 
@@ -23,6 +23,9 @@ use crate::validate::{loc, violation};
 pub(crate) struct SimulatePlan {
     temperature_k: f64,
     pressure_bar: f64,
+    surface_tension_bar_nm: f64,
+    /// Whether pressure acts on the plane of a membrane and on its normal apart.
+    membrane: bool,
     friction_per_ps: f64,
     timestep_fs: f64,
     ewald_tolerance: f64,
@@ -85,8 +88,43 @@ pub(crate) fn resolve(app: &App, request: &JobCreateParams, system: &TaskRow) ->
     let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
     let parameters = with_defaults(app, request, system, &masks);
     let mut problems = check(&parameters, &outcome["summary"]);
+    if get_or_zero(parameters.surface_tension) > 0.0 && !has_membrane(system).map_err(ApiError::internal)? {
+        let msg = "must be 0 for a system without a membrane";
+        problems.push(violation("value_error", at(&["surface_tension"]), msg));
+    }
     check_masks(app, request, system, &mut problems)?;
     if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
+}
+
+/// Whether a system was built with a membrane.
+fn has_membrane(system: &TaskRow) -> Result<bool> {
+    Ok(serde_json::from_str::<BuildPlan>(&system.parameters)?.has_membrane())
+}
+
+/// The parameters of a job whose production goes on for `time` ns more.
+///
+/// # Errors
+///
+/// 409 for a job without production, 422 for a time that is no step, or more than can be run.
+pub(crate) fn extended(parameters: &JobCreateParams, id: &str, time: Positive) -> Result<JobCreateParams, ApiError> {
+    let mut all = parameters.clone();
+    let Some(production) = &mut all.production else {
+        let msg = format!("{id} has no production stage that could be extended");
+        return Err(ApiError::conflict(vec![loc("path"), loc("job_id")], msg));
+    };
+    let timestep = get(parameters.integration_timestep);
+    let before = get_or_zero(production.time);
+    let after = before + time.get();
+    if after * 1e6 / timestep > MAX_STEPS {
+        let msg = format!("makes {:.3e} steps in all, at most {MAX_STEPS:e} can be run", after * 1e6 / timestep);
+        return Err(ApiError::invalid(vec![violation("out_of_range", at(&["time"]), msg)]));
+    }
+    production.time = NonNegative::new(after).ok();
+    if n_steps(production.time, timestep) == n_steps(NonNegative::new(before).ok(), timestep) {
+        let msg = format!("is less than a time step of {timestep} fs");
+        return Err(ApiError::invalid(vec![violation("value_error", at(&["time"]), msg)]));
+    }
+    Ok(all)
 }
 
 /// Masks that the default stages restrain, chosen when a system has been built.
@@ -260,6 +298,10 @@ fn shortest_width(summary: &Value) -> f64 {
     (0..3).filter_map(|i| summary["box_vectors"][i][i].as_f64()).fold(f64::INFINITY, f64::min)
 }
 
+fn get_or_zero(value: Option<NonNegative>) -> f64 {
+    value.map_or(0.0, NonNegative::get)
+}
+
 fn get(value: Option<Positive>) -> f64 {
     value.map_or(f64::NAN, Positive::get)
 }
@@ -294,11 +336,11 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
     }
     let parameters: JobCreateParams = serde_json::from_str(&row.parameters)?;
     let built = Built::read(&app.objects, system)?;
-    Ok(serde_json::to_value(plan(&parameters, &built)?)?)
+    let system = app.db.task(row.account, "system", system)?.context("a job has a system")?;
+    Ok(serde_json::to_value(plan(&parameters, &built, has_membrane(&system)?)?)?)
 }
 
-fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
-    let non_negative = |value: Option<NonNegative>| value.map_or(0.0, NonNegative::get);
+fn plan(parameters: &JobCreateParams, system: &Built, membrane: bool) -> Result<SimulatePlan> {
     let timestep_fs = get(parameters.integration_timestep);
     let ensemble = |ensemble: Option<Ensembles>| ensemble.unwrap_or(Ensembles::Nvt).to_string();
     let mut stages = Vec::new();
@@ -313,7 +355,7 @@ fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
             steps: n_steps(stage.time, timestep_fs),
             traj_freq: stage.traj_freq.unwrap_or(0),
             log_freq: stage.log_freq.unwrap_or(0),
-            restraint_force: non_negative(stage.restraint_force),
+            restraint_force: get_or_zero(stage.restraint_force),
             restraint_atoms,
         });
     }
@@ -329,9 +371,11 @@ fn plan(parameters: &JobCreateParams, system: &Built) -> Result<SimulatePlan> {
         });
     }
     Ok(SimulatePlan {
-        temperature_k: non_negative(parameters.temperature),
-        pressure_bar: non_negative(parameters.pressure),
-        friction_per_ps: non_negative(parameters.friction),
+        temperature_k: get_or_zero(parameters.temperature),
+        pressure_bar: get_or_zero(parameters.pressure),
+        surface_tension_bar_nm: get_or_zero(parameters.surface_tension),
+        membrane,
+        friction_per_ps: get_or_zero(parameters.friction),
         timestep_fs,
         ewald_tolerance: get(parameters.ewald_error_tolerance),
         cutoff_nm: get(parameters.non_bonded_cutoff),

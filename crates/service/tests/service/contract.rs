@@ -186,15 +186,6 @@ async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_yet_says_so() {
-    let service = Service::start();
-    let molbox = service.client("ada");
-    let ligand = SystemBuildRequest::builder().ligands(["x"]);
-    let error = molbox.system_submit().body(ligand).send().await.unwrap_err();
-    assert_eq!(error.status().unwrap(), 501);
-}
-
-#[tokio::test]
 async fn what_a_system_cannot_be_is_told_field_by_field() {
     let service = Service::start();
     let molbox = service.client("ada");
@@ -226,6 +217,19 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
     assert_eq!(fields, expected);
     assert!(error.to_string().contains("must be one of cube, rectangular, dodecahedron, octahedron"), "{error}");
 
+    let wrong = SystemBuildRequest::builder()
+        .force_field("amberfb15")
+        .water_type("tip4pfb")
+        .membrane("POPC")
+        .ligand_residue_names(["TOOLONG"])
+        .ligand_rotations([vec![serde_json::json!("x")]]);
+    let error = molbox.system_submit().body(wrong).send().await.unwrap_err();
+    let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
+    fields.sort();
+    assert_eq!(fields, ["ligand_residue_names", "ligand_rotations", "membrane", "water_type"], "{error}");
+
+    let error = molbox.system_submit().body_map(|s| s.ligands(["nothing"])).send().await.unwrap_err();
+    assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "ligands".to_owned()));
     let error = molbox.system_submit().body_map(|s| s.protein("nothing")).send().await.unwrap_err();
     assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "protein".to_owned()));
 }

@@ -1,7 +1,7 @@
 //! Work: builds and simulations by a real worker, through the client.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
@@ -185,6 +185,64 @@ async fn a_simulation_that_blows_up_says_where() {
     let failure = task.failure.as_ref().unwrap();
     assert_eq!((failure.code.as_str(), failure.stage.as_deref()), ("unstable", Some("production")));
     assert!(failure.remedy.is_some() && failure.step.is_some());
+}
+
+#[tokio::test]
+async fn a_ligand_goes_from_a_file_into_a_box() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("methane.sdf");
+    // Hydrogens are added where a file has none.
+    fs::write(&path, "methane\n  molbox          3D\n\n  1  0  0  0  0  0            999 V2000\n    0.1000    0.2000    0.3000 C   0  0\nM  END\n$$$$\n")
+        .unwrap();
+    molbox.upload(&path).name("methane").await.unwrap();
+    let system = molbox
+        .system_submit()
+        .body_map(|s| {
+            s.ligands(["methane"])
+                .ligand_residue_names(["MTH"])
+                .ligand_translations([vec![1.into(), 0.into(), 0.into()]])
+                .minimum_padding(1.2)
+        })
+        .send()
+        .await
+        .unwrap();
+    let system = molbox.wait_system(&system.system_id).await.unwrap();
+    let summary = system.summary.unwrap();
+    assert_eq!(summary.molecules["MTH"], 1);
+    assert!(system.warnings.iter().any(|warning| warning.code == "ligand_hydrogens_added"), "{:?}", system.warnings);
+}
+
+#[tokio::test]
+async fn a_finished_job_is_extended_under_its_identifier() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = short_job(&molbox, &system).await;
+    let id = job.job_id.clone();
+    let extend = || molbox.job_extend().job_id(&id).body_map(|more| more.time(0.0001)).send();
+    let error = extend().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 409, "it has not ended: {error}");
+    let before = molbox.wait_job(&id).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    molbox.download_job(&id, folder.path().join("before.zip")).await.unwrap();
+
+    let extended = extend().await.unwrap().into_inner();
+    assert_eq!((extended.job_id.as_str(), extended.status.as_str()), (id.as_str(), "queued"));
+    let after = molbox.wait_job(&id).await.unwrap();
+    let production = after.stages.last().unwrap();
+    assert_eq!((production.name.as_str(), production.steps, production.frames), ("production", 150, 6));
+    assert_eq!(after.created_at, before.created_at);
+    assert_eq!(after.stages[0], before.stages[0], "what came before is not run again");
+
+    molbox.download_job(&id, folder.path().join("after.zip")).await.unwrap();
+    let (first, second) = (archive(&folder.path().join("before.zip")), archive(&folder.path().join("after.zip")));
+    let log = |files: &BTreeMap<String, Vec<u8>>| String::from_utf8(files["production.csv"].clone()).unwrap();
+    assert!(log(&second).starts_with(&log(&first)), "the log grows");
+    assert_eq!(log(&second).lines().count(), 1 + 15);
+    assert_eq!(first.keys().collect::<Vec<_>>(), second.keys().collect::<Vec<_>>());
+    assert!(!second.keys().any(|name| name.contains("resume") || name.contains("checkpoint")), "{:?}", second.keys());
 }
 
 #[tokio::test]

@@ -1,0 +1,372 @@
+"""Ligands: from a file and a pose to a residue beside the structure.
+
+Formats differ in what they say. SDF, MOL and MOL2 have bond orders and charges, and hydrogens that
+they lack are added by valence. PDB has neither, so it needs all hydrogens, and bond orders and charge
+are worked out from the geometry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from openmm import app, unit
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdDetermineBonds
+
+from molbox_worker import force_field, gaff
+from molbox_worker.engine import is_charmm
+from molbox_worker.job import Job, JobError
+from molbox_worker.topology import WATER, is_common_name
+
+# Atoms that are nearer than this are in the same place, those of crystal water in the ligand's.
+CLASH_NM = 0.10
+WATER_CLASH_NM = 0.24
+# A ligand further from the structure than this was probably forgotten to be placed.
+FAR_NM = 3.0
+# AM1 of a large ligand takes minutes; the service may set another limit.
+SECONDS = 600.0
+# Charges that are tried for a PDB file, whose bonds follow from it.
+PDB_CHARGES = (0, 1, -1, 2, -2)
+# Of a rotation matrix times its transpose from one.
+ORTHOGONALITY = 1e-3
+
+# What it says is asked for again and told in the error.
+rdBase.DisableLog("rdApp.*")
+
+
+@dataclass(frozen=True)
+class Ligand:
+    """A ligand in place.
+
+    Attributes
+    ----------
+    index : int
+        Its place in the request, from 0.
+    what : str
+        Name for its owner, for example ``ligand 1 (xylene.sdf)``.
+    residue_name : str
+        Name of its residue.
+    molecule : Chem.Mol
+        All atoms, hydrogens included, with the conformer as read.
+    positions_nm : array, shape (n, 3)
+        Positions after rotation and translation.
+
+    """
+
+    index: int
+    what: str
+    residue_name: str
+    molecule: Chem.Mol
+    positions_nm: NDArray[np.float64]
+
+    def loc(self, field: str = "ligands") -> list[str | int]:
+        """Path of the request field that concerns it."""
+        return ["body", field, self.index]
+
+    def topology(self) -> app.Topology:
+        """A topology with its one residue."""
+        topology = app.Topology()
+        residue = topology.addResidue(self.residue_name, topology.addChain(id=" "))
+        elements = [app.Element.getByAtomicNumber(atom.GetAtomicNum()) for atom in self.molecule.GetAtoms()]
+        names = atom_names(self.molecule)
+        atoms = [topology.addAtom(name, element, residue) for name, element in zip(names, elements, strict=True)]
+        for bond in self.molecule.GetBonds():
+            topology.addBond(atoms[bond.GetBeginAtomIdx()], atoms[bond.GetEndAtomIdx()])
+        return topology
+
+
+def read(job: Job, plan: dict[str, Any]) -> list[Ligand]:
+    """Read and place the ligands of a plan."""
+    ligands = []
+    for index, entry in enumerate(plan.get("ligands") or []):
+        what = f"ligand {index + 1} ({entry['name']})"
+        loc: list[str | int] = ["body", "ligands", index]
+        name = entry["residue_name"]
+        if is_common_name(name):
+            raise JobError(
+                "ligand_name_taken",
+                f"{what} cannot be called {name}: that is a residue of proteins, nucleic acids, lipids or solvent",
+                remedy="choose another name",
+                loc=["body", "ligand_residue_names", index],
+            )
+        molecule = _read(job.input(entry["file"]), entry["format"], what, loc)
+        molecule = _complete(job, molecule, what, loc)
+        positions = _place(molecule, entry, index)
+        ligands.append(Ligand(index, what, name, molecule, positions))
+        job.log(f"{what} as {name}: {Chem.MolToSmiles(Chem.RemoveHs(molecule))}, {molecule.GetNumAtoms()} atoms")
+    _same_name_same_molecule(ligands)
+    return ligands
+
+
+def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> Chem.Mol:
+    """The first molecule of a file, unsanitised for all but PDB."""
+    readers: dict[str, Callable[[str], Chem.Mol | None]] = {
+        "sdf": lambda name: next(iter(Chem.SDMolSupplier(name, removeHs=False, sanitize=False)), None),
+        "mol": lambda name: Chem.MolFromMolFile(name, removeHs=False, sanitize=False),
+        "mol2": lambda name: Chem.MolFromMol2File(name, removeHs=False, sanitize=False),
+        "pdb": lambda name: Chem.MolFromPDBFile(name, removeHs=False, sanitize=False, proximityBonding=False),
+    }
+    try:
+        molecule = readers[file_format](str(path))
+    except (OSError, RuntimeError, ValueError, UnicodeDecodeError):
+        molecule = None
+    if molecule is None or molecule.GetNumAtoms() == 0:
+        raise JobError(
+            "ligand_unreadable",
+            f"{what} cannot be read as {file_format}, or has no atoms",
+            remedy="check the file and its format" + (", with Tripos atom types" if file_format == "mol2" else ""),
+            loc=loc,
+        )
+    if not np.isfinite(molecule.GetConformer().GetPositions()).all():
+        raise JobError("bad_coordinates", f"{what}: not all coordinates are numbers", loc=loc)
+    return _with_bonds(molecule, what, loc) if file_format == "pdb" else molecule
+
+
+def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:
+    """A molecule read from PDB, with bonds that fit its geometry and the smallest charge."""
+    if all(atom.GetAtomicNum() != 1 for atom in molecule.GetAtoms()) and molecule.GetNumAtoms() > 1:
+        raise JobError(
+            "ligand_no_hydrogens",
+            f"{what} has no hydrogens, so that its bond orders cannot be told: PDB files do not hold them",
+            remedy="register the ligand as SDF or MOL2, or add its hydrogens",
+            loc=loc,
+        )
+    names = [atom.GetPDBResidueInfo().GetName().strip() for atom in molecule.GetAtoms()]
+    bare = Chem.RWMol()
+    for atom in molecule.GetAtoms():
+        bare.AddAtom(Chem.Atom(atom.GetAtomicNum()))
+    bare.AddConformer(Chem.Conformer(molecule.GetConformer()))
+    for charge in PDB_CHARGES:
+        candidate = Chem.Mol(bare)
+        try:
+            rdDetermineBonds.DetermineBonds(candidate, charge=charge, embedChiral=False)
+        except (ValueError, RuntimeError):
+            continue
+        if not any(atom.GetNumRadicalElectrons() for atom in candidate.GetAtoms()):
+            for atom, name in zip(candidate.GetAtoms(), names, strict=True):
+                atom.SetProp("_TriposAtomName", name)
+            return candidate
+    raise JobError(
+        "ligand_bonds",
+        f"{what}: no bond orders and charge fit its geometry",
+        remedy="register the ligand as SDF or MOL2, which hold bond orders and charges",
+        loc=loc,
+    )
+
+
+def _complete(job: Job, molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:
+    """Check a molecule as chemistry and add what hydrogens it lacks."""
+    problems = [_in_the_files_numbers(problem) for problem in Chem.DetectChemistryProblems(molecule)]
+    if problems:
+        raise JobError(
+            "ligand_chemistry",
+            f"{what}: {'; '.join(problems[:3])}",
+            remedy="check bond orders and formal charges",
+            loc=loc,
+        )
+    Chem.SanitizeMol(molecule)
+    fragments = Chem.GetMolFrags(molecule)
+    if len(fragments) > 1:
+        sizes = ", ".join(str(len(fragment)) for fragment in fragments)
+        raise JobError(
+            "ligand_fragments",
+            f"{what} consists of {len(fragments)} molecules, of {sizes} atoms",
+            remedy="give each molecule a file of its own, and leave counter-ions out",
+            loc=loc,
+        )
+    positions = molecule.GetConformer().GetPositions()
+    heavy = sum(atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms())
+    if not molecule.GetConformer().Is3D() or (heavy > 1 and np.ptp(positions, axis=0).max() < 0.1):
+        raise JobError(
+            "ligand_flat",
+            f"{what} is a drawing: it has no coordinates in space",
+            remedy="register it with a three-dimensional geometry",
+            loc=loc,
+        )
+    n_atoms = molecule.GetNumAtoms()
+    molecule = Chem.AddHs(molecule, addCoords=True)
+    added = molecule.GetNumAtoms() - n_atoms
+    if added:
+        charge = Chem.GetFormalCharge(molecule)
+        message = f"{what}: {added} hydrogens added by valence, at charge {charge:+d}; its pKa was not considered"
+        job.warn("ligand_hydrogens_added", message)
+    radical = next((atom for atom in molecule.GetAtoms() if atom.GetNumRadicalElectrons()), None)
+    if radical is not None:
+        raise JobError(
+            "ligand_radical",
+            f"{what}: atom {radical.GetIdx() + 1} ({radical.GetSymbol()}) has an unpaired electron",
+            remedy="check its charge and hydrogens",
+            loc=loc,
+        )
+    return molecule
+
+
+def _in_the_files_numbers(problem: Any) -> str:
+    """RDKit's words with atoms counted from 1, as files do."""
+    text = str(problem.Message()).strip()
+    if hasattr(problem, "GetAtomIdx"):
+        text = text.replace(f"# {problem.GetAtomIdx()} ", f"{problem.GetAtomIdx() + 1} ")
+    if hasattr(problem, "GetAtomIndices"):
+        atoms = " ".join(str(i + 1) for i in problem.GetAtomIndices())
+        text = f"aromatic bonds of atoms {atoms} cannot be drawn as single and double ones"
+    return text
+
+
+def atom_names(molecule: Chem.Mol) -> list[str]:
+    """Names of the file where they are good and each is used once; else element and number."""
+    given = [atom.GetProp("_TriposAtomName") if atom.HasProp("_TriposAtomName") else "" for atom in molecule.GetAtoms()]
+    if len(set(given)) == len(given) and all(name.isalnum() and len(name) <= 4 for name in given):
+        return given
+    count: Counter[str] = Counter()
+    names = []
+    for atom in molecule.GetAtoms():
+        symbol = atom.GetSymbol().upper()
+        count[symbol] += 1
+        names.append(f"{symbol}{count[symbol]}")
+    return names
+
+
+def _place(molecule: Chem.Mol, entry: dict[str, Any], index: int) -> NDArray[np.float64]:
+    """Rotate a ligand about the mean of its heavy atoms, then move it; nm."""
+    positions = np.asarray(molecule.GetConformer().GetPositions(), dtype=np.float64) / 10
+    if entry.get("rotation"):
+        heavy = [atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms()]
+        centre = positions[heavy].mean(axis=0) if any(heavy) else positions.mean(axis=0)
+        positions = (positions - centre) @ rotation_matrix(entry["rotation"], index).T + centre
+    if entry.get("translation"):
+        positions = positions + np.array(entry["translation"], dtype=np.float64)
+    return positions
+
+
+def rotation_matrix(numbers: list[float], index: int) -> NDArray[np.float64]:
+    """Matrix of a rotation given as three angles, a quaternion, or nine elements by rows.
+
+    Angles are in degrees, about the fixed axes x, then y, then z; a quaternion is (x, y, z, w) and
+    need not have length one.
+    """
+    loc: list[str | int] = ["body", "ligand_rotations", index]
+    values = np.array(numbers, dtype=np.float64)
+    if len(values) == 3:
+        (cx, cy, cz), (sx, sy, sz) = np.cos(np.radians(values)), np.sin(np.radians(values))
+        about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+        about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+        about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+        return np.asarray(about_z @ about_y @ about_x)
+    if len(values) == 4:
+        length = float(np.linalg.norm(values))
+        if length == 0:
+            raise JobError("ligand_rotation", "a quaternion of zeros is no rotation", loc=loc)
+        x, y, z, w = values / length
+        return np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+    matrix = values.reshape(3, 3)
+    if np.abs(matrix @ matrix.T - np.eye(3)).max() > ORTHOGONALITY or np.linalg.det(matrix) < 0:
+        raise JobError(
+            "ligand_rotation",
+            "the nine elements are no rotation: rows must be perpendicular, of length one, and not mirror",
+            remedy="give three angles in degrees instead",
+            loc=loc,
+        )
+    return matrix
+
+
+def _same_name_same_molecule(ligands: list[Ligand]) -> None:
+    first: dict[str, Ligand] = {}
+    for ligand in ligands:
+        other = first.setdefault(ligand.residue_name, ligand)
+        if graph(other.molecule) != graph(ligand.molecule):
+            raise JobError(
+                "ligand_name_taken",
+                f"{other.what} and {ligand.what} are different molecules, both called {ligand.residue_name}",
+                remedy="give each a name of its own",
+                loc=ligand.loc("ligand_residue_names"),
+            )
+
+
+def graph(molecule: Chem.Mol) -> str:
+    """Elements and bonds without orders, charges and stereochemistry: what a force field tells apart."""
+    bare = Chem.RWMol()
+    for atom in molecule.GetAtoms():
+        copy = Chem.Atom(atom.GetAtomicNum())
+        copy.SetNoImplicit(True)
+        bare.AddAtom(copy)
+    for bond in molecule.GetBonds():
+        bare.AddBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), Chem.BondType.SINGLE)
+    return str(Chem.MolToSmiles(bare))
+
+
+def add(job: Job, modeller: app.Modeller, ligands: list[Ligand]) -> None:
+    """Put ligands into a structure. Water in their place goes; anything else there is an error."""
+    for ligand in ligands:
+        if modeller.topology.getNumAtoms():
+            _make_room(job, modeller, ligand)
+        modeller.add(ligand.topology(), ligand.positions_nm * unit.nanometer)
+
+
+def parametrise(job: Job, plan: dict[str, Any], base: app.ForceField, ligands: list[Ligand]) -> app.ForceField:
+    """The force field with parameters for the ligands that it does not know itself."""
+    files: dict[str, Path] = {}
+    for one in ligands:
+        if not base.getUnmatchedResidues(one.topology()):
+            job.log(f"{one.what}: the force field has parameters for it")
+            continue
+        if is_charmm(plan):
+            raise JobError(
+                "ligand_force_field",
+                f"{one.what} has no parameters in {plan['force_field']['name']}, and those that are made for ligands,"
+                " GAFF2, go with Amber force fields only: the two scale 1-4 interactions differently",
+                remedy="choose an Amber force field, or register a CHARMM force-field file for the ligand",
+                loc=["body", "force_field"],
+            )
+        key = graph(one.molecule)
+        if key in files:
+            continue
+        seconds = job.task.get("ligand_seconds", SECONDS)
+        found = gaff.parametrise(job, one.molecule, one.what, seconds, one.loc())
+        for note in found.notes:
+            job.warn(note["code"], f"{one.what}: {note['message']}")
+        job.log(f"{one.what}: GAFF2 and AM1-BCC, charge {found.charge:+d}{', from the cache' * found.is_cached}")
+        files[key] = job.output / f"{one.residue_name}.gaff2.xml"
+        files[key].write_text(found.xml)
+    return force_field.load(job, plan, list(files.values())) if files else base
+
+
+def _make_room(job: Job, modeller: app.Modeller, ligand: Ligand) -> None:
+    heavy = [atom.GetAtomicNum() > 1 for atom in ligand.molecule.GetAtoms()]
+    mine = ligand.positions_nm[heavy] if any(heavy) else ligand.positions_nm
+    atoms = [atom for atom in modeller.topology.atoms() if atom.element not in (None, app.element.hydrogen)]
+    everything = np.array(modeller.positions.value_in_unit(unit.nanometer))
+    theirs = everything[[atom.index for atom in atoms]]
+    nearest = np.array([np.linalg.norm(mine - place, axis=1).min() for place in theirs])
+    in_the_way = [(atom, d) for atom, d in zip(atoms, nearest, strict=True) if atom.residue.name != WATER]
+    if in_the_way:
+        atom, distance = min(in_the_way, key=lambda pair: pair[1])
+        place = f"{atom.name} of {atom.residue.name} {atom.residue.id} in chain {atom.residue.chain.id}"
+        if distance < CLASH_NM:
+            raise JobError(
+                "ligand_overlaps",
+                f"{ligand.what} overlaps {place}: {distance:.3f} nm between atoms",
+                remedy="move it with ligand_translations and ligand_rotations",
+                loc=ligand.loc("ligand_translations"),
+            )
+        if distance > FAR_NM:
+            job.warn("ligand_far", f"{ligand.what} is {distance:.1f} nm away from the nearest other atom, {place}")
+    waters = {
+        atom.residue
+        for atom, d in zip(atoms, nearest, strict=True)
+        if atom.residue.name == WATER and d < WATER_CLASH_NM
+    }
+    if waters:
+        modeller.delete(list(waters))
+        job.warn("water_removed", f"{len(waters)} crystal waters removed in the place of {ligand.what}")

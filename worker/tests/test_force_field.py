@@ -1,0 +1,159 @@
+"""Force fields: the CHARMM family, water models, and files from users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import openmm
+import pytest
+from conftest import DATA, Directory, positions_nm, structure
+from openmm import app, unit
+
+from molbox_worker import charmm
+
+Builder = Callable[..., Directory]
+
+
+def family(name: str, water: str = "water", model: str = "tip3p", sites: int = 3) -> dict[str, Any]:
+    return {
+        "force_field": {"name": name, "family": "charmm", "files": [f"{name}.xml"]},
+        "water": {"name": water, "file": f"{name}/{water}.xml", "model": model, "sites": sites},
+    }
+
+
+def energy_and_forces(system: openmm.System, start: openmm.State) -> tuple[float, Any]:
+    platform = openmm.Platform.getPlatformByName("Reference")
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform)
+    context.setPeriodicBoxVectors(*start.getPeriodicBoxVectors())
+    context.setPositions(start.getPositions())
+    state = context.getState(energy=True, forces=True)
+    return state.getPotentialEnergy()._value, state.getForces(asNumpy=True)._value
+
+
+@pytest.fixture(scope="module")
+def crambin(builder: Builder) -> Directory:
+    directory = builder(DATA / "1ejg.pdb", box_shape="octahedron", padding_nm=0.6, **family("charmm36_2024"))
+    assert directory.result["status"] == "succeeded", directory.log()
+    return directory
+
+
+def test_charmm_has_the_energy_and_forces_of_openmms_app_layer(crambin: Directory) -> None:
+    built = openmm.XmlSerializer.deserialize(crambin.output("system.xml").read_text())
+    file = structure(crambin)
+    force_field = app.ForceField("charmm36_2024.xml", "charmm36_2024/water.xml")
+    # What it takes 24 s without.
+    charmm.prune(force_field, file.topology)
+    reference = force_field.createSystem(
+        file.topology, nonbondedMethod=app.PME, nonbondedCutoff=1.0 * unit.nanometer, constraints=app.HBonds
+    )
+    for system in (built, reference):
+        for force in system.getForces():
+            if isinstance(force, openmm.NonbondedForce):
+                force.setUseDispersionCorrection(False)
+            if isinstance(force, openmm.CustomNonbondedForce):
+                force.setUseLongRangeCorrection(False)
+    # The structure file rounds positions and box.
+    start = openmm.XmlSerializer.deserialize(crambin.output("state.xml").read_text())
+    ours, our_forces = energy_and_forces(built, start)
+    theirs, their_forces = energy_and_forces(reference, start)
+    # Sums of other terms in double precision; the combination rule is undone and done again.
+    assert ours == pytest.approx(theirs, rel=1e-9)
+    assert np.abs(our_forces - their_forces).max() < 1e-9 * np.abs(their_forces).max()
+
+
+def test_charmm_has_no_tabulated_lennard_jones(crambin: Directory) -> None:
+    system = openmm.XmlSerializer.deserialize(crambin.output("system.xml").read_text())
+    assert "LennardJones" not in {force.getName() for force in system.getForces()}
+
+
+@pytest.mark.parametrize(
+    ("water", "sites", "plan"),
+    [
+        ("opc", 4, {"water": {"name": "opc", "file": "amber14/opc.xml", "model": "tip4pew", "sites": 4}}),
+        ("tip5p", 5, family("charmm36", "tip5p", "tip5p", 5)),
+    ],
+)
+def test_water_has_the_sites_of_its_model(builder: Builder, water: str, sites: int, plan: dict[str, Any]) -> None:
+    built = builder(**plan)
+    assert built.result["status"] == "succeeded", built.log()
+    residue = next(r for r in structure(built).topology.residues() if r.name == "HOH")
+    assert len(list(residue.atoms())) == sites
+    system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
+    n_virtual = sum(system.isVirtualSite(i) for i in range(system.getNumParticles()))
+    assert n_virtual == (sites - 3) * built.result["summary"]["molecules"]["water"]
+    assert built.result["summary"]["water_type"] == plan["water"]["name"]
+
+
+# A neutral atom of argon's size; a residue that no protein has.
+ARGON = """<ForceField>
+ <AtomTypes><Type name="argon" class="argon" element="Ar" mass="39.948"/></AtomTypes>
+ <Residues><Residue name="AR"><Atom name="AR" type="argon" charge="0"/></Residue></Residues>
+ <NonbondedForce coulomb14scale="0.8333333333333334" lj14scale="0.5">
+  <UseAttributeFromResidue name="charge"/>
+  <Atom type="argon" sigma="0.34" epsilon="0.996"/>
+ </NonbondedForce>
+</ForceField>"""
+CUSTOM = {"name": "argon.xml", "file": "force_field.xml"}
+
+
+def argon(force_field: dict[str, Any], builder: Builder, xml: str = ARGON) -> Directory:
+    atom = "HETATM    1 AR    AR A   1       0.000   0.000   0.000  1.00  0.00          AR  \nEND\n"
+    return builder(atom, inputs={"force_field.xml": xml}, force_field=force_field, padding_nm=1.2)
+
+
+def test_a_file_adds_its_residues_to_a_force_field(builder: Builder) -> None:
+    built = argon({"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder)
+    assert built.result["status"] == "succeeded", built.log()
+    assert built.result["summary"]["molecules"]["AR"] == 1
+    system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
+    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    assert [x._value for x in nonbonded.getParticleParameters(0)] == pytest.approx([0, 0.34, 0.996])
+    # And without the file, it has no parameters and goes.
+    without = argon({"name": "amber14", "family": "amber", "files": ["amber14-all.xml"]}, builder)
+    assert without.result["error"]["code"] == "no_atoms"
+
+
+def test_a_file_can_stand_alone_with_water_of_its_own(builder: Builder) -> None:
+    water = (app.forcefield.__file__.rsplit("/", 1)[0]) + "/data/spce.xml"
+    with open(water) as file:
+        xml = file.read()
+    built = builder(
+        inputs={"force_field.xml": xml},
+        force_field={"name": "spce.xml", "family": "custom", "files": [], "custom": CUSTOM},
+        water={"name": "custom", "file": None, "model": None, "sites": None},
+        concentration=0.0,
+    )
+    assert built.result["status"] == "succeeded", built.log()
+    assert positions_nm(structure(built)).shape[0] == built.result["summary"]["atoms"]
+
+
+@pytest.mark.parametrize(
+    ("xml", "code", "words"),
+    [
+        (ARGON.replace("<AtomTypes>", "<Script>open('x')</Script><AtomTypes>"), "force_field_unsafe", "<Script>"),
+        (
+            ARGON.replace("<AtomTypes>", "<InitializationScript>1</InitializationScript><AtomTypes>"),
+            "force_field_unsafe",
+            "<InitializationScript>",
+        ),
+        (ARGON.replace("<AtomTypes>", '<Include file="/etc/passwd"/><AtomTypes>'), "force_field_unsafe", "<Include>"),
+        (
+            ARGON.replace('lj14scale="0.5"', 'lj14scale="0.5" useDispersionCorrection="print(1)"'),
+            "force_field_unsafe",
+            "useDispersionCorrection",
+        ),
+        ('<!DOCTYPE x [<!ENTITY a "b">]>' + ARGON, "force_field_unsafe", "DOCTYPE"),
+        ("<Residues/>", "force_field_unsafe", "the root is <Residues>"),
+        (ARGON[:-20], "force_field_unreadable", "is not XML"),
+        (ARGON.replace('lj14scale="0.5"', 'lj14scale="1.0"'), "force_field_unreadable", "1-4 scales"),
+    ],
+)
+def test_a_file_that_could_run_or_cannot_be_read_is_refused(builder: Builder, xml: str, code: str, words: str) -> None:
+    failure = argon(
+        {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder, xml
+    ).result["error"]
+    assert failure["code"] == code
+    assert "argon.xml" in failure["message"] and words in failure["message"]
+    assert failure["loc"] == ["body", "force_field"]

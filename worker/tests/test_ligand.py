@@ -1,0 +1,198 @@
+"""Ligands: parameters, poses, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, warnings
+from numpy.typing import NDArray
+from rdkit import Chem
+from rdkit.Chem import AllChem
+
+from molbox_worker.ligand import rotation_matrix
+
+XYLENE = DATA / "p-xylene.mol2"
+Builder = Callable[..., Directory]
+
+
+def entry(file: str = "xylene.mol2", name: str = "PXY", **changes: Any) -> dict[str, Any]:
+    """The plan's entry for a ligand in the input folder."""
+    file_format = file.rsplit(".", maxsplit=1)[-1]
+    pose = {"rotation": None, "translation": None}
+    return {"file": file, "format": file_format, "name": file, "residue_name": name, **pose, **changes}
+
+
+def drawn(smiles: str, *, with_hydrogens: bool = True) -> str:
+    """An SDF with a geometry."""
+    molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    AllChem.EmbedMolecule(molecule, randomSeed=3)
+    return Chem.MolToMolBlock(molecule if with_hydrogens else Chem.RemoveHs(molecule)) + "$$$$\n"
+
+
+def charges(directory: Directory, name: str = "PXY") -> NDArray[np.float64]:
+    root = ElementTree.parse(directory.output(f"{name}.gaff2.xml")).getroot()
+    return np.array([float(atom.attrib["charge"]) for atom in root.iterfind("Residues/Residue/Atom")])
+
+
+def ligand_positions(directory: Directory, name: str = "PXY") -> NDArray[np.float64]:
+    file = structure(directory, "prepared")
+    return positions_nm(file)[[atom.index for atom in file.topology.atoms() if atom.residue.name == name]]
+
+
+@pytest.fixture(scope="module")
+def xylene(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Directory:
+    """p-xylene in water, with a cache of its own."""
+    task = {"cache": str(tmp_path_factory.mktemp("cache"))}
+    return builder(inputs={"xylene.mol2": XYLENE}, ligands=[entry()], task=task)
+
+
+def test_charges_are_am1_bcc(xylene: Directory) -> None:
+    assert xylene.result["status"] == "succeeded", xylene.log()
+    assert xylene.result["summary"]["molecules"]["PXY"] == 1
+    # AM1-BCC by antechamber and sqm, from openmmtools' ligand.mol2; sqm's geometry differs a little.
+    reference = [-0.0819] * 2 + [-0.1267, -0.1278] * 2 + [-0.0527] * 2 + [0.1298] * 4 + [0.0432] * 6
+    assert np.sort(charges(xylene)) == pytest.approx(np.sort(reference), abs=0.005)
+    assert charges(xylene).sum() == pytest.approx(0, abs=1e-6)
+
+
+def test_the_same_molecule_is_taken_from_the_cache(builder: Builder, xylene: Directory) -> None:
+
+    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    # In another order of atoms and another place, but the same shape.
+    molecule = Chem.MolFromMol2File(str(XYLENE), removeHs=False)
+    shuffled = Chem.RenumberAtoms(molecule, list(reversed(range(molecule.GetNumAtoms()))))
+    again = builder(
+        inputs={"xylene.sdf": Chem.MolToMolBlock(shuffled)},
+        ligands=[entry("xylene.sdf", translation=[1.0, 2.0, 3.0])],
+        task={"cache": cache},
+    )
+    assert "from the cache" in again.log() and "from the cache" not in xylene.log()
+    assert again.output("PXY.gaff2.xml").read_bytes() == xylene.output("PXY.gaff2.xml").read_bytes()
+
+
+def test_formats_say_the_same(builder: Builder, xylene: Directory) -> None:
+    molecule = Chem.MolFromMol2File(str(XYLENE), removeHs=False)
+    pdb = builder(inputs={"xylene.pdb": Chem.MolToPDBBlock(molecule)}, ligands=[entry("xylene.pdb")])
+    assert charges(pdb) == pytest.approx(charges(xylene), abs=1e-3)
+
+
+def test_hydrogens_that_a_file_lacks_are_added(builder: Builder) -> None:
+    built = builder(inputs={"amine.sdf": drawn("C[NH3+]", with_hydrogens=False)}, ligands=[entry("amine.sdf", "MAM")])
+    assert built.result["status"] == "succeeded", built.log()
+    assert "6 hydrogens added by valence, at charge +1" in warnings(built)["ligand_hydrogens_added"][0]
+    assert charges(built, "MAM").sum() == pytest.approx(1, abs=1e-6)
+    # One chloride for the charge.
+    molecules = built.result["summary"]["molecules"]
+    assert molecules["CL"] - molecules["NA"] == 1
+
+
+def test_a_ligand_is_turned_about_its_centre_and_then_moved(builder: Builder, xylene: Directory) -> None:
+    moved = builder(inputs={"xylene.mol2": XYLENE}, ligands=[entry(rotation=[0, 0, 90], translation=[0.5, 0, -0.25])])
+    before, after = ligand_positions(xylene), ligand_positions(moved)
+    centre = before[:8].mean(axis=0)
+    assert after[:8].mean(axis=0) == pytest.approx(centre + np.array([0.5, 0, -0.25]), abs=1e-4)
+    turned = (before - centre)[:, [1, 0, 2]] * [-1, 1, 1]
+    assert after - after[:8].mean(axis=0) == pytest.approx(turned, abs=2e-4)
+
+
+def test_rotations_can_be_given_in_three_ways() -> None:
+    angles = rotation_matrix([20, -35, 110], 0)
+    # Angle and axis of a rotation from its matrix.
+    w = np.sqrt(1 + np.trace(angles)) / 2
+    axis = [angles[2, 1] - angles[1, 2], angles[0, 2] - angles[2, 0], angles[1, 0] - angles[0, 1]]
+    quaternion = [*(np.array(axis) / (4 * w)), w]
+    assert rotation_matrix(quaternion, 0) == pytest.approx(angles)
+    assert rotation_matrix([2 * x for x in quaternion], 0) == pytest.approx(angles)
+    assert rotation_matrix(angles.ravel().tolist(), 0) == pytest.approx(angles)
+    # About fixed axes: x first.
+    assert rotation_matrix([90, 0, 90], 0) @ [0, 1, 0] == pytest.approx([0, 0, 1])
+
+
+def test_a_ligand_in_the_proteins_place_is_refused_by_name(builder: Builder) -> None:
+    nearby = builder(
+        EXAMPLES / "1vii.pdb",
+        inputs={"xylene.mol2": XYLENE},
+        ligands=[entry(translation=[-4.24, -4.55, -1.79])],
+        padding_nm=0.6,
+    )
+    failure = nearby.result["error"]
+    assert failure["code"] == "ligand_overlaps"
+    assert "ligand 1 (xylene.mol2) overlaps" in failure["message"] and "in chain A" in failure["message"]
+    assert failure["loc"] == ["body", "ligand_translations", 0]
+
+
+BAD_VALENCE = drawn("CC").replace("  1  2  1  0", "  1  2  4  0").replace("  1  2  4  0", "  1  2  3  0", 1)
+
+
+@pytest.mark.parametrize(
+    ("files", "ligands", "code", "words"),
+    [
+        ({"a.sdf": ""}, [entry("a.sdf")], "ligand_unreadable", "cannot be read as sdf"),
+        ({"a.sdf": "nonsense\n\n$$$$\n"}, [entry("a.sdf")], "ligand_unreadable", "ligand 1 (a.sdf)"),
+        ({"a.mol2": "nonsense\n"}, [entry("a.mol2")], "ligand_unreadable", "cannot be read as mol2"),
+        ({"a.sdf": BAD_VALENCE}, [entry("a.sdf")], "ligand_chemistry", "Explicit valence for atom 1 C"),
+        ({"a.sdf": drawn("CCN.Cl")}, [entry("a.sdf")], "ligand_fragments", "2 molecules"),
+        ({"a.sdf": drawn("C[CH]C")}, [entry("a.sdf")], "ligand_radical", "unpaired electron"),
+        ({"a.sdf": drawn("OB(O)C")}, [entry("a.sdf")], "ligand_element", "has B"),
+        (
+            {"a.sdf": Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))},
+            [entry("a.sdf")],
+            "ligand_flat",
+            "no coordinates in space",
+        ),
+        (
+            {"a.pdb": Chem.MolToPDBBlock(Chem.MolFromMolBlock(drawn("CCO")))},
+            [entry("a.pdb")],
+            "ligand_no_hydrogens",
+            "no hydrogens",
+        ),
+        ({"a.sdf": drawn("CCO")}, [entry("a.sdf", "ALA")], "ligand_name_taken", "ALA"),
+        (
+            {"a.sdf": drawn("CCO"), "b.sdf": drawn("CCN")},
+            [entry("a.sdf", "LIG"), entry("b.sdf", "LIG")],
+            "ligand_name_taken",
+            "different molecules",
+        ),
+        ({"a.sdf": drawn("CCO")}, [entry("a.sdf", rotation=[2, 0, 0, 0, 1, 0, 0, 0, 1])], "ligand_rotation", "nine"),
+    ],
+)
+def test_a_bad_ligand_is_explained(
+    builder: Builder, files: dict[str, Path | str], ligands: list[dict[str, Any]], code: str, words: str
+) -> None:
+    result = builder(inputs=files, ligands=ligands).result
+    assert result["status"] == "failed"
+    assert result["error"]["code"] == code, result["error"]
+    assert words in result["error"]["message"]
+    assert result["error"]["loc"][0] == "body"
+
+
+def test_parameters_have_a_time_limit(builder: Builder) -> None:
+    failure = builder(
+        inputs={"a.sdf": drawn("c1ccccc1CCN")}, ligands=[entry("a.sdf")], task={"ligand_seconds": 0.05}
+    ).result["error"]
+    assert failure["code"] == "ligand_time_limit" and "0.05 s" in failure["message"]
+
+
+CHARMM = {
+    "force_field": {"name": "charmm36", "family": "charmm", "files": ["charmm36.xml"]},
+    "water": {"name": "tip3p", "file": "charmm36/water.xml", "model": "tip3p", "sites": 3},
+}
+
+
+def test_gaff_does_not_go_with_charmm(builder: Builder) -> None:
+    unknown = {"a.sdf": drawn("FC1(Cl)CC1CN")}
+    failure = builder(inputs=unknown, ligands=[entry("a.sdf")], **CHARMM).result["error"]
+    assert failure["code"] == "ligand_force_field" and "1-4" in failure["message"]
+
+
+def test_a_ligand_that_the_force_field_knows_takes_its_parameters(builder: Builder) -> None:
+    ethanol = builder(inputs={"a.sdf": drawn("CCO")}, ligands=[entry("a.sdf", "EOH")], **CHARMM)
+    assert ethanol.result["status"] == "succeeded", ethanol.log()
+    assert ethanol.result["summary"]["molecules"]["EOH"] == 1
+    assert not ethanol.output("EOH.gaff2.xml").exists()

@@ -1,0 +1,103 @@
+"""Membranes: how they lie, and how pressure acts on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import openmm
+import pytest
+from conftest import DATA, EXAMPLES, Directory, positions_nm, structure
+
+Builder = Callable[..., Directory]
+Simulator = Callable[..., Directory]
+
+
+@pytest.fixture(scope="module")
+def helix(builder: Builder) -> Directory:
+    """A helix that spans a bilayer of DLPC, the smallest of OpenMM's patches."""
+    directory = builder(
+        DATA / "2nwl_helix.pdb", membrane="DLPC", padding_nm=0.5, concentration=0.3, task={"threads": 2}
+    )
+    assert directory.result["status"] == "succeeded", directory.log()
+    return directory
+
+
+def test_a_bilayer_lies_in_the_plane_around_the_helix(helix: Directory) -> None:
+    summary = helix.result["summary"]
+    assert summary["molecules"]["protein"] == 1
+    assert summary["molecules"]["lipid"] % 2 == 0
+    file = structure(helix)
+    x = positions_nm(file)
+    phosphorus = [a.index for a in file.topology.atoms() if a.element is not None and a.element.symbol == "P"]
+    z = x[phosphorus, 2]
+    assert (z > 0).sum() == (z < 0).sum() == summary["molecules"]["lipid"] / 2
+    # Head groups of DLPC are 1.5 nm from the middle.
+    assert np.abs(z).mean() == pytest.approx(1.5, abs=0.25)
+    lipids = {r.name for r in file.topology.residues() if any(a.index in set(phosphorus) for a in r.atoms())}
+    tails = [
+        a.index for r in file.topology.residues() if r.name in lipids for a in r.atoms() if a.name.startswith("C2")
+    ]
+    water = [a.index for r in file.topology.residues() if r.name == "HOH" for a in r.atoms() if a.name == "O"]
+    core = np.abs(x[water, 2]) < 0.5
+    assert core.sum() < 0.01 * len(water), "the core is dry"
+    assert np.abs(x[tails, 2]).mean() < np.abs(z).mean()
+    # The helix stays where its file has it.
+    alpha = [a.index for a in file.topology.atoms() if a.name == "CA"]
+    assert x[alpha[0]] == pytest.approx([0.9028, 1.8748, -1.0707], abs=1e-3)
+    # The salt: 0.3 mol/L of the water.
+    molecules = summary["molecules"]
+    assert min(molecules["NA"], molecules["CL"]) == pytest.approx(0.3 / 55.4 * molecules["water"], rel=0.2)
+    assert summary["net_charge"] == pytest.approx(0, abs=0.01)
+
+
+def test_lipids_count_as_solvent_for_default_restraints(helix: Directory) -> None:
+    solvent = set(helix.result["summary"]["solvent_residues"])
+    assert "HOH" in solvent and solvent & {"DLP", "DLPC", "PC", "LAL"}
+    assert "ALA" not in solvent
+
+
+def test_surface_tension_acts_on_the_plane_alone(water: Directory, simulation: Simulator) -> None:
+    # Pressure knows no lipids: a box of water shows the same.
+    boxes = {}
+    for tension in (0.0, 500.0):
+        job = simulation(
+            water,
+            [{"ensemble": "NPT", "steps": 1000, "log_freq": 500}],
+            membrane=True,
+            surface_tension_bar_nm=tension,
+        )
+        assert job.run() == 0, job.log()
+        state = openmm.XmlSerializer.deserialize(job.output("production.state.xml").read_text())
+        boxes[tension] = np.diag(state.getPeriodicBoxVectors(asNumpy=True)._value)
+    start = np.diag(np.array(water.result["summary"]["box_vectors"]))
+    for box in boxes.values():
+        # x and y are scaled as one, z on its own.
+        assert box[0] / box[1] == pytest.approx(start[0] / start[1], rel=1e-6)
+        assert box[2] / start[2] != pytest.approx(box[0] / start[0], rel=1e-6)
+    # Against a tension of 30 kJ/mol/nm² a larger area is better.
+    assert np.prod(boxes[500.0][:2]) > np.prod(boxes[0.0][:2])
+
+
+@pytest.mark.parametrize(("shift", "words"), [(0.0, "carry a charge"), (80.0, "does not touch the membrane")])
+def test_a_structure_that_is_not_oriented_is_refused(builder: Builder, shift: float, words: str) -> None:
+    lines = (EXAMPLES / "1vii.pdb").read_text().splitlines(keepends=True)
+    text = "".join(
+        f"{line[:46]}{float(line[46:54]) + shift:8.3f}{line[54:]}" if line.startswith("ATOM") else line
+        for line in lines
+    )
+    failure = builder(text, membrane="POPC").result["error"]
+    assert failure["code"] == "membrane_not_oriented"
+    assert words in failure["message"] and "z = 0" in failure["remedy"]
+    assert failure["loc"] == ["body", "membrane"]
+
+
+def test_a_membrane_that_is_too_large_is_refused_before_it_is_made(builder: Builder) -> None:
+    failure = builder(DATA / "2nwl_helix.pdb", membrane="POPC", padding_nm=5.0, max_atoms=50_000).result["error"]
+    assert failure["code"] == "too_large" and "50000" in failure["message"]
+
+
+def test_a_membrane_needs_water_with_three_sites(builder: Builder) -> None:
+    water = {"name": "opc", "file": "amber14/opc.xml", "model": "tip4pew", "sites": 4}
+    failure = builder(DATA / "2nwl_helix.pdb", membrane="DLPC", water=water).result["error"]
+    assert failure["code"] == "membrane_water" and failure["loc"] == ["body", "water_type"]

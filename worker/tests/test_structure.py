@@ -1,0 +1,171 @@
+"""Structures as they are deposited: what is doubled, missing, broken or foreign in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import openmm
+import pytest
+from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, warnings
+from openmm import app, unit
+
+from molbox_worker import locations, prepare
+from molbox_worker.job import Job
+
+Builder = Callable[..., Directory]
+VILLIN = (EXAMPLES / "1vii.pdb").read_text()
+
+
+def hetatm(name: str, residue: str, number: int, place: tuple[float, float, float], element: str = "") -> str:
+    x, y, z = place
+    return (
+        f"HETATM 9{number}  {name:<3} {residue:>3} A {number}    {x:8.3f}{y:8.3f}{z:8.3f}"
+        f"  1.00  0.00          {element or name:>2}  \n"
+    )
+
+
+def place(name: str, residue: int) -> np.ndarray:
+    """Position of an atom of villin, in Å."""
+    line = next(line for line in VILLIN.splitlines() if line[12:16].strip() == name and line[22:26] == f"{residue:4}")
+    return np.array([float(line[30:38]), float(line[38:46]), float(line[46:54])])
+
+
+def test_the_location_with_the_larger_occupancy_is_taken(builder: Builder) -> None:
+    text = (DATA / "1ejg.pdb").read_text()
+    # Of residue 7, B is made the larger part.
+    swapped = []
+    for line in text.splitlines(keepends=True):
+        if line.startswith("ATOM") and line[17:26] == "ILE A   7" and line[16] in "AB":
+            swapped.append(line[:56] + {"A": "0.30", "B": "0.70"}[line[16]] + line[60:])
+        else:
+            swapped.append(line)
+    built = builder("".join(swapped), padding_nm=0.6, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    said = warnings(built)
+    assert "ILE 7 of chain A: location B taken, A left out" in said["location_chosen"]
+    assert any("LEU 25 of chain A" in message and "so it is LEU" in message for message in said["location_chosen"])
+    file = structure(built, "prepared")
+    ours = {
+        atom.name: positions_nm(file)[atom.index] * 10
+        for atom in file.topology.atoms()
+        if (atom.residue.name, atom.residue.id) == ("ILE", "7")
+    }
+    theirs = {
+        line[12:16].strip(): [float(line[30:38]), float(line[38:46]), float(line[46:54])]
+        for line in text.splitlines()
+        if line.startswith("ATOM") and line[17:26] == "ILE A   7" and line[16] in " B" and line[76:78].strip() != "H"
+    }
+    assert set(ours) == set(theirs)
+    for name, position in theirs.items():
+        assert ours[name] == pytest.approx(position, abs=1e-3)
+    assert len(said["disulfide_bond"]) == 3
+    assert built.result["summary"]["variants"] == {"CYX": 6}
+
+
+def test_locations_of_mmcif_are_chosen_alike() -> None:
+    columns = [
+        *("group_PDB", "id", "label_atom_id", "label_alt_id", "label_comp_id"),
+        *("auth_asym_id", "auth_seq_id", "occupancy", "Cartn_x"),
+    ]
+    head = "data_x\nloop_\n" + "".join(f"_atom_site.{column}\n" for column in columns)
+    rows = [
+        "ATOM 1 N . SER A 5 1.00 0.0\n",
+        'ATOM 2 "O5\'" A SER A 5 0.40 1.0\n',
+        'ATOM 3 "O5\'" B THR A 5 0.60 2.0\n',
+        "ATOM 4 N . GLY A 6 1.00 0.0\n",
+    ]
+    text, chosen, n_models = locations.choose(head + "".join(rows) + "#\n", "cif")
+    assert text == head + rows[0] + rows[2] + rows[3] + "#\n"
+    assert chosen == ["THR 5 of chain A: location B taken, A left out, so it is THR"]
+    assert n_models == 1
+
+
+def test_a_chain_ends_where_its_next_residue_is_out_of_reach(builder: Builder) -> None:
+    broken = "".join(
+        line
+        for line in VILLIN.splitlines(keepends=True)
+        if not (line.startswith("ATOM") and 55 <= int(line[22:26]) <= 60) and not line.startswith("SEQRES")
+    )
+    built = builder(broken, padding_nm=0.6, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    assert "between THR 54 and LEU 61" in warnings(built)["chain_broken"][0]
+    assert built.result["summary"]["molecules"]["protein"] == 2
+    file = structure(built)
+    x = positions_nm(file)
+    lengths = [np.linalg.norm(x[a.index] - x[b.index]) for a, b in file.topology.bonds()]
+    assert max(lengths) < 0.25, "no bond reaches over the gap"
+    last = next(r for r in file.topology.residues() if r.id == "54" and r.name == "THR")
+    assert "OXT" in {atom.name for atom in last.atoms()}, "the end is a carboxylate"
+
+
+def test_metals_with_parameters_stay(builder: Builder) -> None:
+    zinc = place("OD1", 44) + np.array([2.1, 0, 0])
+    text = VILLIN.replace(
+        "END",
+        hetatm("ZN", "ZN", 901, tuple(zinc))
+        + hetatm("FE", "FE", 902, (40.0, 0.0, 0.0))
+        + hetatm("C1", "NAG", 903, (-40.0, 0.0, 0.0), "C")
+        + "END",
+    )
+    built = builder(text, padding_nm=0.5)
+    assert built.result["status"] == "succeeded", built.log()
+    said = warnings(built)
+    assert "ZN 901 of chain A" in said["metal_kept"][0]
+    assert said["heterogen_removed"] == ["FE 902 of chain A removed"]
+    assert "NAG 903 of chain A removed" in said["glycan_removed"][0]
+    assert built.result["summary"]["molecules"]["ZN"] == 1
+    assert built.result["summary"]["net_charge"] == pytest.approx(0, abs=1e-3)
+
+
+def test_deuterium_is_hydrogen_and_one_model_is_taken(builder: Builder) -> None:
+    lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
+    deuterated = [
+        line[:12] + " D  " + line[16:76] + " D" + line[78:] if line[12:16] == " H  " else line for line in lines
+    ]
+    models = "MODEL        1\n" + "".join(deuterated) + "ENDMDL\nMODEL        2\n" + "".join(lines) + "ENDMDL\nEND\n"
+    built = builder(models, keep_hydrogens=True, padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    said = warnings(built)
+    assert "2 models" in said["model_chosen"][0]
+    assert "deuterium atoms" in said["deuterium_replaced"][0]
+    assert built.result["summary"]["molecules"]["protein"] == 1
+
+
+def test_chains_of_one_name_are_told_apart(builder: Builder) -> None:
+    lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
+    moved = [f"{line[:30]}{float(line[30:38]) + 40:8.3f}{line[38:]}" for line in lines]
+    built = builder("".join(lines) + "TER\n" + "".join(moved) + "TER\nEND\n", padding_nm=0.5, box_shape="rectangular")
+    assert built.result["status"] == "succeeded", built.log()
+    assert "2 chains are called A" in warnings(built)["chain_renamed"][0]
+    assert built.result["summary"]["molecules"]["protein"] == 2
+    names = [chain.id for chain in structure(built).topology.chains()]
+    assert len(set(names)) == len(names)
+
+
+def test_dna_is_built_and_loses_its_leading_phosphate(builder: Builder) -> None:
+    text = (DATA / "4c64.pdb").read_text()
+    built = builder(text, padding_nm=0.5, box_shape="rectangular", positive_ion="K+")
+    assert built.result["status"] == "succeeded", built.log()
+    molecules = built.result["summary"]["molecules"]
+    assert molecules["nucleic_acid"] == 2
+    # Eleven phosphates in each strand.
+    assert molecules["K"] - molecules["CL"] == 22
+    first = "ATOM      1  O5'"
+    phosphorus = f"{'ATOM   9999  P    DC A   1':<30}{8.5:8.3f}{13.1:8.3f}{23.9:8.3f}  1.00 20.00           P  "
+    begun = builder(text.replace(first, f"{phosphorus}\n{first}"), padding_nm=0.5, box_shape="rectangular")
+    assert warnings(begun)["phosphate_removed"] == ["the phosphate at the start of chain A, DC 1, removed"]
+
+
+@pytest.mark.parametrize(
+    ("atom", "residue", "variant"), [("NE2", "HIS", "HID"), ("ND1", "HIS", "HIE"), ("SG", "CYS", "CYX")]
+)
+def test_the_atom_that_holds_a_metal_takes_no_hydrogen(tmp_path: Path, atom: str, residue: str, variant: str) -> None:
+    (tmp_path / "task.json").write_text("{}")
+    topology = app.Topology()
+    holder = topology.addResidue(residue, topology.addChain("A"), "7")
+    topology.addAtom(atom, app.Element.getBySymbol(atom[0]), holder)
+    topology.addAtom("ZN", app.element.zinc, topology.addResidue("ZN", topology.addChain("B")))
+    modeller = app.Modeller(topology, [openmm.Vec3(0, 0, 0), openmm.Vec3(0.21, 0, 0)] * unit.nanometer)
+    assert prepare.variants_beside_metals(Job(tmp_path), modeller) == [variant, None]
