@@ -1,12 +1,18 @@
 //! The live service against the document, by schemathesis, and under random kills.
 
-use std::path::Path;
+use std::fs;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::service::Service;
 use crate::{cargo, python, root, run, target};
+
+/// An address with the operations that are on it.
+enum Operations {
+    Workflow,
+    Margin,
+}
 
 /// What takes long and finds what short tests do not: half the time for random requests, half for
 /// random kills of service and workers.
@@ -20,34 +26,49 @@ pub fn soak(minutes: u64) -> Result<()> {
         .env("MOLBOX_SOAK_SECONDS", seconds.to_string()))
 }
 
-/// Random requests, good and bad, to every operation of a live service: every answer has to be one
-/// that the document has.
+/// Random requests, good and bad, to every operation of a service of its own: every answer has to
+/// be one that the document has.
 pub fn conformance(seconds: u64) -> Result<()> {
-    let requirements = root().join("xtask/conformance/requirements.txt");
-    let tools = python::tools("conformance-env", &requirements)?;
     let out = target().join("conformance");
-    let service = Service::start(
-        &out,
-        &python::environment()?,
-        &["limits.requests_per_minute=0", "limits.open_tasks=50", "worker.slots=1"],
-    )?;
+    let settings = ["limits.requests_per_minute=0", "limits.open_tasks=50", "worker.slots=1"];
+    let service = Service::start(&out, &python::environment()?, &settings)?;
     let key = service.key("schemathesis")?;
-    let check = |address: &str, choose: &str, seconds: u64| {
-        let mut command = Command::new(tools.with_file_name("schemathesis"));
-        command
-            .current_dir(&out)
-            .args(["--config-file", &root().join("xtask/conformance/schemathesis.toml").display().to_string()])
-            .args(["run", &root().join("openapi/openapi.json").display().to_string()])
-            .args(["--url", address, choose, "^/margin/", "--header", &format!("x-api-key: {key}")])
-            .args(["--max-time", &seconds.to_string(), "--request-timeout", "30", "--continue-on-failure"])
-            .args(["--warnings", "off", "--no-color"]);
-        run(&mut command).with_context(|| log(&out))
-    };
-    check(&service.base_url, "--exclude-path-regex", seconds * 3 / 4)?;
-    check(&service.margin_url, "--include-path-regex", seconds / 4)?;
+    let said = || format!("random requests; the service's log is {}", out.join("molboxd.log").display());
+    requests(&service.base_url, &Operations::Workflow, &key, seconds * 3 / 4).with_context(said)?;
+    requests(&service.margin_url, &Operations::Margin, &key, seconds / 4).with_context(said)?;
     service.stop()
 }
 
-fn log(out: &Path) -> String {
-    format!("requests to the live service; its log is {}", out.join("molboxd.log").display())
+/// The same for a service that runs elsewhere.
+pub fn live(base_url: &str, margin_url: Option<&str>, key: &str, seconds: u64) -> Result<()> {
+    requests(base_url, &Operations::Workflow, key, seconds)?;
+    margin_url.map_or(Ok(()), |url| requests(url, &Operations::Margin, key, seconds))
+}
+
+fn requests(address: &str, operations: &Operations, key: &str, seconds: u64) -> Result<()> {
+    let folder = root().join("xtask/conformance");
+    let tools = python::tools("conformance-env", &folder.join("requirements.txt"))?;
+    let choose = match operations {
+        Operations::Workflow => "--exclude-path-regex",
+        Operations::Margin => "--include-path-regex",
+    };
+    let out = target().join("conformance");
+    fs::create_dir_all(&out)?;
+    let mut command = Command::new(tools.with_file_name("schemathesis"));
+    command
+        // It keeps what it learned where it runs.
+        .current_dir(&out)
+        .arg("--config-file")
+        .arg(folder.join("schemathesis.toml"))
+        .arg("run")
+        .arg(root().join("openapi/openapi.json"))
+        .args(["--url", address, choose, "^/margin/", "--header", &format!("x-api-key: {key}")])
+        .args(["--max-time", &seconds.to_string(), "--request-timeout", "30", "--continue-on-failure"])
+        .args(["--warnings", "off", "--no-color"]);
+    run_without_key(&mut command, key)
+}
+
+/// Runs a command; what is said of its failure does not show the key.
+fn run_without_key(command: &mut Command, key: &str) -> Result<()> {
+    run(command).map_err(|error| anyhow::anyhow!(format!("{error:#}").replace(key, "…")))
 }

@@ -15,13 +15,13 @@ mod source;
 mod tests;
 mod values;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde_json::Value;
 
 use self::shape::Api;
 use crate::regenerate::document;
-use crate::{lint, root};
+use crate::{lint, root, soak};
 
 #[derive(Subcommand)]
 pub enum Spec {
@@ -48,6 +48,20 @@ pub enum Spec {
         #[arg(long)]
         all: bool,
     },
+    /// Compare a running service with the document: what it publishes, and how it behaves.
+    ///
+    /// Its key is taken from MOLBOX_API_KEY. Sends random requests, some of which submit work: not
+    /// for a service that people depend on. Ends like `diff`.
+    Live {
+        /// Its base address, for example http://127.0.0.1:8080/local.
+        url: String,
+        /// Its margin address.
+        #[arg(long)]
+        margin_url: Option<String>,
+        /// How long requests are sent to each address; 0 to compare what is published only.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Lint the document with Spectral, Redocly and openapi-spec-validator.
     Lint,
     /// List what is ours in it: additions to the interface, and choices that it left open.
@@ -61,6 +75,16 @@ pub fn run(spec: &Spec) -> Result<u8> {
         Spec::Diff { old, new, json, all } => {
             let new = new.as_deref().map_or_else(|| Ok(Api::new(document()?.value)), source::read)?;
             return diff::diff(&source::read(old)?, &new, *json, *all);
+        }
+        Spec::Live { url, margin_url, seconds } => {
+            let url = url.trim_end_matches('/');
+            let published = source::read(&format!("{url}/openapi.json"))?;
+            let code = diff::diff(&Api::new(document()?.value), &published, false, false)?;
+            if *seconds > 0 {
+                let key = std::env::var("MOLBOX_API_KEY").context("MOLBOX_API_KEY is not set")?;
+                soak::live(url, margin_url.as_deref(), &key, *seconds)?;
+            }
+            return Ok(code);
         }
         Spec::Lint => lint::lint()?,
         Spec::Ours => ours(&document()?.value, ""),
