@@ -32,6 +32,12 @@ enum Task {
     Demo,
     /// Run every test of every crate and of the worker, and set up what they need.
     Test,
+    /// Feed random bytes to everything that parses strangers' bytes.
+    Fuzz {
+        /// How long, for each target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Random requests and random kills, for as long as there is time.
     Soak {
         /// How long.
@@ -64,6 +70,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Task::Demo => demo::demo(),
         Task::Test => test::test(),
+        Task::Fuzz { seconds } => soak::fuzz(seconds),
         Task::Soak { minutes } => soak::soak(minutes),
         Task::Clients { languages } => clients::clients(&languages),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),

@@ -26,6 +26,27 @@ pub fn soak(minutes: u64) -> Result<()> {
         .env("MOLBOX_SOAK_SECONDS", seconds.to_string()))
 }
 
+/// Every fuzz target in turn; see `fuzz/README.md`.
+pub fn fuzz(seconds: u64) -> Result<()> {
+    let mut targets = Vec::new();
+    for entry in fs::read_dir(root().join("fuzz/fuzz_targets"))? {
+        targets.push(entry?.path().file_stem().context("a target has a name")?.to_owned());
+    }
+    targets.sort();
+    for target in targets {
+        let mut fuzz = cargo();
+        fuzz.args(["fuzz", "run", "--sanitizer", "none"])
+            .arg(&target)
+            .arg("--")
+            .args([&format!("-max_total_time={seconds}"), "-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"])
+            // Its instrumentation is not in the stable compiler's options.
+            .env("RUSTC_BOOTSTRAP", "1");
+        run(&mut fuzz).context("cargo-fuzz is installed by `cargo install cargo-fuzz`")?;
+        println!("{}: nothing found in {seconds} s", target.display());
+    }
+    Ok(())
+}
+
 /// Random requests, good and bad, to every operation of a service of its own: every answer has to
 /// be one that the document has.
 pub fn conformance(seconds: u64) -> Result<()> {

@@ -14,6 +14,8 @@ mod doctor;
 mod error;
 mod exec;
 mod formats;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handlers;
 mod json;
 mod links;

@@ -1,0 +1,6 @@
+//! Request bodies of every operation.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| molbox_service::fuzzing::request(bytes));
