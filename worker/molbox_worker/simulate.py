@@ -11,7 +11,8 @@ A checkpoint is good on the same platform only; the portable state beside it ser
 
 On one thread of the CPU platform, going on is exact to the bit. OpenMM's forces depend in their last
 bits on the neighbour list, which is as old as the context; so there commits are made at fixed steps,
-and the context is made anew after each, as it would be after a kill.
+and the context is made anew after each, as it would be after a kill. Only a commit on being asked to
+stop comes when it comes: what follows it is as good, and differs in the last bits.
 
 A succeeded production stage leaves `production.resume.json` among the results, with the checkpoint
 that it names, and can be extended: given them and a plan with more steps, the same code goes on.
@@ -50,7 +51,7 @@ MINIMISER_PASSES = 6
 CHUNK_SECONDS = 0.5
 # Estimated time between commits in steps, so that a run on one CPU thread is exact; and what a step
 # costs there, in seconds per atom.
-EXACT_SECONDS = 5.0
+EXACT_SECONDS = 30.0
 SECONDS_PER_ATOM_STEP = 4.3e-6
 # From one step to the next, forces do not grow by this much in anything that holds together.
 DEADLY_FORCE = 1e4
@@ -292,8 +293,8 @@ class Simulation:
             if self.is_exact:
                 is_due = step % self.exact_steps == 0 and step < stage.steps
             else:
-                is_due = self.job.stop_requested or time.monotonic() - last_commit > interval
-            if is_due:
+                is_due = time.monotonic() - last_commit > interval
+            if is_due or self.job.stop_requested:
                 self._commit_step(context, files, step, clock.seconds())
                 last_commit = time.monotonic()
                 if self.job.stop_requested:
