@@ -1,19 +1,21 @@
-//! The main job from a structure file to results: `cargo xtask demo` runs this against a service
-//! of its own. With a service of yours:
+//! The main job from a structure file to results, an analysis with plots, and a margin: `cargo xtask
+//! demo` runs this against a service of its own. With a service of yours:
 //!
 //! ```text
-//! MOLBOX_BASE_URL=… MOLBOX_API_KEY=… cargo run --example demo -- examples/1vii.pdb out
+//! MOLBOX_BASE_URL=… MOLBOX_MARGIN_URL=… MOLBOX_API_KEY=… cargo run --example demo -- examples/1vii.pdb out
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use futures::TryStreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
+use molbox::Client;
+use molbox::margin::types::{MarginJobRequest, Portfolio};
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, Progress};
 use molbox_plot::{Figure, Line, Panel};
 
@@ -26,7 +28,7 @@ async fn main() -> Result<()> {
         return Err("usage: demo STRUCTURE OUT".into());
     };
     let start = Instant::now();
-    let molbox = molbox::Client::from_env()?;
+    let molbox = Client::from_env()?;
 
     let file = molbox.upload(&structure).await?;
     println!("uploaded   {} as {} ({} bytes)", structure.display(), file.name, file.size_bytes.unwrap_or(0));
@@ -77,14 +79,17 @@ async fn main() -> Result<()> {
 
     let zip = molbox.download_job(&job.job_id, out.join("results.zip")).await?;
     let folder = unpack(&zip, &out)?;
-    let frames = check_trajectory(&folder.join("production.dcd"), built.atoms)?;
-    println!("checked    production.dcd: {frames} frames of {} atoms, all numbers finite", built.atoms);
     let picture = out.join("energies.png");
     fs::write(&picture, plot(&folder)?.png(1000, 800)?)?;
+    let mut pictures = vec![picture];
+    pictures.extend(analyse(&molbox, &job, &out).await?);
+    margin(&out).await?;
 
     println!("results    {}", folder.display());
     println!("bundle     {}", zip.display());
-    println!("picture    {}", picture.display());
+    for picture in pictures {
+        println!("picture    {}", picture.display());
+    }
     println!("{:.0} s from the file to the results", start.elapsed().as_secs_f64());
     Ok(())
 }
@@ -132,29 +137,79 @@ fn unpack(zip: &Path, out: &Path) -> Result<PathBuf> {
     Ok(out.join(first.split('/').next().unwrap_or_default()))
 }
 
-/// Number of frames of a DCD file, every number of which must be finite.
-fn check_trajectory(path: &Path, n_atoms: u64) -> Result<usize> {
-    let mut bytes = Vec::new();
-    File::open(path)?.read_to_end(&mut bytes)?;
-    let integer = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let (header, frame) = (276, 56 + 3 * (4 * n_atoms as usize + 8));
-    if integer(268) as u64 != n_atoms {
-        return Err(format!("{} has {} atoms, not {n_atoms}", path.display(), integer(268)).into());
+/// Analyses a job's trajectory, and draws what came of it.
+async fn analyse(molbox: &Client, job: &JobRecord, out: &Path) -> Result<Vec<PathBuf>> {
+    let analysis = molbox
+        .analysis_submit()
+        .body_map(|analysis| {
+            analysis
+                .job_id(job.job_id.as_str())
+                .distance_masks([":1@CA :36@CA"])
+                .rmsd_masks([vec!["@CA".to_owned()]])
+                .rmsf_masks(["@CA"])
+                .hbond_distance(3) // Å
+        })
+        .send()
+        .await?;
+    let bar = bar("analysing");
+    let analysis = molbox.wait_analysis(&analysis.analysis_id).on_progress(|a| show(&bar, a.progress.as_ref())).await?;
+    bar.finish_and_clear();
+    let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await?;
+    println!("analysed   {} of {} frames", data.frames_analyzed, data.frames_total);
+    let mut pictures = Vec::new();
+    for (table, x, y) in [
+        ("rmsd", "time_ps", "rmsd_angstrom"),
+        ("distance", "time_ps", "distance_angstrom"),
+        ("rmsf", "atom", "rmsf_angstrom"),
+    ] {
+        let table = data.tables.iter().find(|t| t.name == table).ok_or_else(|| format!("no table {table}"))?;
+        let column = |name: &str| -> Result<Vec<f64>> {
+            let column = table.columns.iter().find(|c| c.name == name).ok_or_else(|| format!("no column {name}"))?;
+            column.values.iter().map(|value| value.as_f64().ok_or_else(|| "not a number".into())).collect()
+        };
+        let (along, values) = (column(x)?, column(y)?);
+        let points = along.into_iter().zip(values).collect();
+        let figure = Figure {
+            title: table.title.clone(),
+            x_label: x.replace("time_ps", "time (ps)").replace("atom", "residue").clone(),
+            panels: vec![Panel { y_label: y.replace("_angstrom", " (Å)"), lines: vec![Line { name: None, points }] }],
+            marks: Vec::new(),
+        };
+        let picture = out.join(format!("{}.png", table.name));
+        fs::write(&picture, figure.png(1000, 500)?)?;
+        pictures.push(picture);
     }
-    let frames = (bytes.len() - header) / frame;
-    if frames != integer(8) as usize || header + frames * frame != bytes.len() {
-        return Err(format!("{} is not whole", path.display()).into());
-    }
-    for start in (0..frames).map(|index| header + index * frame + 56) {
-        for axis in 0..3 {
-            let from = start + axis * (4 * n_atoms as usize + 8) + 4;
-            let numbers = bytes[from..from + 4 * n_atoms as usize].chunks_exact(4);
-            if !numbers.map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).all(f32::is_finite) {
-                return Err(format!("{} has numbers that are none", path.display()).into());
+    Ok(pictures)
+}
+
+/// The margin of one portfolio, written in each of the five formats: the same file each time.
+async fn margin(out: &Path) -> Result<()> {
+    let margin = molbox::margin::Client::from_env()?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/portfolio");
+    let mut first: Option<Vec<u8>> = None;
+    for (format, name) in [
+        ("csv", "portfolio.csv"),
+        ("json", "portfolio.json"),
+        ("xml", "portfolio.xml"),
+        ("yaml", "portfolio.yaml"),
+        ("fpml", "portfolio.fpml.xml"),
+    ] {
+        let text = fs::read_to_string(folder.join(name))?;
+        let job = MarginJobRequest::builder().margin_date("2024-12-31").portfolio(Portfolio::builder().data(text));
+        let answer = margin.margin_submit().data_format(format).body(job).send().await?;
+        let total = answer.headers()["x-margin-initial"].to_str()?.to_owned();
+        let file = answer.into_inner().into_inner().try_collect::<Vec<_>>().await?.concat();
+        match &first {
+            None => {
+                println!("margin     {total} USD for the portfolio in csv");
+                fs::write(out.join("margin.csv"), &file)?;
+                first = Some(file);
             }
+            Some(first) if *first == file => println!("           the same file for the portfolio in {format}"),
+            Some(_) => return Err(format!("the portfolio in {format} has another margin").into()),
         }
     }
-    Ok(frames)
+    Ok(())
 }
 
 /// Potential energy, temperature and density over all stages.

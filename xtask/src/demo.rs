@@ -22,6 +22,7 @@ pub fn demo() -> Result<()> {
         .arg(root().join("examples/1vii.pdb"))
         .arg(&out)
         .env("MOLBOX_BASE_URL", &service.base_url)
+        .env("MOLBOX_MARGIN_URL", &service.margin_url)
         .env("MOLBOX_API_KEY", key);
     run(&mut command).with_context(|| format!("the service's log is {}", out.join("molboxd.log").display()))?;
     service.stop()?;

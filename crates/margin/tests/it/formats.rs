@@ -18,7 +18,7 @@ const FORMATS: [(DataFormat, &str); 5] = [
 ];
 
 fn document(name: &str) -> String {
-    fs::read_to_string(folder("formats").join(name)).unwrap()
+    fs::read_to_string(folder("../../../examples/portfolio").join(name)).unwrap()
 }
 
 fn settings() -> Value {

@@ -188,7 +188,7 @@ fn mutated_documents_are_read_or_refused() {
     let start = Instant::now();
     let (mut n_read, mut n_refused) = (0, 0);
     for (format, name) in FORMATS.into_iter().zip(names) {
-        let original = fs::read(folder("formats").join(name)).unwrap();
+        let original = fs::read(folder("../../../examples/portfolio").join(name)).unwrap();
         for _ in 0..1000 {
             let mut document = original.clone();
             for _ in 0..1 + random(4) {

@@ -114,7 +114,7 @@ async fn every_refusal_has_the_expected_status_place_and_type() {
 #[tokio::test]
 async fn one_portfolio_in_five_formats_gives_the_same_file() {
     let (service, key) = serve("sample");
-    let document = |name: &str| fs::read_to_string(margin_data("formats").join(name)).unwrap();
+    let document = |name: &str| fs::read_to_string(crate::common::example("portfolio").join(name)).unwrap();
     let of_json: Value = serde_json::from_str(&document("portfolio.json")).unwrap();
     let mut files = Vec::new();
     for (format, name, media) in [
