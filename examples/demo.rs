@@ -157,10 +157,10 @@ async fn analyse(molbox: &Client, job: &JobRecord, out: &Path) -> Result<Vec<Pat
     let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await?;
     println!("analysed   {} of {} frames", data.frames_analyzed, data.frames_total);
     let mut pictures = Vec::new();
-    for (table, x, y) in [
-        ("rmsd", "time_ps", "rmsd_angstrom"),
-        ("distance", "time_ps", "distance_angstrom"),
-        ("rmsf", "atom", "rmsf_angstrom"),
+    for (table, (x, x_label), (y, y_label)) in [
+        ("rmsd", ("time_ps", "time (ps)"), ("rmsd_angstrom", "RMSD (Å)")),
+        ("distance", ("time_ps", "time (ps)"), ("distance_angstrom", "distance (Å)")),
+        ("rmsf", ("atom", "atom"), ("rmsf_angstrom", "RMSF (Å)")),
     ] {
         let table = data.tables.iter().find(|t| t.name == table).ok_or_else(|| format!("no table {table}"))?;
         let column = |name: &str| -> Result<Vec<f64>> {
@@ -171,8 +171,8 @@ async fn analyse(molbox: &Client, job: &JobRecord, out: &Path) -> Result<Vec<Pat
         let points = along.into_iter().zip(values).collect();
         let figure = Figure {
             title: table.title.clone(),
-            x_label: x.replace("time_ps", "time (ps)").replace("atom", "residue").clone(),
-            panels: vec![Panel { y_label: y.replace("_angstrom", " (Å)"), lines: vec![Line { name: None, points }] }],
+            x_label: x_label.to_owned(),
+            panels: vec![Panel { y_label: y_label.to_owned(), lines: vec![Line { name: None, points }] }],
             marks: Vec::new(),
         };
         let picture = out.join(format!("{}.png", table.name));

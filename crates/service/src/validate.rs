@@ -169,6 +169,11 @@ impl Operation {
         self.body.is_some()
     }
 
+    /// Names of the parameters in the query.
+    pub(crate) fn query_parameters(&self) -> impl Iterator<Item = &str> {
+        self.parameters.iter().filter(|p| p.place == Place::Query).map(|p| p.name.as_str())
+    }
+
     /// Whether the body may be something else than JSON.
     pub(crate) fn takes_more_than_json(&self) -> bool {
         self.takes_more_than_json

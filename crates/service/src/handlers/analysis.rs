@@ -6,7 +6,10 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest};
 
-use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
+use super::{
+    Call, cancel_task, common, delete_task, download, json, not_ready, page, paged, said, stored, submitted,
+    task_prefix,
+};
 use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::TaskRow;
@@ -60,20 +63,11 @@ pub(crate) async fn analysis_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
-    let id = call.parameter("analysis_id").to_owned();
-    let prefix = task_prefix(&id);
-    let result = call.app.db.delete_task(call.account(), KIND, id.clone(), prefix.clone()).await?;
-    deleted(&call, KIND, &id, result, prefix).await
+    delete_task(&call, KIND).await
 }
 
 pub(crate) async fn analysis_cancel(call: Call) -> Result<Response, ApiError> {
-    let (app, id) = (&call.app, call.parameter("analysis_id"));
-    let row = app.db.cancel_task(call.account(), KIND, id.to_owned(), app.now()).await?;
-    let row = row.ok_or_else(|| ApiError::not_found(KIND, id))?;
-    if row.status == "running" {
-        app.cancel(id);
-    }
-    json(&record(app, &row)?)
+    json(&record(&call.app, &cancel_task(&call, KIND).await?)?)
 }
 
 pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> {

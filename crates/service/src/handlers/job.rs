@@ -10,7 +10,10 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension, JobPage, JobRecord};
 
-use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
+use super::{
+    Call, cancel_task, common, delete_task, download, json, not_ready, page, paged, said, stored, submitted,
+    task_prefix,
+};
 use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::{Once, TaskRow};
@@ -81,20 +84,11 @@ pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
-    let id = call.parameter("job_id").to_owned();
-    let prefix = task_prefix(&id);
-    let result = call.app.db.delete_task(call.account(), KIND, id.clone(), prefix.clone()).await?;
-    deleted(&call, KIND, &id, result, prefix).await
+    delete_task(&call, KIND).await
 }
 
 pub(crate) async fn job_cancel(call: Call) -> Result<Response, ApiError> {
-    let (app, id) = (&call.app, call.parameter("job_id"));
-    let row = app.db.cancel_task(call.account(), KIND, id.to_owned(), app.now()).await?;
-    let row = row.ok_or_else(|| ApiError::not_found(KIND, id))?;
-    if row.status == "running" {
-        app.cancel(id);
-    }
-    json(&record(app, &row)?)
+    json(&record(&call.app, &cancel_task(&call, KIND).await?)?)
 }
 
 pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {

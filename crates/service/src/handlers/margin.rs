@@ -20,21 +20,6 @@ use crate::db::Once;
 use crate::error::ApiError;
 use crate::validate::{loc, violation};
 
-/// Fields of the job that may come beside a body that is the portfolio alone.
-const FIELDS: [&str; 11] = [
-    "marginDate",
-    "numScenarios",
-    "timeHorizonDays",
-    "volatilityLookbackDays",
-    "ewmaDecayFactor",
-    "volatilityMultiplier",
-    "seed",
-    "startDate",
-    "endDate",
-    "addedDates",
-    "excludedDates",
-];
-
 pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
     if let Some(answer) = call.app.db.answered(&call.claim(&())?)? {
         return again(answer);
@@ -100,7 +85,7 @@ struct Work {
     app: Arc<App>,
     store: Arc<Store>,
     format: DataFormat,
-    fields: Vec<(&'static str, String)>,
+    fields: Vec<(String, String)>,
     body: Sent,
     answer: AnswerKind,
     is_cancelled: Arc<AtomicBool>,
@@ -115,7 +100,7 @@ impl Work {
             Sent::Job(bytes) => Request::from_json(bytes, *format, store),
             Sent::Form { job, portfolio } => Request::from_parts(job, portfolio, *format, store),
             Sent::Document(bytes) => {
-                let fields = self.fields.iter().map(|(name, text)| (*name, text.as_str()));
+                let fields = self.fields.iter().map(|(name, text)| (name.as_str(), text.as_str()));
                 Request::from_document(bytes, *format, fields, store)
             }
         };
@@ -176,8 +161,12 @@ fn data_format(call: &Call) -> DataFormat {
     }
 }
 
-fn fields(call: &Call) -> Vec<(&'static str, String)> {
-    FIELDS.iter().filter_map(|name| Some((*name, call.query(name)?.to_owned()))).collect()
+/// Fields of the job that came as parameters, beside a body that is the portfolio alone: all that
+/// the document names but the one for the answer.
+fn fields(call: &Call) -> Vec<(String, String)> {
+    let operation = call.app.contract.operation(call.operation).expect("the route table has it");
+    let names = operation.query_parameters().filter(|name| *name != "shape");
+    names.filter_map(|name| Some((name.to_owned(), call.query(name)?.to_owned()))).collect()
 }
 
 /// Takes the body apart by its content type, which has to agree with the data format.

@@ -212,6 +212,25 @@ pub(crate) fn said<T: DeserializeOwned + Default>(said: &Value, member: &str) ->
     }
 }
 
+/// Cancels the task that the path names; the task as it is then.
+pub(crate) async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiError> {
+    let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
+    let row = app.db.cancel_task(call.account(), kind, id.to_owned(), app.now()).await?;
+    let row = row.ok_or_else(|| ApiError::not_found(kind, id))?;
+    if row.status == "running" {
+        app.cancel(id);
+    }
+    Ok(row)
+}
+
+/// Deletes the task that the path names, with its objects.
+pub(crate) async fn delete_task(call: &Call, kind: &'static str) -> Result<Response, ApiError> {
+    let id = call.parameter(&format!("{kind}_id")).to_owned();
+    let prefix = task_prefix(&id);
+    let result = call.app.db.delete_task(call.account(), kind, id.clone(), prefix.clone()).await?;
+    deleted(call, kind, &id, result, prefix).await
+}
+
 /// 204, or why something cannot be deleted; its objects are removed once its record is gone.
 pub(crate) async fn deleted(
     call: &Call,

@@ -4,7 +4,7 @@ use axum::response::Response;
 use molbox::workflow::types::{SystemBuildRequest, SystemPage, SystemRecord, SystemSummary};
 
 use super::file::provide_entry;
-use super::{Call, common, deleted, download, json, not_ready, page, paged, said, stored, submitted, task_prefix};
+use super::{Call, cancel_task, common, delete_task, download, json, not_ready, page, paged, said, stored, submitted};
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
@@ -58,20 +58,11 @@ pub(crate) async fn system_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn system_delete(call: Call) -> Result<Response, ApiError> {
-    let id = call.parameter("system_id").to_owned();
-    let prefix = task_prefix(&id);
-    let result = call.app.db.delete_task(call.account(), KIND, id.clone(), prefix.clone()).await?;
-    deleted(&call, KIND, &id, result, prefix).await
+    delete_task(&call, KIND).await
 }
 
 pub(crate) async fn system_cancel(call: Call) -> Result<Response, ApiError> {
-    let (app, id) = (&call.app, call.parameter("system_id"));
-    let row = app.db.cancel_task(call.account(), KIND, id.to_owned(), app.now()).await?;
-    let row = row.ok_or_else(|| ApiError::not_found(KIND, id))?;
-    if row.status == "running" {
-        app.cancel(id);
-    }
-    json(&record(app, &row)?)
+    json(&record(&call.app, &cancel_task(&call, KIND).await?)?)
 }
 
 pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {

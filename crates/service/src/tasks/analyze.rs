@@ -356,9 +356,11 @@ fn plot(table: &Table) -> Option<Figure> {
     };
     let mut along = values(&x.values)?;
     let mut x_label = x.name.clone();
-    if x.name == "time_ps" {
+    if x.name == "time_ps" && along.last().is_some_and(|last| *last >= 1000.0) {
         along.iter_mut().for_each(|time| *time /= 1000.0);
         x_label = "time (ns)".to_owned();
+    } else if x.name == "time_ps" {
+        x_label = "time (ps)".to_owned();
     }
     let measured =
         table.columns.iter().filter(|column| !["time_ps", "frame", "residue", "atom"].contains(&&*column.name));
@@ -366,7 +368,10 @@ fn plot(table: &Table) -> Option<Figure> {
         measured.filter_map(|column| Some((column, values(&column.values)?))).take(MAX_LINES).collect();
     let (first, _) = columns.first()?;
     let unit = first.unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
-    let name = |name: &str| name.trim_end_matches("_angstrom").replace('_', " ");
+    let name = |name: &str| match name.trim_end_matches("_angstrom") {
+        name if name.starts_with("rms") => name.replace("rmsd", "RMSD").replace("rmsf", "RMSF").replace('_', " "),
+        name => name.replace('_', " "),
+    };
     let lines = columns.iter().map(|(column, values)| Line {
         name: (columns.len() > 1).then(|| name(&column.name)),
         points: along.iter().copied().zip(values.iter().copied()).collect(),
