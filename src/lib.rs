@@ -84,11 +84,17 @@ pub use json::from_json;
 #[cfg(feature = "client")]
 mod auth;
 #[cfg(feature = "client")]
+mod call;
+#[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "client")]
 mod error;
 #[cfg(feature = "client")]
 mod http;
+#[cfg(feature = "client")]
+mod replicas;
+#[cfg(feature = "client")]
+pub mod run;
 #[cfg(feature = "client")]
 mod transfer;
 #[cfg(feature = "client")]
@@ -97,6 +103,7 @@ mod wait;
 #[cfg(feature = "client")]
 pub use {
     auth::ApiKey,
+    call::{Answer, Call},
     error::{Error, Refusal, TaskFailure},
     http::Connection,
     transfer::{Download, Upload},
