@@ -229,12 +229,8 @@ impl Run {
             }
             let wanted: Vec<PathBuf> =
                 is_file.then_some(structure).into_iter().chain(self.plan.ligands.clone()).collect();
-            for path in wanted.iter().skip(self.files.len()) {
-                let (to, tell_path) = (on_event.clone(), path.clone());
-                let upload = client.upload(path).on_progress(move |done, size| {
-                    tell(&to, Event::Uploading { path: tell_path.clone(), done, size });
-                });
-                let file = upload.await?;
+            for (index, path) in wanted.iter().enumerate().skip(self.files.len()) {
+                let file = self.upload(client, index, path, on_event).await?;
                 self.files.push(file.clone());
                 self.save()?;
                 tell(on_event, Event::Uploaded(Box::new(file)));
@@ -260,6 +256,30 @@ impl Run {
             self.save()?;
         }
         Ok(())
+    }
+
+    /// Uploads a file under a name that is the run's own: names are unique in an account.
+    async fn upload(
+        &self,
+        client: &Client,
+        index: usize,
+        path: &Path,
+        on_event: &OnEvent,
+    ) -> Result<FileRecord, Error> {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("file");
+        let name = format!("{stem}-{}-{index}", self.id);
+        let (to, sent) = (on_event.clone(), path.to_owned());
+        let upload = client.upload(path).name(&name).on_progress(move |done, size| {
+            tell(&to, Event::Uploading { path: sent.clone(), done, size });
+        });
+        match upload.await {
+            // Uploaded by this run, which was interrupted before it had noted so.
+            Err(error) if error.status().is_some_and(|status| status.as_u16() == 409) => {
+                let page = client.file_list().name(&name).send().await?.into_inner();
+                page.items.into_iter().find(|file| file.name == name && file.status == "ready").ok_or(error)
+            }
+            other => other,
+        }
     }
 
     async fn submit(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {

@@ -114,7 +114,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         };
         finished.map_err(|failure| match failure.code {
             Code::TaskFailed => failure,
-            Code::Invalid => failure.remedy(format!("remove {} and begin anew", folder.display())),
+            Code::Invalid | Code::Conflict => failure.remedy(format!("remove {} and begin anew", folder.display())),
             _ => failure.remedy(format!("take it up again with `{}`", resume(&folder))),
         })?;
     }
