@@ -84,6 +84,8 @@ pub use json::from_json;
 #[cfg(feature = "client")]
 mod auth;
 #[cfg(feature = "client")]
+mod blocking;
+#[cfg(feature = "client")]
 mod call;
 #[cfg(feature = "client")]
 mod client;
@@ -103,6 +105,7 @@ mod wait;
 #[cfg(feature = "client")]
 pub use {
     auth::ApiKey,
+    blocking::Blocking,
     call::{Answer, Call},
     error::{Error, Refusal, TaskFailure},
     http::Connection,

@@ -105,11 +105,14 @@ impl Output {
     }
 
     fn members(&self, text: &mut String, value: &Value, depth: usize) {
-        let members: Vec<(String, &Value)> = match value {
+        let mut members: Vec<(String, &Value)> = match value {
             Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
             Value::Array(items) => items.iter().enumerate().map(|(at, item)| (format!("[{at}]"), item)).collect(),
             _ => return,
         };
+        if depth == 0 {
+            members.sort_by_key(|(name, value)| rank(name, value));
+        }
         let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, value) in members {
             let head = self.styled(DIM, &format!("{name:width$}"));
@@ -247,6 +250,17 @@ fn status_color(status: &str) -> Color {
         "running" => Color::Blue,
         "cancelled" => Color::Magenta,
         _ => Color::Yellow,
+    }
+}
+
+/// Where a member of a record stands: who it is, how it is, then the rest, lists and objects last.
+fn rank(name: &str, value: &Value) -> u8 {
+    match name {
+        _ if value.is_object() || value.is_array() => 4,
+        _ if name.ends_with("_id") => 0,
+        _ if name.ends_with("name") => 1,
+        "status" => 2,
+        _ => 3,
     }
 }
 

@@ -106,7 +106,7 @@ impl Portfolio {
             return context.output.json(&report);
         }
         context.output.table(COLUMNS, report["rows"].as_array().map_or(&[], Vec::as_slice))?;
-        context.output.text("")?;
+        context.output.text("\n")?;
         context.output.record(&report["summary"])?;
         for warning in report["warnings"].as_array().into_iter().flatten() {
             context.output.note(&format!("warning: {}", warning.as_str().unwrap_or_default()));

@@ -66,7 +66,10 @@ fn command(text: &mut String, of: &Command, name: &str, globals: &[String]) {
         let choice =
             if values.is_empty() || !takes_value { String::new() } else { format!(" One of {}.", values.join(", ")) };
         let environment = arg.get_env().map(|name| format!(" Environment: `{}`.", name.to_string_lossy()));
-        let help = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        let mut help = help.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+        if !help.ends_with('.') {
+            help.push('.');
+        }
         let _ = writeln!(text, "| `{arg}` | {help}{choice}{} |", environment.unwrap_or_default());
     }
     for sub in of.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()) {

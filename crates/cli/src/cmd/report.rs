@@ -18,13 +18,17 @@ pub(crate) struct Results {
     pub(crate) tables: Option<PathBuf>,
 }
 
-/// What to cite for a value of a parameter: member of the system's summary or parameter, beginning
-/// of its value, reference.
-const REFERENCES: [(&str, &str, &str); 8] = [
+/// What to cite for a value: member of the system's summary, value, reference.
+const REFERENCES: [(&str, &str, &str); 11] = [
     (
         "force_field",
         "amber14",
         "Force field ff14SB: J. A. Maier et al., J. Chem. Theory Comput. 11, 3696 (2015), doi:10.1021/acs.jctc.5b00255",
+    ),
+    (
+        "force_field",
+        "amber14-ff15ipq",
+        "Force field ff15ipq: K. T. Debiec et al., J. Chem. Theory Comput. 12, 3926 (2016), doi:10.1021/acs.jctc.6b00567",
     ),
     (
         "force_field",
@@ -39,12 +43,22 @@ const REFERENCES: [(&str, &str, &str); 8] = [
     (
         "force_field",
         "charmm36",
+        "Force field CHARMM36: R. B. Best et al., J. Chem. Theory Comput. 8, 3257 (2012), doi:10.1021/ct300400x",
+    ),
+    (
+        "force_field",
+        "charmm36_2024",
         "Force field CHARMM36m: J. Huang et al., Nat. Methods 14, 71 (2017), doi:10.1038/nmeth.4067",
     ),
     (
         "water_type",
         "tip3p",
         "Water model TIP3P: W. L. Jorgensen et al., J. Chem. Phys. 79, 926 (1983), doi:10.1063/1.445869",
+    ),
+    (
+        "water_type",
+        "tip3pfb",
+        "Water model TIP3P-FB: L.-P. Wang et al., J. Phys. Chem. Lett. 5, 1885 (2014), doi:10.1021/jz500737m",
     ),
     (
         "water_type",
@@ -89,24 +103,24 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     writeln!(text, "## What was done\n")?;
     writeln!(
         text,
-        "1. Built `{}`: {} atoms, {} residues, {} nm³, {}, {}.",
+        "- Built `{}`: {} atoms, {} residues, {:.1} nm³, {}, {}.",
         plain(&system["system_id"]),
         plain(&summary["atoms"]),
         plain(&summary["residues"]),
-        plain(&summary["volume"]),
+        summary["volume"].as_f64().unwrap_or_default(),
         plain(&summary["force_field"]),
         plain(&summary["water_type"])
     )?;
     let molecules = summary["molecules"].as_object().into_iter().flatten();
     let molecules: Vec<String> = molecules.map(|(name, count)| format!("{count} {name}")).collect();
-    writeln!(text, "   Molecules: {}.", molecules.join(", "))?;
-    writeln!(text, "2. Minimised the energy, at most {} steps.", plain(&parameters["minimization_steps"]))?;
-    for (index, stage) in parameters["equilibration"].as_array().into_iter().flatten().enumerate() {
+    writeln!(text, "  Molecules: {}.", molecules.join(", "))?;
+    writeln!(text, "- Minimised the energy, at most {} steps.", plain(&parameters["minimization_steps"]))?;
+    for stage in parameters["equilibration"].as_array().into_iter().flatten() {
         let mask = stage["restraint_mask"].as_str();
         let restraint =
             mask.map(|mask| format!(", `{mask}` restrained with {} kJ/mol·nm²", plain(&stage["restraint_force"])));
         let (kind, time) = (plain(&stage["type"]), plain(&stage["time"]));
-        writeln!(text, "{}. Equilibrated: {kind}, {time} ns{}.", index + 3, restraint.unwrap_or_default())?;
+        writeln!(text, "- Equilibrated: {kind}, {time} ns{}.", restraint.unwrap_or_default())?;
     }
     if let Some(production) = parameters.get("production").filter(|production| production.is_object()) {
         let (kind, time) = (plain(&production["type"]), plain(&production["time"]));
@@ -170,9 +184,9 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
 
     writeln!(text, "## How to cite\n")?;
     let mut cited = vec![ENGINE, EWALD];
-    let of_values = REFERENCES.iter().filter(|(member, begin, _)| {
-        let value = plain(&summary[*member]);
-        value == *begin || (*member == "force_field" && value.starts_with(begin))
+    let of_values = REFERENCES.iter().filter(|(member, value, _)| {
+        // A force field of the user's may follow.
+        plain(&summary[*member]).split(',').next() == Some(*value)
     });
     cited.extend(of_values.map(|(.., reference)| *reference));
     for reference in cited {
