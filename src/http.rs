@@ -154,6 +154,18 @@ macro_rules! hooks {
 hooks!(workflow::Client);
 hooks!(margin::Client);
 
+/// Runs a request that no builder made.
+pub(crate) async fn exchange(client: &reqwest::Client, inner: &Inner, mut request: Request) -> Result<Response, Error> {
+    prepare(inner, &mut request);
+    let response = persist(client, inner.retries, request).await.map_err(Error::Connection)?;
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    let response = readable(response).await.map_err(Error::Connection)?;
+    let refusal = response.extensions().get::<Refusal>().expect("put there by `readable`");
+    Err(Error::Refused(Box::new(refusal.clone())))
+}
+
 fn prepare(inner: &Inner, request: &mut Request) {
     let is_post = request.method() == Method::POST;
     let headers = request.headers_mut();

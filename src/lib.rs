@@ -84,11 +84,19 @@ pub use json::from_json;
 #[cfg(feature = "client")]
 mod auth;
 #[cfg(feature = "client")]
+mod blocking;
+#[cfg(feature = "client")]
+mod call;
+#[cfg(feature = "client")]
 mod client;
 #[cfg(feature = "client")]
 mod error;
 #[cfg(feature = "client")]
 mod http;
+#[cfg(feature = "client")]
+mod replicas;
+#[cfg(feature = "client")]
+pub mod run;
 #[cfg(feature = "client")]
 mod transfer;
 #[cfg(feature = "client")]
@@ -97,6 +105,8 @@ mod wait;
 #[cfg(feature = "client")]
 pub use {
     auth::ApiKey,
+    blocking::Blocking,
+    call::{Answer, Call},
     error::{Error, Refusal, TaskFailure},
     http::Connection,
     transfer::{Download, Upload},

@@ -56,6 +56,12 @@ impl Client {
         Download::new(self, Content::System(system_id.to_owned()), to.into())
     }
 
+    /// Downloads an analysis, a zip of tables and plots, to a file of this machine: the one of this
+    /// id, or the latest of a job.
+    pub fn download_analysis(&self, id: &str, to: impl Into<PathBuf>) -> Download<'_> {
+        Download::new(self, Content::Analysis(id.to_owned()), to.into())
+    }
+
     /// Downloads a registered file to a file of this machine.
     pub fn download_file(&self, file_id: &str, to: impl Into<PathBuf>) -> Download<'_> {
         Download::new(self, Content::File(file_id.to_owned()), to.into())
@@ -194,6 +200,7 @@ impl<'a> IntoFuture for Upload<'a> {
 enum Content {
     Job(String),
     System(String),
+    Analysis(String),
     File(String),
 }
 
@@ -231,6 +238,18 @@ impl<'a> Download<'a> {
         match &self.content {
             Content::Job(id) => self.client.job_download().job_id(id).range(range).send().await,
             Content::System(id) => self.client.system_download().system_id(id).range(range).send().await,
+            Content::Analysis(id) => {
+                if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+                    return Err(Error::invalid(format!("analysis_id: is no identifier, got {id:?}")));
+                }
+                let call = self.client.call("GET", &format!("/retrieve/analysis/{id}"))?;
+                let call = call.header("accept", "application/zip")?;
+                let call = match &range {
+                    Some(range) => call.header("range", range)?,
+                    None => call,
+                };
+                Ok(ResponseValue::stream(call.send().await?.into_response()))
+            }
             Content::File(id) => self.client.file_download().file_id(id).range(range).send().await,
         }
     }

@@ -4,6 +4,8 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+use futures::Stream;
+
 use crate::error::TaskFailure;
 use crate::workflow::Client;
 use crate::workflow::types::{AnalysisRecord, Failure, JobRecord, SystemRecord};
@@ -110,6 +112,30 @@ impl<'a, T: Task + 'a> Wait<'a, T> {
         self
     }
 
+    /// The records that are looked up, each that differs from the one before, the last of them that
+    /// of the end: also of a task that failed. Then the stream is over. Calls of
+    /// [`on_progress`](Self::on_progress) stay.
+    ///
+    /// ```no_run
+    /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+    /// use futures::TryStreamExt;
+    /// let mut records = std::pin::pin!(molbox.wait_job("job_0123456789abcdefghij").stream());
+    /// while let Some(job) = records.try_next().await? {
+    ///     println!("{} {:?}", job.status, job.progress);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn stream(self) -> impl Stream<Item = Result<T, Error>> + Send + 'a
+    where
+        T: Clone + PartialEq + Sync,
+    {
+        let watch = Watch { wait: self, start: Instant::now(), last: None, last_answer: Instant::now(), pause: None };
+        futures::stream::try_unfold(
+            watch,
+            |mut watch| async move { Ok(watch.next().await?.map(|record| (record, watch))) },
+        )
+    }
+
     async fn run(mut self) -> Result<T, Error> {
         let start = Instant::now();
         let mut last_answer = Instant::now();
@@ -143,6 +169,47 @@ impl<'a, T: Task + 'a> Wait<'a, T> {
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 5 / 4).min(LAST_POLL).max(http::backoff(0) / 4);
+        }
+    }
+}
+
+/// Where a stream of records is.
+struct Watch<'a, T> {
+    wait: Wait<'a, T>,
+    start: Instant,
+    last: Option<T>,
+    last_answer: Instant,
+    pause: Option<Duration>,
+}
+
+impl<'a, T: Task + Clone + PartialEq + 'a> Watch<'a, T> {
+    /// The next record that differs; nothing after the last.
+    async fn next(&mut self) -> Result<Option<T>, Error> {
+        let is_over = |record: &T| matches!(record.status(), "succeeded" | "failed" | "cancelled");
+        if self.last.as_ref().is_some_and(is_over) {
+            return Ok(None);
+        }
+        loop {
+            if let Some(pause) = self.pause {
+                let left = self.wait.timeout.map(|timeout| (timeout, timeout.saturating_sub(self.start.elapsed())));
+                if let Some((after, Duration::ZERO)) = left {
+                    return Err(Error::TimedOut { id: self.wait.id.clone(), after });
+                }
+                tokio::time::sleep(left.map_or(pause, |(_, left)| pause.min(left))).await;
+            }
+            self.pause = Some(self.pause.map_or(FIRST_POLL, |pause| (pause * 5 / 4).min(LAST_POLL)));
+            match T::look_up(self.wait.client, &self.wait.id).await {
+                Ok(record) => {
+                    self.last_answer = Instant::now();
+                    (self.wait.on_progress)(&record);
+                    if self.last.as_ref() != Some(&record) {
+                        self.last = Some(record.clone());
+                        return Ok(Some(record));
+                    }
+                }
+                Err(error) if error.is_transient() && self.last_answer.elapsed() < PATIENCE => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[3]
-STAGE = {"time": 0.1, "traj_freq": 500, "log_freq": 100, "type": "NPT", "restraint_force": 500, "restraint_mask": "@CA"}
+STAGE = {"time": 0.1, "traj_freq": 500, "log_freq": 100, "type": "NPT", "restraint_force": 500, "restraint_mask": ":1@O"}
 JOB = {
     "batch_name": "bench",
     "batch_index": 1,
@@ -137,7 +137,9 @@ def main():
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        servers = {"fastapi": Baseline(), "molboxd": Molboxd(options.molboxd, options.python, folder)}
+        # The baseline last: it cannot fail to start once it is there.
+        molboxd = Molboxd(options.molboxd, options.python, folder)
+        servers = {"fastapi": Baseline(), "molboxd": molboxd}
         cases = {
             "GET /info/job/{id}": lambda s: (s.view, None),
             "GET /info/jobs, 100 records": lambda s: ("/info/jobs?limit=100", None),

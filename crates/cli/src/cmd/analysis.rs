@@ -1,0 +1,57 @@
+//! `molbox analysis`
+
+use clap::{Args, Subcommand};
+use molbox::workflow::types::AnalysisRecord;
+
+use super::task::{self, Noun as _};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::request::{Analysis, Request};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Analyse the trajectory of a job, or a registered one.
+    ///
+    /// Example: molbox analysis submit --job-id job_… --rmsd '@CA' --distance ':1@CA :36@CA' --wait
+    Submit(Submit),
+    /// Retrieve the tables of an analysis, or of a job's latest, as JSON.
+    Data {
+        /// Identifier of an analysis or a job.
+        id: String,
+    },
+    #[command(flatten)]
+    Common(task::Verb),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Submit {
+    #[command(flatten)]
+    request: Request<Analysis>,
+    /// Wait until it has ended.
+    #[arg(long)]
+    wait: bool,
+}
+
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    let Submit { request, wait } = match command {
+        Command::Submit(submit) => submit,
+        Command::Data { id } => {
+            let client = context.workflow()?;
+            let id = if id == "latest" { task::resolve::<AnalysisRecord>(&client, &id).await? } else { id };
+            return context.output.json(&*client.analysis_retrieve().job_id(&id).send().await?);
+        }
+        Command::Common(verb) => return task::run::<AnalysisRecord>(context, verb).await,
+    };
+    let (value, checked) = request.checked()?;
+    if request.dry_run {
+        return context.output.json(&value);
+    }
+    let client = context.workflow()?;
+    let record = client.analysis_submit().body(checked).send().await?.into_inner();
+    if !wait {
+        return context.output.record(&task::value(&record)?);
+    }
+    context.output.note(&format!("submitted {}", record.id()));
+    let record = task::wait::<AnalysisRecord>(context, &client, record.id().to_owned(), None).await?;
+    context.output.record(&record)
+}

@@ -1,0 +1,190 @@
+//! `molbox analyze`: trajectories of this machine, without a service.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context as _;
+use clap::Args;
+use molbox::workflow::types::AnalysisRequest;
+use molbox_analysis::table::{Table, Values};
+use molbox_analysis::{Control, Error, Params, analyze_files};
+use molbox_plot::{Figure, Line, Panel};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::failure::{Code, Failure};
+use crate::request::{self, Body, Flags};
+
+/// Criteria of a hydrogen bond that are used when it is only said that bonds are wanted.
+const HBOND_DISTANCE_ANGSTROM: f64 = 3.0;
+const MAX_LINES: usize = 7;
+const SIZE: (u32, u32) = (1000, 600);
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// Trajectory in DCD or XTC, in parts if there are several, and the structure that names its
+    /// atoms, PDB or mmCIF; in any order.
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Hydrogen bonds, by 3 Å and 135° unless the flags below say otherwise.
+    #[arg(long)]
+    hbonds: bool,
+    /// Write each table as CSV and Parquet, with a plot, to this folder.
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Threads to use. Default: one for each processor.
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    analysis: Flags<Analysis>,
+}
+
+#[derive(Debug)]
+enum Analysis {}
+
+impl Body for Analysis {
+    const SCHEMA: &'static str = "AnalysisRequest";
+    const WITHOUT: &'static [&'static str] = &["job_id", "topology", "trajectory"];
+    type Checked = AnalysisRequest;
+}
+
+pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
+    let request = request::check::<Analysis>(arguments.analysis.value())?;
+    let distance = request.hbond_distance.map(molbox::Finite::get);
+    let params = Params {
+        downsample_frames: request.downsample_frames.map(molbox::Finite::get),
+        distance_masks: request.distance_masks,
+        rmsd_masks: request.rmsd_masks,
+        rmsf_masks: request.rmsf_masks,
+        hbond_angle: request.hbond_angle.map(molbox::Finite::get),
+        hbond_distance: distance.or(arguments.hbonds.then_some(HBOND_DISTANCE_ANGSTROM)),
+    };
+    let is_trajectory = |path: &&PathBuf| {
+        path.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcd") || e.eq_ignore_ascii_case("xtc"))
+    };
+    let (trajectory, topology): (Vec<_>, Vec<_>) = arguments.files.iter().partition(is_trajectory);
+    let ([topology], [_, ..]) = (topology.as_slice(), trajectory.as_slice()) else {
+        return Err(Failure::usage("one structure (.pdb, .cif) and at least one trajectory (.dcd, .xtc) are needed"));
+    };
+    let trajectory: Vec<PathBuf> = trajectory.into_iter().cloned().collect();
+
+    let bar = context.output.bar("analysing");
+    let shown = bar.clone();
+    let progress = move |done: usize, all: usize| {
+        shown.set_position((1000 * done / all.max(1)) as u64);
+        shown.set_message(format!("frame {done} of {all}"));
+    };
+    let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let control = Control {
+        n_threads: arguments.threads.unwrap_or(processors),
+        progress: &progress,
+        cancelled: &AtomicBool::new(false),
+    };
+    let report = analyze_files(topology, &trajectory, &params, &control);
+    bar.finish_and_clear();
+    let report = report.map_err(failure)?;
+    for warning in &report.warnings {
+        context.output.note(&format!("warning: {warning}"));
+    }
+    context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
+    if let Some(folder) = &arguments.output {
+        write(folder, &report.tables)?;
+    }
+    if context.output.is_json() {
+        return context.output.json(&json!({
+            "stride": report.stride,
+            "frames_total": report.n_frames,
+            "frames_analyzed": report.n_analyzed,
+            "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "tables": report.tables,
+        }));
+    }
+    let rows: Vec<Value> = report.tables.iter().flat_map(summary).collect();
+    let columns = [
+        ("TABLE", "/table"),
+        ("COLUMN", "/column"),
+        ("UNIT", "/unit"),
+        ("ROWS", "/rows"),
+        ("MEAN", "/mean"),
+        ("LEAST", "/least"),
+        ("LARGEST", "/largest"),
+    ];
+    context.output.table(&columns, &rows)?;
+    match &arguments.output {
+        Some(folder) => context.output.note(&format!("tables and plots in {}", folder.display())),
+        None => context.output.note("--output FOLDER writes the tables and plots, --json shows all numbers"),
+    }
+    Ok(())
+}
+
+/// Mean and extremes of the measured columns.
+fn summary(table: &Table) -> Vec<Value> {
+    let measured = table.columns.iter().filter(|column| !["time_ps", "frame"].contains(&column.name.as_str()));
+    let numbers = measured.filter_map(|column| match &column.values {
+        Values::Numbers(values) if !values.is_empty() => Some((column, values)),
+        _ => None,
+    });
+    let row = |(column, values): (&molbox_analysis::table::Column, &Vec<f64>)| {
+        json!({
+            "table": table.name,
+            "column": column.name,
+            "unit": column.unit,
+            "rows": values.len(),
+            "mean": values.iter().sum::<f64>() / values.len() as f64,
+            "least": values.iter().copied().fold(f64::INFINITY, f64::min),
+            "largest": values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        })
+    };
+    numbers.map(row).collect()
+}
+
+fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|e| Failure::file(folder, &e))?;
+    for table in tables {
+        let write = |extension: &str, bytes: &[u8]| {
+            let path = folder.join(&table.name).with_extension(extension);
+            fs::write(&path, bytes).map_err(|e| Failure::file(&path, &e))
+        };
+        write("csv", table.to_csv().as_bytes())?;
+        write("parquet", &table.to_parquet())?;
+        if let Some(figure) = figure(table) {
+            write("png", &figure.png(SIZE.0, SIZE.1).context("draw a plot")?)?;
+        }
+    }
+    Ok(())
+}
+
+/// The measured columns over time, frame, residue or atom; none when a table has no such course.
+fn figure(table: &Table) -> Option<Figure> {
+    const COURSES: [&str; 4] = ["time_ps", "frame", "residue", "atom"];
+    let values = |values: &Values| -> Option<Vec<f64>> {
+        match values {
+            Values::Numbers(values) => Some(values.clone()),
+            Values::Integers(values) => Some(values.iter().map(|&value| value as f64).collect()),
+            Values::Texts(_) => None,
+        }
+    };
+    let course = COURSES.iter().find_map(|name| table.column(name))?;
+    let along = values(&course.values)?;
+    let measured = table.columns.iter().filter(|column| !COURSES.contains(&column.name.as_str()));
+    let columns: Vec<_> =
+        measured.filter_map(|column| Some((column, values(&column.values)?))).take(MAX_LINES).collect();
+    let unit = columns.first()?.0.unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
+    let lines = columns.iter().map(|(column, values)| Line {
+        name: (columns.len() > 1).then(|| column.name.replace('_', " ")),
+        points: along.iter().copied().zip(values.iter().copied()).collect(),
+    });
+    let panel = Panel { y_label: format!("{}{unit}", table.kind.replace('_', " ")), lines: lines.collect() };
+    let x_label = if course.name == "time_ps" { "time (ps)" } else { course.name.as_str() };
+    Some(Figure { title: table.title.clone(), x_label: x_label.to_owned(), panels: vec![panel], marks: Vec::new() })
+}
+
+fn failure(error: Error) -> Failure {
+    let code = match &error {
+        Error::Io { .. } | Error::Format { .. } | Error::Parts { .. } => Code::File,
+        _ => Code::Invalid,
+    };
+    Failure::new(code, format!("{:#}", anyhow::Error::new(error)))
+}

@@ -1,0 +1,177 @@
+//! `molbox api`: any request, for what has no verb.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::service::At;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{request, schema};
+
+#[derive(Args, Debug)]
+pub(crate) struct Arguments {
+    /// GET, POST, DELETE, …
+    #[arg(required_unless_present = "list")]
+    method: Option<String>,
+    /// Path below the base address, such as /info/jobs.
+    #[arg(required_unless_present = "list")]
+    path: Option<String>,
+    /// Query parameter.
+    #[arg(long = "query", value_name = "NAME=VALUE", value_parser = pair)]
+    query: Vec<(String, String)>,
+    /// Member of a JSON body; the value is JSON if it can be read as such, else text.
+    #[arg(short = 'F', long = "field", value_name = "NAME=VALUE", value_parser = pair)]
+    fields: Vec<(String, String)>,
+    /// Header.
+    #[arg(short = 'H', long = "header", value_name = "NAME:VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// File to send as the body; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "fields")]
+    input: Option<PathBuf>,
+    /// Which of the two addresses.
+    #[arg(long, value_enum, default_value_t)]
+    at: At,
+    /// Show status and headers, too, on standard error.
+    #[arg(short, long)]
+    include: bool,
+    /// List the operations of the document.
+    #[arg(long, conflicts_with = "method")]
+    list: bool,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("must be NAME:VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), Failure> {
+    let (Some(method), Some(path)) = (&arguments.method, &arguments.path) else {
+        return list(context);
+    };
+    let mut body = None;
+    if let Some(input) = &arguments.input {
+        body = Some(request::read(input)?.0);
+    }
+    if !arguments.fields.is_empty() {
+        let mut members = json!({});
+        for (name, text) in &arguments.fields {
+            let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()));
+            request::set(&mut members, &name.split('.').collect::<Vec<_>>(), value);
+        }
+        body = Some(members.to_string());
+    }
+    let (workflow, margin) = (context.workflow()?, context.margin()?);
+    let mut call = match arguments.at {
+        At::Workflow => workflow.call(method, path)?,
+        At::Margin => margin.call(method, path)?,
+    };
+    for (name, value) in &arguments.query {
+        call = call.query(name, value);
+    }
+    for (name, value) in &arguments.headers {
+        call = call.header(name, value)?;
+    }
+    if let Some(body) = body {
+        if !arguments.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            call = call.header("content-type", "application/json")?;
+        }
+        call = call.body(body);
+    }
+    let mut answer = call.send().await?;
+    if arguments.include {
+        context.output.note(&format!("{}", answer.status()));
+        for (name, value) in answer.headers() {
+            context.output.note(&format!("{name}: {value}"));
+        }
+    }
+    let is_json = answer.header("content-type").is_some_and(|media| media.contains("json"));
+    if is_json {
+        let bytes = answer.bytes().await?;
+        return match serde_json::from_slice::<Value>(&bytes) {
+            Ok(value) => context.output.json(&value),
+            Err(_) => context.output.bytes(&bytes),
+        };
+    }
+    while let Some(chunk) = answer.chunk().await? {
+        context.output.bytes(&chunk)?;
+    }
+    Ok(())
+}
+
+fn list(context: &Context) -> Result<(), Failure> {
+    let rows: Vec<Value> = schema::operations()
+        .into_iter()
+        .map(|(method, path, id, summary, is_margin)| {
+            let at = if is_margin { "margin" } else { "workflow" };
+            json!({"at": at, "method": method, "path": path, "operation": id, "summary": summary, "command": command(id)})
+        })
+        .collect();
+    let columns = [("METHOD", "/method"), ("PATH", "/path"), ("COMMAND", "/command"), ("SUMMARY", "/summary")];
+    context.output.table(&columns, &rows)
+}
+
+/// The command that makes a call of an operation.
+pub(crate) fn command(operation: &str) -> Option<&'static str> {
+    COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
+}
+
+const COMMANDS: [(&str, &str); 32] = [
+    ("upload_url_create", "file link"),
+    ("file_register", "file register"),
+    ("file_list", "file list"),
+    ("file_view", "file show"),
+    ("file_delete", "file delete"),
+    ("file_download", "file download"),
+    ("system_submit", "system submit"),
+    ("system_list", "system list"),
+    ("system_view", "system show"),
+    ("system_cancel", "system cancel"),
+    ("system_delete", "system delete"),
+    ("system_download", "system download"),
+    ("job_submit", "job submit"),
+    ("job_extend", "job extend"),
+    ("job_list", "job list"),
+    ("job_view", "job show"),
+    ("job_log", "job log"),
+    ("job_watch", "job events"),
+    ("job_cancel", "job cancel"),
+    ("job_delete", "job delete"),
+    ("job_download", "job download"),
+    ("analysis_submit", "analysis submit"),
+    ("analysis_list", "analysis list"),
+    ("analysis_view", "analysis show"),
+    ("analysis_cancel", "analysis cancel"),
+    ("analysis_delete", "analysis delete"),
+    ("analysis_retrieve", "analysis data"),
+    ("margin_submit", "margin submit"),
+    ("account_view", "account"),
+    ("service_health", "service health"),
+    ("service_metrics", "service metrics"),
+    ("service_document", "service document"),
+];
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::command;
+    use crate::{Cli, schema};
+
+    #[test]
+    fn every_operation_has_a_command_that_there_is() {
+        for (_, _, id, _, _) in schema::operations() {
+            let words = command(id).unwrap_or_else(|| panic!("{id} has no command"));
+            let mut at = Cli::command();
+            for word in words.split(' ') {
+                at = at.find_subcommand(word).unwrap_or_else(|| panic!("{id}: no command {words:?}")).clone();
+            }
+        }
+    }
+}

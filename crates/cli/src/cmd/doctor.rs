@@ -1,0 +1,105 @@
+//! `molbox doctor`: what stands between this machine and the service.
+
+use jiff::Timestamp;
+use molbox::Answer;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::failure::{Code, Failure};
+use crate::schema;
+
+/// Clocks that differ by more make links expire before their time.
+const MAX_SKEW_SECONDS: i64 = 60;
+
+/// What was looked at, how it stands, and what to do.
+struct Findings(Vec<Value>);
+
+impl Findings {
+    fn add(&mut self, what: &str, found: Result<String, Failure>) -> bool {
+        let is_ok = found.is_ok();
+        self.0.push(match found {
+            Ok(found) => json!({"check": what, "status": "ok", "found": found}),
+            Err(failure) => {
+                json!({"check": what, "status": "failed", "found": failure.to_string(), "remedy": failure.remedy})
+            }
+        });
+        is_ok
+    }
+}
+
+pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
+    let mut findings = Findings(Vec::new());
+    let profile = context.profile.as_deref().map_or_else(|| "none in use".to_owned(), str::to_owned);
+    findings.add("profile", Ok(profile));
+    let key = context.key.as_deref().unwrap_or("none");
+    let reached = workflow_health(context, key).await;
+    let clock = reached.as_ref().ok().map(|answer| answer.header("date").map(skew));
+    if findings.add("workflow", reached.map(|_| context.base_url.clone())) {
+        if let Some(Some(skew)) = clock {
+            findings.add("clock", skew);
+        }
+        findings.add("key", account(context).await);
+        findings.add("version", version(context, key).await);
+    }
+    let margin = margin_health(context, key).await;
+    findings.add("margin", margin.map(|_| context.margin_url.clone()));
+    let columns = [("CHECK", "/check"), ("STATUS", "/status"), ("FOUND", "/found"), ("WHAT TO DO", "/remedy")];
+    context.output.table(&columns, &findings.0)?;
+    if findings.0.iter().all(|finding| finding["status"] == "ok") {
+        return Ok(());
+    }
+    let failed = |check: &str| findings.0.iter().any(|f| f["check"] == check && f["status"] == "failed");
+    let code = match () {
+        () if failed("workflow") || failed("margin") => Code::Unreachable,
+        () if failed("key") => Code::Auth,
+        () => Code::Other,
+    };
+    Err(Failure::new(code, "not everything is as it should be"))
+}
+
+async fn workflow_health(context: &Context, key: &str) -> Result<Answer, Failure> {
+    let answer = context.connection(&context.base_url, key)?.workflow()?.call("GET", "/healthz")?.send().await;
+    let remedy = "is the service up, and --base-url right with its last segment?";
+    answer.map_err(|error| Failure::from(error).remedy(remedy))
+}
+
+async fn margin_health(context: &Context, key: &str) -> Result<Answer, Failure> {
+    let answer = context.connection(&context.margin_url, key)?.margin()?.call("GET", "/healthz")?.send().await;
+    answer.map_err(|error| Failure::from(error).remedy("is --margin-url right?"))
+}
+
+/// How far this clock is from that of an answer.
+fn skew(date: &str) -> Result<String, Failure> {
+    let served = jiff::fmt::rfc2822::parse(date).map_err(|e| Failure::new(Code::Other, format!("{date:?}: {e}")))?;
+    let seconds = Timestamp::now().as_second() - served.timestamp().as_second();
+    if seconds.abs() <= MAX_SKEW_SECONDS {
+        return Ok(format!("within {} s of the service's", seconds.abs().max(1)));
+    }
+    let failure = Failure::new(Code::Other, format!("{seconds} s off the service's"));
+    Err(failure.remedy("set the clock, or have the operator set that of the service"))
+}
+
+async fn account(context: &Context) -> Result<String, Failure> {
+    let account = context.workflow()?.account_view().send().await?;
+    let expires = account.key_expires_at.as_ref().map(|at| format!(", until {at}")).unwrap_or_default();
+    Ok(format!("{} of {}{expires}", account.key_name, account.account))
+}
+
+/// Whether the service's document has every operation of ours.
+async fn version(context: &Context, key: &str) -> Result<String, Failure> {
+    let client = context.connection(&context.base_url, key)?.workflow()?;
+    let bytes = client.call("GET", "/openapi.json")?.send().await?.bytes().await?;
+    let served: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
+    let (theirs, ours) = (&served["info"]["version"], &schema::document()["info"]["version"]);
+    let lacking: Vec<String> = schema::operations()
+        .into_iter()
+        .filter(|(method, path, ..)| served["paths"][path][method.to_lowercase()].is_null())
+        .map(|(method, path, ..)| format!("{method} {path}"))
+        .collect();
+    let text = |version: &Value| version.as_str().unwrap_or("?").to_owned();
+    if lacking.is_empty() {
+        return Ok(format!("service {}, command line {}", text(theirs), text(ours)));
+    }
+    let failure = Failure::new(Code::Other, format!("service {} lacks {}", text(theirs), lacking.join(", ")));
+    Err(failure.remedy(format!("use the command line of version {}", text(theirs))))
+}

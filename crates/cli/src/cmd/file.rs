@@ -1,0 +1,177 @@
+//! `molbox file`
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use super::task::{self, Filter};
+use crate::context::Context;
+use crate::failure::Failure;
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("ID", "/file_id"),
+    ("NAME", "/name"),
+    ("TYPE", "/type"),
+    ("FORMAT", "/format"),
+    ("STATUS", "/status"),
+    ("SIZE", "/size_bytes"),
+    ("CREATED (UTC)", "/created_at"),
+];
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Upload files of this machine and register them.
+    #[command(visible_alias = "submit")]
+    Upload {
+        /// Files.
+        #[arg(required = true, value_name = "FILE")]
+        paths: Vec<PathBuf>,
+        /// Name to register a file under. Default: its own without extension.
+        #[arg(long)]
+        name: Option<String>,
+        /// Kind of file: protein, ligand, `force_field` and so on. Default: what its format suggests.
+        #[arg(long = "type", value_name = "KIND")]
+        kind: Option<String>,
+        /// Format. Default: the extension.
+        #[arg(long)]
+        format: Option<String>,
+    },
+    /// Ask for a link that takes the content of one file without a key.
+    Link {
+        /// Format of the file: pdb, cif, sdf, mol, mol2, xml, dcd, xtc.
+        format: String,
+    },
+    /// Register what was uploaded to a link, or a public structure entry.
+    Register {
+        /// Identifier that came with the link.
+        #[arg(required_unless_present = "pdb_id")]
+        file_id: Option<String>,
+        /// Public structure entry to take instead of an upload, such as 1L2Y.
+        #[arg(long, conflicts_with = "file_id")]
+        pdb_id: Option<String>,
+        /// Name.
+        #[arg(long)]
+        name: Option<String>,
+        /// Kind of file.
+        #[arg(long = "type", value_name = "KIND")]
+        kind: Option<String>,
+        /// Format.
+        #[arg(long)]
+        format: Option<String>,
+    },
+    /// List, the newest first.
+    #[command(visible_alias = "ls")]
+    List(Filter),
+    /// Show everything about files.
+    Show {
+        /// Identifiers.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Delete files.
+    #[command(visible_alias = "rm")]
+    Delete {
+        /// Identifiers.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// Download a file; an interrupted download goes on where it stopped.
+    Download {
+        /// Identifier.
+        id: String,
+        /// File to write. Default: its name and format.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    let client = context.workflow()?;
+    let output = &context.output;
+    match command {
+        Command::Upload { paths, name, kind, format } => {
+            if name.is_some() && paths.len() > 1 {
+                return Err(Failure::usage("--name is for one file").remedy("upload the files one by one"));
+            }
+            let mut records = Vec::new();
+            for path in paths {
+                let bar = output.bar("uploading");
+                let shown = bar.clone();
+                let mut upload = client.upload(path).on_progress(move |done, size| {
+                    shown.set_position(1000 * done / size.max(1));
+                });
+                if let Some(name) = &name {
+                    upload = upload.name(name);
+                }
+                if let Some(kind) = &kind {
+                    upload = upload.kind(kind);
+                }
+                if let Some(format) = &format {
+                    upload = upload.format(format);
+                }
+                let record = upload.await;
+                bar.finish_and_clear();
+                records.push(task::value(&record?)?);
+            }
+            one_or_table(context, &records)
+        }
+        Command::Link { format } => {
+            let link = client.upload_url_create().filetype(&format).send().await?.into_inner();
+            output.record(&task::value(&link)?)
+        }
+        Command::Register { file_id, pdb_id, name, kind, format } => {
+            let register = client.file_register().body_map(|file| {
+                let file = file.file_id(file_id).name(name).type_(kind).format(format);
+                match &pdb_id {
+                    Some(entry) => file.pdb_id(entry),
+                    None => file,
+                }
+            });
+            output.record(&task::value(&*register.send().await?)?)
+        }
+        Command::List(filter) => {
+            let mut list = client.file_list().limit(filter.page());
+            if let Some(status) = &filter.status {
+                list = list.status(status);
+            }
+            if let Some(name) = &filter.name {
+                list = list.name(name);
+            }
+            output.table(COLUMNS, &filter.collect(list.stream()).await?)
+        }
+        Command::Show { ids } => {
+            let mut records = Vec::new();
+            for id in ids {
+                records.push(task::value(&*client.file_view().file_id(&id).send().await?)?);
+            }
+            one_or_table(context, &records)
+        }
+        Command::Delete { ids } => {
+            for id in &ids {
+                client.file_delete().file_id(id).send().await?;
+                output.note(&format!("deleted {id}"));
+            }
+            if output.is_json() { output.json(&json!({"deleted": ids})) } else { Ok(()) }
+        }
+        Command::Download { id, output: path } => {
+            let path = match path {
+                Some(path) => path,
+                None => {
+                    let file = client.file_view().file_id(&id).send().await?;
+                    let name = file.name.replace(['/', '\\'], "_");
+                    PathBuf::from(format!("{name}.{}", file.format))
+                }
+            };
+            let path = task::fetch(context, client.download_file(&id, path)).await?;
+            task::downloaded(context, &path, None)
+        }
+    }
+}
+
+fn one_or_table(context: &Context, records: &[Value]) -> Result<(), Failure> {
+    match records {
+        [one] => context.output.record(one),
+        many => context.output.table(COLUMNS, many),
+    }
+}

@@ -1,0 +1,156 @@
+//! `molbox job`
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use molbox::workflow::Client;
+use molbox::workflow::types::JobRecord;
+use serde_json::Value;
+
+use super::task::{self, Noun as _};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::request::{Job, Request};
+use crate::units;
+
+const PAUSE: Duration = Duration::from_millis(500);
+/// Requests that are under way together when replicas are submitted.
+const AT_A_TIME: usize = 4;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Simulate a built system.
+    ///
+    /// Example: molbox job submit --box-id box_… --temperature 310K --time 500ps --integration-timestep 4fs --wait
+    Submit(Box<Submit>),
+    /// Simulate further from where a job ended.
+    Extend {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// How much longer, in ns unless it has a unit.
+        #[arg(long, value_parser = |text: &str| units::parse(text, "ns"))]
+        time: f64,
+        /// Wait until it has ended.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Show the log of a job.
+    Log {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// Go on until the job has ended.
+        #[arg(short, long)]
+        follow: bool,
+    },
+    /// Follow the events of a job as the service sends them: a record on each line, as JSON.
+    Events {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+    },
+    #[command(flatten)]
+    Common(task::Verb),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Submit {
+    #[command(flatten)]
+    request: Request<Job>,
+    /// Submit it so many times, with `batch_index` and a given seed counted up.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    replicas: Option<u32>,
+    /// Wait until it has ended.
+    #[arg(long)]
+    wait: bool,
+}
+
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Submit(submit) => self::submit(context, *submit).await,
+        Command::Extend { id, time, wait } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<JobRecord>(&client, &id).await?;
+            let extend = client.job_extend().job_id(&id).body_map(|extension| extension.time(time));
+            let record = extend.send().await?.into_inner();
+            told(context, &client, vec![record], wait).await
+        }
+        Command::Log { id, follow } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<JobRecord>(&client, &id).await?;
+            log(context, &client, &id, follow).await
+        }
+        Command::Events { id } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<JobRecord>(&client, &id).await?;
+            events(context, &client, &id).await
+        }
+        Command::Common(verb) => task::run::<JobRecord>(context, verb).await,
+    }
+}
+
+async fn submit(context: &Context, Submit { request, replicas, wait }: Submit) -> Result<(), Failure> {
+    let (value, checked) = request.checked()?;
+    if request.dry_run {
+        return context.output.json(&value);
+    }
+    let client = context.workflow()?;
+    let records = match replicas {
+        None => vec![client.job_submit().body(checked).send().await?.into_inner()],
+        Some(n) => client.submit_replicas(&checked, n, &molbox::run::random_id("batch"), AT_A_TIME).await?,
+    };
+    told(context, &client, records, wait).await
+}
+
+/// Shows jobs, at their end if they are waited for.
+async fn told(context: &Context, client: &Client, records: Vec<JobRecord>, wait: bool) -> Result<(), Failure> {
+    let records: Vec<Value> = if wait {
+        let ids = records.iter().map(|record| record.id().to_owned());
+        let waits = ids.map(|id| {
+            context.output.note(&format!("submitted {id}"));
+            task::wait::<JobRecord>(context, client, id, None)
+        });
+        futures::future::join_all(waits).await.into_iter().collect::<Result<_, _>>()?
+    } else {
+        records.iter().map(task::value).collect::<Result<_, _>>()?
+    };
+    match records.as_slice() {
+        [one] => context.output.record(one),
+        many => context.output.table(JobRecord::COLUMNS, many),
+    }
+}
+
+async fn log(context: &Context, client: &Client, id: &str, follow: bool) -> Result<(), Failure> {
+    let mut offset = 0;
+    loop {
+        // Looked at before the log is read: what was written until the end is read then.
+        let record = client.job_view().job_id(id).send().await?;
+        let is_over = !["queued", "running"].contains(&record.status.as_str());
+        let call = client.call("GET", &format!("/info/job/{id}/log"))?.query("offset", &u64::to_string(&offset));
+        let bytes = call.header("accept", "text/plain")?.send().await?.bytes().await?;
+        offset += bytes.len() as u64;
+        context.output.bytes(&bytes)?;
+        if !follow || is_over {
+            return Ok(());
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Prints the data of server-sent events until the service ends the stream.
+async fn events(context: &Context, client: &Client, id: &str) -> Result<(), Failure> {
+    let call = client.call("GET", &format!("/info/job/{id}/events"))?.header("accept", "text/event-stream")?;
+    let mut answer = call.send().await?;
+    let mut line = Vec::new();
+    while let Some(chunk) = answer.chunk().await? {
+        for byte in chunk {
+            if byte != b'\n' {
+                line.push(byte);
+                continue;
+            }
+            if let Some(data) = line.strip_prefix(b"data:") {
+                context.output.text(String::from_utf8_lossy(data).trim())?;
+            }
+            line.clear();
+        }
+    }
+    Ok(())
+}

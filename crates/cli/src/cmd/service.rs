@@ -1,0 +1,64 @@
+//! `molbox service` and `molbox account`
+
+use clap::{Subcommand, ValueEnum};
+
+use super::task;
+use crate::context::Context;
+use crate::failure::Failure;
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Whether it is up, and its version.
+    Health {
+        /// Which of the two addresses to ask.
+        #[arg(long, value_enum, default_value_t)]
+        at: At,
+    },
+    /// Its measurements, in the text format of Prometheus.
+    Metrics {
+        /// Which of the two addresses to ask.
+        #[arg(long, value_enum, default_value_t)]
+        at: At,
+    },
+    /// The document by which it works.
+    Document,
+}
+
+/// One of the two base addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum At {
+    #[default]
+    Workflow,
+    Margin,
+}
+
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    // These need no key.
+    let key = context.key.as_deref().unwrap_or("none");
+    let (at, path) = match command {
+        Command::Health { at } => (at, "/healthz"),
+        Command::Metrics { at } => (at, "/metrics"),
+        Command::Document => (At::Workflow, "/openapi.json"),
+    };
+    let bytes = match at {
+        At::Workflow => {
+            let client = context.connection(&context.base_url, key)?.workflow()?;
+            client.call("GET", path)?.send().await?.bytes().await?
+        }
+        At::Margin => {
+            let client = context.connection(&context.margin_url, key)?.margin()?;
+            client.call("GET", path)?.send().await?.bytes().await?
+        }
+    };
+    match serde_json::from_slice::<serde_json::Value>(&bytes) {
+        Ok(value) if path == "/healthz" => context.output.record(&value),
+        Ok(value) => context.output.json(&value),
+        Err(_) => context.output.bytes(&bytes),
+    }
+}
+
+/// `molbox account`
+pub(crate) async fn account(context: &Context) -> Result<(), Failure> {
+    let account = context.workflow()?.account_view().send().await?.into_inner();
+    context.output.record(&task::value(&account)?)
+}

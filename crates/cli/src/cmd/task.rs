@@ -1,0 +1,411 @@
+//! What systems, jobs and analyses have in common: they are listed, waited for, cancelled.
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use futures::{Stream, StreamExt, TryStreamExt};
+use indicatif::ProgressBar;
+use molbox::workflow::Client;
+use molbox::workflow::types::{AnalysisRecord, JobRecord, Progress, SystemRecord};
+use molbox::{Download, Error, Task, Wait};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::{archive, units};
+
+type Result<T = ()> = std::result::Result<T, Failure>;
+
+/// Kinds of tasks that the service has.
+pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'static {
+    const NOUN: &'static str;
+    /// Columns of its table: head and JSON pointer.
+    const COLUMNS: &'static [(&'static str, &'static str)];
+
+    fn id(&self) -> &str;
+    fn progress(&self) -> Option<&Progress>;
+    fn list<'a>(client: &'a Client, filter: &'a Filter) -> impl Stream<Item = std::result::Result<Self, Error>> + 'a;
+    fn wait<'a>(client: &'a Client, id: &str) -> Wait<'a, Self>;
+    fn cancel(client: &Client, id: &str) -> impl Future<Output = std::result::Result<Self, Error>>;
+    fn delete(client: &Client, id: &str) -> impl Future<Output = std::result::Result<(), Error>>;
+    fn download<'a>(client: &'a Client, id: &str, to: PathBuf) -> Download<'a>;
+}
+
+macro_rules! noun {
+    ($record:ty, $noun:literal, $columns:expr, $id:ident, $list:ident $(($name:ident))?, $wait:ident, $cancel:ident, $delete:ident, $download:ident) => {
+        impl Noun for $record {
+            const NOUN: &'static str = $noun;
+            const COLUMNS: &'static [(&'static str, &'static str)] = $columns;
+
+            fn id(&self) -> &str {
+                &self.$id
+            }
+
+            fn progress(&self) -> Option<&Progress> {
+                self.progress.as_ref()
+            }
+
+            fn list<'a>(
+                client: &'a Client,
+                filter: &'a Filter,
+            ) -> impl Stream<Item = std::result::Result<Self, Error>> + 'a {
+                let mut list = client.$list().limit(filter.page());
+                if let Some(status) = &filter.status {
+                    list = list.status(status);
+                }
+                $(if let Some(name) = &filter.name {
+                    list = list.$name(name);
+                })?
+                list.stream()
+            }
+
+            fn wait<'a>(client: &'a Client, id: &str) -> Wait<'a, Self> {
+                client.$wait(id)
+            }
+
+            async fn cancel(client: &Client, id: &str) -> std::result::Result<Self, Error> {
+                Ok(client.$cancel().$id(id).send().await?.into_inner())
+            }
+
+            async fn delete(client: &Client, id: &str) -> std::result::Result<(), Error> {
+                client.$delete().$id(id).send().await.map(drop)
+            }
+
+            fn download<'a>(client: &'a Client, id: &str, to: PathBuf) -> Download<'a> {
+                client.$download(id, to)
+            }
+        }
+    };
+}
+
+noun!(
+    SystemRecord,
+    "system",
+    &[
+        ("ID", "/system_id"),
+        ("NAME", "/box_name"),
+        ("STATUS", "/status"),
+        ("DONE", "/progress/fraction"),
+        ("ATOMS", "/summary/atoms"),
+        ("CREATED (UTC)", "/created_at")
+    ],
+    system_id,
+    system_list(name),
+    wait_system,
+    system_cancel,
+    system_delete,
+    download_system
+);
+noun!(
+    JobRecord,
+    "job",
+    &[
+        ("ID", "/job_id"),
+        ("BATCH", "/batch_name"),
+        ("INDEX", "/batch_index"),
+        ("STATUS", "/status"),
+        ("DONE", "/progress/fraction"),
+        ("STAGE", "/progress/stage"),
+        ("NS/DAY", "/progress/ns_per_day"),
+        ("SYSTEM", "/box_id"),
+        ("CREATED (UTC)", "/created_at")
+    ],
+    job_id,
+    job_list(name),
+    wait_job,
+    job_cancel,
+    job_delete,
+    download_job
+);
+noun!(
+    AnalysisRecord,
+    "analysis",
+    &[
+        ("ID", "/analysis_id"),
+        ("JOB", "/job_id"),
+        ("STATUS", "/status"),
+        ("DONE", "/progress/fraction"),
+        ("CREATED (UTC)", "/created_at")
+    ],
+    analysis_id,
+    analysis_list,
+    wait_analysis,
+    analysis_cancel,
+    analysis_delete,
+    download_analysis
+);
+
+/// Which records, and how many.
+#[derive(Args, Debug)]
+pub(crate) struct Filter {
+    /// At most so many, the newest.
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 30, conflicts_with = "all")]
+    pub(crate) limit: usize,
+    /// All of them, however many pages they fill.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Only those in this state: queued, running, succeeded, failed, cancelled; of files pending or ready.
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only those of this name, or batch.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+impl Filter {
+    /// Records to ask for at a time.
+    pub(crate) fn page(&self) -> u64 {
+        if self.all { 100 } else { self.limit.clamp(1, 100) as u64 }
+    }
+
+    /// The records of a list, as values.
+    pub(crate) async fn collect<T: Serialize>(
+        &self,
+        records: impl Stream<Item = std::result::Result<T, Error>>,
+    ) -> Result<Vec<Value>> {
+        let limit = if self.all { usize::MAX } else { self.limit };
+        let records: Vec<T> = records.take(limit).try_collect().await?;
+        records.iter().map(value).collect()
+    }
+}
+
+pub(crate) fn value(record: &impl Serialize) -> Result<Value> {
+    Ok(serde_json::to_value(record).map_err(anyhow::Error::from)?)
+}
+
+/// Identifiers; `latest` is the newest.
+#[derive(Args, Debug)]
+pub(crate) struct Ids {
+    /// Identifiers; `latest` is the one submitted last.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// List, the newest first.
+    #[command(visible_alias = "ls")]
+    List(Filter),
+    /// Show everything about it.
+    Show(Ids),
+    /// Wait until it has ended; exit status 9 when it failed.
+    Wait {
+        #[command(flatten)]
+        ids: Ids,
+        /// Give up after so long: `90s`, `30min`, `2h`.
+        #[arg(long, value_name = "TIME", value_parser = units::duration)]
+        timeout: Option<Duration>,
+    },
+    /// Follow it to its end; as JSON a record on each line, whenever it changes.
+    Watch {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+    },
+    /// Cancel it.
+    Cancel(Ids),
+    /// Delete it with its results.
+    #[command(visible_alias = "rm")]
+    Delete(Ids),
+    /// Download the results; an interrupted download goes on where it stopped.
+    Download {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// File to write. Default: `ID.zip`.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Unpack it, too, beside the file.
+        #[arg(long)]
+        unpack: bool,
+    },
+}
+
+/// The identifier that is meant.
+pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String> {
+    if id != "latest" {
+        return Ok(id.to_owned());
+    }
+    let filter = Filter { limit: 1, all: false, status: None, name: None };
+    let newest = pin!(N::list(client, &filter)).try_next().await?;
+    let none = || Failure::new(crate::failure::Code::NotFound, format!("there is no {} yet", N::NOUN));
+    Ok(newest.ok_or_else(none)?.id().to_owned())
+}
+
+async fn resolved<N: Noun>(client: &Client, ids: &Ids) -> Result<Vec<String>> {
+    let mut resolved = Vec::new();
+    for id in &ids.ids {
+        resolved.push(resolve::<N>(client, id).await?);
+    }
+    Ok(resolved)
+}
+
+/// One record as a document, several as a list.
+fn show(context: &Context, records: &[Value]) -> Result {
+    match records {
+        [one] => context.output.record(one),
+        many if context.output.is_json() => context.output.json(&many),
+        many => many.iter().try_for_each(|record| context.output.record(record)),
+    }
+}
+
+pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
+    let client = context.workflow()?;
+    match verb {
+        Verb::List(filter) => {
+            let rows = filter.collect(N::list(&client, &filter)).await?;
+            context.output.table(N::COLUMNS, &rows)
+        }
+        Verb::Show(ids) => {
+            let mut records = Vec::new();
+            for id in resolved::<N>(&client, &ids).await? {
+                records.push(value(&N::look_up(&client, &id).await?)?);
+            }
+            show(context, &records)
+        }
+        Verb::Wait { ids, timeout } => {
+            let waits =
+                resolved::<N>(&client, &ids).await?.into_iter().map(|id| wait::<N>(context, &client, id, timeout));
+            let ended = futures::future::join_all(waits).await;
+            let records: Vec<Value> = ended.into_iter().collect::<Result<_>>()?;
+            show(context, &records)
+        }
+        Verb::Watch { id } => watch::<N>(context, &client, &resolve::<N>(&client, &id).await?).await,
+        Verb::Cancel(ids) => {
+            let mut records = Vec::new();
+            for id in resolved::<N>(&client, &ids).await? {
+                records.push(value(&N::cancel(&client, &id).await?)?);
+            }
+            show(context, &records)
+        }
+        Verb::Delete(ids) => {
+            let mut deleted = Vec::new();
+            for id in resolved::<N>(&client, &ids).await? {
+                N::delete(&client, &id).await?;
+                context.output.note(&format!("deleted {id}"));
+                deleted.push(id);
+            }
+            if context.output.is_json() { context.output.json(&json!({"deleted": deleted})) } else { Ok(()) }
+        }
+        Verb::Download { id, output, unpack } => {
+            let id = resolve::<N>(&client, &id).await?;
+            let path = output.unwrap_or_else(|| PathBuf::from(format!("{id}.zip")));
+            let download = N::download(&client, &id, path);
+            let path = fetch(context, download).await?;
+            let folder = if unpack { Some(archive::unpack(&path)?) } else { None };
+            downloaded(context, &path, folder)
+        }
+    }
+}
+
+/// Downloads with a bar.
+pub(crate) async fn fetch(context: &Context, download: Download<'_>) -> Result<PathBuf> {
+    let bar = context.output.bar("downloading");
+    let shown = bar.clone();
+    let path = download
+        .on_progress(move |done, size| {
+            shown.set_position(1000 * done / size.max(1));
+            shown.set_message(format!("{} of {}", indicatif::BinaryBytes(done), indicatif::BinaryBytes(size)));
+        })
+        .await;
+    bar.finish_and_clear();
+    Ok(path?)
+}
+
+/// Says where a download is.
+pub(crate) fn downloaded(context: &Context, path: &std::path::Path, folder: Option<PathBuf>) -> Result {
+    let mut said = json!({"file": path.display().to_string()});
+    if let Some(folder) = folder {
+        said["folder"] = folder.display().to_string().into();
+    }
+    context.output.record(&said)
+}
+
+/// Waits with a bar; the record at the end.
+pub(crate) async fn wait<N: Noun>(
+    context: &Context,
+    client: &Client,
+    id: String,
+    timeout: Option<Duration>,
+) -> Result<Value> {
+    let bar = context.output.bar(N::NOUN);
+    let shown = bar.clone();
+    let mut wait =
+        N::wait(client, &id).on_progress(move |record| show_progress(&shown, record.status(), record.progress()));
+    if let Some(timeout) = timeout {
+        wait = wait.timeout(timeout);
+    }
+    let ended = wait.await;
+    bar.finish_and_clear();
+    value(&ended?)
+}
+
+async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result {
+    let mut records = pin!(N::wait(client, id).stream());
+    let bar = (!context.output.is_json()).then(|| context.output.bar(N::NOUN));
+    let mut last = None;
+    while let Some(record) = records.try_next().await? {
+        match &bar {
+            Some(bar) => show_progress(bar, record.status(), record.progress()),
+            None => context.output.json_line(&record)?,
+        }
+        last = Some(record);
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+        if let Some(record) = &last {
+            context.output.record(&value(record)?)?;
+        }
+    }
+    match last {
+        Some(record) if record.status() != "succeeded" => {
+            let failure = record.failure().map(|f| format!(": {}", f.message)).unwrap_or_default();
+            let message = format!("{} {}{failure}", record.id(), record.status());
+            let mut told = Failure::new(crate::failure::Code::TaskFailed, message);
+            told.remedy = record.failure().and_then(|f| f.remedy.clone());
+            Err(told)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Stage, step, speed, time to go, last energies.
+pub(crate) fn show_progress(bar: &ProgressBar, status: &str, progress: Option<&Progress>) {
+    match progress {
+        Some(progress) => {
+            bar.set_position((1000.0 * progress.fraction.get()) as u64);
+            bar.set_message(describe(progress));
+        }
+        None => bar.set_message(status.to_owned()),
+    }
+}
+
+/// Progress in a line.
+pub(crate) fn describe(progress: &Progress) -> String {
+    let mut parts = Vec::new();
+    if let Some(stage) = &progress.stage {
+        let of = match (progress.stage_index, progress.stage_count) {
+            (Some(index), Some(count)) => format!(" ({}/{count})", index + 1),
+            _ => String::new(),
+        };
+        parts.push(format!("{stage}{of}"));
+    }
+    if let (Some(step), Some(steps)) = (progress.step, progress.steps) {
+        parts.push(format!("step {step}/{steps}"));
+    }
+    if let Some(speed) = progress.ns_per_day {
+        parts.push(format!("{:.1} ns/day", speed.get()));
+    }
+    if let Some(eta) = progress.eta_seconds {
+        let eta = Duration::from_secs_f64(eta.get().min(1e9).round());
+        parts.push(format!("ETA {}", indicatif::FormattedDuration(eta)));
+    }
+    if let Some(energies) = &progress.energies {
+        let energy = energies.potential_energy.map(|e| format!("{:.0} kJ/mol", e.get()));
+        let temperature = energies.temperature.map(|t| format!("{:.0} K", t.get()));
+        let density = energies.density.map(|d| format!("{:.3} g/mL", d.get()));
+        parts.extend([energy, temperature, density].into_iter().flatten());
+    }
+    parts.join(" · ")
+}

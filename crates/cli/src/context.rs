@@ -1,0 +1,205 @@
+//! What every command needs: settings by flag, environment and profile, clients, output.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use molbox::{Connection, margin, workflow};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Code, Failure};
+use crate::output::{Output, When};
+
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8080/local";
+pub(crate) const DEFAULT_MARGIN_URL: &str = "http://127.0.0.1:8081";
+
+/// Flags of every command.
+#[derive(Args, Debug)]
+pub(crate) struct Global {
+    /// Section of the profile file to use.
+    #[arg(long, global = true, env = "MOLBOX_PROFILE", hide_env_values = true, help_heading = "Global")]
+    pub(crate) profile: Option<String>,
+
+    /// Base address of the simulation workflow, with the deployment stage.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "MOLBOX_BASE_URL",
+        hide_env_values = true,
+        help_heading = "Global"
+    )]
+    pub(crate) base_url: Option<String>,
+
+    /// Base address of the margin endpoint.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "MOLBOX_MARGIN_URL",
+        hide_env_values = true,
+        help_heading = "Global"
+    )]
+    pub(crate) margin_url: Option<String>,
+
+    /// File that holds the API key. The key itself can come from `MOLBOX_API_KEY` or the profile; a
+    /// flag would show it to everybody on the machine.
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global")]
+    pub(crate) key_file: Option<PathBuf>,
+
+    /// How often to repeat a request after a passing trouble.
+    #[arg(long, global = true, value_name = "COUNT", default_value_t = 4, help_heading = "Global")]
+    pub(crate) retries: u32,
+
+    /// JSON on standard output, one document on each line where records follow each other. Without
+    /// a terminal it is JSON anyway.
+    #[arg(long, global = true, help_heading = "Global")]
+    pub(crate) json: bool,
+
+    /// No remarks and no progress on standard error.
+    #[arg(short, long, global = true, help_heading = "Global")]
+    pub(crate) quiet: bool,
+
+    /// When to use colours.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global")]
+    pub(crate) color: When,
+}
+
+/// The profile file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profiles {
+    /// The profile of a command that names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) default: Option<String>,
+    #[serde(default, rename = "profile")]
+    pub(crate) profiles: BTreeMap<String, Profile>,
+}
+
+/// Where a service is, and the key for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) margin_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key: Option<String>,
+}
+
+/// Path of the profile file.
+pub(crate) fn profile_path() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os("MOLBOX_CONFIG").filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    directories::ProjectDirs::from("", "", "molbox")
+        .map(|folders| folders.config_dir().join("config.toml"))
+        .ok_or_else(|| Failure::usage("no home folder for the profile file").remedy("set MOLBOX_CONFIG to its path"))
+}
+
+impl Profiles {
+    pub(crate) fn load() -> Result<Self, Failure> {
+        let path = profile_path()?;
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                toml::from_str(&text).map_err(|e| Failure::usage(format!("{}: {}", path.display(), e.message())))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Failure::file(&path, &error)),
+        }
+    }
+
+    /// Writes the file so that nobody else can read it.
+    pub(crate) fn save(&self) -> Result<PathBuf, Failure> {
+        let path = profile_path()?;
+        let text = toml::to_string(self).map_err(anyhow::Error::from)?;
+        write_secret(&path, &text).map_err(|e| Failure::file(&path, &e))?;
+        Ok(path)
+    }
+}
+
+fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let partial = path.with_extension("tmp");
+    let _ = fs::remove_file(&partial);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&partial)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&partial, path)
+}
+
+/// Settings, resolved: flag before environment before profile.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) output: Output,
+    pub(crate) base_url: String,
+    pub(crate) margin_url: String,
+    pub(crate) key: Option<String>,
+    /// The profile in use, if there is one.
+    pub(crate) profile: Option<String>,
+    retries: u32,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global, output: Output) -> Result<Self, Failure> {
+        let profiles = Profiles::load()?;
+        let wanted = global.profile.clone().or_else(|| profiles.default.clone());
+        let profile = match &wanted {
+            Some(name) => match profiles.profiles.get(name) {
+                Some(profile) => profile.clone(),
+                None => {
+                    let names: Vec<&str> = profiles.profiles.keys().map(String::as_str).collect();
+                    let failure = Failure::usage(format!("no profile {name:?} in {}", profile_path()?.display()));
+                    return Err(failure.remedy(match names.as_slice() {
+                        [] => format!("make it with `molbox login --profile {name}`"),
+                        names => format!("there are {}", names.join(", ")),
+                    }));
+                }
+            },
+            None => Profile::default(),
+        };
+        let key = match &global.key_file {
+            Some(path) => Some(fs::read_to_string(path).map_err(|e| Failure::file(path, &e))?.trim().to_owned()),
+            None => std::env::var("MOLBOX_API_KEY").ok().filter(|key| !key.trim().is_empty()).or(profile.api_key),
+        };
+        Ok(Self {
+            output,
+            base_url: global.base_url.clone().or(profile.base_url).unwrap_or_else(|| DEFAULT_URL.to_owned()),
+            margin_url: global
+                .margin_url
+                .clone()
+                .or(profile.margin_url)
+                .unwrap_or_else(|| DEFAULT_MARGIN_URL.to_owned()),
+            key,
+            profile: wanted,
+            retries: global.retries,
+        })
+    }
+
+    pub(crate) fn workflow(&self) -> Result<workflow::Client, Failure> {
+        Ok(self.connection(&self.base_url, self.needed_key()?)?.workflow()?)
+    }
+
+    pub(crate) fn margin(&self) -> Result<margin::Client, Failure> {
+        Ok(self.connection(&self.margin_url, self.needed_key()?)?.margin()?)
+    }
+
+    pub(crate) fn connection(&self, url: &str, key: &str) -> Result<Connection, Failure> {
+        Ok(Connection::new(url, key)?.retries(self.retries))
+    }
+
+    pub(crate) fn needed_key(&self) -> Result<&str, Failure> {
+        self.key.as_deref().ok_or_else(|| {
+            Failure::new(Code::Auth, "no API key").remedy("log in with `molbox login`, or set MOLBOX_API_KEY")
+        })
+    }
+}

@@ -1,0 +1,199 @@
+//! Why a command failed: exit status, message, and what to do about it.
+
+use std::fmt;
+use std::path::Path;
+
+use molbox::Error;
+use serde_json::{Value, json};
+
+/// Exit statuses. They are part of the interface: scripts depend on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    Other = 1,
+    Usage = 2,
+    Auth = 3,
+    NotFound = 4,
+    Invalid = 5,
+    Conflict = 6,
+    Rate = 7,
+    Timeout = 8,
+    TaskFailed = 9,
+    Unreachable = 10,
+    File = 11,
+    Interrupted = 130,
+    /// Standard output was closed by who reads it: no failure.
+    Closed = 0,
+}
+
+/// The statuses with their names and meaning, for the reference.
+pub(crate) const CODES: [(u8, &str, &str); 13] = [
+    (0, "ok", "done; also when the reader of the output has gone"),
+    (1, "other", "anything else, an error of the service among it"),
+    (2, "usage", "the command line is not one that there is"),
+    (3, "auth", "no key, or one that the service does not take (401, 403)"),
+    (4, "not_found", "no such thing in this account (404)"),
+    (5, "invalid", "a request that the document or the service does not allow (400, 413, 415, 422)"),
+    (6, "conflict", "the state of something does not allow it, or a name is taken (409)"),
+    (7, "rate", "too many requests (429), also after retries"),
+    (8, "timeout", "`--timeout` ran out; the task goes on"),
+    (9, "task_failed", "what was waited for failed or was cancelled"),
+    (10, "unreachable", "no connection, or the service is not available (502, 503, 504)"),
+    (11, "file", "a file of this machine cannot be read or written"),
+    (130, "interrupted", "ended by Ctrl-C"),
+];
+
+impl Code {
+    fn name(self) -> &'static str {
+        CODES.iter().find(|(code, ..)| *code == self as u8).map_or("other", |(_, name, _)| name)
+    }
+}
+
+/// A command that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) remedy: Option<String>,
+    /// Field, problem and remedy of each violation.
+    fields: Vec<(String, String, Option<&'static str>)>,
+    request_id: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), remedy: None, fields: Vec::new(), request_id: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::Invalid, message)
+    }
+
+    pub(crate) fn file(path: &Path, error: &std::io::Error) -> Self {
+        Self::new(Code::File, format!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// With where it happened in front.
+    pub(crate) fn within(self, place: &str) -> Self {
+        Self { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let fields: Vec<Value> = self
+            .fields
+            .iter()
+            .map(|(at, problem, remedy)| json!({"at": at, "problem": problem, "remedy": remedy}))
+            .collect();
+        json!({"error": {
+            "code": self.code.name(),
+            "exit": self.code as u8,
+            "message": self.message,
+            "fields": fields,
+            "remedy": self.remedy,
+            "request_id": self.request_id,
+        }})
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for (at, problem, remedy) in &self.fields {
+            write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
+            if let Some(remedy) = remedy {
+                write!(f, " ({remedy})")?;
+            }
+        }
+        match &self.request_id {
+            Some(id) if self.code == Code::Other => write!(f, "\n  request {id}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Invalid(_) => Code::Invalid,
+            Error::Refused(refusal) => match refusal.status.as_u16() {
+                401 | 403 => Code::Auth,
+                404 => Code::NotFound,
+                400 | 413 | 415 | 416 | 422 => Code::Invalid,
+                409 => Code::Conflict,
+                429 => Code::Rate,
+                502..=504 => Code::Unreachable,
+                _ => Code::Other,
+            },
+            Error::Connection(_) => Code::Unreachable,
+            Error::TaskFailed(_) => Code::TaskFailed,
+            Error::TimedOut { .. } => Code::Timeout,
+            Error::File { .. } | Error::Damaged { .. } => Code::File,
+            _ => Code::Other,
+        };
+        let message = match &error {
+            Error::Refused(refusal) => format!("refused with {}", refusal.status),
+            Error::File { path, source } => format!("{}: {source}", path.display()),
+            Error::Connection(source) => format!("cannot {error}: {}", innermost(source)),
+            _ => error.to_string(),
+        };
+        let fields = error.violations().iter().map(|v| (v.path(), v.msg.clone(), remedy_of(&v.type_))).collect();
+        let remedy = match code {
+            Code::Auth => Some("log in with `molbox login`, or set MOLBOX_API_KEY"),
+            Code::Unreachable => Some("`molbox doctor` says what is out of reach"),
+            Code::Timeout => Some("wait for it again by its id"),
+            Code::TaskFailed if error.to_string().contains("job_") => Some("`molbox job log` shows the log"),
+            _ => None,
+        };
+        Self {
+            code,
+            message,
+            remedy: remedy.map(str::to_owned),
+            fields,
+            request_id: error.request_id().map(str::to_owned),
+        }
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), innermost)
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<Error>() {
+            Ok(error) => error.into(),
+            Err(error) => Self::new(Code::Other, format!("{error:#}")),
+        }
+    }
+}
+
+/// The remedy that the page of errors has for a type of violation.
+fn remedy_of(kind: &str) -> Option<&'static str> {
+    let page = include_str!("../../../docs/errors.md");
+    let row = page.lines().find_map(|line| line.strip_prefix("| `")?.strip_prefix(kind)?.strip_prefix("` |"))?;
+    let remedy = row.trim_end_matches('|').rsplit(" | ").next()?.trim();
+    // These lead nowhere from a terminal.
+    let is_of_use = !remedy.contains("`msg`") && !remedy.starts_with("see ") && !remedy.contains("`loc`");
+    is_of_use.then_some(remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remedy_of;
+
+    #[test]
+    fn the_page_of_errors_has_the_remedies() {
+        assert_eq!(remedy_of("too_large"), Some("a smaller one"));
+        assert_eq!(remedy_of("no_such_type"), None);
+        assert_eq!(remedy_of("out_of_range"), None, "its remedy is in the message");
+    }
+}

@@ -1,0 +1,156 @@
+//! `molbox`: molecular dynamics and futures margin from a terminal or a script.
+
+mod archive;
+mod cmd;
+mod context;
+mod failure;
+mod output;
+mod request;
+mod schema;
+mod units;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::context::{Context, Global};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Molecular dynamics and futures margin from a terminal or a script.
+///
+/// Begin with `molbox login`, then `molbox run protein.pdb`. `molbox doctor` looks for what is in
+/// the way.
+#[derive(Parser, Debug)]
+#[command(name = "molbox", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// From a structure file to trajectories, plots and a report.
+    ///
+    /// Uploads, builds, simulates, follows, analyses, downloads, unpacks, draws and reports. When it
+    /// is interrupted, the service goes on, and `molbox run --resume` takes it up.
+    Run(Box<cmd::run::Arguments>),
+    /// Files: structures, ligands, force fields, trajectories.
+    #[command(subcommand)]
+    File(cmd::file::Command),
+    /// Systems: what is simulated, built from files.
+    #[command(subcommand)]
+    System(cmd::system::Command),
+    /// Jobs: simulations of systems.
+    #[command(subcommand)]
+    Job(cmd::job::Command),
+    /// Analyses of trajectories at the service.
+    #[command(subcommand)]
+    Analysis(cmd::analysis::Command),
+    /// Margin of portfolios of futures.
+    #[command(subcommand)]
+    Margin(cmd::margin::Command),
+    /// Analyse trajectories of this machine, without a service.
+    ///
+    /// Example: molbox analyze production.dcd topology.pdb --rmsd '@CA' --hbonds --output tables
+    Analyze(Box<cmd::analyze::Arguments>),
+    /// Print a request with comments, to edit and submit with `--file`.
+    Example {
+        /// Kind of request.
+        #[arg(value_enum)]
+        noun: cmd::example::Noun,
+    },
+    /// Send any request and print the answer.
+    ///
+    /// Example: molbox api GET /info/jobs --query limit=1
+    Api(Box<cmd::api::Arguments>),
+    /// Store addresses and an API key, from standard input, as a profile.
+    Login(cmd::login::Arguments),
+    /// Profiles that `molbox login` has stored.
+    #[command(subcommand)]
+    Profile(cmd::login::Command),
+    /// Show whose key is in use.
+    Account,
+    /// The service itself.
+    #[command(subcommand)]
+    Service(cmd::service::Command),
+    /// Look for what is in the way: addresses, clock, key, versions.
+    Doctor,
+    /// Print a script that completes commands in a shell.
+    Completions {
+        /// The shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages.
+    Man {
+        /// Folder for them.
+        #[arg(default_value = "man")]
+        folder: PathBuf,
+    },
+    /// Print the reference of all commands as Markdown.
+    #[command(hide = true)]
+    Reference,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader that has gone is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let output = Output::new(cli.global.json, cli.global.quiet, cli.global.color);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let result = runtime.block_on(run(cli, output.clone()));
+            // What reads a terminal in the background must not keep the process.
+            runtime.shutdown_background();
+            result
+        }
+        Err(error) => Err(anyhow::Error::from(error).into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(failure.code as u8)
+        }
+    }
+}
+
+async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure> {
+    // A login may name a profile that is yet to be made.
+    if let Command::Login(arguments) = command {
+        let named = global.profile.clone().unwrap_or_else(|| "default".to_owned());
+        let global = Global { profile: None, ..global };
+        let context = Context::new(&global, output)?;
+        return cmd::login::login(&context, &global, &named, arguments).await;
+    }
+    let context = Context::new(&global, output)?;
+    match command {
+        Command::Run(arguments) => cmd::run::run(&context, *arguments).await,
+        Command::File(command) => cmd::file::run(&context, command).await,
+        Command::System(command) => cmd::system::run(&context, command).await,
+        Command::Job(command) => cmd::job::run(&context, command).await,
+        Command::Analysis(command) => cmd::analysis::run(&context, command).await,
+        Command::Margin(command) => cmd::margin::run(&context, command).await,
+        Command::Analyze(arguments) => cmd::analyze::run(&context, &arguments),
+        Command::Example { noun } => cmd::example::run(&context, noun),
+        Command::Api(arguments) => cmd::api::run(&context, *arguments).await,
+        Command::Profile(command) => cmd::login::profile(&context, command),
+        Command::Account => cmd::service::account(&context).await,
+        Command::Service(command) => cmd::service::run(&context, command).await,
+        Command::Doctor => cmd::doctor::run(&context).await,
+        Command::Completions { shell } => cmd::reference::completions(&context, shell),
+        Command::Man { folder } => cmd::reference::man(&context, &folder),
+        Command::Reference => context.output.text(&cmd::reference::markdown()),
+        Command::Login(_) => Err(Failure::usage("answered above")),
+    }
+}

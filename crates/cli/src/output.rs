@@ -1,0 +1,294 @@
+//! All that is printed. Results go to standard output, everything else to standard error.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::failure::{Code, Failure};
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// Where results and remarks go, and in which form.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    is_json: bool,
+    is_quiet: bool,
+    color: bool,
+    color_remarks: bool,
+    bars: MultiProgress,
+    has_bars: bool,
+}
+
+type Result<T = ()> = std::result::Result<T, Failure>;
+
+const DIM: Style = Style::new().dimmed();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HELP: Style = AnsiColor::Cyan.on_default();
+
+impl Output {
+    /// JSON when it is asked for, and whenever nobody looks: when standard output is no terminal.
+    pub(crate) fn new(json: bool, quiet: bool, color: When) -> Self {
+        let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+        let set = |name| std::env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
+        let auto =
+            |terminal: bool| terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let color = |terminal| match color {
+            When::Auto => auto(terminal),
+            When::Always => true,
+            When::Never => false,
+        };
+        let has_bars = err && !quiet;
+        let target = if has_bars { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Self {
+            is_json: json || !out,
+            is_quiet: quiet,
+            color: color(out),
+            color_remarks: color(err),
+            bars: MultiProgress::with_draw_target(target),
+            has_bars,
+        }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// Text as it is.
+    pub(crate) fn text(&self, text: &str) -> Result {
+        self.bytes(text.as_bytes())?;
+        if text.ends_with('\n') || text.is_empty() { Ok(()) } else { self.bytes(b"\n") }
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::new(Code::Closed, ""),
+            _ => Failure::new(Code::File, format!("standard output: {error}")),
+        })
+    }
+
+    /// A JSON document.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result {
+        let text = serde_json::to_string_pretty(value).map_err(anyhow::Error::from)?;
+        self.text(&text)
+    }
+
+    /// A JSON document on one line.
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result {
+        let text = serde_json::to_string(value).map_err(anyhow::Error::from)?;
+        self.text(&text)
+    }
+
+    /// A record: JSON, or its members in lines.
+    pub(crate) fn record(&self, value: &Value) -> Result {
+        if self.is_json {
+            return self.json(value);
+        }
+        let mut text = String::new();
+        self.members(&mut text, value, 0);
+        self.text(&text)
+    }
+
+    fn members(&self, text: &mut String, value: &Value, depth: usize) {
+        let mut members: Vec<(String, &Value)> = match value {
+            Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+            Value::Array(items) => items.iter().enumerate().map(|(at, item)| (format!("[{at}]"), item)).collect(),
+            _ => return,
+        };
+        if depth == 0 {
+            members.sort_by_key(|(name, value)| rank(name, value));
+        }
+        let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, value) in members {
+            let head = self.styled(DIM, &format!("{name:width$}"));
+            let indent = "  ".repeat(depth);
+            let is_flat = |value: &Value| !value.is_object() && !value.is_array();
+            match value {
+                Value::Array(items) if items.is_empty() => {}
+                Value::Object(members) if members.is_empty() => {}
+                Value::Null => {}
+                Value::Array(items) if items.iter().all(is_flat) => {
+                    let items: Vec<String> = items.iter().map(cell).collect();
+                    let _ = writeln!(text, "{indent}{head}  {}", items.join(", "));
+                }
+                Value::Array(_) | Value::Object(_) => {
+                    let _ = writeln!(text, "{indent}{}", self.styled(DIM, &name));
+                    self.members(text, value, depth + 1);
+                }
+                _ if name == "status" => {
+                    let _ = writeln!(text, "{indent}{head}  {}", self.status(&cell(value)));
+                }
+                _ => {
+                    let _ = writeln!(text, "{indent}{head}  {}", cell(value));
+                }
+            }
+        }
+    }
+
+    /// Records as a JSON array, or as a table of some of their members, by JSON pointer.
+    pub(crate) fn table(&self, columns: &[(&str, &str)], rows: &[Value]) -> Result {
+        if self.is_json {
+            return self.json(&rows);
+        }
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        if self.color {
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        table.set_header(columns.iter().map(|(head, _)| Cell::new(head).add_attribute(Attribute::Bold)));
+        for row in rows {
+            table.add_row(columns.iter().map(|(_, pointer)| {
+                let text = row.pointer(pointer).map(|value| shown(pointer, value)).unwrap_or_default();
+                let color = (*pointer == "/status").then(|| status_color(&text));
+                let cell = Cell::new(text);
+                match color {
+                    Some(color) => cell.fg(color),
+                    None => cell,
+                }
+            }));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        self.text(&lines.join("\n"))
+    }
+
+    fn status(&self, status: &str) -> String {
+        let color = match status_color(status) {
+            Color::Green => AnsiColor::Green,
+            Color::Red => AnsiColor::Red,
+            Color::Blue => AnsiColor::Blue,
+            Color::Magenta => AnsiColor::Magenta,
+            _ => AnsiColor::Yellow,
+        };
+        self.styled(color.on_default(), status)
+    }
+
+    fn styled(&self, style: Style, text: &str) -> String {
+        if self.color { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+
+    /// A remark for who watches; not part of the result.
+    pub(crate) fn note(&self, text: &str) {
+        if self.is_quiet {
+            return;
+        }
+        self.remark(text);
+    }
+
+    fn remark(&self, text: &str) {
+        // Who cannot be told has gone.
+        self.bars.suspend(|| {
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        });
+    }
+
+    /// A text of who is asked on a terminal, without showing it.
+    pub(crate) fn secret(&self, prompt: &str) -> Result<String> {
+        self.remark(prompt);
+        console::Term::stderr().read_secure_line().map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))
+    }
+
+    /// Why the command failed.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if failure.code == Code::Closed {
+            return;
+        }
+        if self.is_json && !io::stderr().is_terminal() {
+            return self.remark(&failure.json().to_string());
+        }
+        let paint = |style: Style, text: &str| {
+            if self.color_remarks { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        };
+        self.remark(&format!("{}: {failure}", paint(ERROR, "error")));
+        if let Some(remedy) = &failure.remedy {
+            self.remark(&format!("{}: {remedy}", paint(HELP, "help")));
+        }
+    }
+
+    /// A bar of what has a fraction; it writes nothing where there is no terminal.
+    pub(crate) fn bar(&self, what: &str) -> ProgressBar {
+        let template = if self.color_remarks {
+            "{prefix:12} {bar:28.cyan/dim} {percent:>3} % {wide_msg}"
+        } else {
+            "{prefix:12} {bar:28} {percent:>3} % {wide_msg}"
+        };
+        let style = ProgressStyle::with_template(template).expect("a template").progress_chars("━╸─");
+        let bar = self.bars.add(ProgressBar::new(1000).with_style(style).with_prefix(what.to_owned()));
+        bar.tick();
+        bar
+    }
+
+    /// Whether bars can be seen.
+    pub(crate) fn has_bars(&self) -> bool {
+        self.has_bars
+    }
+}
+
+fn status_color(status: &str) -> Color {
+    match status {
+        "succeeded" | "ready" | "ok" => Color::Green,
+        "failed" => Color::Red,
+        "running" => Color::Blue,
+        "cancelled" => Color::Magenta,
+        _ => Color::Yellow,
+    }
+}
+
+/// Where a member of a record stands: who it is, how it is, then the rest, lists and objects last.
+fn rank(name: &str, value: &Value) -> u8 {
+    match name {
+        _ if value.is_object() || value.is_array() => 4,
+        _ if name.ends_with("_id") => 0,
+        _ if name.ends_with("name") => 1,
+        "status" => 2,
+        _ => 3,
+    }
+}
+
+/// A member as text.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+/// A member in a table: fractions in per cent, times without their fractions, sizes in units.
+fn shown(pointer: &str, value: &Value) -> String {
+    match value {
+        Value::Number(number) if pointer.ends_with("/fraction") => {
+            format!("{:.0} %", 100.0 * number.as_f64().unwrap_or(0.0))
+        }
+        Value::Number(number) if pointer.ends_with("_bytes") => {
+            indicatif::BinaryBytes(number.as_u64().unwrap_or(0)).to_string()
+        }
+        Value::Number(number) if number.is_f64() => {
+            let rounded = (number.as_f64().unwrap_or(0.0) * 100.0).round() / 100.0;
+            rounded.to_string()
+        }
+        Value::String(text) if pointer.ends_with("_at") => {
+            format!("{} {}", text.get(..10).unwrap_or(text), text.get(11..19).unwrap_or_default())
+        }
+        other => cell(other),
+    }
+}

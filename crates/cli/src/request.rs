@@ -1,0 +1,469 @@
+//! Requests from flags, files and standard input: flags on top, names and numbers checked by the
+//! document, the whole by the client's types.
+
+use std::io::Read as _;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use molbox::{margin, workflow};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Code, Failure};
+use crate::{schema, units};
+
+/// A request that a command line can make.
+pub(crate) trait Body: Send + Sync + 'static {
+    /// Name of its schema.
+    const SCHEMA: &'static str;
+    /// Fields that have no flag.
+    const WITHOUT: &'static [&'static str] = &["portfolio.data", "portfolio.encoding"];
+    /// The client's type of it.
+    type Checked: DeserializeOwned + Serialize;
+}
+
+macro_rules! body {
+    ($($(#[$doc:meta])* $name:ident: $schema:literal, $type:ty;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub(crate) enum $name {}
+
+            impl Body for $name {
+                const SCHEMA: &'static str = $schema;
+                type Checked = $type;
+            }
+        )*
+    };
+}
+
+body! {
+    System: "SystemBuildRequest", workflow::types::SystemBuildRequest;
+    Job: "JobCreateParams", workflow::types::JobCreateParams;
+    Analysis: "AnalysisRequest", workflow::types::AnalysisRequest;
+    Margin: "MarginJobRequest", margin::types::MarginJobRequest;
+}
+
+/// Flags with names of their own; the others are called as their field.
+const NAMES: [(&str, &str); 9] = [
+    ("pH", "ph"),
+    ("keep_Hs", "keep-hs"),
+    ("ligands", "ligand"),
+    ("production.type", "ensemble"),
+    ("distance_masks", "distance"),
+    ("rmsd_masks", "rmsd"),
+    ("rmsf_masks", "rmsf"),
+    ("portfolio.futures", "future"),
+    ("downsample_frames", "stride"),
+];
+
+/// A field as a flag.
+struct Flag {
+    /// `["production", "time"]`.
+    path: Vec<&'static str>,
+    name: String,
+    schema: &'static Value,
+}
+
+impl Flag {
+    fn id(&self) -> String {
+        format!("field:{}", self.path.join("."))
+    }
+
+    fn arg(&self) -> Arg {
+        let schema = self.schema;
+        let arg = Arg::new(self.id()).long(self.name.clone()).help(schema::description(schema));
+        let arg = arg.help_heading("Fields of the request").allow_hyphen_values(true);
+        let unit = schema::unit(schema);
+        let placeholder = unit.unwrap_or(match kind(schema) {
+            Kind::Number => "NUMBER",
+            Kind::Integer => "COUNT",
+            Kind::Boolean => "BOOL",
+            Kind::Json => "JSON",
+            Kind::Text | Kind::Texts | Kind::Masks => "TEXT",
+            Kind::Futures => "TICKER:SIDE:QUANTITY",
+        });
+        let arg = arg.value_name(placeholder.to_uppercase());
+        match kind(schema) {
+            Kind::Texts | Kind::Masks | Kind::Futures => {
+                arg.action(ArgAction::Append).value_parser(move |text: &str| value(schema, text))
+            }
+            Kind::Boolean => {
+                arg.num_args(0..=1).default_missing_value("true").value_parser(move |text: &str| value(schema, text))
+            }
+            _ => arg.value_parser(move |text: &str| value(schema, text)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    Integer,
+    Boolean,
+    Texts,
+    /// Lists of masks, one list in each flag, separated by blanks.
+    Masks,
+    Futures,
+    Json,
+}
+
+fn kind(field: &'static Value) -> Kind {
+    let schema = schema::resolved(field);
+    match schema["type"].as_str() {
+        Some("number") => Kind::Number,
+        Some("integer") => Kind::Integer,
+        Some("boolean") => Kind::Boolean,
+        Some("array") => {
+            let items = schema::resolved(&schema["items"]);
+            match items["type"].as_str() {
+                Some("string") => Kind::Texts,
+                Some("array") if items["items"]["type"] == "string" => Kind::Masks,
+                Some("object") if items["properties"].get("ticker").is_some() => Kind::Futures,
+                _ => Kind::Json,
+            }
+        }
+        Some("string") | None => Kind::Text,
+        _ => Kind::Json,
+    }
+}
+
+/// The value of a field from the text of a flag.
+fn value(field: &'static Value, text: &str) -> Result<Value, String> {
+    match kind(field) {
+        Kind::Number | Kind::Integer => number(field, text),
+        Kind::Boolean => {
+            text.parse::<bool>().map(Value::from).map_err(|_| format!("must be true or false, got {text:?}"))
+        }
+        Kind::Text | Kind::Texts => Ok(text.into()),
+        Kind::Masks => Ok(text.split_whitespace().collect()),
+        Kind::Json => serde_json::from_str(text).map_err(|e| format!("must be JSON: {e}")),
+        Kind::Futures => {
+            let parts: Vec<&str> = text.split(':').collect();
+            let ([ticker, side, quantity] | [ticker, side, quantity, _] | [ticker, side, quantity, _, _]) = parts[..]
+            else {
+                return Err("must be TICKER:SIDE:QUANTITY[:ENTRYDATE[:ENTRYPRICE]]".to_owned());
+            };
+            let mut future = json!({"ticker": ticker, "type": side, "quantity": units::parse(quantity, "contracts")?});
+            if let Some(date) = parts.get(3) {
+                future["entryDate"] = (*date).into();
+            }
+            if let Some(price) = parts.get(4) {
+                future["entryPrice"] = units::parse(price, "")?.into();
+            }
+            Ok(future)
+        }
+    }
+}
+
+fn number(field: &'static Value, text: &str) -> Result<Value, String> {
+    let number = units::parse(text, schema::unit(field).unwrap_or_default())?;
+    if !number.is_finite() {
+        return Err(format!("must be a finite number, got {text:?}"));
+    }
+    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
+    if kind(field) == Kind::Integer && !is_whole {
+        return Err(format!("must be a whole number, got {text:?}"));
+    }
+    Ok(if is_whole { (number as i64).into() } else { number.into() })
+}
+
+/// The flags of a request: one for each field, and for each field of an object in it.
+fn flags(name: &str, without: &[&str]) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    for (field, schema) in schema::fields(schema::named(name)) {
+        let nested: Vec<_> = schema::fields(schema).collect();
+        if nested.is_empty() {
+            flags.push(flag(vec![field], schema));
+        }
+        flags.extend(nested.into_iter().map(|(inner, schema)| flag(vec![field, inner], schema)));
+    }
+    flags.retain(|flag| !without.contains(&flag.path.join(".").as_str()));
+    flags
+}
+
+fn flag(path: Vec<&'static str>, schema: &'static Value) -> Flag {
+    let whole = path.join(".");
+    let own = NAMES.iter().find(|(field, _)| *field == whole).map(|(_, name)| (*name).to_owned());
+    let name = own.unwrap_or_else(|| kebab(path.last().copied().unwrap_or_default()));
+    Flag { path, name, schema }
+}
+
+/// `numScenarios` and `num_scenarios` as `num-scenarios`.
+fn kebab(name: &str) -> String {
+    let mut kebab = String::new();
+    for c in name.chars() {
+        match c {
+            '_' => kebab.push('-'),
+            _ if c.is_ascii_uppercase() => kebab.extend(['-', c.to_ascii_lowercase()]),
+            _ => kebab.push(c),
+        }
+    }
+    kebab
+}
+
+/// The fields of a request that were given as flags.
+#[derive(Debug)]
+pub(crate) struct Flags<B>(Value, PhantomData<B>);
+
+impl<B> Flags<B> {
+    pub(crate) fn value(&self) -> &Value {
+        &self.0
+    }
+}
+
+impl<B: Body> Args for Flags<B> {
+    fn augment_args(command: Command) -> Command {
+        flags(B::SCHEMA, B::WITHOUT).iter().fold(command, |command, flag| {
+            // A command that has such a flag already means the same by it.
+            let is_there = command.get_arguments().any(|arg| arg.get_long() == Some(&flag.name));
+            if is_there { command } else { command.arg(flag.arg()) }
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<B: Body> FromArgMatches for Flags<B> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut request = json!({});
+        for flag in flags(B::SCHEMA, B::WITHOUT) {
+            let Ok(Some(values)) = matches.try_get_many::<Value>(&flag.id()) else { continue };
+            let mut values: Vec<Value> = values.cloned().collect();
+            let is_list = matches!(kind(flag.schema), Kind::Texts | Kind::Masks | Kind::Futures);
+            let value = if is_list { Value::Array(values) } else { values.pop().unwrap_or_default() };
+            set(&mut request, &flag.path, value);
+        }
+        Ok(Self(request, PhantomData))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Puts a value at a path; objects on the way are made.
+pub(crate) fn set(request: &mut Value, path: &[&str], value: Value) {
+    let Some((first, rest)) = path.split_first() else {
+        *request = value;
+        return;
+    };
+    if !request.is_object() {
+        *request = Value::Object(Map::new());
+    }
+    if let Some(members) = request.as_object_mut() {
+        set(members.entry(*first).or_insert(Value::Null), rest, value);
+    }
+}
+
+/// A request as the command line has it.
+#[derive(Args, Debug)]
+pub(crate) struct Request<B: Body> {
+    /// The request as TOML, YAML or JSON, by its extension; `-` for standard input, any of these.
+    /// Flags go before what stands in it.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Check the request and show what would be sent; send nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    #[command(flatten)]
+    flags: Flags<B>,
+}
+
+impl<B: Body> Request<B> {
+    /// The request that the flags and the file make.
+    pub(crate) fn value(&self) -> Result<Value, Failure> {
+        let mut request = match &self.file {
+            Some(path) => load::<B>(path)?,
+            None => json!({}),
+        };
+        merge(&mut request, self.flags.value());
+        Ok(request)
+    }
+
+    /// The request, checked by the document's bounds.
+    pub(crate) fn checked(&self) -> Result<(Value, B::Checked), Failure> {
+        let value = self.value()?;
+        let checked = check::<B>(&value)?;
+        Ok((value, checked))
+    }
+}
+
+/// A request from a file, whose names and units are checked.
+fn load<B: Body>(path: &Path) -> Result<Value, Failure> {
+    let mut value = document(path)?;
+    known::<B>(&mut value).map_err(|failure| failure.within(&path.display().to_string()))?;
+    Ok(value)
+}
+
+/// The object in a file of TOML, YAML or JSON.
+pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
+    let (text, name) = read(path)?;
+    let extension = path.extension().and_then(|e| e.to_str());
+    parse(&text, extension).map_err(|e| Failure::invalid(format!("{name}: {e}")))
+}
+
+/// Refuses names that a request does not have, and turns texts with units into numbers.
+pub(crate) fn known<B: Body>(value: &mut Value) -> Result<(), Failure> {
+    normalise(value, schema::named(B::SCHEMA), &mut Vec::new())
+}
+
+/// The client's type of a request.
+pub(crate) fn check<B: Body>(value: &Value) -> Result<B::Checked, Failure> {
+    molbox::from_json(&value.to_string()).map_err(|problem| {
+        // The text that the line and column count in is not the user's.
+        let problem = problem.rfind(" at line ").map_or(problem.as_str(), |end| &problem[..end]);
+        Failure::invalid(problem).remedy(format!("`molbox example {}` explains every field", noun::<B>()))
+    })
+}
+
+fn noun<B: Body>() -> &'static str {
+    match B::SCHEMA {
+        "SystemBuildRequest" => "system",
+        "JobCreateParams" => "job",
+        "AnalysisRequest" => "analysis",
+        _ => "margin",
+    }
+}
+
+/// The text of a file, or of standard input for `-`; and how to call it.
+pub(crate) fn read(path: &Path) -> Result<(String, String), Failure> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read
+            .map(|_| (text, "standard input".to_owned()))
+            .map_err(|e| Failure::new(Code::File, format!("standard input: {e}")));
+    }
+    std::fs::read_to_string(path).map(|text| (text, path.display().to_string())).map_err(|e| Failure::file(path, &e))
+}
+
+fn parse(text: &str, extension: Option<&str>) -> Result<Value, String> {
+    let json = || serde_json::from_str::<Value>(text).map_err(|e| e.to_string());
+    let toml = || toml::from_str::<Value>(text).map_err(|e| e.to_string());
+    let yaml = || {
+        let value: Value = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+        Ok(if value.is_null() { json!({}) } else { value })
+    };
+    let value = match extension {
+        Some("json") => json(),
+        Some("toml") => toml(),
+        Some("yaml" | "yml") => yaml(),
+        Some(other) => Err(format!("is neither .toml, .yaml nor .json, but .{other}")),
+        None if text.trim_start().starts_with('{') => json(),
+        None => yaml().ok().filter(Value::is_object).map_or_else(toml, Ok),
+    }?;
+    if value.is_object() { Ok(value) } else { Err("is no object".to_owned()) }
+}
+
+/// Refuses keys that the document does not have, and turns texts with units into numbers.
+fn normalise(value: &mut Value, schema: &'static Value, path: &mut Vec<String>) -> Result<(), Failure> {
+    let schema = schema::resolved(schema);
+    let at = |path: &[String]| path.join(".").replace(".[", "[");
+    match value {
+        Value::Object(members) => {
+            let known: Vec<&str> = schema::fields(schema).map(|(name, _)| name).collect();
+            for (name, member) in members.iter_mut() {
+                path.push(name.clone());
+                let Some((_, field)) = schema::fields(schema).find(|(known, _)| known == name) else {
+                    if known.is_empty() {
+                        return Ok(());
+                    }
+                    let failure = Failure::invalid(format!("{}: no such field", at(path)));
+                    return Err(failure.remedy(suggestion(name, &known)));
+                };
+                normalise(member, field, path)?;
+                path.pop();
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                path.push(format!("[{index}]"));
+                normalise(item, &schema["items"], path)?;
+                path.pop();
+            }
+        }
+        Value::String(text) if matches!(kind(schema), Kind::Number | Kind::Integer) => {
+            *value = number(schema, text).map_err(|problem| Failure::invalid(format!("{}: {problem}", at(path))))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The known name that is most like one that is not.
+fn suggestion(name: &str, known: &[&str]) -> String {
+    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
+    let best = known.iter().map(|known| (likeness(known), known)).max_by(|(a, _), (b, _)| a.total_cmp(b));
+    match best {
+        Some((likeness, best)) if likeness > 0.75 => format!("did you mean `{best}`?"),
+        _ => format!("the fields are {}", known.join(", ")),
+    }
+}
+
+/// Puts what the flags say over what the file says.
+pub(crate) fn merge(below: &mut Value, above: &Value) {
+    match (below, above) {
+        (Value::Object(below), Value::Object(above)) => {
+            for (name, value) in above {
+                merge(below.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (below, above) => *below = above.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{flags, normalise, parse};
+    use crate::schema;
+
+    #[test]
+    fn every_flag_of_a_request_has_a_name_of_its_own() {
+        for name in ["SystemBuildRequest", "JobCreateParams", "AnalysisRequest", "MarginJobRequest"] {
+            let mut names: Vec<String> = flags(name, &[]).into_iter().map(|flag| flag.name).collect();
+            let n = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), n, "{name}: {names:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_may_be_toml_yaml_or_json() {
+        let request = json!({"temperature": 310, "production": {"time": "500ps"}});
+        for (text, extension) in [
+            (r#"{"temperature": 310, "production": {"time": "500ps"}}"#, Some("json")),
+            ("temperature = 310\n[production]\ntime = '500ps'\n", Some("toml")),
+            ("temperature: 310\nproduction:\n  time: 500ps\n", Some("yaml")),
+            ("temperature = 310\n[production]\ntime = '500ps'\n", None),
+            ("temperature: 310\nproduction:\n  time: 500ps\n", None),
+            (r#" {"temperature": 310, "production": {"time": "500ps"}}"#, None),
+        ] {
+            assert_eq!(parse(text, extension).unwrap(), request, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_with_units_become_numbers_and_unknown_keys_are_refused() {
+        let schema = schema::named("JobCreateParams");
+        let mut request = json!({"production": {"time": "500ps"}, "integration_timestep": "0.004 ps"});
+        normalise(&mut request, schema, &mut Vec::new()).unwrap();
+        assert_eq!(request, json!({"production": {"time": 0.5}, "integration_timestep": 4}));
+
+        let mut wrong = json!({"equilibration": [{"time": 1}, {"tiem": 1}]});
+        let failure = normalise(&mut wrong, schema, &mut Vec::new()).unwrap_err();
+        assert_eq!(failure.message, "equilibration[1].tiem: no such field");
+        assert_eq!(failure.remedy.as_deref(), Some("did you mean `time`?"));
+    }
+}

@@ -1,0 +1,125 @@
+//! What needs no service.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::support::{failure, matches, molbox, ok, repository, same, with_input};
+
+#[test]
+fn the_reference_is_that_of_the_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    same(&repository().join("docs/cli.md"), &ok(&mut molbox(folder.path(), &["reference"])));
+}
+
+#[test]
+fn completions_and_man_pages_are_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(ok(&mut molbox(folder.path(), &["completions", shell])).contains("analysis"), "{shell}");
+    }
+    ok(&mut molbox(folder.path(), &["man", "pages"]));
+    let page = fs::read_to_string(folder.path().join("pages/molbox-job-submit.1")).unwrap();
+    assert!(page.contains("temperature"));
+}
+
+#[test]
+fn examples_are_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    for noun in ["system", "job", "analysis", "margin"] {
+        let example = ok(&mut molbox(folder.path(), &["example", noun]));
+        matches(&format!("example_{noun}.yaml"), &example);
+        let output = with_input(&mut molbox(folder.path(), &[noun, "submit", "--file", "-", "--dry-run"]), &example);
+        assert!(output.status.success(), "{noun}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn flags_go_before_the_file_and_units_are_converted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = "temperature = '37°C'\n[production]\ntime = '500ps'\nlog_freq = 100\n";
+    fs::write(folder.path().join("job.toml"), file).unwrap();
+    let flags = ["job", "submit", "--dry-run", "-f", "job.toml", "--time", "2 µs", "--integration-timestep", "0.004ps"];
+    let request: Value = serde_json::from_str(&ok(&mut molbox(folder.path(), &flags))).unwrap();
+    let wanted =
+        json!({"temperature": 310.15, "production": {"time": 2000, "log_freq": 100}, "integration_timestep": 4});
+    assert_eq!(request, wanted);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("typo.yaml"), "production:\n  tiem: 1\n").unwrap();
+    fs::write(folder.path().join("low.json"), r#"{"equilibration": [{"time": 1}, {"time": -1}]}"#).unwrap();
+    let closed = "http://127.0.0.1:1/local";
+    let cases: [(&[&str], i32, &str, &str); 6] = [
+        (&["job", "submit", "-f", "typo.yaml"], 5, "typo.yaml: production.tiem: no such field", "did you mean `time`?"),
+        (
+            &["job", "submit", "-f", "low.json"],
+            5,
+            "equilibration[1].time: must be a number >= 0, got -1",
+            "`molbox example job` explains every field",
+        ),
+        (&["job", "submit", "-f", "none.json"], 11, "none.json: No such file or directory (os error 2)", ""),
+        (&["job", "list"], 3, "no API key", "log in with `molbox login`, or set MOLBOX_API_KEY"),
+        (&["job", "list", "--profile", "none"], 2, "", "make it with `molbox login --profile none`"),
+        (
+            &["service", "health", "--base-url", closed, "--retries", "0"],
+            10,
+            "cannot reach http://127.0.0.1:1: Connection refused (os error 111)",
+            "`molbox doctor` says what is out of reach",
+        ),
+    ];
+    for (arguments, exit, message, remedy) in cases {
+        let (code, error) = failure(&mut molbox(folder.path(), arguments));
+        assert_eq!(code, exit, "{arguments:?}");
+        assert_eq!(error["exit"], exit);
+        assert!(message.is_empty() || error["message"] == message, "{arguments:?}: {error}");
+        assert!(remedy.is_empty() || error["remedy"] == remedy, "{arguments:?}: {error}");
+    }
+    for usage in
+        [&["nonsense"][..], &["job", "submit", "--temperature", "5ns"], &["job", "submit", "--temprature", "5"]]
+    {
+        assert_eq!(molbox(folder.path(), usage).output().unwrap().status.code(), Some(2), "{usage:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = repository().join("crates/analysis/tests/data");
+    // Writes more than a pipe holds.
+    let mut command = molbox(folder.path(), &["analyze", "--json", "--quiet", "--rmsf", "*", "--rmsd", "*"]);
+    command.args(["mini_md.dcd", "mini_md.cif"].map(|name| data.join(name)));
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut byte = [0];
+    child.stdout.take().unwrap().read_exact(&mut byte).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
+}
+
+#[test]
+fn a_login_is_stored_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let login = ["login", "--no-check", "--profile", "far", "--base-url", "https://md.example.org/prod"];
+    let output = with_input(&mut molbox(folder.path(), &login), "mbx_secret\n");
+    assert!(output.status.success(), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"));
+    let mode = fs::metadata(folder.path().join("config.toml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    matches("profile_list.json", &ok(&mut molbox(folder.path(), &["profile", "list"])));
+    ok(&mut molbox(folder.path(), &["profile", "delete", "far"]));
+    assert_eq!(ok(&mut molbox(folder.path(), &["profile", "list"])), "[]\n");
+}
+
+#[test]
+fn a_margin_is_calculated_without_a_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments =
+        ["margin", "local", "--future", "XEQ1:long:10", "--future", "XEQ2:short:7.5", "--margin-date", "2024-12-31"];
+    matches("margin_local.json", &ok(&mut molbox(folder.path(), &arguments)));
+}

@@ -1,0 +1,8 @@
+//! The command line through its binary, against a real service.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod local;
+mod run;
+mod service;
+mod support;
+mod terminal;

@@ -1,0 +1,85 @@
+//! Verbs against a service.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{Service, failure, matches, ok, repository, with_input};
+
+#[test]
+fn files_are_uploaded_listed_downloaded_and_deleted() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    let file = service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]);
+    matches("file_upload.json", &file);
+    let file: Value = serde_json::from_str(&file).unwrap();
+    let id = file["file_id"].as_str().unwrap();
+    matches("file_list.json", &service.ok(&["file", "list", "--name", "villin"]));
+    service.ok(&["file", "download", id, "-o", "copy.pdb"]);
+    assert_eq!(fs::read(service.folder().join("copy.pdb")).unwrap(), fs::read(&pdb).unwrap());
+
+    let (code, error) = failure(&mut service.molbox(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]));
+    assert_eq!((code, error["code"].as_str()), (6, Some("conflict")), "{error}");
+    service.ok(&["file", "delete", id]);
+    let (code, error) = failure(&mut service.molbox(&["file", "show", id]));
+    assert_eq!((code, error["code"].as_str()), (4, Some("not_found")), "{error}");
+    let (code, error) = failure(service.molbox(&["file", "list"]).env("MOLBOX_API_KEY", "mbx_wrong"));
+    assert_eq!((code, error["code"].as_str()), (3, Some("auth")), "{error}");
+}
+
+#[test]
+fn a_refusal_names_the_field_and_the_remedy() {
+    let service = Service::start();
+    let (code, error) =
+        failure(&mut service.molbox(&["system", "submit", "--protein", "nothing", "--box-shape", "egg"]));
+    assert!(code == 4 || code == 5, "{error}");
+    assert!(error["fields"][0]["at"].as_str().is_some_and(|at| at == "protein" || at == "box_shape"), "{error}");
+    let (code, error) = failure(&mut service.molbox(&["job", "list", "--status", "sleeping"]));
+    assert_eq!(code, 5, "{error}");
+}
+
+#[test]
+fn the_doctor_finds_nothing_and_then_the_key() {
+    let service = Service::start();
+    matches("doctor.json", &service.ok(&["doctor"]));
+    let output = service.molbox(&["doctor"]).env("MOLBOX_API_KEY", "mbx_wrong").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_and_that_before_the_profile() {
+    let service = Service::start();
+    let url = service.base_url.clone();
+    let login = with_input(service.molbox(&["login", "--base-url", &url]).env_remove("MOLBOX_API_KEY"), &service.key);
+    assert!(login.status.success(), "{login:?}");
+    let mut account = service.molbox(&["account"]);
+    account.env_remove("MOLBOX_API_KEY").env_remove("MOLBOX_BASE_URL");
+    matches("account.json", &ok(&mut account));
+    account.env("MOLBOX_BASE_URL", "http://127.0.0.1:1/local").args(["--retries", "0"]);
+    assert_eq!(account.output().unwrap().status.code(), Some(10), "the environment goes before the profile");
+    account.args(["--base-url", &url]);
+    ok(&mut account);
+}
+
+#[test]
+fn any_request_can_be_sent() {
+    let service = Service::start();
+    assert_eq!(service.json(&["api", "GET", "/healthz", "--at", "margin"])["status"], "ok");
+    assert_eq!(service.json(&["api", "get", "/info/jobs", "--query", "limit=1"])["items"], serde_json::json!([]));
+    let (code, error) = failure(&mut service.molbox(&["api", "POST", "/submit/job", "-F", "temperature=-1"]));
+    assert_eq!(code, 5);
+    assert_eq!(error["fields"][0]["at"], "temperature");
+    matches("api_list.json", &service.ok(&["api", "--list"]));
+}
+
+#[test]
+fn the_margin_of_the_service_is_that_of_this_machine() {
+    let service = Service::start();
+    fs::write(service.folder().join("book.csv"), "ticker,type,quantity\nXEQ1,long,10\nXEQ2,short,7.5\n").unwrap();
+    let book = ["--portfolio", "book.csv", "--margin-date", "2024-12-31", "--num-scenarios", "2000"];
+    service.ok(&[&["margin", "submit", "-o", "there.csv"], &book[..]].concat());
+    service.ok(&[&["margin", "local", "-o", "here.csv"], &book[..]].concat());
+    let read = |name: &str| fs::read_to_string(service.folder().join(name)).unwrap();
+    assert_eq!(read("there.csv"), read("here.csv"));
+    assert_eq!(read("here.csv").lines().count(), 3);
+}

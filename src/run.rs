@@ -1,0 +1,363 @@
+//! The whole workflow in one call: from a structure file to trajectories and analyses, taken up
+//! again where it was when it was interrupted.
+//!
+//! ```no_run
+//! # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+//! use molbox::run::{Plan, Run};
+//! use molbox::workflow::types::{JobCreateParams, ProductionParams};
+//!
+//! let job = JobCreateParams::builder().temperature(310).production(ProductionParams::builder().time(1)); // K, ns
+//! let plan = Plan { job: job.try_into().expect("within bounds"), replicas: 3, ..Plan::of("1vii.pdb") };
+//! let mut run = Run::begin(plan, "villin-run")?;
+//! run.finish(&molbox, |event| println!("{event:?}")).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! [`Run::open`] takes it up from the folder, in another process too. What the service was asked
+//! for is not asked for again.
+
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+
+use crate::workflow::Client;
+use crate::workflow::types::{
+    AnalysisRecord, AnalysisRequest, FileRecord, JobCreateParams, JobRecord, SystemBuildRequest, SystemRecord,
+};
+use crate::{Error, Field};
+
+/// File of a run's folder that says how far it is.
+pub const STATE_FILE: &str = "molbox-run.json";
+
+/// Requests that are under way together when replicas are submitted.
+const AT_A_TIME: usize = 4;
+
+/// What a run does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// A structure file of this machine, or what the service knows: a registered file's id or name,
+    /// or a public structure entry.
+    pub structure: String,
+    /// Files of ligands of this machine.
+    #[serde(default)]
+    pub ligands: Vec<PathBuf>,
+    /// How to build; `protein` and `ligands` are filled in.
+    pub system: SystemBuildRequest,
+    /// What to simulate; `box_id` and `batch_index` are filled in, and a seed is counted up from one
+    /// replica to the next.
+    pub job: JobCreateParams,
+    /// What to analyse of each replica; `job_id` is filled in. None for nothing.
+    pub analysis: Option<AnalysisRequest>,
+    /// How many times to simulate, at least 1.
+    pub replicas: u32,
+}
+
+impl Plan {
+    /// The service's defaults for one structure: one replica, the default production and analysis.
+    pub fn of(structure: impl Into<String>) -> Self {
+        let default = "every field of a request is optional";
+        Self {
+            structure: structure.into(),
+            ligands: Vec::new(),
+            system: crate::from_json("{}").expect(default),
+            job: crate::from_json(r#"{"production": {}}"#).expect(default),
+            analysis: Some(crate::from_json("{}").expect(default)),
+            replicas: 1,
+        }
+    }
+}
+
+/// A run, and how far it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// Names the run in idempotency keys, so that nothing is submitted twice.
+    pub id: String,
+    /// What it does.
+    pub plan: Plan,
+    /// Registered files: the structure, if it was uploaded, and the ligands.
+    pub files: Vec<FileRecord>,
+    /// The system, as last seen.
+    pub system: Option<SystemRecord>,
+    /// The replicas, once they are submitted.
+    pub replicas: Vec<Replica>,
+    /// Whether all is done and downloaded.
+    pub is_done: bool,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+/// One simulation of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Replica {
+    /// The job, as last seen.
+    pub job: JobRecord,
+    /// Its analysis, as last seen.
+    pub analysis: Option<AnalysisRecord>,
+    /// The results bundle, when it has been downloaded, relative to the run's folder.
+    pub bundle: Option<PathBuf>,
+    /// Tables and plots of the analysis, likewise.
+    pub tables: Option<PathBuf>,
+}
+
+/// Something that happened in a run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// Part of a file has been sent.
+    Uploading {
+        /// The file.
+        path: PathBuf,
+        /// Bytes sent.
+        done: u64,
+        /// Bytes in all.
+        size: u64,
+    },
+    /// A file has been registered.
+    Uploaded(Box<FileRecord>),
+    /// The system was submitted or looked at.
+    System(Box<SystemRecord>),
+    /// A job was submitted or looked at.
+    Job(Box<JobRecord>),
+    /// An analysis was submitted or looked at.
+    Analysis(Box<AnalysisRecord>),
+    /// Part of a result has arrived.
+    Downloading {
+        /// The file that it becomes.
+        path: PathBuf,
+        /// Bytes received.
+        done: u64,
+        /// Bytes in all.
+        size: u64,
+    },
+    /// A result has arrived and its checksum is right.
+    Downloaded(PathBuf),
+}
+
+/// A name that nobody else draws, for idempotency keys: `run-0123456789abcdef`.
+pub fn random_id(prefix: &str) -> String {
+    format!("{prefix}-{:016x}", RandomState::new().build_hasher().finish())
+}
+
+type OnEvent = Arc<Mutex<dyn FnMut(Event) + Send>>;
+
+fn tell(on_event: &OnEvent, event: Event) {
+    (on_event.lock().unwrap_or_else(PoisonError::into_inner))(event);
+}
+
+impl Run {
+    /// A new run whose state and results are kept in `folder`, which is made. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the folder holds a run already or there are no replicas,
+    /// [`Error::File`] when it cannot be written.
+    pub fn begin(plan: Plan, folder: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = folder.into();
+        if plan.replicas == 0 {
+            return Err(Error::invalid("replicas: must be an integer >= 1, got 0"));
+        }
+        if folder.join(STATE_FILE).exists() {
+            return Err(Error::invalid(format!("{}: holds a run already", folder.display())));
+        }
+        fs::create_dir_all(&folder).map_err(|e| Error::file(&folder, e))?;
+        let id = random_id("run");
+        let run = Self { id, plan, files: Vec::new(), system: None, replicas: Vec::new(), is_done: false, folder };
+        run.save()?;
+        Ok(run)
+    }
+
+    /// The run of a folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] when there is none, [`Error::Invalid`] when its state cannot be read.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = folder.into();
+        let path = folder.join(STATE_FILE);
+        let text = fs::read_to_string(&path).map_err(|e| Error::file(&path, e))?;
+        let run: Self = crate::from_json(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
+        Ok(Self { folder, ..run })
+    }
+
+    /// Where state and results are kept.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Folder of a replica's results.
+    pub fn replica_folder(&self, index: usize) -> PathBuf {
+        self.folder.join(format!("replica_{}", index + 1))
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        let path = self.folder.join(STATE_FILE);
+        let partial = path.with_extension("tmp");
+        let text = serde_json::to_vec_pretty(self).expect("records and paths of text");
+        fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path)).map_err(|e| Error::file(path, e))
+    }
+
+    /// Does all that is left to do, and calls `on_event` with what happens. Dropping the future
+    /// stops nothing that the service is doing; `finish` goes on with it.
+    ///
+    /// # Errors
+    ///
+    /// What uploads, submissions, waits and downloads give. Other replicas than the one that failed
+    /// are brought to their end first.
+    pub async fn finish(&mut self, client: &Client, on_event: impl FnMut(Event) + Send + 'static) -> Result<(), Error> {
+        let on_event: OnEvent = Arc::new(Mutex::new(on_event));
+        self.build(client, &on_event).await?;
+        self.submit(client, &on_event).await?;
+        let state = Mutex::new(&mut *self);
+        let count = state.lock().unwrap_or_else(PoisonError::into_inner).replicas.len();
+        let results = join_all((0..count).map(|index| replica(&state, index, client, &on_event))).await;
+        results.into_iter().collect::<Result<(), Error>>()?;
+        self.is_done = true;
+        self.save()
+    }
+
+    /// Uploads what is to be uploaded, and builds the system.
+    async fn build(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
+        if self.system.is_none() {
+            let structure = PathBuf::from(&self.plan.structure);
+            let is_file = structure.exists();
+            if !is_file && (structure.components().count() > 1 || structure.extension().is_some()) {
+                return Err(Error::file(structure, std::io::ErrorKind::NotFound.into()));
+            }
+            let wanted: Vec<PathBuf> =
+                is_file.then_some(structure).into_iter().chain(self.plan.ligands.clone()).collect();
+            for (index, path) in wanted.iter().enumerate().skip(self.files.len()) {
+                let file = self.upload(client, index, path, on_event).await?;
+                self.files.push(file.clone());
+                self.save()?;
+                tell(on_event, Event::Uploaded(Box::new(file)));
+            }
+            let mut request = self.plan.system.clone();
+            let mut files = self.files.iter().map(|file| file.file_id.to_string());
+            request.protein = if is_file { files.next() } else { Some(self.plan.structure.clone()) };
+            request.ligands = files.collect();
+            let key = format!("{}-system", self.id);
+            let system = client.system_submit().idempotency_key(key.as_str()).body(request).send().await?.into_inner();
+            self.system = Some(system);
+            self.save()?;
+        }
+        let system = self.system.as_ref().expect("submitted now or before");
+        tell(on_event, Event::System(Box::new(system.clone())));
+        if system.status != "succeeded" {
+            let id = system.system_id.to_string();
+            let to = on_event.clone();
+            let wait = client.wait_system(&id).on_progress(move |system: &SystemRecord| {
+                tell(&to, Event::System(Box::new(system.clone())));
+            });
+            self.system = Some(wait.await?);
+            self.save()?;
+        }
+        Ok(())
+    }
+
+    /// Uploads a file under a name that is the run's own: names are unique in an account.
+    async fn upload(
+        &self,
+        client: &Client,
+        index: usize,
+        path: &Path,
+        on_event: &OnEvent,
+    ) -> Result<FileRecord, Error> {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("file");
+        let name = format!("{stem}-{}-{index}", self.id);
+        let (to, sent) = (on_event.clone(), path.to_owned());
+        let upload = client.upload(path).name(&name).on_progress(move |done, size| {
+            tell(&to, Event::Uploading { path: sent.clone(), done, size });
+        });
+        match upload.await {
+            // Uploaded by this run, which was interrupted before it had noted so.
+            Err(error) if error.status().is_some_and(|status| status.as_u16() == 409) => {
+                let page = client.file_list().name(&name).send().await?.into_inner();
+                page.items.into_iter().find(|file| file.name == name && file.status == "ready").ok_or(error)
+            }
+            other => other,
+        }
+    }
+
+    async fn submit(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
+        if self.replicas.is_empty() {
+            let system = self.system.as_ref().expect("built before");
+            let mut job = self.plan.job.clone();
+            job.box_id = system.system_id.as_str().into_field().map_err(|e| Error::invalid(e.at("box_id")))?;
+            let jobs = client.submit_replicas(&job, self.plan.replicas, &self.id, AT_A_TIME).await?;
+            self.replicas =
+                jobs.into_iter().map(|job| Replica { job, analysis: None, bundle: None, tables: None }).collect();
+            self.save()?;
+        }
+        for replica in &self.replicas {
+            tell(on_event, Event::Job(Box::new(replica.job.clone())));
+        }
+        Ok(())
+    }
+}
+
+/// Changes a replica and saves the run.
+fn note(state: &Mutex<&mut Run>, index: usize, change: impl FnOnce(&mut Replica)) -> Result<(), Error> {
+    let mut run = state.lock().unwrap_or_else(PoisonError::into_inner);
+    change(&mut run.replicas[index]);
+    run.save()
+}
+
+/// Brings a replica to its end: job, bundle, analysis, tables.
+async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
+    let (run_id, request, folder, replica, name) = {
+        let run = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let folder = run.replica_folder(index);
+        let name = PathBuf::from(folder.file_name().expect("has a name"));
+        (run.id.clone(), run.plan.analysis.clone(), folder, run.replicas[index].clone(), name)
+    };
+    let mut job = replica.job;
+    let job_id = job.job_id.to_string();
+    if job.status != "succeeded" {
+        let to = on_event.clone();
+        let wait =
+            client.wait_job(&job_id).on_progress(move |job: &JobRecord| tell(&to, Event::Job(Box::new(job.clone()))));
+        job = wait.await?;
+        note(state, index, |replica| replica.job = job.clone())?;
+    }
+    fs::create_dir_all(&folder).map_err(|e| Error::file(&folder, e))?;
+    if replica.bundle.is_none() {
+        let path = folder.join("results.zip");
+        client.download_job(&job_id, &path).on_progress(downloading(on_event, &path)).await?;
+        note(state, index, |replica| replica.bundle = Some(name.join("results.zip")))?;
+        tell(on_event, Event::Downloaded(path));
+    }
+    let has_frames = job.stages.iter().any(|stage| stage.name == "production" && stage.frames > 0);
+    let Some(mut request) = request.filter(|_| has_frames && replica.tables.is_none()) else { return Ok(()) };
+    let analysis = match replica.analysis {
+        Some(analysis) => analysis,
+        None => {
+            request.job_id = Some(job_id.clone());
+            let key = format!("{run_id}-analysis-{index}");
+            let submit = client.analysis_submit().idempotency_key(key.as_str()).body(request);
+            let analysis = submit.send().await?.into_inner();
+            note(state, index, |replica| replica.analysis = Some(analysis.clone()))?;
+            analysis
+        }
+    };
+    let id = analysis.analysis_id.to_string();
+    let to = on_event.clone();
+    let wait = client.wait_analysis(&id).on_progress(move |analysis: &AnalysisRecord| {
+        tell(&to, Event::Analysis(Box::new(analysis.clone())));
+    });
+    let analysis = wait.await?;
+    note(state, index, |replica| replica.analysis = Some(analysis))?;
+    let path = folder.join("analysis.zip");
+    client.download_analysis(&id, &path).on_progress(downloading(on_event, &path)).await?;
+    note(state, index, |replica| replica.tables = Some(name.join("analysis.zip")))?;
+    tell(on_event, Event::Downloaded(path));
+    Ok(())
+}
+
+fn downloading(on_event: &OnEvent, path: &Path) -> impl FnMut(u64, u64) + Send + 'static {
+    let (to, path) = (on_event.clone(), path.to_owned());
+    move |done, size| tell(&to, Event::Downloading { path: path.clone(), done, size })
+}
