@@ -21,6 +21,7 @@ use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pdb;
 use crate::rates::Rates;
+use crate::tasks::topology::Recent;
 use crate::validate::Contract;
 
 /// The document that the service serves and keeps to.
@@ -42,6 +43,7 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) http: reqwest::Client,
     pub(crate) market: Market,
+    pub(crate) systems: Recent,
     /// Running tasks that have been cancelled since the service began.
     cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
@@ -69,6 +71,7 @@ impl App {
             metrics: Metrics::new(),
             http: pdb::http()?,
             market: Market::open(&config)?,
+            systems: Recent::default(),
             cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),

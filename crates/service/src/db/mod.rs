@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction};
 use tokio::sync::oneshot;
 
@@ -23,6 +24,8 @@ pub(crate) use idempotency::{Claim, Once};
 pub(crate) use task::{Deletion, End, Lane, TaskRow};
 
 const MIGRATIONS: [&str; 1] = [include_str!("0001.sql")];
+/// Prepared statements that a connection keeps: all that there are.
+const STATEMENTS: usize = 200;
 /// Writes that are put into one transaction at most.
 const MAX_BATCH: usize = 256;
 
@@ -54,6 +57,7 @@ impl Db {
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.busy_timeout(std::time::Duration::from_secs(10))?;
+        keep_statements(&connection)?;
         migrate(&mut connection).with_context(|| format!("bring {} up to date", path.display()))?;
         let (writer, writes) = mpsc::channel();
         thread::Builder::new()
@@ -77,6 +81,7 @@ impl Db {
             None => {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 let connection = Connection::open_with_flags(&self.path, flags)?;
+                keep_statements(&connection)?;
                 connection.busy_timeout(std::time::Duration::from_secs(10))?;
                 connection
             }
@@ -107,6 +112,13 @@ impl Db {
         self.writer.send(write).map_err(|_| anyhow!("the database's thread has ended"))?;
         result.await.context("the database's thread has ended")?
     }
+}
+
+/// Has a connection keep its statements as they were planned. SQLite would plan again for each new
+/// value, which takes longer than most queries; every query here has the index that it needs.
+fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 fn within_savepoint<T>(

@@ -228,6 +228,7 @@ pub(crate) async fn delete_task(call: &Call, kind: &'static str) -> Result<Respo
     let id = call.parameter(&format!("{kind}_id")).to_owned();
     let prefix = task_prefix(&id);
     let result = call.app.db.delete_task(call.account(), kind, id.clone(), prefix.clone()).await?;
+    call.app.systems.forget(&id);
     deleted(call, kind, &id, result, prefix).await
 }
 

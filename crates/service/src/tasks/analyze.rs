@@ -173,7 +173,7 @@ impl AnalyzePlan {
                 let structure = parsed.map_err(|e| ApiError::internal(anyhow::anyhow!("{key}: {e:?}")))?;
                 Ok((structure.topology, structure.positions))
             }
-            (None, Some(system)) => Ok(Built::read(&app.objects, system)?.into_parts()),
+            (None, Some(system)) => Ok(app.systems.read(&app.objects, system)?.parts()),
             (None, None) => Err(ApiError::internal(anyhow::anyhow!("a plan without a topology"))),
         }
     }
@@ -266,7 +266,7 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     let read = |source| Error::Io { path: path.clone(), source };
     let (topology, positions) = if task.plan.structure.ends_with(".json") {
         let built = fs::read(&path).map_err(read)?;
-        Built::parse(&built).map_err(|e| read(io::Error::other(format!("{e:#}"))))?.into_parts()
+        Built::parse(&built).map_err(|e| read(io::Error::other(format!("{e:#}"))))?.parts()
     } else {
         let structure = Structure::open(&path)?;
         (structure.topology, structure.positions)

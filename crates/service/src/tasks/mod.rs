@@ -26,7 +26,6 @@ use crate::db::{End, Lane, TaskRow};
 use crate::error::obstacle;
 use crate::exec::{self, Exit, Resources, Status, process};
 use simulate::DefaultMasks;
-use topology::Built;
 
 /// How often running tasks are looked at.
 const TICK: Duration = Duration::from_millis(200);
@@ -488,7 +487,7 @@ fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result
     if row.kind == "system" && status == "succeeded" {
         let solvent = serde_json::from_value::<Vec<String>>(outcome["summary"]["solvent_residues"].take())?;
         outcome["summary"].as_object_mut().context("a summary")?.remove("solvent_residues");
-        let built = Built::read(&app.objects, &row.id)?;
+        let built = app.systems.read(&app.objects, &row.id)?;
         outcome["default_masks"] = serde_json::to_value(DefaultMasks::new(&built, &solvent))?;
     }
     let layout = lay_out(app, row, status, &outcome)?;

@@ -318,7 +318,7 @@ fn check_masks(
     if masks.is_empty() {
         return Ok(());
     }
-    let built = Built::read(&app.objects, &system.id)?;
+    let built = app.systems.read(&app.objects, &system.id)?;
     for (index, mask) in masks {
         if let Err(message) = built.select(mask) {
             problems.push(violation("mask", of_stage(index, "restraint_mask"), message));
@@ -335,7 +335,7 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
         app.objects.place(&format!("tasks/{system}/{name}"), &input.join(name))?;
     }
     let parameters: JobCreateParams = serde_json::from_str(&row.parameters)?;
-    let built = Built::read(&app.objects, system)?;
+    let built = app.systems.read(&app.objects, system)?;
     let system = app.db.task(row.account, "system", system)?.context("a job has a system")?;
     Ok(serde_json::to_value(plan(&parameters, &built, has_membrane(&system)?)?)?)
 }

@@ -1,5 +1,7 @@
 //! The topology of a built system, as the worker wrote it.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use anyhow::Context;
 use molbox_analysis::topology::{Atom, Residue};
 use molbox_analysis::{Element, Mask, Topology};
@@ -46,14 +48,48 @@ pub(crate) struct Built {
     positions: Vec<[f64; 3]>,
 }
 
-impl Built {
-    /// Reads a system that has been built.
-    pub(crate) fn read(objects: &Objects, system_id: &str) -> anyhow::Result<Self> {
+/// Systems that were asked for last. What has been built never changes, and reading it takes a
+/// thousand times longer than what a job's submission wants of it.
+#[derive(Default)]
+pub(crate) struct Recent(Mutex<Vec<(String, Arc<Built>)>>);
+
+/// Atoms of all recent systems together; a hundred bytes or so each.
+const MAX_RECENT_ATOMS: usize = 2_000_000;
+const MAX_RECENT: usize = 64;
+
+impl Recent {
+    /// A system that has been built.
+    pub(crate) fn read(&self, objects: &Objects, system_id: &str) -> anyhow::Result<Arc<Built>> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = lock().iter().find(|(id, _)| id == system_id).map(|(_, built)| built.clone());
+        if let Some(built) = found {
+            return Ok(built);
+        }
         let key = format!("tasks/{system_id}/topology.json");
-        let text = objects.read(&key).with_context(|| format!("read {key}"))?;
-        Self::parse(&text).with_context(|| format!("read {key}"))
+        // A large one keeps its thread busy for a while.
+        let built = tokio::task::block_in_place(|| {
+            let text = objects.read(&key).with_context(|| format!("read {key}"))?;
+            Built::parse(&text).with_context(|| format!("read {key}"))
+        });
+        let built = Arc::new(built?);
+        let mut recent = lock();
+        recent.insert(0, (system_id.to_owned(), built.clone()));
+        let mut atoms = 0;
+        recent.retain(|(_, built)| {
+            atoms += built.topology.n_atoms();
+            atoms <= MAX_RECENT_ATOMS
+        });
+        recent.truncate(MAX_RECENT);
+        Ok(built)
     }
 
+    /// Forgets a system that is no more.
+    pub(crate) fn forget(&self, system_id: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _)| id != system_id);
+    }
+}
+
+impl Built {
     /// The atoms of a mask, of which there must be some.
     ///
     /// # Errors
@@ -70,8 +106,8 @@ impl Built {
     }
 
     /// Topology, and positions as built, in Å.
-    pub(crate) fn into_parts(self) -> (Topology, Vec<[f64; 3]>) {
-        (self.topology, self.positions)
+    pub(crate) fn parts(&self) -> (Topology, Vec<[f64; 3]>) {
+        (self.topology.clone(), self.positions.clone())
     }
 
     pub(crate) fn parse(text: &[u8]) -> anyhow::Result<Self> {
