@@ -17,6 +17,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use molbox::Client;
 use molbox::margin::types::{MarginJobRequest, Portfolio};
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, Progress};
+use molbox_analysis::AtomSet;
+use molbox_analysis::read::{Frame, Trajectory};
 use molbox_plot::{Figure, Line, Panel};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -79,6 +81,8 @@ async fn main() -> Result<()> {
 
     let zip = molbox.download_job(&job.job_id, out.join("results.zip")).await?;
     let folder = unpack(&zip, &out)?;
+    let frames = check_trajectory(&folder.join("production.dcd"), built.atoms)?;
+    println!("checked    production.dcd: {frames} frames of {} atoms, all numbers finite", built.atoms);
     let picture = out.join("energies.png");
     fs::write(&picture, plot(&folder)?.png(1000, 800)?)?;
     let mut pictures = vec![picture];
@@ -135,6 +139,23 @@ fn unpack(zip: &Path, out: &Path) -> Result<PathBuf> {
     archive.extract(out)?;
     let first = archive.file_names().next().ok_or("the bundle is empty")??;
     Ok(out.join(first.split('/').next().unwrap_or_default()))
+}
+
+/// Number of frames of a whole trajectory file, every number of which must be finite.
+fn check_trajectory(path: &Path, n_atoms: u64) -> Result<usize> {
+    let trajectory = Trajectory::open(path)?;
+    if trajectory.n_atoms() as u64 != n_atoms || trajectory.n_bytes_left() > 0 || trajectory.n_missing() > 0 {
+        return Err(format!("{} is not a whole file of {n_atoms} atoms", path.display()).into());
+    }
+    let window = trajectory.window(&AtomSet::all(trajectory.n_atoms()));
+    let mut frame = Frame::new();
+    for index in 0..trajectory.n_frames() {
+        trajectory.read(index, &window, &mut frame)?;
+        if ![frame.x(), frame.y(), frame.z()].into_iter().flatten().all(|number| number.is_finite()) {
+            return Err(format!("{}: frame {index} has numbers that are none", path.display()).into());
+        }
+    }
+    Ok(trajectory.n_frames())
 }
 
 /// Analyses a job's trajectory, and draws what came of it.
