@@ -1,11 +1,14 @@
 //! The target of upload links: outside of the document, for a link is opaque.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::body::BodyDataStream;
 use axum::extract::{FromRequest, Multipart, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -19,19 +22,19 @@ pub(crate) async fn upload(State(app): State<Arc<App>>, Path(file_id): Path<Stri
     answer(receive(&app, &file_id, request).await)
 }
 
+/// What of a refused upload is read all the same, so that its sender comes to see the answer: one
+/// that is cut off while it sends sees a broken connection instead.
+const READ_IN_VAIN_BYTES: usize = 64 << 20;
+const READ_IN_VAIN: Duration = Duration::from_secs(10);
+
 async fn receive(app: &App, file_id: &str, request: Request) -> Result<Response, ApiError> {
-    let query = query_of(&request);
-    let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
-    app.check_upload_link(file_id, part("expires"), part("signature"))?;
-    if app.db.pending_file_format(file_id)?.is_none() {
-        return Err(ApiError::link_refused("the file has been registered; ask for another link"));
-    }
-    app.check_disk()?;
+    let allowed = check(app, file_id, &query_of(&request));
     let key = object_key(file_id);
     let unique = app.new_id("upload");
     let max = app.config.limits.upload_bytes;
     let media = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let received = if media.starts_with("multipart/form-data") {
+        allowed?;
         let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(&e.body_text()))?;
         loop {
             let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;
@@ -41,7 +44,18 @@ async fn receive(app: &App, file_id: &str, request: Request) -> Result<Response,
             }
         }
     } else {
-        app.objects.receive(&key, &unique, max, request.into_body().into_data_stream()).await
+        let mut content = request.into_body().into_data_stream();
+        let received = match allowed {
+            Ok(()) => app.objects.receive(&key, &unique, max, &mut content).await,
+            Err(error) => {
+                read_in_vain(content).await;
+                return Err(error);
+            }
+        };
+        if received.is_err() {
+            read_in_vain(content).await;
+        }
+        received
     };
     match received {
         Ok(_) => Ok(StatusCode::OK.into_response()),
@@ -49,6 +63,29 @@ async fn receive(app: &App, file_id: &str, request: Request) -> Result<Response,
         Err(ReceiveError::Broken(message)) => Err(broken(&message)),
         Err(ReceiveError::Store(error)) => Err(error.into()),
     }
+}
+
+/// Whether a link is good, its file is waited for, and there is room.
+fn check(app: &App, file_id: &str, query: &[(String, String)]) -> Result<(), ApiError> {
+    let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
+    app.check_upload_link(file_id, part("expires"), part("signature"))?;
+    if app.db.pending_file_format(file_id)?.is_none() {
+        return Err(ApiError::link_refused("the file has been registered; ask for another link"));
+    }
+    app.check_disk()
+}
+
+async fn read_in_vain(mut content: BodyDataStream) {
+    let mut left = READ_IN_VAIN_BYTES;
+    let reading = async {
+        while let Some(Ok(chunk)) = content.next().await
+            && chunk.len() <= left
+        {
+            left -= chunk.len();
+        }
+    };
+    // Whoever sends more, or more slowly, does without the answer.
+    let _ = tokio::time::timeout(READ_IN_VAIN, reading).await;
 }
 
 fn broken(message: &str) -> ApiError {
