@@ -13,7 +13,7 @@ macro_rules! call {
             /// for.
             ///
             /// ```no_run
-            #[doc = concat!("# async fn f(molbox: ", stringify!($client), ") -> Result<(), molbox::Error> {")]
+            #[doc = concat!("# async fn f(molbox: molbox::", stringify!($client), ") -> Result<(), molbox::Error> {")]
             #[doc = concat!("let answer = molbox.call(\"GET\", \"", $path, "\")?.send().await?;")]
             /// let bytes = answer.bytes().await?;
             /// # Ok(()) }
