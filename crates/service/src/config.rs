@@ -127,9 +127,22 @@ section! {
         wall_seconds: u64 = 0,
         /// How long a worker that is asked to stop may take before it is killed, in seconds.
         stop_seconds: u64 = 20,
+        /// How workers are shut in, without network and without files of other tasks: `auto` as far as the machine can, `required`, or `off`.
+        sandbox: Sandbox = Sandbox::Auto,
+        /// Longest time for the charges of a ligand, in seconds.
+        ligand_seconds: u64 = 600,
         /// How often a task is started before it counts as failed.
         attempts: u32 = 3,
     }
+}
+
+/// How workers are shut in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Sandbox {
+    Auto,
+    Required,
+    Off,
 }
 
 const PREFIX: &str = "MOLBOXD_";

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest};
 
 use super::{
-    Call, cancel_task, common, delete_task, download, json, not_ready, page, paged, said, stored, submitted,
+    Call, cancel_task, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
     task_prefix,
 };
 use crate::app::App;
@@ -27,28 +27,8 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     // Reads topologies, perhaps large ones.
     let plan = tokio::task::spawn_blocking(move || analyze::resolve(&resolving, account, &asked));
     let plan = plan.await.map_err(ApiError::internal)??;
-    let row = TaskRow {
-        seq: 0,
-        id: app.new_id("ana"),
-        account,
-        kind: KIND.to_owned(),
-        name: None,
-        parent: plan.job.clone(),
-        status: "queued".to_owned(),
-        request: serde_json::to_string(&request).map_err(ApiError::internal)?,
-        parameters: serde_json::to_string(&plan).map_err(ApiError::internal)?,
-        seed: 0,
-        attempts: 0,
-        created_at: app.now(),
-        started_at: None,
-        finished_at: None,
-        is_cancelled: false,
-        outcome: None,
-    };
-    let claim = call.claim(&record(app, &row)?)?;
-    let text = claim.answer.clone();
-    let done = app.db.create_task(row, plan.inputs(), app.config.limits.open_tasks, claim).await?;
-    submitted(app, done, text)
+    let row = TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, "ana", &request, &plan)? };
+    queue(&call, row, plan.inputs(), record).await
 }
 
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {

@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension, JobPage, JobRecord};
 
 use super::{
-    Call, cancel_task, common, delete_task, download, json, not_ready, page, paged, said, stored, submitted,
-    task_prefix,
+    Call, cancel_task, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
+    submitted, task_prefix,
 };
 use crate::app::App;
 use crate::bundle::read_chunks;
@@ -30,27 +30,12 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let system = system(&call, &request)?;
     let parameters = simulate::resolve(app, &request, &system)?;
     let row = TaskRow {
-        seq: 0,
-        id: app.new_id("job"),
-        account: call.account(),
-        kind: KIND.to_owned(),
         name: request.batch_name.clone(),
         parent: Some(system.id),
-        status: "queued".to_owned(),
-        request: serde_json::to_string(&request).map_err(ApiError::internal)?,
         seed: parameters.seed.map_or(0, |seed| seed as i64),
-        parameters: serde_json::to_string(&parameters).map_err(ApiError::internal)?,
-        attempts: 0,
-        created_at: app.now(),
-        started_at: None,
-        finished_at: None,
-        is_cancelled: false,
-        outcome: None,
+        ..new_task(&call, KIND, "job", &request, &parameters)?
     };
-    let claim = call.claim(&record(app, &row)?)?;
-    let text = claim.answer.clone();
-    let done = app.db.create_task(row, Vec::new(), app.config.limits.open_tasks, claim).await?;
-    submitted(app, done, text)
+    queue(&call, row, Vec::new(), record).await
 }
 
 /// The system that a job is to run on, which must be built.

@@ -266,6 +266,47 @@ pub(crate) async fn sweep(app: &Arc<App>, prefix: String) {
     }
 }
 
+/// A task of the account, not queued yet, without a name, a parent or a seed.
+pub(crate) fn new_task(
+    call: &Call,
+    kind: &'static str,
+    prefix: &str,
+    request: &impl Serialize,
+    parameters: &impl Serialize,
+) -> Result<TaskRow, ApiError> {
+    Ok(TaskRow {
+        seq: 0,
+        id: call.app.new_id(prefix),
+        account: call.account(),
+        kind: kind.to_owned(),
+        name: None,
+        parent: None,
+        status: "queued".to_owned(),
+        request: serde_json::to_string(request).map_err(ApiError::internal)?,
+        parameters: serde_json::to_string(parameters).map_err(ApiError::internal)?,
+        seed: 0,
+        attempts: 0,
+        created_at: call.app.now(),
+        started_at: None,
+        finished_at: None,
+        is_cancelled: false,
+        outcome: None,
+    })
+}
+
+/// Queues a task that reads these files, once, and answers with its record.
+pub(crate) async fn queue<R: Serialize>(
+    call: &Call,
+    row: TaskRow,
+    inputs: Vec<String>,
+    record: fn(&App, &TaskRow) -> Result<R, ApiError>,
+) -> Result<Response, ApiError> {
+    let claim = call.claim(&record(&call.app, &row)?)?;
+    let text = claim.answer.clone();
+    let done = call.app.db.create_task(row, inputs, call.app.config.limits.open_tasks, claim).await?;
+    submitted(&call.app, done, text)
+}
+
 /// The answer of a submission; `false` means that the account has too many open tasks.
 pub(crate) fn submitted(app: &App, done: Once<bool>, answer: String) -> Result<Response, ApiError> {
     app.wake.notify_one();

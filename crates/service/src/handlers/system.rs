@@ -4,7 +4,9 @@ use axum::response::Response;
 use molbox::workflow::types::{SystemBuildRequest, SystemPage, SystemRecord, SystemSummary};
 
 use super::file::provide_entry;
-use super::{Call, cancel_task, common, delete_task, download, json, not_ready, page, paged, said, stored, submitted};
+use super::{
+    Call, cancel_task, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
+};
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
@@ -21,29 +23,12 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
         provide_entry(&call, "protein", protein).await?;
     }
     let plan = build::resolve(app, call.account(), &request)?;
-    let inputs = plan.inputs();
     let row = TaskRow {
-        seq: 0,
-        id: app.new_id("box"),
-        account: call.account(),
-        kind: KIND.to_owned(),
         name: request.box_name.clone(),
-        parent: None,
-        status: "queued".to_owned(),
-        request: serde_json::to_string(&request).map_err(ApiError::internal)?,
-        parameters: serde_json::to_string(&plan).map_err(ApiError::internal)?,
         seed: request.seed.map_or_else(|| app.new_seed(), |seed| seed as i64),
-        attempts: 0,
-        created_at: app.now(),
-        started_at: None,
-        finished_at: None,
-        is_cancelled: false,
-        outcome: None,
+        ..new_task(&call, KIND, "box", &request, &plan)?
     };
-    let claim = call.claim(&record(app, &row)?)?;
-    let text = claim.answer.clone();
-    let done = app.db.create_task(row, inputs, app.config.limits.open_tasks, claim).await?;
-    submitted(app, done, text)
+    queue(&call, row, plan.inputs(), record).await
 }
 
 pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {

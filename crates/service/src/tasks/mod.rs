@@ -345,6 +345,8 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
         "threads": cpus,
         "device": gpu,
         "cache": app.config.data.join("cache"),
+        "sandbox": app.config.worker.sandbox,
+        "ligand_seconds": app.config.worker.ligand_seconds,
         "checkpoint_seconds": app.config.worker.checkpoint_seconds,
     });
     fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
