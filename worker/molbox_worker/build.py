@@ -25,7 +25,7 @@ from molbox_worker.topology import is_solvent, kind, write_topology
 
 T = TypeVar("T")
 
-# Share of a build's time by step, roughly; a membrane takes its share from all others.
+# Share of a build's time by step, roughly.
 WEIGHTS = {
     "force_field": 3,
     "read": 1,
@@ -38,6 +38,8 @@ WEIGHTS = {
     "check": 4,
     "write": 5,
 }
+# The same of a step that grows a membrane.
+MEMBRANE_WEIGHT = 1000
 # The direct-space cutoff that a new system is made with; a job sets its own.
 CUTOFF_NM = 1.0
 # A box as built is less dense than it becomes at constant pressure.
@@ -54,7 +56,7 @@ def build(job: Job) -> dict[str, Any]:
     seed = job.task["seed"]
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    steps = Steps(job, list(WEIGHTS))
+    steps = Steps(job, {**WEIGHTS, "solvate": MEMBRANE_WEIGHT} if plan.get("membrane") else WEIGHTS)
 
     base = steps.run("force_field", lambda: force_field.load(job, plan, []))
     modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
@@ -74,7 +76,7 @@ def build(job: Job) -> dict[str, Any]:
     if is_charmm(plan):
         charmm.prune(base, modeller.topology)
     variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, base))
-    steps.run("solvate", lambda: _solvate(job, plan, modeller, base))
+    steps.run("solvate", lambda: _solvate(job, plan, modeller, base, steps.tell))
     _name_chains(modeller.topology)
     system = steps.run("parametrise", lambda: _parametrise(job, plan, modeller.topology, base))
     state = steps.run("check", lambda: _check(job, system, modeller, seed))
@@ -96,21 +98,39 @@ def build(job: Job) -> dict[str, Any]:
 class Steps:
     """Runs the steps of a build, tells progress, keeps times, and stops between them when asked."""
 
-    def __init__(self, job: Job, names: list[str]) -> None:
+    def __init__(self, job: Job, weights: dict[str, int]) -> None:
         self._job = job
-        self._names = names
+        self._weights = weights
+        self._names = list(weights)
+        self._name = self._names[0]
         self.seconds: dict[str, float] = {}
+
+    def tell(self, share: float = 0.0) -> None:
+        """Say how much of the present step is done, from 0 to 1."""
+        index = self._names.index(self._name)
+        before = sum(self._weights[earlier] for earlier in self._names[:index])
+        done = (before + share * self._weights[self._name]) / sum(self._weights.values())
+        self._job.progress(done, stage=self._name, stage_index=index, stage_count=len(self._names))
 
     def run(self, name: str, step: Callable[[], T]) -> T:
         """Run one step and return what it returns."""
         if self._job.stop_requested:
             raise Stopped
-        index = self._names.index(name)
-        before = sum(WEIGHTS[earlier] for earlier in self._names[:index]) / sum(WEIGHTS.values())
-        self._job.progress(before, stage=name, stage_index=index, stage_count=len(self._names))
+        self._name = name
+        self.tell()
         start = time.monotonic()
-        with self._job.heartbeat():
-            result = step()
+        try:
+            with self._job.heartbeat():
+                result = step()
+        except openmm.OpenMMException as error:
+            if "NaN" not in str(error):
+                raise
+            raise JobError(
+                "not_finite",
+                f"atoms lie so close together that they could not be relaxed (in the step {name!r})",
+                remedy="check the coordinates of the structure and the poses of the ligands",
+                loc=["body", "protein"],
+            ) from error
         self.seconds[name] = round(time.monotonic() - start, 3)
         self._job.log(f"{name}: {self.seconds[name]:.2f} s")
         return result
@@ -121,6 +141,9 @@ def _add_hydrogens(job: Job, plan: dict[str, Any], modeller: app.Modeller, base:
     if modeller.topology.getNumAtoms() == 0:
         return {}
     chosen = prepare.variants_beside_metals(job, modeller)
+    if plan["keep_hydrogens"]:
+        in_file = [prepare.variant_of_file(residue) for residue in modeller.topology.residues()]
+        chosen = [beside_metal or told for beside_metal, told in zip(chosen, in_file, strict=True)]
     try:
         modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=platform(job)[0])
     except ValueError as error:
@@ -160,7 +183,9 @@ def _water(plan: dict[str, Any], base: app.ForceField) -> tuple[str, int]:
     return {3: "tip3p", 4: "tip4pew", 5: "tip5p"}[sites], sites
 
 
-def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField) -> None:
+def _solvate(
+    job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField, tell: Callable[[float], None]
+) -> None:
     model, sites = _water(plan, base)
     if plan.get("membrane"):
         if sites != 3:
@@ -174,7 +199,7 @@ def _solvate(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.F
 
         _refuse_many_atoms(plan, membrane.estimated_volume(modeller, plan["padding_nm"]))
         try:
-            membrane.add(job, plan, modeller, base)
+            membrane.add(job, plan, modeller, base, tell)
         except ValueError as error:
             raise explain_template(error, modeller.topology, field="membrane") from error
         _refuse_narrow_box(modeller.topology)
@@ -256,14 +281,13 @@ def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]
 
 def _name_chains(topology: app.Topology) -> None:
     """Give blank and repeated chain identifiers a name: mmCIF with them cannot be read back."""
-    taken = {chain.id for chain in topology.chains() if chain.id.strip()}
-    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    fresh = (name for name in [*letters, *(a + b for a in letters for b in letters)] if name not in taken)
     seen: set[str] = set()
+    unnamed = []
     for chain in topology.chains():
         if not chain.id.strip() or chain.id in seen:
-            chain.id = next(fresh)
+            unnamed.append(chain)
         seen.add(chain.id)
+    prepare.name_chains(unnamed, seen)
 
 
 def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: app.ForceField) -> openmm.System:

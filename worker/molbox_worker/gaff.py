@@ -58,7 +58,7 @@ class Parameters:
     charge : int
         Net charge, e.
     notes : list of dict
-        Warnings about them, as `Job.warn` takes them. They name nobody's file: the cache is shared.
+        Warnings about them, as `Job.warn` takes them. They name no file: the next one may have another name.
     is_cached : bool
         Whether they were taken from the cache.
 
@@ -92,7 +92,7 @@ def parametrise(job: Job, molecule: Chem.Mol, what: str, seconds: float, loc: li
     content: dict[str, Any] = {"xml": xml, "charge": Chem.GetFormalCharge(molecule), "notes": notes}
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, json.dumps(content).encode(), sync=False)
+        replace(path, json.dumps(content).encode())
     shutil.rmtree(folder)
     return Parameters(**content, is_cached=False)
 

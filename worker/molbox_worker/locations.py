@@ -1,8 +1,8 @@
-"""Alternate locations: one for each residue, before any reader sees the file.
+"""Alternate locations and models: one of each, before any reader sees the file.
 
 Readers take the first location of each atom, whatever its occupancy, and some mix those of two
 residue types at one place. Here the location with the largest occupancy is taken for a residue as a
-whole, the first one when they are equal.
+whole, the first one when they are equal. Of models the first is taken.
 """
 
 from __future__ import annotations
@@ -28,9 +28,21 @@ class Row:
 
 
 def choose(text: str, file_format: str) -> tuple[str, list[str], int]:
-    """The text with one location for each residue, what was chosen, and the number of models."""
+    """The text with one location for each residue, what was chosen, and the number of models.
+
+    Raises
+    ------
+    ValueError
+        Naming the line, when an atom of a PDB file has no coordinates.
+
+    """
     lines = text.splitlines(keepends=True)
-    rows, n_models = _pdb_rows(lines) if file_format == "pdb" else _cif_rows(lines)
+    n_models = 1
+    if file_format == "pdb":
+        n_models = _blank_later_models(lines)
+        rows = _pdb_rows(lines)
+    else:
+        rows, n_models = _cif_rows(lines)
     by_residue: dict[Key, list[Row]] = defaultdict(list)
     for row in rows:
         if row.location:
@@ -57,14 +69,34 @@ def choose(text: str, file_format: str) -> tuple[str, list[str], int]:
     return "".join(line for i, line in enumerate(lines) if i not in dropped), chosen, n_models
 
 
-def _pdb_rows(lines: list[str]) -> tuple[list[Row], int]:
-    rows, n_models = [], 0
+def _blank_later_models(lines: list[str]) -> int:
+    """Empty the lines of all models but the first; returns how many models there are.
+
+    So are the records that begin and end a model: some programs misplace the number in them.
+    """
+    n_models = 0
     for i, line in enumerate(lines):
+        is_mark = line.startswith(("MODEL ", "ENDMDL"))
         n_models += line.startswith("MODEL ")
-        if line.startswith(("ATOM  ", "HETATM")) and n_models < 2 and len(line) > 26:
+        if is_mark or (n_models > 1 and line.startswith(("ATOM  ", "HETATM", "ANISOU", "TER"))):
+            lines[i] = ""
+    return max(n_models, 1)
+
+
+def _pdb_rows(lines: list[str]) -> list[Row]:
+    rows = []
+    for i, line in enumerate(lines):
+        if line.startswith(("ATOM  ", "HETATM")):
+            for column in (30, 38, 46):
+                field = line[column : column + 8]
+                try:
+                    float(field)
+                except ValueError:
+                    place = f"columns {column + 1} to {column + 8}"
+                    raise ValueError(f"line {i + 1}: {field.strip()!r} in {place} is no coordinate") from None
             residue = (line[21], line[22:26].strip(), line[26])
             rows.append(Row(i, residue, line[17:20].strip(), line[16].strip(), _number(line[54:60])))
-    return rows, max(n_models, 1)
+    return rows
 
 
 def _cif_rows(lines: list[str]) -> tuple[list[Row], int]:

@@ -8,7 +8,7 @@ progress, can be stopped, and takes our seed.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,8 @@ from molbox_worker.topology import LIPIDS, WATER
 
 # The hydrophobic core reaches this far from the middle, nm.
 CORE_NM = 1.2
+# Modeller lets a structure grow back in so many rounds.
+ROUNDS_PER_NM = 10
 # Of the residues in the core; proteins in the frame of the OPM database have under 0.1.
 MAX_CHARGED = 0.25
 # Width and height of OpenMM's patches, roughly, nm.
@@ -33,14 +35,16 @@ CHARGED = frozenset({"ASP", "GLU", "LYS", "ARG"})
 SEED_WATER = {"O": (0.0, 0.0, 2.6), "H1": (0.0957, 0.0, 2.6), "H2": (-0.024, 0.0927, 2.6)}
 
 
-def add(job: Job, plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField) -> None:
-    """Add the plan's membrane, with water and ions."""
+def add(
+    job: Job, plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField, tell: Callable[[float], None]
+) -> None:
+    """Add the plan's membrane, with water and ions; `tell` is called with the share that is done."""
     if modeller.topology.getNumAtoms() == 0:
         _add_seed_water(modeller)
     else:
         check_orientation(modeller)
     n_solute = modeller.topology.getNumResidues()
-    with _relaxation(job):
+    with _relaxation(job, tell, int(np.ptp(_positions(modeller), axis=0)[:2].max() * ROUNDS_PER_NM) + 1):
         modeller.addMembrane(
             force_field,
             lipidType=plan["membrane"],
@@ -98,8 +102,8 @@ def estimated_volume(modeller: app.Modeller, padding_nm: float) -> float:
 
 
 @contextmanager
-def _relaxation(job: Job) -> Iterator[None]:
-    """Have Modeller use an integrator that takes our seed, tells it is alive, and stops when asked."""
+def _relaxation(job: Job, tell: Callable[[float], None], rounds: int) -> Iterator[None]:
+    """Have Modeller use an integrator that takes our seed, tells progress, and stops when asked."""
     seed = random.getrandbits(31) or 1
 
     class Integrator(openmm.LangevinIntegrator):
@@ -111,10 +115,9 @@ def _relaxation(job: Job) -> Iterator[None]:
         def step(self, steps: int) -> None:
             if job.stop_requested:
                 raise Stopped
-            self._calls += 1
-            if self._calls % 10 == 0:
-                job.log(f"membrane: {self._calls * steps} steps of relaxation")
             super().step(steps)
+            self._calls += 1
+            tell(min(self._calls / rounds, 1.0))
 
     original = openmm_modeller.LangevinIntegrator
     openmm_modeller.LangevinIntegrator = Integrator

@@ -6,7 +6,10 @@ Everything that is removed, added, replaced or guessed becomes a warning.
 from __future__ import annotations
 
 import io
+import itertools
 from collections import Counter
+from collections.abc import Iterable
+from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
@@ -24,12 +27,15 @@ from molbox_worker.topology import WATER
 MAX_BUILT_GAP = 20
 # A coordinate beyond this is a damaged file, in nm.
 MAX_COORDINATE_NM = 10_000.0
+# Three points give a place and an orientation.
+MIN_HEAVY_ATOMS = 3
 # Residues further apart are not bonded; bonds of the backbone have 0.13 and 0.16 nm.
 MAX_BACKBONE_BOND_NM = 0.25
 # Atoms nearer than this to a metal are its ligands.
 METAL_BOND_NM = 0.28
 POLYMER = {*proteinResidues, *dnaResidues, *rnaResidues}
 KEPT = {*POLYMER, "N", "ACE", "NME", "NMA", "NH2", WATER}
+HEAVY_WATER = "DOD"
 GLYCANS = {"NAG", "NDG", "BMA", "MAN", "FUC", "FUL", "GAL", "GLA", "GLC", "BGC", "SIA", "XYP", "XYS", "NGA", "A2G"}
 SINGLY_CHARGED = {"NA", "K", "LI", "RB", "CS", "CL", "BR", "F", "IOD", "I"}
 HYDROGENS = (element.hydrogen, element.deuterium)
@@ -55,7 +61,8 @@ def read(job: Job, plan: dict[str, Any]) -> PDBFixer:
         fixer = PDBFixer(pdbfile=file) if protein["format"] == "pdb" else PDBFixer(pdbxfile=file)
     except Exception as error:
         # The readers raise whatever their code runs into.
-        message = f"{protein['name']} cannot be read as {protein['format']}: {type(error).__name__}: {error}"
+        what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
+        message = f"{protein['name']} cannot be read as {protein['format']}: {what}"
         raise JobError("unreadable", message, remedy="check the file and its format", loc=LOC) from error
     if fixer.topology.getNumAtoms() == 0:
         raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
@@ -101,6 +108,7 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
     """Complete the structure: gaps, nonstandard residues, heterogens, missing atoms, hydrogens."""
     custom = plan["force_field"].get("custom")
     known = force_field.templates(job.input(custom["file"])) - POLYMER if custom else set()
+    _refuse_bare_residues(fixer)
     _tell_repeated_chains(job, fixer)
     _replace_deuterium(job, fixer)
     _find_gaps(job, fixer)
@@ -136,19 +144,55 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
     return modeller
 
 
+def _refuse_bare_residues(fixer: PDBFixer) -> None:
+    """Refuse a residue of which too little is there to tell where the rest has to be.
+
+    At the ends of a chain one atom is enough: there is room.
+    """
+    for chain in fixer.topology.chains():
+        residues = [residue for residue in chain.residues() if residue.name in POLYMER]
+        for i, residue in enumerate(residues):
+            n_heavy = sum(atom.element not in HYDROGENS for atom in residue.atoms())
+            if n_heavy == 0 or (n_heavy < MIN_HEAVY_ATOMS and 0 < i < len(residues) - 1):
+                raise JobError(
+                    "residue_bare",
+                    f"{place_of(residue)} has {n_heavy} heavy atoms where it stands in the file; the others cannot be"
+                    f" placed from fewer than {MIN_HEAVY_ATOMS}",
+                    remedy="write all atoms of a residue together, and give a structure with side chains and backbone",
+                    loc=LOC,
+                )
+
+
 def _tell_repeated_chains(job: Job, fixer: PDBFixer) -> None:
     polymers = [chain for chain in fixer.topology.chains() if any(r.name in POLYMER for r in chain.residues())]
+    blank = [chain for chain in fixer.topology.chains() if not chain.id.strip()]
+    n_polymers = sum(chain in polymers for chain in blank)
+    if n_polymers:
+        job.warn("chain_renamed", f"{n_polymers} chains without an identifier were given letters")
+    name_chains(blank, {chain.id for chain in fixer.topology.chains()})
+    for sequence in fixer.sequences:
+        # Of several chains without an identifier, none can be told to have the sequence.
+        if not sequence.chainId.strip() and n_polymers == 1:
+            sequence.chainId = next(chain.id for chain in blank if chain in polymers)
     for name, count in Counter(chain.id for chain in polymers).items():
-        if not name.strip():
-            job.warn("chain_renamed", f"{count} chains without an identifier were given letters")
-        elif count > 1:
+        if count > 1:
             job.warn(
                 "chain_renamed", f"{count} chains are called {name}; the first keeps its name, others were renamed"
             )
 
 
+def name_chains(chains: Iterable[app.topology.Chain], taken: set[str]) -> None:
+    """Give chains names of letters that are not taken, the shortest first."""
+    names = ("".join(letters) for n in itertools.count(1) for letters in itertools.product(ascii_uppercase, repeat=n))
+    fresh = (name for name in names if name not in taken)
+    for chain in chains:
+        chain.id = next(fresh)
+
+
 def _replace_deuterium(job: Job, fixer: PDBFixer) -> None:
     """Make deuterium hydrogen. Readers know its names not, and have given it no bonds."""
+    for residue in fixer.topology.residues():
+        residue.name = WATER if residue.name == HEAVY_WATER else residue.name
     deuterium = [atom for atom in fixer.topology.atoms() if atom.element is element.deuterium]
     if not deuterium:
         return
@@ -335,6 +379,21 @@ def variants_beside_metals(job: Job, modeller: app.Modeller) -> list[str | None]
             )
             job.warn("metal_ligand", message)
     return variants
+
+
+def variant_of_file(residue: app.topology.Residue) -> str | None:
+    """Protonation variant that the hydrogens of a residue tell; None when they leave it to the pH."""
+    names = {atom.name for atom in residue.atoms() if atom.element in HYDROGENS}
+    if not names:
+        return None
+    told = {
+        "ASP": "ASH" if names & {"HD1", "HD2"} else "ASP",
+        "GLU": "GLH" if names & {"HE1", "HE2"} else "GLU",
+        "LYS": {3: "LYS", 2: "LYN"}.get(len(names & {"HZ1", "HZ2", "HZ3"})),
+        "CYS": "CYS" if "HG" in names else None,
+        "HIS": {("HD1", "HE2"): "HIP", ("HD1",): "HID", ("HE2",): "HIE"}.get(tuple(sorted(names & {"HD1", "HE2"}))),
+    }
+    return told.get(residue.name)
 
 
 def _positions(positions: Any) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -94,6 +95,11 @@ class Directory:
         return self.path / "output" / name
 
 
+def text(path: Path) -> str:
+    """The content of a file that may be compressed."""
+    return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
+
+
 def protein(name: str, file_format: str = "pdb") -> dict[str, str]:
     """The plan's entry for a structure that lies in the input folder under its own name."""
     return {"file": f"protein.{file_format}", "format": file_format, "name": name}
@@ -119,10 +125,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Directory
             (directory.path / "input" / name).write_text(content if isinstance(content, str) else content.read_text())
         if structure is not None:
             target = directory.path / "input" / plan["protein"]["file"]
-            if isinstance(structure, Path):
-                shutil.copy(structure, target)
-            else:
-                target.write_text(structure)
+            target.write_text(structure if isinstance(structure, str) else text(structure))
         directory.run()
         return directory
 

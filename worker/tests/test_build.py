@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import openmm
 import pytest
-from conftest import EXAMPLES, Directory
+from conftest import EXAMPLES, Directory, positions_nm, structure
 from openmm import app, unit
 
 from molbox_worker.build import box_vectors
@@ -67,6 +67,48 @@ def test_hydrogens_follow_the_ph(builder: Callable[..., Directory]) -> None:
     # All four aspartic and glutamic acids take up a proton.
     assert acid["variants"] == {"ASH": 2, "GLH": 2}
     assert acid["molecules"]["CL"] - acid["molecules"]["NA"] == 6
+
+
+def test_hydrogens_of_the_file_stay_where_they_are_when_kept(builder: Callable[..., Directory]) -> None:
+    kept = builder(VILLIN, keep_hydrogens=True, ph=2.0, padding_nm=0.6)
+    placed = builder(VILLIN, ph=2.0, padding_nm=0.6)
+    # Protonation is the file's, whatever the pH.
+    assert kept.result["summary"]["variants"] == {}
+    assert placed.result["summary"]["variants"] == {"ASH": 2, "GLH": 2}
+    expected = {
+        (line[22:26].strip(), line[12:16].strip()): [float(line[i : i + 8]) / 10 for i in (30, 38, 46)]
+        for line in VILLIN.read_text().splitlines()
+        if line.startswith("ATOM") and line[76:78].strip() == "H"
+    }
+    moved = {}
+    for directory in (kept, placed):
+        file = structure(directory, "system")
+        x = positions_nm(file)
+        found = {(a.residue.id, a.name): x[a.index] for a in file.topology.atoms() if a.residue.chain.id == "A"}
+        moved[directory] = max(np.linalg.norm(found[key] - expected[key]) for key in expected if key in found)
+    assert moved[kept] < 1e-3 < moved[placed]
+
+
+def test_salt_is_as_asked(builder: Callable[..., Directory]) -> None:
+    without = builder(VILLIN, concentration=0.0, positive_ion="Li+", negative_ion="Br-", padding_nm=0.6)
+    molecules = without.result["summary"]["molecules"]
+    # Only what neutralises the protein's two positive charges.
+    assert (molecules.get("LI", 0), molecules["BR"]) == (0, 2)
+    salty = builder(concentration=2.0, positive_ion="Cs+", negative_ion="I-").result["summary"]["molecules"]
+    assert salty["CS"] == salty["I"] == pytest.approx(2.0 / 55.4 * (salty["water"] + 2 * salty["CS"]), abs=1)
+
+
+@pytest.mark.parametrize("shape", ["cube", "rectangular", "dodecahedron", "octahedron"])
+def test_a_box_is_built_in_its_shape(builder: Callable[..., Directory], shape: str) -> None:
+    built = builder(VILLIN, box_shape=shape, padding_nm=0.6)
+    summary = built.result["summary"]
+    solute = structure(built, "prepared")
+    expected = np.array(box_vectors(shape, 0.6, positions_nm(solute)))
+    # Hydrogens come after this file is written, and reach out a little.
+    assert np.array(summary["box_vectors"]) == pytest.approx(expected, rel=0.1, abs=1e-6)
+    file = structure(built)
+    assert file.topology.getPeriodicBoxVectors() is not None
+    assert 0.85 < summary["density"] < 1.0
 
 
 def test_the_same_seed_gives_the_same_bytes(builder: Callable[..., Directory]) -> None:
@@ -129,7 +171,8 @@ def atom(name: str, residue: str, x: str = "0.000") -> str:
     [
         ("", "no_atoms", "no atoms"),
         ("not a structure\n", "no_atoms", "no atoms"),
-        (atom("CA", "ALA", "x.y"), "unreadable", "cannot be read as pdb"),
+        (atom("CA", "ALA", "x.y"), "unreadable", "line 1: 'x.y' in columns 31 to 38 is no coordinate"),
+        (atom("CA", "ALA")[:40] + "\n", "unreadable", "line 1: '' in columns 39 to 46"),
         (atom("CA", "ALA", "nan"), "bad_coordinates", "CA of ALA 1 in chain A"),
         (atom("C1", "XYZ"), "no_atoms", "nothing is left"),
     ],

@@ -101,6 +101,33 @@ def test_a_ligand_is_turned_about_its_centre_and_then_moved(builder: Builder, xy
     assert after - after[:8].mean(axis=0) == pytest.approx(turned, abs=2e-4)
 
 
+def test_a_ligand_is_built_in_the_cavity_of_its_protein(builder: Builder, xylene: Directory) -> None:
+    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    built = builder(
+        DATA / "t4-lysozyme.pdb.gz",
+        inputs={"xylene.mol2": XYLENE},
+        ligands=[entry()],
+        task={"cache": cache},
+        padding_nm=0.5,
+        box_shape="rectangular",
+    )
+    assert built.result["status"] == "succeeded", built.log()
+    molecules = built.result["summary"]["molecules"]
+    assert (molecules["protein"], molecules["PXY"]) == (1, 1)
+    file = structure(built)
+    x = positions_nm(file)
+    atoms = list(file.topology.atoms())
+    pose = [atom.index for atom in atoms if atom.residue.name == "PXY"]
+    assert x[pose] == pytest.approx(ligand_positions(built), abs=1e-4), "it stays where its file has it"
+    near = {
+        f"{atom.residue.name}{atom.residue.id}"
+        for atom in atoms
+        if atom.residue.name != "PXY" and np.linalg.norm(x[pose] - x[atom.index], axis=1).min() < 0.3
+    }
+    # The cavity that the mutation L99A makes is lined by these, and dry.
+    assert {"ALA99", "VAL111", "LEU118"} <= near and not any(name.startswith("HOH") for name in near), near
+
+
 def test_rotations_can_be_given_in_three_ways() -> None:
     angles = rotation_matrix([20, -35, 110], 0)
     # Angle and axis of a rotation from its matrix.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import openmm
 import pytest
-from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, warnings
+from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, text, warnings
 from openmm import app, unit
 
 from molbox_worker import locations, prepare
@@ -100,6 +100,63 @@ def test_a_chain_ends_where_its_next_residue_is_out_of_reach(builder: Builder) -
     assert "OXT" in {atom.name for atom in last.atoms()}, "the end is a carboxylate"
 
 
+def test_a_dimer_with_a_gap_and_heterogens_is_completed(builder: Builder) -> None:
+    # Three residues at the tip of a flap are taken out; the file's sequence still has them.
+    lines = text(DATA / "1hvr.pdb.gz").splitlines(keepends=True)
+    gap = "".join(
+        line for line in lines if not (line.startswith("ATOM") and line[21] == "B" and 49 <= int(line[22:26]) <= 51)
+    )
+    built = builder(gap, padding_nm=0.5, box_shape="rectangular")
+    assert built.result["status"] == "succeeded", built.log()
+    said = warnings(built)
+    assert said["residues_built"] == [
+        "3 residues (GLY-ILE-GLY) of chain B are missing in a gap and were built without a template"
+    ]
+    assert said["heterogen_removed"] == ["XK2 263 of chain A removed"]
+    assert said["residue_replaced"] == [
+        f"nonstandard residue CSO 67 of chain {chain} replaced by CYS" for chain in "AB"
+    ]
+    assert built.result["summary"]["molecules"]["protein"] == 2
+    file = structure(built)
+    chains = {chain.id: [residue.name for residue in chain.residues()] for chain in file.topology.chains()}
+    assert chains["A"] == chains["B"], "a dimer of one sequence"
+    x = positions_nm(file)
+    lengths = [np.linalg.norm(x[a.index] - x[b.index]) for a, b in file.topology.bonds() if a.residue is not b.residue]
+    assert max(lengths) < 0.25, "the loop closes the gap"
+
+
+def test_of_several_chains_the_wanted_one_is_kept(builder: Builder) -> None:
+    built = builder(DATA / "1hvr.pdb.gz", chains=["B"], padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    assert built.result["summary"]["molecules"]["protein"] == 1
+    protein = [r for r in structure(built).topology.residues() if r.name not in {"HOH", "NA", "CL"}]
+    assert len(protein) == 99 and {residue.chain.id for residue in protein} == {"B"}
+    assert "heterogen_removed" not in warnings(built), "the inhibitor is in chain A"
+
+
+def test_a_residue_in_two_places_of_the_file_is_refused_by_name(builder: Builder) -> None:
+    lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
+    hydrogens = [line for line in lines if line[76:78].strip() == "H"]
+    failure = builder("".join([line for line in lines if line not in hydrogens] + hydrogens)).result["error"]
+    assert failure["code"] == "residue_bare"
+    assert "MET 41 in chain A has 0 heavy atoms" in failure["message"] and "together" in failure["remedy"]
+    assert failure["loc"] == ["body", "protein"]
+
+
+def test_a_trace_of_alpha_carbons_is_refused(builder: Builder) -> None:
+    trace = "".join(line for line in VILLIN.splitlines(keepends=True) if line[12:16] == " CA ")
+    assert builder(trace).result["error"]["code"] == "residue_bare"
+
+
+def test_a_misplaced_model_number_and_a_blank_chain_do_no_harm(builder: Builder) -> None:
+    # As several programs write them.
+    lines = [line[:21] + " " + line[22:] for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
+    model = "MODEL         1\n" + "".join(lines) + "TER\nENDMDL\n"
+    built = builder(model + "END\n", padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    assert warnings(built) == {"chain_renamed": ["1 chains without an identifier were given letters"]}
+
+
 def test_metals_with_parameters_stay(builder: Builder) -> None:
     zinc = place("OD1", 44) + np.array([2.1, 0, 0])
     text = VILLIN.replace(
@@ -131,6 +188,15 @@ def test_deuterium_is_hydrogen_and_one_model_is_taken(builder: Builder) -> None:
     assert "2 models" in said["model_chosen"][0]
     assert "deuterium atoms" in said["deuterium_replaced"][0]
     assert built.result["summary"]["molecules"]["protein"] == 1
+
+
+def test_heavy_water_is_water(builder: Builder) -> None:
+    water = hetatm("O", "DOD", 901, (20.0, 0.0, 0.0)) + hetatm("D1", "DOD", 901, (20.9, 0.3, 0.0), "D")
+    built = builder(VILLIN.replace("END", water + "END"), padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    assert set(warnings(built)) == {"deuterium_replaced"}
+    oxygen = [a for a in structure(built, "prepared").topology.atoms() if a.residue.name == "HOH"]
+    assert [atom.name for atom in oxygen] == ["O"]
 
 
 def test_chains_of_one_name_are_told_apart(builder: Builder) -> None:

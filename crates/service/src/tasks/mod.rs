@@ -344,7 +344,8 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
         "platform": Some(&app.config.worker.platform).filter(|name| !name.is_empty()),
         "threads": cpus,
         "device": gpu,
-        "cache": app.config.data.join("cache"),
+        // What a sandboxed worker may write to, no other account may read.
+        "cache": app.config.data.join("cache").join(row.account.to_string()),
         "sandbox": app.config.worker.sandbox,
         "ligand_seconds": app.config.worker.ligand_seconds,
         "checkpoint_seconds": app.config.worker.checkpoint_seconds,
