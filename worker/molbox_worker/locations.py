@@ -39,7 +39,7 @@ def choose(text: str, file_format: str) -> tuple[str, list[str], int]:
     lines = text.splitlines(keepends=True)
     n_models = 1
     if file_format == "pdb":
-        n_models = _blank_later_models(lines)
+        n_models = _empty_later_models(lines)
         rows = _pdb_rows(lines)
     else:
         rows, n_models = _cif_rows(lines)
@@ -69,7 +69,7 @@ def choose(text: str, file_format: str) -> tuple[str, list[str], int]:
     return "".join(line for i, line in enumerate(lines) if i not in dropped), chosen, n_models
 
 
-def _blank_later_models(lines: list[str]) -> int:
+def _empty_later_models(lines: list[str]) -> int:
     """Empty the lines of all models but the first; returns how many models there are.
 
     So are the records that begin and end a model: some programs misplace the number in them.
@@ -100,8 +100,9 @@ def _pdb_rows(lines: list[str]) -> list[Row]:
 
 
 def _cif_rows(lines: list[str]) -> tuple[list[Row], int]:
+    """The atoms of the first model and the number of models; the lines of the others are emptied."""
     columns: list[str] = []
-    rows, models, is_in = [], set(), False
+    rows, models, is_in = [], dict[str, None](), False
     for i, line in enumerate(lines):
         if line.startswith("_atom_site."):
             columns.append(line.split(".", 1)[1].split()[0])
@@ -112,14 +113,18 @@ def _cif_rows(lines: list[str]) -> tuple[list[Row], int]:
                 continue
             value = dict(zip(columns, words, strict=True))
             location = value.get("label_alt_id", ".")
-            models.add(value.get("pdbx_PDB_model_num", "1"))
+            model = value.get("pdbx_PDB_model_num", "1")
+            models[model] = None
+            if model != next(iter(models)):
+                lines[i] = ""
+                continue
             rows.append(
                 Row(
                     i,
                     (
                         value.get("auth_asym_id", value.get("label_asym_id", "")),
                         value.get("auth_seq_id", value.get("label_seq_id", "")),
-                        value.get("pdbx_PDB_ins_code", "?") + value.get("pdbx_PDB_model_num", "1"),
+                        value.get("pdbx_PDB_ins_code", "?"),
                     ),
                     value.get("label_comp_id", ""),
                     "" if location in {".", "?"} else location,

@@ -20,9 +20,12 @@ from pdbfixer import PDBFixer
 from pdbfixer.pdbfixer import dnaResidues, proteinResidues, rnaResidues
 
 from molbox_worker import force_field, locations
+from molbox_worker.engine import platform
 from molbox_worker.job import Job, JobError
 from molbox_worker.topology import WATER
 
+# More residues of a kind are counted, not listed.
+MAX_NAMED = 20
 # Longer gaps are not built: a loop of this length is already a guess.
 MAX_BUILT_GAP = 20
 # A coordinate beyond this is a damaged file, in nm.
@@ -121,10 +124,11 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
             f"nonstandard residue {residue.name} {residue.id} of chain {residue.chain.id} replaced by {standard}",
         )
     fixer.replaceNonstandardResidues()
-    _remove_heterogens(job, fixer, base, KEPT | known)
+    is_amber = plan["force_field"]["family"] == "amber"
+    _remove_heterogens(job, fixer, base, KEPT | known, takes_lone=not is_amber)
     if fixer.topology.getNumAtoms() == 0:
         raise JobError("no_atoms", "nothing is left of the structure once heterogens are removed", loc=LOC)
-    if plan["force_field"]["family"] == "amber":
+    if is_amber:
         _remove_leading_phosphates(job, fixer)
     fixer.findMissingAtoms()
     for residue, atoms in fixer.missingAtoms.items():
@@ -133,8 +137,12 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
             "atoms_added",
             f"missing atoms {names} added to {residue.name} {residue.id} of chain {residue.chain.id}",
         )
+    # Its own choice would be the fastest platform with all of its threads.
+    fixer.platform = platform(job)[0]
     fixer.addMissingAtoms(seed=seed)
     modeller = app.Modeller(fixer.topology, fixer.positions)
+    # Sites without an atom, as of water with four: the water model adds its own.
+    modeller.delete([a for a in modeller.topology.atoms() if a.element is None and a.residue.name == WATER])
     if not plan["keep_hydrogens"]:
         # Those of residues that only a custom force field knows could not be placed anew.
         modeller.delete([a for a in modeller.topology.atoms() if a.element in HYDROGENS and a.residue.name in KEPT])
@@ -281,25 +289,34 @@ def _backbone_bond(before: app.topology.Residue, after: app.topology.Residue, po
     return 0.0
 
 
-def _remove_heterogens(job: Job, fixer: PDBFixer, base: app.ForceField, kept: set[str]) -> None:
+def _remove_heterogens(job: Job, fixer: PDBFixer, base: app.ForceField, kept: set[str], *, takes_lone: bool) -> None:
     """Remove what has no parameters. PDBFixer's own function would take caps of chains too."""
-    foreign = []
+    foreign: dict[tuple[str, str], list[app.topology.Residue]] = {}
     for residue in fixer.topology.residues():
-        place = f"{residue.name} {residue.id} of chain {residue.chain.id}"
-        if residue.name in kept:
+        # Amber has amino acids within a chain and at its ends, none that are both ends.
+        is_lone = residue.name in proteinResidues and len(list(residue.chain.residues())) == 1
+        if is_lone and not takes_lone:
+            foreign.setdefault(("heterogen_removed", residue.name), []).append(residue)
+        elif residue.name in kept:
             continue
-        if len(list(residue.atoms())) == 1 and _is_known_ion(residue, base):
+        elif len(list(residue.atoms())) == 1 and _is_known_ion(residue, base):
             if residue.name not in SINGLY_CHARGED:
+                place = f"{residue.name} {residue.id} of chain {residue.chain.id}"
                 job.warn("metal_kept", f"{place} kept as an ion without bonds; its coordination may change")
-            continue
-        foreign.append(residue)
-        if residue.name in GLYCANS:
-            job.warn("glycan_removed", f"{place} removed: glycans are not built, what carried it is left bare")
         else:
-            job.warn("heterogen_removed", f"{place} removed")
+            code = "glycan_removed" if residue.name in GLYCANS else "heterogen_removed"
+            foreign.setdefault((code, residue.name), []).append(residue)
+    for (code, name), residues in foreign.items():
+        why = ": glycans are not built, what carried it is left bare" if code == "glycan_removed" else ""
+        why = ": the force field has no amino acid that is a chain by itself" if name in proteinResidues else why
+        if len(residues) > MAX_NAMED:
+            job.warn(code, f"{len(residues)} residues {name} removed{why}")
+            continue
+        for residue in residues:
+            job.warn(code, f"{name} {residue.id} of chain {residue.chain.id} removed{why}")
     if foreign:
         modeller = app.Modeller(fixer.topology, fixer.positions)
-        modeller.delete(foreign)
+        modeller.delete([residue for residues in foreign.values() for residue in residues])
         fixer.topology, fixer.positions = modeller.topology, modeller.positions
         # Recomputed for the residues that remain.
         fixer.missingAtoms, fixer.missingTerminals = {}, {}

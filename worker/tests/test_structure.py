@@ -190,6 +190,33 @@ def test_deuterium_is_hydrogen_and_one_model_is_taken(builder: Builder) -> None:
     assert built.result["summary"]["molecules"]["protein"] == 1
 
 
+def test_what_is_removed_is_named_or_counted(builder: Builder) -> None:
+    # As the OPM database marks a membrane; and a free amino acid, as a substrate.
+    plane = "".join(hetatm("N", "DUM", 100 + i, (40.0 + i, 0.0, 15.0)) for i in range(30))
+    free = "".join(
+        hetatm(name, "ASP", 501, (30.0 + 1.5 * i, 0.0, 0.0), name[0])
+        for i, name in enumerate(["N", "CA", "C", "O", "CB", "CG", "OD1", "OD2"])
+    )
+    built = builder(VILLIN.replace("END", "TER\n" + plane + "TER\n" + free + "END"), padding_nm=0.5)
+    assert built.result["status"] == "succeeded", built.log()
+    assert warnings(built)["heterogen_removed"] == [
+        "30 residues DUM removed",
+        "ASP 501 of chain A removed: the force field has no amino acid that is a chain by itself",
+    ]
+
+
+def test_sites_of_water_that_are_no_atoms_are_left_to_its_model(builder: Builder) -> None:
+    water = hetatm("O", "HOH", 901, (20.0, 0.0, 0.0)) + hetatm("MW", "HOH", 901, (20.1, 0.1, 0.0), " ")
+    built = builder(VILLIN.replace("END", water + "END"), padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+
+
+def test_of_models_in_mmcif_the_first_is_taken() -> None:
+    head = "data_x\nloop_\n" + "".join(f"_atom_site.{name}\n" for name in ("group_PDB", "id", "pdbx_PDB_model_num"))
+    text, _, n_models = locations.choose(head + "ATOM 1 1\nATOM 2 1\nATOM 3 2\n#\n", "cif")
+    assert (text, n_models) == (head + "ATOM 1 1\nATOM 2 1\n#\n", 2)
+
+
 def test_heavy_water_is_water(builder: Builder) -> None:
     water = hetatm("O", "DOD", 901, (20.0, 0.0, 0.0)) + hetatm("D1", "DOD", 901, (20.9, 0.3, 0.0), "D")
     built = builder(VILLIN.replace("END", water + "END"), padding_nm=0.5, box_shape="octahedron")
