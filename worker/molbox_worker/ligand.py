@@ -7,9 +7,11 @@ are worked out from the geometry.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,10 @@ WATER_CLASH_NM = 0.24
 FAR_NM = 3.0
 # AM1 of a large ligand takes minutes; the service may set another limit.
 SECONDS = 600.0
+# What stands before or after each molecule of a file with several.
+SEPARATORS = {"sdf": "$$$$", "mol2": "@<TRIPOS>MOLECULE"}
+# A line of an atom whose type is GAFF's: lower case, beginning with the element.
+GAFF_TYPE = re.compile(r"^(\s*\d+\s+\S+(?:\s+-?\d+\.\d+){3}\s+)(cl|br|[chnospfi])[a-z0-9*+-]*(?=\s)", re.MULTILINE)
 # Charges that are tried for a PDB file, whose bonds follow from it.
 PDB_CHARGES = (0, 1, -1, 2, -2)
 # Of a rotation matrix times its transpose from one.
@@ -95,7 +101,9 @@ def read(job: Job, plan: dict[str, Any]) -> list[Ligand]:
                 remedy="choose another name",
                 loc=["body", "ligand_residue_names", index],
             )
-        molecule = _read(job.input(entry["file"]), entry["format"], what, loc)
+        molecule, n_molecules = _read(job.input(entry["file"]), entry["format"], what, loc)
+        if n_molecules > 1:
+            job.warn("ligand_chosen", f"{what} has {n_molecules} molecules; the first was taken")
         molecule = _complete(job, molecule, what, loc)
         positions = _place(molecule, entry, index)
         ligands.append(Ligand(index, what, name, molecule, positions))
@@ -104,17 +112,23 @@ def read(job: Job, plan: dict[str, Any]) -> list[Ligand]:
     return ligands
 
 
-def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> Chem.Mol:
-    """The first molecule of a file, unsanitised for all but PDB."""
-    readers: dict[str, Callable[[str], Chem.Mol | None]] = {
-        "sdf": lambda name: next(iter(Chem.SDMolSupplier(name, removeHs=False, sanitize=False)), None),
-        "mol": lambda name: Chem.MolFromMolFile(name, removeHs=False, sanitize=False),
-        "mol2": lambda name: Chem.MolFromMol2File(name, removeHs=False, sanitize=False),
-        "pdb": lambda name: Chem.MolFromPDBFile(name, removeHs=False, sanitize=False, proximityBonding=False),
+def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> tuple[Chem.Mol, int]:
+    """The first molecule of a file, unsanitised for all but PDB, and how many there are."""
+    text = path.read_text(errors="replace")
+    if file_format == "mol2":
+        # RDKit takes a comment for the end, and knows no atom types but Tripos'; antechamber writes GAFF's.
+        lines = [line for line in text.splitlines(keepends=True) if not line.startswith("#")]
+        text = GAFF_TYPE.sub(lambda match: match[1] + match[2].capitalize(), "".join(lines))
+    first, n_molecules = _first(text, SEPARATORS.get(file_format))
+    readers: dict[str, Callable[..., Chem.Mol | None]] = {
+        "sdf": Chem.MolFromMolBlock,
+        "mol": Chem.MolFromMolBlock,
+        "mol2": Chem.MolFromMol2Block,
+        "pdb": partial(Chem.MolFromPDBBlock, proximityBonding=False),
     }
     try:
-        molecule = readers[file_format](str(path))
-    except (OSError, RuntimeError, ValueError, UnicodeDecodeError):
+        molecule = readers[file_format](first, removeHs=False, sanitize=False)
+    except (RuntimeError, ValueError):
         molecule = None
     if molecule is None or molecule.GetNumAtoms() == 0:
         raise JobError(
@@ -125,7 +139,16 @@ def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> Chem
         )
     if not np.isfinite(molecule.GetConformer().GetPositions()).all():
         raise JobError("bad_coordinates", f"{what}: not all coordinates are numbers", loc=loc)
-    return _with_bonds(molecule, what, loc) if file_format == "pdb" else molecule
+    return (_with_bonds(molecule, what, loc) if file_format == "pdb" else molecule), n_molecules
+
+
+def _first(text: str, separator: str | None) -> tuple[str, int]:
+    """The first molecule of a text, and how many it has; `separator` begins or ends each."""
+    if separator is None:
+        return text, 1
+    parts = [part for part in re.split(rf"^{re.escape(separator)}.*\n?", text, flags=re.MULTILINE) if part.strip()]
+    prefix = f"{separator}\n" if text.lstrip().startswith(separator) else ""
+    return prefix + (parts[0] if parts else ""), len(parts)
 
 
 def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:

@@ -294,7 +294,8 @@ def _remove_heterogens(job: Job, fixer: PDBFixer, base: app.ForceField, kept: se
     foreign: dict[tuple[str, str], list[app.topology.Residue]] = {}
     for residue in fixer.topology.residues():
         # Amber has amino acids within a chain and at its ends, none that are both ends.
-        is_lone = residue.name in proteinResidues and len(list(residue.chain.residues())) == 1
+        chain = [other for other in residue.chain.residues() if other.name in KEPT - {WATER}]
+        is_lone = residue.name in proteinResidues and len(chain) == 1
         if is_lone and not takes_lone:
             foreign.setdefault(("heterogen_removed", residue.name), []).append(residue)
         elif residue.name in kept:

@@ -82,6 +82,32 @@ def test_formats_say_the_same(builder: Builder, xylene: Directory) -> None:
     assert charges(pdb) == pytest.approx(charges(xylene), abs=1e-3)
 
 
+def test_of_several_molecules_the_first_is_taken_and_told(builder: Builder, xylene: Directory) -> None:
+    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    molecule = Chem.MolFromMol2File(str(XYLENE), removeHs=False)
+    files = {
+        "xylene.mol2": "# by hand\n\n" + XYLENE.read_text() + "\n" + XYLENE.read_text(),
+        "xylene.sdf": Chem.MolToMolBlock(molecule) + "$$$$\n" + drawn("CC") + drawn("CCC"),
+    }
+    for name, count in (("xylene.mol2", 2), ("xylene.sdf", 3)):
+        built = builder(inputs={name: files[name]}, ligands=[entry(name)], task={"cache": cache})
+        assert built.result["status"] == "succeeded", built.log()
+        assert warnings(built)["ligand_chosen"] == [f"ligand 1 ({name}) has {count} molecules; the first was taken"]
+        assert "from the cache" in built.log(), "it is the molecule that is known"
+
+
+def test_the_types_of_gaff_are_read_as_elements(builder: Builder, xylene: Directory) -> None:
+    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    types = {"C.ar": "ca", "C.3": "c3", " H ": " hc "}
+    text = XYLENE.read_text()
+    assert all(tripos in text for tripos in types)
+    for tripos, gaff in types.items():
+        text = text.replace(tripos, gaff)
+    built = builder(inputs={"xylene.mol2": text}, ligands=[entry()], task={"cache": cache})
+    assert built.result["status"] == "succeeded", built.log()
+    assert "from the cache" in built.log()
+
+
 def test_hydrogens_that_a_file_lacks_are_added(builder: Builder) -> None:
     built = builder(inputs={"amine.sdf": drawn("C[NH3+]", with_hydrogens=False)}, ligands=[entry("amine.sdf", "MAM")])
     assert built.result["status"] == "succeeded", built.log()
