@@ -8,12 +8,17 @@ with everything committed, 4 the disk is full, 1 anything else (a defect: the tr
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import traceback
 from pathlib import Path
 
 from molbox_worker import sandbox
 from molbox_worker.job import Job, JobError, Stopped
+
+# The service counts threads; numpy's would come on top.
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
 
 
 def main(argv: list[str]) -> int:

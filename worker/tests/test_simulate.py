@@ -92,6 +92,39 @@ def test_pressure_acts(water: Directory, simulation: Callable[..., Directory]) -
     assert density[5000] > density[1] + 0.05
 
 
+def test_without_friction_energy_is_conserved(water: Directory, simulation: Callable[..., Directory]) -> None:
+    spread = {}
+    for friction in (0, 50):
+        stages = [{"name": "equilibration_1", "steps": 200}, {"steps": 400, "log_freq": 20}]
+        job = simulation(water, stages, friction_per_ps=friction, timestep_fs=1, ewald_tolerance=1e-5)
+        assert job.run() == 0, job.log()
+        written = rows(job.output("production.csv"))
+        total = [row["potential energy (kJ/mol)"] + row["kinetic energy (kJ/mol)"] for row in written]
+        spread[friction] = np.std(total)
+    # Nothing goes in or out but what the finite step and the cutoff do.
+    assert spread[0] < 0.2 * spread[50], spread
+
+
+@pytest.mark.parametrize(("cutoff", "tolerance"), [(0.8, 5e-4), (1.1, 1e-5)])
+def test_cutoff_and_ewald_tolerance_are_those_of_the_energy(
+    water: Directory, simulation: Callable[..., Directory], cutoff: float, tolerance: float
+) -> None:
+    job = simulation(water, [], cutoff_nm=cutoff, ewald_tolerance=tolerance, minimization_steps=0)
+    assert job.run() == 0, job.log()
+    system = openmm.XmlSerializer.deserialize(water.output("system.xml").read_text())
+    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    energy = {}
+    for which in ("as built", "as asked"):
+        context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+        context.setState(openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()))
+        energy[which] = context.getState(energy=True).getPotentialEnergy()._value
+        nonbonded.setCutoffDistance(cutoff)
+        nonbonded.setEwaldErrorTolerance(tolerance)
+    # The CPU platform calculates in single precision.
+    assert job.result["stages"][0]["energy_before"] == pytest.approx(energy["as asked"], rel=2e-5)
+    assert abs(energy["as built"] - energy["as asked"]) > 1e-4 * abs(energy["as asked"])
+
+
 def test_the_thermostat_holds_the_temperature(water: Directory, simulation: Callable[..., Directory]) -> None:
     # A strong coupling, so that few steps decorrelate.
     job = simulation(water, [{"steps": 1500, "log_freq": 10}], friction_per_ps=50, temperature_k=350)

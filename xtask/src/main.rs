@@ -38,9 +38,9 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// Random requests and random kills, for as long as there is time.
+    /// The engine's long tests; then random requests and random kills, for as long as there is time.
     Soak {
-        /// How long.
+        /// How long requests and kills go on.
         #[arg(long, default_value_t = 60)]
         minutes: u64,
     },

@@ -14,12 +14,15 @@ enum Operations {
     Margin,
 }
 
-/// What takes long and finds what short tests do not: half the time for random requests, half for
-/// random kills of service and workers.
+/// What takes long and finds what short tests do not: the engine's long tests, a quarter of an hour
+/// or so; then for half the time random requests, for half random kills of service and workers.
 pub fn soak(minutes: u64) -> Result<()> {
     let seconds = minutes * 60 / 2;
-    conformance(seconds)?;
     let python = python::environment()?;
+    run(Command::new(&python)
+        .current_dir(root().join("worker"))
+        .args(["-m", "pytest", "--quiet", "-m", "soak", "--dist", "load"]))?;
+    conformance(seconds)?;
     run(cargo()
         .args(["test", "--package", "molbox-service", "--test", "service", "kills", "--", "--nocapture"])
         .env("MOLBOX_TEST_PYTHON", &python)

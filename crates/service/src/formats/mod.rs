@@ -218,6 +218,8 @@ mod tests {
         }
         let v3000 = "x\n\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\nM  V30 COUNTS 1 0 0 0 0\nM  V30 BEGIN ATOM\nM  V30 1 C 0 0 0 0\nM  V30 END ATOM\nM  V30 END CTAB\nM  END\n";
         assert_eq!(problem(v3000, Format::Sdf), "fine");
+        let of_antechamber = MOL2.replace("C.3", "c3").replace("O.3", "oh");
+        assert_eq!(problem(&of_antechamber, Format::Mol2), "fine");
     }
 
     #[test]

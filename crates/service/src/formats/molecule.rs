@@ -137,7 +137,9 @@ pub(super) fn check_mol2(text: &str) -> Result<(), Problem> {
                 for (axis, text) in [("x", x), ("y", y), ("z", z)] {
                     coordinate(text, axis, at)?;
                 }
-                element(kind.split('.').next().unwrap_or_default(), at)?;
+                if !is_gaff_type(kind) {
+                    element(kind.split('.').next().unwrap_or_default(), at)?;
+                }
                 atoms += 1;
             }
             "BOND" if !words.is_empty() => {
@@ -177,6 +179,12 @@ fn element(symbol: &str, line: usize) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::at(line, format!("{symbol:?} is no element")))
+}
+
+/// Whether an atom type is one of GAFF's, as antechamber writes them: lower case, the element first.
+fn is_gaff_type(kind: &str) -> bool {
+    kind.starts_with(['c', 'h', 'n', 'o', 's', 'p', 'f', 'i', 'b'])
+        && !kind.contains(|c: char| c.is_uppercase() || c == '.')
 }
 
 fn bond_end(text: &str, n_atoms: usize, line: usize) -> Result<(), Problem> {
