@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from openmm import app, unit
 
 from molbox_worker import charmm, force_field, prepare
-from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, explain_template, is_charmm, platform, versions
+from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, is_charmm, platform, templates_explained, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import is_solvent, kind, write_topology
 
@@ -129,7 +129,7 @@ class Steps:
                 "not_finite",
                 f"atoms lie so close together that they could not be relaxed (in the step {name!r})",
                 remedy="check the coordinates of the structure and the poses of the ligands",
-                loc=["body", "protein"],
+                loc=["body", "protein" if self._job.task["plan"].get("protein") else "ligands"],
             ) from error
         self.seconds[name] = round(time.monotonic() - start, 3)
         self._job.log(f"{name}: {self.seconds[name]:.2f} s")
@@ -144,10 +144,8 @@ def _add_hydrogens(job: Job, plan: dict[str, Any], modeller: app.Modeller, base:
     if plan["keep_hydrogens"]:
         in_file = [prepare.variant_of_file(residue) for residue in modeller.topology.residues()]
         chosen = [beside_metal or told for beside_metal, told in zip(chosen, in_file, strict=True)]
-    try:
+    with templates_explained(modeller.topology):
         modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=platform(job)[0])
-    except ValueError as error:
-        raise explain_template(error, modeller.topology) from error
     if _needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
     found = Counter(variant(residue) for residue in modeller.topology.residues())
@@ -198,16 +196,14 @@ def _solvate(
         from molbox_worker import membrane
 
         _refuse_many_atoms(plan, membrane.estimated_volume(modeller, plan["padding_nm"]))
-        try:
+        with templates_explained(modeller.topology, field="membrane"):
             membrane.add(job, plan, modeller, base, tell)
-        except ValueError as error:
-            raise explain_template(error, modeller.topology, field="membrane") from error
         _refuse_narrow_box(modeller.topology)
         return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
     _refuse_many_atoms(plan, vectors[0][0] * vectors[1][1] * vectors[2][2])
     _refuse_width(min(vectors[i][i] for i in range(3)))
-    try:
+    with templates_explained(modeller.topology):
         modeller.addSolvent(
             base,
             model=model,
@@ -217,8 +213,6 @@ def _solvate(
             ionicStrength=plan["concentration"] * unit.molar,
             neutralize=True,
         )
-    except ValueError as error:
-        raise explain_template(error, modeller.topology) from error
     if _needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
 
@@ -291,7 +285,7 @@ def _name_chains(topology: app.Topology) -> None:
 
 
 def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: app.ForceField) -> openmm.System:
-    try:
+    with templates_explained(topology):
         system = base.createSystem(
             topology,
             nonbondedMethod=app.PME,
@@ -299,8 +293,6 @@ def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: a
             constraints=app.HBonds,
             rigidWater=True,
         )
-    except ValueError as error:
-        raise explain_template(error, topology) from error
     if is_charmm(plan):
         job.log(f"{charmm.simplify(system)} pairs of atom types have Lennard-Jones parameters of their own (NBFIX)")
     return system

@@ -18,6 +18,9 @@ AMINO_ACIDS = frozenset(
 )
 BASES = frozenset({"ADE", "CYT", "GUA", "THY", "URA"})
 NUCLEOTIDES = frozenset({"A", "C", "G", "U", "DA", "DC", "DG", "DT"})
+# Of a nucleotide: its ends, and deoxyribose. The others make modified ones, which preparation replaces;
+# methylated deoxyuridine would be thymidine again.
+NUCLEIC_PATCHES = ("5TER", "5MET", "5PHO", "5POM", "3TER", "3PHO", "3PO3", "3POM", "DEO", "MET2")
 # Two coefficients are the same when rounding alone tells them apart.
 SAME = 1e-6
 
@@ -29,8 +32,11 @@ def prune(force_field: app.ForceField, topology: app.Topology) -> None:
         names |= BASES
     if not names <= NUCLEOTIDES | BASES:
         names |= AMINO_ACIDS
-    patches = force_field._templatePatches
-    force_field._templatePatches = {name: which for name, which in patches.items() if name in names}
+    force_field._templatePatches = {
+        name: {patch for patch in which if name not in BASES or patch[0].startswith(NUCLEIC_PATCHES)}
+        for name, which in force_field._templatePatches.items()
+        if name in names
+    }
 
 
 def simplify(system: openmm.System) -> int:

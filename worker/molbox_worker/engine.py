@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -47,8 +49,19 @@ def platform(job: Job) -> tuple[openmm.Platform, dict[str, str]]:
     return chosen, properties
 
 
-def explain_template(error: ValueError, topology: app.Topology, *, field: str = "protein") -> JobError:
-    """OpenMM's "No template found for residue 12 (LIG)" with the residue as its author numbers it."""
+@contextmanager
+def templates_explained(topology: app.Topology, *, field: str = "protein") -> Iterator[None]:
+    """Have what OpenMM says of templates say it of the residue as its author numbers it."""
+    try:
+        yield
+    except Exception as error:
+        # OpenMM raises ValueError for a template that is missing, and plain Exception for two that fit.
+        if type(error) not in {ValueError, Exception}:
+            raise
+        raise _explain_template(error, topology, field) from error
+
+
+def _explain_template(error: Exception, topology: app.Topology, field: str) -> JobError:
     match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
     if not match:
         return JobError("force_field_error", str(error), loc=["body", "force_field"])

@@ -236,22 +236,12 @@ def _find_gaps(job: Job, fixer: PDBFixer) -> None:
 
 
 def _split_at_breaks(job: Job, fixer: PDBFixer) -> None:
-    """End a chain where its next residue is out of reach and the gap is not built.
+    """End a chain where its next residue is out of reach and the gap is not built, or is no part of it.
 
-    Readers bond neighbours in a chain at any distance; such a bond would pull the ends together.
+    Readers bond neighbours in a chain at any distance; such a bond would pull the ends together. And
+    the last residue before water in the same chain would not be taken for an end.
     """
-    positions = _positions(fixer.positions)
-    breaks: set[tuple[int, int]] = set()
-    for chain in fixer.topology.chains():
-        residues = list(chain.residues())
-        for i in range(1, len(residues)):
-            length = _backbone_bond(residues[i - 1], residues[i], positions)
-            if length > MAX_BACKBONE_BOND_NM and (chain.index, i) not in fixer.missingResidues:
-                breaks.add((chain.index, i))
-                ends = f"{residues[i - 1].name} {residues[i - 1].id} and {residues[i].name} {residues[i].id}"
-                job.warn(
-                    "chain_broken", f"chain {chain.id} was ended and begun anew between {ends}, {length:.2f} nm apart"
-                )
+    breaks = _find_breaks(job, fixer)
     if not breaks:
         return
     topology = app.Topology()
@@ -277,6 +267,32 @@ def _split_at_breaks(job: Job, fixer: PDBFixer) -> None:
         if a.residue is b.residue or not is_backbone or side[a.residue] is side[b.residue]:
             topology.addBond(copies[a], copies[b])
     fixer.topology, fixer.missingResidues = topology, missing
+
+
+def _find_breaks(job: Job, fixer: PDBFixer) -> set[tuple[int, int]]:
+    """Where chains are to be ended: indices of a chain and of the first residue after the break."""
+    positions = _positions(fixer.positions)
+    breaks: set[tuple[int, int]] = set()
+    for chain in fixer.topology.chains():
+        residues = list(chain.residues())
+        for i in range(1, len(residues)):
+            if _is_link(residues[i - 1]) != _is_link(residues[i]):
+                breaks.add((chain.index, i))
+                continue
+            length = _backbone_bond(residues[i - 1], residues[i], positions)
+            if length > MAX_BACKBONE_BOND_NM and (chain.index, i) not in fixer.missingResidues:
+                breaks.add((chain.index, i))
+                ends = f"{residues[i - 1].name} {residues[i - 1].id} and {residues[i].name} {residues[i].id}"
+                job.warn(
+                    "chain_broken", f"chain {chain.id} was ended and begun anew between {ends}, {length:.2f} nm apart"
+                )
+    return breaks
+
+
+def _is_link(residue: app.topology.Residue) -> bool:
+    """Whether a residue can be part of a chain of them, nonstandard ones and caps included."""
+    names = {atom.name for atom in residue.atoms()}
+    return residue.name in KEPT - {WATER} or names >= {"N", "CA", "C"} or names >= {"C3'", "O3'", "C5'"}
 
 
 def _backbone_bond(before: app.topology.Residue, after: app.topology.Residue, positions: NDArray[np.float64]) -> float:

@@ -157,6 +157,26 @@ def test_a_misplaced_model_number_and_a_blank_chain_do_no_harm(builder: Builder)
     assert warnings(built) == {"chain_renamed": ["1 chains without an identifier were given letters"]}
 
 
+def test_a_chain_ends_before_the_water_that_bears_its_name(builder: Builder) -> None:
+    # As simulation programs write it: no TER, and no second oxygen at the end.
+    lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM") and line[12:16] != " OXT"]
+    water = hetatm("O", "HOH", 901, (20.0, 0.0, 0.0)).replace("HETATM", "ATOM  ")
+    built = builder("".join(lines) + water + "END\n", padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    names = [r.name for r in structure(built).topology.residues() if "OXT" in {atom.name for atom in r.atoms()}]
+    assert names == ["PHE"]
+
+
+def test_charmm_takes_thymidine_for_what_it_is(builder: Builder) -> None:
+    # With every patch of the force field, methylated deoxyuridine would fit as well.
+    force_field = {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"]}
+    water = {"name": "tip3p", "file": "charmm36_2024/water.xml", "model": "tip3p", "sites": 3}
+    built = builder(DATA / "4c64.pdb", padding_nm=0.5, box_shape="rectangular", force_field=force_field, water=water)
+    assert built.result["status"] == "succeeded", built.log()
+    assert built.result["summary"]["molecules"]["nucleic_acid"] == 2
+    assert built.result["summary"]["net_charge"] == pytest.approx(0, abs=1e-3)
+
+
 def test_metals_with_parameters_stay(builder: Builder) -> None:
     zinc = place("OD1", 44) + np.array([2.1, 0, 0])
     text = VILLIN.replace(
