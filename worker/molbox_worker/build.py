@@ -21,7 +21,7 @@ from openmm import app, unit
 from molbox_worker import charmm, force_field, prepare
 from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, is_charmm, platform, templates_explained, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
-from molbox_worker.topology import is_solvent, kind, write_topology
+from molbox_worker.topology import WATER, is_solvent, kind, write_topology
 
 T = TypeVar("T")
 
@@ -140,16 +140,34 @@ def _add_hydrogens(job: Job, plan: dict[str, Any], modeller: app.Modeller, base:
     """Place hydrogens at the pH; returns how many residues took which protonation variant."""
     if modeller.topology.getNumAtoms() == 0:
         return {}
+    chosen_platform = platform(job)[0]
+    waters = _take_out_water(modeller) if _water(plan, base)[1] > 3 else None
     chosen = prepare.variants_beside_metals(job, modeller)
     if plan["keep_hydrogens"]:
         in_file = [prepare.variant_of_file(residue) for residue in modeller.topology.residues()]
         chosen = [beside_metal or told for beside_metal, told in zip(chosen, in_file, strict=True)]
-    with templates_explained(modeller.topology):
-        modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=platform(job)[0])
+    if modeller.topology.getNumAtoms():
+        with templates_explained(modeller.topology):
+            modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=chosen_platform)
+    if waters is not None:
+        # Of four sites and more, it has no template without the last ones, which come after its hydrogens.
+        waters.addHydrogens(platform=chosen_platform)
+        modeller.add(waters.topology, waters.positions)
     if _needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
     found = Counter(variant(residue) for residue in modeller.topology.residues())
     return {name: found[name] for name in sorted(found) if name}
+
+
+def _take_out_water(modeller: app.Modeller) -> app.Modeller | None:
+    """The structure's own water, which is no longer in it; None when it has none."""
+    residues = list(modeller.topology.residues())
+    if not any(residue.name == WATER for residue in residues):
+        return None
+    waters = app.Modeller(modeller.topology, modeller.positions)
+    waters.delete([residue for residue in residues if residue.name != WATER])
+    modeller.delete([residue for residue in residues if residue.name == WATER])
+    return waters
 
 
 def variant(residue: app.topology.Residue) -> str:

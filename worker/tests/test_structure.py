@@ -167,6 +167,17 @@ def test_a_chain_ends_before_the_water_that_bears_its_name(builder: Builder) -> 
     assert names == ["PHE"]
 
 
+def test_crystal_water_takes_the_sites_of_its_model(builder: Builder) -> None:
+    text = (DATA / "4c64.pdb").read_text()
+    crystal = {line[22:26].strip() for line in text.splitlines() if line[17:20] == "HOH"}
+    water = {"name": "opc", "file": "amber14/opc.xml", "model": "tip4pew", "sites": 4}
+    built = builder(DATA / "4c64.pdb", padding_nm=0.5, box_shape="rectangular", water=water)
+    assert built.result["status"] == "succeeded", built.log()
+    first = [r for r in structure(built).topology.residues() if r.name == "HOH"][: len(crystal)]
+    assert {residue.id for residue in first} == crystal, "they come before those that are added"
+    assert {len(list(residue.atoms())) for residue in first} == {4}
+
+
 def test_charmm_takes_thymidine_for_what_it_is(builder: Builder) -> None:
     # With every patch of the force field, methylated deoxyuridine would fit as well.
     force_field = {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"]}
