@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import DATA, Directory, positions_nm, structure
+from conftest import DATA, EXAMPLES, Directory, positions_nm, structure
 from openmm import app, unit
 
 from molbox_worker import charmm
@@ -68,22 +68,42 @@ def test_charmm_has_no_tabulated_lennard_jones(crambin: Directory) -> None:
     assert "LennardJones" not in {force.getName() for force in system.getForces()}
 
 
+def amber(name: str, files: list[str], water: str, folder: str, sites: int = 3) -> dict[str, Any]:
+    model = {3: "tip3p", 4: "tip4pew"}[sites]
+    return {
+        "force_field": {"name": name, "family": "amber", "files": files},
+        "water": {"name": water, "file": f"{folder}{water}.xml", "model": model, "sites": sites},
+    }
+
+
+# Each with its default water, and one with five sites. The charge is what the water's authors give to
+# the site that is negative: Jorgensen 1983, Berendsen 1987, Wang 2014, Izadi 2014, Mahoney 2000.
 @pytest.mark.parametrize(
-    ("water", "sites", "plan"),
+    ("plan", "sites", "charge"),
     [
-        ("opc", 4, {"water": {"name": "opc", "file": "amber14/opc.xml", "model": "tip4pew", "sites": 4}}),
-        ("tip5p", 5, family("charmm36", "tip5p", "tip5p", 5)),
+        (amber("amber14", ["amber14-all.xml"], "tip3p", "amber14/"), 3, -0.834),
+        (amber("amber19", ["amber19-all.xml"], "opc", "amber19/", 4), 4, -1.3582),
+        (amber("amber14-ff15ipq", ["amber14/protein.ff15ipq.xml"], "spce", "amber14/"), 3, -0.8476),
+        (amber("amberfb15", ["amberfb15.xml"], "tip3pfb", ""), 3, -0.84845),
+        (family("charmm36"), 3, -0.834),
+        (family("charmm36", "tip5p", "tip5p", 5), 5, -0.241),
     ],
+    ids=lambda value: value["force_field"]["name"] + " " + value["water"]["name"] if isinstance(value, dict) else None,
 )
-def test_water_has_the_sites_of_its_model(builder: Builder, water: str, sites: int, plan: dict[str, Any]) -> None:
-    built = builder(**plan)
+def test_a_family_builds_a_protein_in_its_water(
+    builder: Builder, plan: dict[str, Any], sites: int, charge: float
+) -> None:
+    built = builder(EXAMPLES / "1vii.pdb", box_shape="octahedron", padding_nm=0.5, **plan)
     assert built.result["status"] == "succeeded", built.log()
-    residue = next(r for r in structure(built).topology.residues() if r.name == "HOH")
-    assert len(list(residue.atoms())) == sites
+    summary = built.result["summary"]
+    assert (summary["molecules"]["protein"], summary["water_type"]) == (1, plan["water"]["name"])
+    assert summary["net_charge"] == pytest.approx(0, abs=1e-3)
+    water = next(r for r in structure(built).topology.residues() if r.name == "HOH")
     system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
-    n_virtual = sum(system.isVirtualSite(i) for i in range(system.getNumParticles()))
-    assert n_virtual == (sites - 3) * built.result["summary"]["molecules"]["water"]
-    assert built.result["summary"]["water_type"] == plan["water"]["name"]
+    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    indices = [atom.index for atom in water.atoms()]
+    assert min(nonbonded.getParticleParameters(i)[0]._value for i in indices) == pytest.approx(charge, abs=1e-4)
+    assert len(indices) == sites and sum(map(system.isVirtualSite, indices)) == sites - 3
 
 
 # A neutral atom of argon's size; a residue that no protein has.

@@ -57,7 +57,13 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
     let system = molbox
         .system_submit()
         .body_map(|s| {
-            s.protein("villin").box_shape("dodecahedron").minimum_padding(0.5).ions("KCl").concentration(0.3).seed(5)
+            s.box_name("villin in brine")
+                .protein("villin")
+                .box_shape("dodecahedron")
+                .minimum_padding(0.5)
+                .ions("KCl")
+                .concentration(0.3)
+                .seed(5)
         })
         .send()
         .await
@@ -65,6 +71,7 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
     assert_eq!((system.status.as_str(), system.attempts), ("queued", 0));
     let listed = molbox.system_list().send().await.unwrap();
     assert_eq!(listed.items[0].system_id, system.system_id, "visible at once");
+    assert_eq!(listed.items[0].box_name.as_deref(), Some("villin in brine"));
     let mut stages = Vec::new();
     let system = molbox
         .wait_system(&system.system_id)
