@@ -21,13 +21,16 @@ from pdbfixer.pdbfixer import dnaResidues, proteinResidues, rnaResidues
 
 from molbox_worker import force_field, locations
 from molbox_worker.engine import platform
-from molbox_worker.job import Job, JobError
+from molbox_worker.job import Job, JobError, Stopped
 from molbox_worker.topology import WATER
 
 # More residues of a kind are counted, not listed.
 MAX_NAMED = 20
 # Longer gaps are not built: a loop of this length is already a guess.
 MAX_BUILT_GAP = 20
+# A loop is built anew when atoms that are not bonded come nearer than this, so many times in all.
+LOOP_ROOM_NM = 0.13
+LOOP_ATTEMPTS = 4
 # A coordinate beyond this is a damaged file, in nm.
 MAX_COORDINATE_NM = 10_000.0
 # Three points give a place and an orientation.
@@ -137,9 +140,7 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
             "atoms_added",
             f"missing atoms {names} added to {residue.name} {residue.id} of chain {residue.chain.id}",
         )
-    # Its own choice would be the fastest platform with all of its threads.
-    fixer.platform = platform(job)[0]
-    fixer.addMissingAtoms(seed=seed)
+    _add_missing_atoms(job, fixer, seed)
     modeller = app.Modeller(fixer.topology, fixer.positions)
     # Sites without an atom, as of water with four: the water model adds its own.
     modeller.delete([a for a in modeller.topology.atoms() if a.element is None and a.residue.name == WATER])
@@ -150,6 +151,50 @@ def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceFiel
     # The cell of the crystal is not the box of the simulation.
     modeller.topology.setPeriodicBoxVectors(None)
     return modeller
+
+
+def _add_missing_atoms(job: Job, fixer: PDBFixer, seed: int) -> None:
+    """Add them; of several courses of a built loop, which are guesses, the one with the most room is taken."""
+    # Its own choice would be the fastest platform with all of its threads.
+    fixer.platform = platform(job)[0]
+    before = fixer.topology, fixer.positions
+    best: tuple[float, app.Topology, Any] | None = None
+    for attempt in range(LOOP_ATTEMPTS):
+        fixer.topology, fixer.positions = before
+        fixer.addMissingAtoms(seed=seed + attempt)
+        if not fixer.missingResidues:
+            return
+        room = _room_of_new_atoms(fixer, _positions(before[1]))
+        job.log(f"loops, attempt {attempt + 1}: what is not bonded to a new atom is {room:.3f} nm from it or more")
+        if best is None or room > best[0]:
+            best = room, fixer.topology, fixer.positions
+        if room >= LOOP_ROOM_NM:
+            break
+        if job.stop_requested:
+            raise Stopped
+    assert best is not None
+    _, fixer.topology, fixer.positions = best
+
+
+def _room_of_new_atoms(fixer: PDBFixer, before: NDArray[np.float64]) -> float:
+    """Shortest distance of heavy atoms, one of them new, that no bond or angle joins."""
+    positions = _positions(fixer.positions)
+    places = {tuple(place) for place in before}
+    heavy = [atom.index for atom in fixer.topology.atoms() if atom.element not in HYDROGENS]
+    joined: dict[int, set[int]] = {index: set() for index in heavy}
+    for a, b in fixer.topology.bonds():
+        if a.index in joined and b.index in joined:
+            joined[a.index].add(b.index)
+            joined[b.index].add(a.index)
+    shortest = LOOP_ROOM_NM
+    for a in heavy:
+        if tuple(positions[a]) in places:
+            continue
+        near = np.flatnonzero(np.linalg.norm(positions[heavy] - positions[a], axis=1) < shortest)
+        for b in (heavy[i] for i in near):
+            if b != a and b not in joined[a] and not joined[a] & joined[b]:
+                shortest = min(shortest, float(np.linalg.norm(positions[a] - positions[b])))
+    return shortest
 
 
 def _refuse_bare_residues(fixer: PDBFixer) -> None:
