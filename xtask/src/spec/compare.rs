@@ -345,14 +345,23 @@ impl<'a> Walk<'a> {
         for (status, old) in &before {
             let at = format!("response {status}");
             let range = format!("{}XX", status.chars().next().unwrap_or_default());
-            let new = after.get(status).or_else(|| after.get(&range)).or_else(|| after.get("DEFAULT"));
-            match new {
-                Some(new) => self.response(self.old.follow(old), self.new.follow(new), &at),
+            let within = after.iter().filter(|(other, _)| *status == range && other.starts_with(&status[..1]));
+            let covering = [after.get(&range), after.get("DEFAULT")].into_iter().flatten().next();
+            let others: Vec<&Value> = match within.map(|(_, response)| *response).collect::<Vec<_>>() {
+                within if within.is_empty() => covering.into_iter().copied().collect(),
+                within => within,
+            };
+            let old = self.old.follow(old);
+            if let Some(new) = after.get(status) {
+                self.response(old, self.new.follow(new), &at);
+            } else if !others.is_empty() {
+                self.compatible(&at, "response-removed", "is gone, others stand for it");
+                others.iter().for_each(|new| self.response(old, self.new.follow(new), &at));
+            } else if status.starts_with(['1', '2', '3']) {
+                self.breaking(&at, "response-removed", "is gone");
+            } else {
                 // Clients expect any failure, and one that no longer comes is none.
-                None if !status.starts_with(['1', '2', '3']) => {
-                    self.say(&at, "response-removed", Verdict::Compatible, Verdict::Compatible, "is gone");
-                }
-                None => self.breaking(&at, "response-removed", "is gone"),
+                self.compatible(&at, "response-removed", "is gone");
             }
         }
         for status in after.keys().filter(|status| !before.contains_key(*status)) {
@@ -409,28 +418,28 @@ impl<'a> Walk<'a> {
     }
 
     /// Servers of an operation or a path take the call to another base address in every client.
-    fn servers(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
-        let own = |operation: &Operation<'_>| {
-            let servers = operation.value.get("servers").or_else(|| operation.item.get("servers"));
-            servers.map(|servers| servers.as_array().cloned().unwrap_or_default())
+    fn servers(&mut self, old: &Operation<'a>, new: &Operation<'a>) {
+        let own = |operation: &Operation<'a>| {
+            operation.value.get("servers").or_else(|| operation.item.get("servers")).cloned()
         };
         let (before, after) = (own(old), own(new));
         if before.is_none() && after.is_none() {
             return;
         }
-        let urls = |api: &Api, servers: Option<Vec<Value>>| -> BTreeSet<String> {
-            let servers = servers.unwrap_or_else(|| api.value["servers"].as_array().cloned().unwrap_or_default());
-            let urls: BTreeSet<String> =
-                servers.iter().filter_map(|server| server["url"].as_str().map(str::to_owned)).collect();
+        let of = |api: &Api, own: Option<Value>| own.unwrap_or_else(|| api.value["servers"].clone());
+        let urls = |servers: &Value| -> BTreeSet<String> {
+            let servers = servers.as_array().into_iter().flatten();
+            let urls: BTreeSet<String> = servers.filter_map(|s| s["url"].as_str().map(str::to_owned)).collect();
             // Without servers it is where the document is.
             if urls.is_empty() { BTreeSet::from(["/".to_owned()]) } else { urls }
         };
-        let (old_urls, new_urls) = (urls(self.old, before.clone()), urls(self.new, after.clone()));
+        let (before, after) = (of(self.old, before), of(self.new, after));
+        let (old_urls, new_urls) = (urls(&before), urls(&after));
         if !old_urls.is_subset(&new_urls) {
             self.breaking("servers", "servers", "lives on another base address");
         } else if old_urls != new_urls {
             self.compatible("servers", "servers", "has another base address besides");
-        } else if without_texts(&Value::from(before)) != without_texts(&Value::from(after)) {
+        } else if without_texts(&before) != without_texts(&after) {
             self.compatible("servers", "servers", "variables of its base address differ");
         }
     }
@@ -514,36 +523,45 @@ fn ways_in(api: &Api, operation: &Value) -> Vec<BTreeSet<String>> {
     if requirements.is_empty() {
         return vec![BTreeSet::new()];
     }
-    let ways = requirements
-        .iter()
-        .map(|requirement| requirement.iter().flat_map(|(name, scopes)| credentials(api, name, scopes)).collect());
-    ways.collect()
+    requirements.iter().flat_map(|requirement| ways_of(api, requirement)).collect()
 }
 
-/// A scheme as a client sees it, and one credential more for each of its scopes.
-fn credentials(api: &Api, name: &str, scopes: &Value) -> Vec<String> {
+/// The ways that meet a requirement: all of its schemes, each in one of its forms.
+fn ways_of(api: &Api, requirement: &Map<String, Value>) -> Vec<BTreeSet<String>> {
+    requirement.iter().fold(vec![BTreeSet::new()], |ways, (name, scopes)| {
+        let forms = credentials(api, name);
+        let scopes: Vec<&str> = scopes.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let with = |way: &BTreeSet<String>, form: &String| {
+            let scopes = scopes.iter().map(|scope| format!("{form}, scope {scope}"));
+            way.iter().cloned().chain([form.clone()]).chain(scopes).collect()
+        };
+        ways.iter().flat_map(|way| forms.iter().map(|form| with(way, form)).collect::<Vec<_>>()).collect()
+    })
+}
+
+/// A scheme as a client sees it; of OAuth any of its flows.
+fn credentials(api: &Api, name: &str) -> Vec<String> {
     let scheme = api.follow(&api.value["components"]["securitySchemes"][name]);
-    let text = |key: &str| scheme[key].as_str().unwrap_or_default().to_owned();
-    let credential = match scheme["type"].as_str() {
+    let text = |key: &str| scheme[key].as_str().unwrap_or_default();
+    vec![match scheme["type"].as_str() {
         Some("apiKey") if scheme["in"] == "header" => format!("header {}", text("name").to_ascii_lowercase()),
         Some("apiKey") => format!("{} {}", text("in"), text("name")),
         Some("http") => format!("http {}", text("scheme").to_ascii_lowercase()),
         Some("openIdConnect") => format!("openIdConnect {}", text("openIdConnectUrl")),
-        Some("oauth2") => {
-            let flows = scheme["flows"].as_object().into_iter().flatten();
-            let urls = flows.map(|(flow, value)| format!("{flow} {} {}", value["authorizationUrl"], value["tokenUrl"]));
-            format!("oauth2 {}", urls.collect::<Vec<_>>().join(", "))
+        Some("oauth2") if scheme["flows"].as_object().is_some_and(|flows| !flows.is_empty()) => {
+            let flow = |(name, flow): (&String, &Value)| {
+                let urls = ["authorizationUrl", "tokenUrl"].into_iter().filter_map(|key| flow[key].as_str());
+                std::iter::once(name.as_str()).chain(urls).fold("oauth2".to_owned(), |text, word| text + " " + word)
+            };
+            return scheme["flows"].as_object().into_iter().flatten().map(flow).collect();
         }
         _ => name.to_owned(),
-    };
-    let scopes = scopes.as_array().into_iter().flatten().filter_map(Value::as_str);
-    let scopes = scopes.map(|scope| format!("{credential}, scope {scope}")).collect::<Vec<_>>();
-    std::iter::once(credential.clone()).chain(scopes).collect()
+    }]
 }
 
-/// What stands somewhere for people, and the extensions.
+/// What stands somewhere for people, links between operations, and the extensions.
 fn texts(value: &Value) -> Vec<(&str, Value)> {
-    let is_text = |key: &str| ["summary", "description", "externalDocs", "example", "examples"].contains(&key);
+    let is_text = |key: &str| ["summary", "description", "externalDocs", "example", "examples", "links"].contains(&key);
     let entries = value.as_object().into_iter().flatten();
     let mut texts: Vec<(&str, Value)> = entries
         .filter(|(key, _)| is_text(key) || key.starts_with("x-"))

@@ -259,7 +259,16 @@ impl Api {
             }
             _ => false,
         };
-        apart(&a.values, &b.values) || a.required.intersection(&b.required).any(|property| is_tag(&property))
+        // An open object may hold anything, but by convention nobody sends what it does not name.
+        let is_foreign = |a: &Alternative<'_>, b: &Alternative<'_>| {
+            let others = self.shape(&b.others);
+            let names_all = !b.properties.is_empty() && (others.is_anything() || others.alternatives.is_empty());
+            names_all && a.required.iter().any(|property| !b.properties.contains_key(property))
+        };
+        apart(&a.values, &b.values)
+            || is_foreign(a, b)
+            || is_foreign(b, a)
+            || a.required.intersection(&b.required).any(|property| is_tag(&property))
     }
 
     /// The default that a schema states, or its reference.
@@ -350,7 +359,10 @@ fn restrict<'a>(alternative: &mut Alternative<'a>, map: &'a Map<String, Value>) 
             if alternative.whole {
                 round(alternative);
             }
-            opaque(alternative, map, &["multipleOf"]);
+            // Integers are multiples of 1 anyway.
+            if !alternative.whole || size("multipleOf") != Some(1) {
+                opaque(alternative, map, &["multipleOf"]);
+            }
         }
         Kind::String => {
             alternative.least = size("minLength").unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Two schemas compared by the values that they admit.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -124,7 +124,16 @@ impl<'a> Values<'a> {
             self.push(at, "schema-name", None, Verdict::Cosmetic, Verdict::Breaking, message);
         }
         self.wording(old, new, at);
-        self.shapes(&self.old.shape(old), &self.new.shape(new), at);
+        let (mut before, mut after) = (self.old.shape(old), self.new.shape(new));
+        match (Tags::of(self.old, old), Tags::of(self.new, new)) {
+            (None, None) => {}
+            (tags, others) => {
+                self.tags(tags, others, at);
+                // They tell apart what the schemas alone may not.
+                (before.is_exclusive, after.is_exclusive) = (false, false);
+            }
+        }
+        self.shapes(&before, &after, at);
     }
 
     fn wording(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
@@ -148,6 +157,41 @@ impl<'a> Values<'a> {
                 Verdict::Cosmetic,
                 "texts, examples or extensions differ",
             );
+        }
+    }
+
+    /// The property by which alternatives are told apart, and its values.
+    fn tags(&mut self, before: Option<Tags<'a>>, after: Option<Tags<'a>>, at: &str) {
+        let message = if before.is_some() { "no longer has a discriminator" } else { "has a discriminator" };
+        let (Some(before), Some(after)) = (before, after) else {
+            // It says where to look, not what is admitted.
+            self.push(at, "discriminator", None, Verdict::Cosmetic, Verdict::Breaking, message);
+            return;
+        };
+        if before.property != after.property {
+            let message = format!("is told apart by {} instead of {}", after.property, before.property);
+            self.say(at, "discriminator", Effect::Changed, message);
+        }
+        let unknown = |mine: &Tags<'a>, other: &Tags<'a>| -> Vec<&'a str> {
+            mine.targets.keys().filter(|value| !other.targets.contains_key(*value)).copied().collect()
+        };
+        for (values, effect, words) in [
+            (unknown(&before, &after), Effect::Narrower, "may no longer be"),
+            (unknown(&after, &before), Effect::Wider, "may be"),
+        ] {
+            if !values.is_empty() {
+                let message = format!("{} {words} {}", before.property, values.join(", "));
+                self.say(at, "discriminator", effect, message);
+            }
+        }
+        for (value, target) in &before.targets {
+            // A component may go by another name; that of another alternative is another meaning.
+            if let Some(other) = after.targets.get(value)
+                && other != target
+                && after.targets.values().any(|known| known == target)
+            {
+                self.say(at, "discriminator", Effect::Changed, format!("{value} means {other} instead of {target}"));
+            }
         }
     }
 
@@ -181,7 +225,9 @@ impl<'a> Values<'a> {
                 _ => self.alternatives(&old, &new, at),
             }
         }
-        if old.is_exclusive != new.is_exclusive {
+        // Which of two alternatives is meant is no matter where one of them is gone.
+        let is_shorter = new.alternatives.len() < old.alternatives.len();
+        if old.is_exclusive != new.is_exclusive && !is_shorter {
             let (effect, message) = if new.is_exclusive {
                 (Effect::Narrower, "what matches two alternatives is no longer admitted")
             } else {
@@ -262,6 +308,17 @@ impl<'a> Values<'a> {
             let effect = if new.whole { Effect::Narrower } else { Effect::Wider };
             self.say(at, "type", effect, format!("{} became {}", old.type_name(), new.type_name()));
         }
+        let keys: BTreeSet<&str> = old.opaque.keys().chain(new.opaque.keys()).copied().collect();
+        for key in keys {
+            let effect = match (old.opaque.get(key), new.opaque.get(key)) {
+                (None, _) => Effect::Narrower,
+                (_, None) => Effect::Wider,
+                (old, new) if old == new => continue,
+                (Some(old), Some(new)) if key == "multipleOf" => multiples(old, new),
+                _ => Effect::Changed,
+            };
+            self.say(at, "keyword", effect, format!("`{key}` differs"));
+        }
         if old.values.is_some() || new.values.is_some() {
             // Values that are listed say more than bounds.
             return self.enumeration(old, new, at);
@@ -310,16 +367,6 @@ impl<'a> Values<'a> {
         }
         if old.kind == Kind::Object {
             self.object(old, new, at);
-        }
-        let keys: BTreeSet<&str> = old.opaque.keys().chain(new.opaque.keys()).copied().collect();
-        for key in keys {
-            let effect = match (old.opaque.get(key), new.opaque.get(key)) {
-                (None, _) => Effect::Narrower,
-                (_, None) => Effect::Wider,
-                (old, new) if old == new => continue,
-                _ => Effect::Changed,
-            };
-            self.say(at, "keyword", effect, format!("`{key}` differs"));
         }
     }
 
@@ -445,6 +492,40 @@ impl<'a> Values<'a> {
     }
 }
 
+/// What another step does: every multiple of 4 is one of 2.
+fn multiples(old: &str, new: &str) -> Effect {
+    let (Ok(old), Ok(new)) = (old.parse::<f64>(), new.parse::<f64>()) else { return Effect::Changed };
+    match ((new / old).fract() == 0.0, (old / new).fract() == 0.0) {
+        (true, _) => Effect::Narrower,
+        (_, true) => Effect::Wider,
+        _ => Effect::Changed,
+    }
+}
+
+/// A discriminator: the values of its property, and the component that each means.
+struct Tags<'a> {
+    property: &'a str,
+    targets: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Tags<'a> {
+    fn of(api: &'a Api, schema: &[&'a Value]) -> Option<Self> {
+        let discriminator = api.keyword(schema, "discriminator")?;
+        let last = |reference: &'a Value| reference.as_str()?.rsplit('/').next();
+        let stated = discriminator["mapping"].as_object().into_iter().flatten();
+        let mut targets: BTreeMap<_, _> =
+            stated.filter_map(|(value, target)| Some((value.as_str(), last(target)?))).collect();
+        // Without a value of its own a component's name is its value.
+        let parts = ["oneOf", "anyOf"].into_iter().filter_map(|key| api.keyword(schema, key)?.as_array()).flatten();
+        for name in parts.filter_map(|part| last(&part["$ref"])) {
+            if !targets.values().any(|known| *known == name) {
+                targets.insert(name, name);
+            }
+        }
+        Some(Self { property: discriminator["propertyName"].as_str().unwrap_or_default(), targets })
+    }
+}
+
 /// Whether a value of an enumeration is within the bounds beside it.
 fn admits<'a>(api: &'a Api, schema: &Alternative<'a>, value: &str) -> bool {
     let value: Value = serde_json::from_str(value).expect("a canonical value is JSON");
@@ -454,7 +535,13 @@ fn admits<'a>(api: &'a Api, schema: &Alternative<'a>, value: &str) -> bool {
 /// What a change means to code that uses a client generated anew.
 fn code(rule: &str, effect: Effect, direction: Direction) -> Verdict {
     let is_breaking = match rule {
-        "type" | "format" | "property-removed" | "required" | "alternatives" | "additionalProperties" => true,
+        "type"
+        | "format"
+        | "property-removed"
+        | "required"
+        | "alternatives"
+        | "additionalProperties"
+        | "discriminator" => true,
         // Every generator makes what may be left out of a request an option already.
         "null" => direction == Direction::Response,
         "enum" => direction == Direction::Response || effect != Effect::Wider,
