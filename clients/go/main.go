@@ -1,4 +1,4 @@
-// The main job: a structure file to a results bundle, and a request that is refused.
+// The main job: a structure file to a results bundle; a margin; and requests that are refused.
 package main
 
 import (
@@ -35,11 +35,34 @@ func check(err error) {
 
 func isOpen(status string) bool { return status == "queued" || status == "running" }
 
-func main() {
+func newClient(baseURL string) *molbox.APIClient {
 	config := molbox.NewConfiguration()
-	config.Servers = molbox.ServerConfigurations{{URL: os.Getenv("MOLBOX_BASE_URL")}}
+	config.Servers = molbox.ServerConfigurations{{URL: baseURL}}
 	config.AddDefaultHeader("x-api-key", os.Getenv("MOLBOX_API_KEY"))
-	client := molbox.NewAPIClient(config)
+	return molbox.NewAPIClient(config)
+}
+
+// showRefusal prints what the service finds wrong with a request.
+func showRefusal[T any](_ T, response *http.Response, err error) {
+	var refusal *molbox.GenericOpenAPIError
+	if !errors.As(err, &refusal) {
+		log.Fatalf("a bad request was accepted: %v", err)
+	}
+	violations, ok := refusal.Model().(molbox.HTTPValidationError)
+	if !ok {
+		log.Fatalf("an error of another shape: %s", refusal.Body())
+	}
+	for _, violation := range violations.Detail {
+		words := make([]string, len(violation.Loc))
+		for i, item := range violation.Loc {
+			words[i] = fmt.Sprint(item.GetActualInstanceValue())
+		}
+		fmt.Printf("refused %d %s %s\n", response.StatusCode, strings.Join(words, "."), violation.Type)
+	}
+}
+
+func main() {
+	client := newClient(os.Getenv("MOLBOX_BASE_URL"))
 	ctx := context.Background()
 
 	link := expect(client.FileAPI.UploadUrlCreate(ctx).Filetype("pdb").Execute())
@@ -74,22 +97,7 @@ func main() {
 	fmt.Printf("built %d atoms\n", system.Summary.Atoms)
 
 	bad := molbox.JobCreateParams{Temperature: *molbox.NewNullableFloat64(molbox.PtrFloat64(-1))}
-	_, response, err := client.JobAPI.JobSubmit(ctx).JobCreateParams(bad).Execute()
-	var refusal *molbox.GenericOpenAPIError
-	if !errors.As(err, &refusal) {
-		log.Fatalf("a temperature below zero was accepted: %v", err)
-	}
-	violations, ok := refusal.Model().(molbox.HTTPValidationError)
-	if !ok {
-		log.Fatalf("an error of another shape: %s", refusal.Body())
-	}
-	for _, violation := range violations.Detail {
-		words := make([]string, len(violation.Loc))
-		for i, item := range violation.Loc {
-			words[i] = fmt.Sprint(item.GetActualInstanceValue())
-		}
-		fmt.Printf("refused %d %s %s\n", response.StatusCode, strings.Join(words, "."), violation.Type)
-	}
+	showRefusal(client.JobAPI.JobSubmit(ctx).JobCreateParams(bad).Execute())
 
 	params := molbox.JobCreateParams{
 		BoxId:             molbox.PtrString(system.SystemId),
@@ -124,4 +132,29 @@ func main() {
 		}
 	}
 	fmt.Printf("downloaded the trajectory: %s\n", found)
+
+	margin := newClient(os.Getenv("MOLBOX_MARGIN_URL"))
+	calculate := margin.MarginAPI.MarginSubmit(ctx, molbox.DATAFORMAT_JSON)
+	request := molbox.MarginJobRequest{
+		MarginDate: molbox.PtrString("2024-12-31"),
+		Portfolio: &molbox.Portfolio{Futures: []molbox.FuturesPosition{{
+			Ticker:   molbox.PtrString("XEQ1"),
+			Type:     molbox.PtrString("long"),
+			Quantity: molbox.PtrFloat64(10),
+		}}},
+	}
+	answer, response, err := calculate.MarginJobRequest(request).Execute()
+	expect(answer, response, err)
+	text, err := os.ReadFile(answer.Name())
+	check(err)
+	check(os.Remove(answer.Name()))
+	found = "no"
+	if bytes.Contains(text, []byte("XEQ1")) {
+		found = "yes"
+	}
+	fmt.Printf("margin %s %s\n", response.Header.Get("x-margin-initial"), response.Header.Get("x-margin-currency"))
+	fmt.Printf("the file has the position: %s\n", found)
+
+	request.NumScenarios = molbox.PtrInt64(0)
+	showRefusal(calculate.MarginJobRequest(request).Execute())
 }

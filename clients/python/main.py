@@ -1,4 +1,4 @@
-"""The main job: a structure file to a results bundle, and a request that is refused."""
+"""The main job: a structure file to a results bundle; a margin; and requests that are refused."""
 
 import os
 import sys
@@ -12,21 +12,25 @@ import httpx
 from molbox_client import AuthenticatedClient
 from molbox_client.api.file import file_register, upload_url_create
 from molbox_client.api.job import job_download, job_submit, job_view
+from molbox_client.api.margin import margin_submit
 from molbox_client.api.system import system_submit, system_view
 from molbox_client.models import (
+    DataFormat,
     EquilibrationStep,
     FileRecord,
     FileRegistration,
+    FuturesPosition,
     HTTPValidationError,
     JobCreateParams,
     JobRecord,
+    MarginJobRequest,
+    Portfolio,
     ProductionParams,
     SystemBuildRequest,
     SystemRecord,
     UploadLink,
 )
-from molbox_client.types import Unset
-
+from molbox_client.types import File, Response, Unset
 
 T = TypeVar("T")
 
@@ -38,15 +42,25 @@ def expect(kind: type[T], answer: object) -> T:
     return answer
 
 
-def main() -> None:
-    structure = Path(sys.argv[1])
-    molbox = AuthenticatedClient(
-        base_url=os.environ["MOLBOX_BASE_URL"],
+def show_refusal(answer: Response[T]) -> None:
+    refusal = expect(HTTPValidationError, answer.parsed)
+    for violation in refusal.detail or []:
+        print(f"refused {answer.status_code.value} {'.'.join(map(str, violation.loc))} {violation.type_}")
+
+
+def client(base_url: str) -> AuthenticatedClient:
+    return AuthenticatedClient(
+        base_url=base_url,
         token=os.environ["MOLBOX_API_KEY"],
         prefix="",
         auth_header_name="x-api-key",
         timeout=httpx.Timeout(60),
     )
+
+
+def main() -> None:
+    structure = Path(sys.argv[1])
+    molbox = client(os.environ["MOLBOX_BASE_URL"])
 
     link = expect(UploadLink, upload_url_create.sync(client=molbox, filetype="pdb"))
     # The link is a grant of its own: it takes no key.
@@ -64,10 +78,7 @@ def main() -> None:
         sys.exit(f"{system.status}: {system.error}")
     print(f"built {system.summary.atoms} atoms")
 
-    bad = job_submit.sync_detailed(client=molbox, body=JobCreateParams(temperature=-1))
-    refusal = expect(HTTPValidationError, bad.parsed)
-    for violation in refusal.detail or []:
-        print(f"refused {bad.status_code.value} {'.'.join(map(str, violation.loc))} {violation.type_}")
+    show_refusal(job_submit.sync_detailed(client=molbox, body=JobCreateParams(temperature=-1)))
 
     params = JobCreateParams(
         box_id=system.system_id,
@@ -90,6 +101,17 @@ def main() -> None:
     with zipfile.ZipFile("results.zip") as archive:
         found = any(name.endswith("/production.dcd") for name in archive.namelist())
     print(f"downloaded the trajectory: {'yes' if found else 'no'}")
+
+    margin = client(os.environ["MOLBOX_MARGIN_URL"])
+    future = FuturesPosition(ticker="XEQ1", type_="long", quantity=10)
+    request = MarginJobRequest(margin_date="2024-12-31", portfolio=Portfolio(futures=[future]))
+    answer = margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request)
+    found = b"XEQ1" in expect(File, answer.parsed).payload.read()
+    print(f"margin {answer.headers['x-margin-initial']} {answer.headers['x-margin-currency']}")
+    print(f"the file has the position: {'yes' if found else 'no'}")
+
+    request.num_scenarios = 0
+    show_refusal(margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request))
 
 
 main()

@@ -1,21 +1,30 @@
-// The main job: a structure file to a results bundle, and a request that is refused.
+// The main job: a structure file to a results bundle; a margin; and requests that are refused.
 
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import createClient from "openapi-fetch";
 
-import type { paths } from "./molbox.js";
+import type { components, paths } from "./molbox.js";
 
-const { MOLBOX_BASE_URL: baseUrl, MOLBOX_API_KEY: key } = process.env;
+const { MOLBOX_BASE_URL, MOLBOX_MARGIN_URL, MOLBOX_API_KEY } = process.env;
 const structure = process.argv[2];
-if (!baseUrl || !key || !structure) throw new Error("usage: MOLBOX_BASE_URL=… MOLBOX_API_KEY=… main STRUCTURE");
-const molbox = createClient<paths>({ baseUrl, headers: { "x-api-key": key } });
+if (!MOLBOX_BASE_URL || !MOLBOX_MARGIN_URL || !MOLBOX_API_KEY || !structure) {
+  throw new Error("usage: MOLBOX_BASE_URL=… MOLBOX_MARGIN_URL=… MOLBOX_API_KEY=… main STRUCTURE");
+}
+const headers = { "x-api-key": MOLBOX_API_KEY };
+const molbox = createClient<paths>({ baseUrl: MOLBOX_BASE_URL, headers });
 
 /** The data of an answer, if it is the one that is hoped for. */
 function expect<T>(answer: { data?: T; error?: unknown }): T {
   if (answer.data === undefined) throw new Error(JSON.stringify(answer.error));
   return answer.data;
+}
+
+function showRefusal(answer: { error?: components["schemas"]["HTTPValidationError"]; response: Response }): void {
+  for (const { loc, type } of answer.error?.detail ?? []) {
+    console.log(`refused ${answer.response.status} ${loc.join(".")} ${type}`);
+  }
 }
 
 const isOpen = (status: string) => status === "queued" || status === "running";
@@ -39,10 +48,7 @@ while (isOpen(system.status)) {
 if (!system.summary) throw new Error(`${system.status}: ${system.error?.message}`);
 console.log(`built ${system.summary.atoms} atoms`);
 
-const { error, response } = await molbox.POST("/submit/job", { body: { temperature: -1 } });
-for (const violation of error?.detail ?? []) {
-  console.log(`refused ${response.status} ${violation.loc.join(".")} ${violation.type}`);
-}
+showRefusal(await molbox.POST("/submit/job", { body: { temperature: -1 } }));
 
 const params = {
   box_id: system.system_id,
@@ -67,3 +73,20 @@ const bundle = await molbox.GET("/retrieve/job/{job_id}", { params: { path: { jo
 const bytes = Buffer.from(expect(bundle));
 await writeFile("results.zip", bytes);
 console.log(`downloaded the trajectory: ${bytes.includes("/production.dcd") ? "yes" : "no"}`);
+
+const margin = createClient<paths>({ baseUrl: MOLBOX_MARGIN_URL, headers });
+const calculate = (numScenarios?: number) =>
+  margin.POST("/margin/submit_job/historical/{data_format}", {
+    params: { path: { data_format: "json" } },
+    body: {
+      marginDate: "2024-12-31",
+      numScenarios,
+      portfolio: { futures: [{ ticker: "XEQ1", type: "long", quantity: 10 }] },
+    },
+    parseAs: "text",
+  });
+const answer = await calculate();
+const { headers: said } = answer.response;
+console.log(`margin ${said.get("x-margin-initial")} ${said.get("x-margin-currency")}`);
+console.log(`the file has the position: ${expect(answer).includes("XEQ1") ? "yes" : "no"}`);
+showRefusal(await calculate(0));

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::docs::markdown;
-use crate::lint::{node_version, npm_install, python_packages, quiet};
+use crate::lint::{at_least, node, npm_install, python_packages, quiet};
 use crate::service::Service;
 use crate::{cargo, python, regenerate, root, target};
 
@@ -47,17 +47,22 @@ pub fn clients(languages: &[Language]) -> Result<()> {
         println!("{}: compiles, {:.0} s", language.name(), start.elapsed().as_secs_f64());
         built.push((*language, folder));
     }
-    run_all(&out, &built)
+    if built.is_empty() { Ok(()) } else { run_all(&out, &built) }
 }
 
-/// The document as generators read it best: OpenAPI 3.1, without the servers of single paths. Some
-/// would send the call to the address written there, whatever address the caller chose.
+/// The document as generators read it best: OpenAPI 3.1, without the servers of single paths, since
+/// some would send the call to the address written there, whatever address the caller chose; and of
+/// each body JSON alone, since some send the others under a wrong name or not at all.
 fn for_generators() -> Result<Value> {
     let text = fs::read_to_string(root().join("openapi/openapi-3.1.json"))?;
     let mut document: Value = serde_json::from_str(&text)?;
     for item in document["paths"].as_object_mut().context("a document has paths")?.values_mut() {
-        if let Some(item) = item.as_object_mut() {
-            item.remove("servers");
+        let item = item.as_object_mut().context("a path is an object")?;
+        item.remove("servers");
+        for operation in item.values_mut() {
+            if let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) {
+                content.retain(|media, _| media == "application/json");
+            }
         }
     }
     Ok(document)
@@ -72,7 +77,8 @@ fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
     for (language, folder) in built {
         let start = Instant::now();
         let mut program = language.program(folder, &root().join("clients/alanine.pdb"))?;
-        program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_API_KEY", &key);
+        program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_MARGIN_URL", &service.margin_url);
+        program.env("MOLBOX_API_KEY", &key);
         let output =
             program.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", crate::shown(&program)))?;
         let text = String::from_utf8(output.stdout)?;
@@ -142,14 +148,13 @@ impl Language {
 
     /// An error when this machine lacks what the language needs.
     fn tools(self) -> Result<()> {
-        let there_is = |name: &str, argument: &str| {
-            Command::new(name).arg(argument).output().map(drop).with_context(|| format!("there is no {name}"))
-        };
+        // openapi-generator runs on Java.
+        let java = || at_least("java", "-version", (17, 0));
         match self {
             Self::Python => Ok(()),
-            Self::Typescript => node_version(),
-            Self::Go => there_is("go", "version").and_then(|()| there_is("java", "-version")),
-            Self::Java => there_is("mvn", "--version").and_then(|()| there_is("java", "-version")),
+            Self::Typescript => node(),
+            Self::Go => at_least("go", "version", (1, 23)).and_then(|()| java()),
+            Self::Java => at_least("mvn", "--version", (3, 6)).and_then(|()| java()),
         }
     }
 
@@ -188,7 +193,6 @@ impl Language {
                     &folder.join("molbox"),
                     &["packageName=molbox", "withGoMod=false", "isGoSubmodule=true", "enumClassPrefix=true"],
                 )?;
-                quiet(Command::new("go").args(["mod", "tidy"]).current_dir(folder))?;
                 quiet(Command::new("go").args(["build", "-o", "main", "."]).current_dir(folder))
             }
             Self::Java => {
@@ -198,6 +202,8 @@ impl Language {
                     &folder.join("generated"),
                     &[
                         "library=okhttp-gson",
+                        // Optional parameters by name; else all fifteen of one method in a row.
+                        "useSingleRequestParameter=true",
                         "apiPackage=molbox.api",
                         "modelPackage=molbox.model",
                         "invokerPackage=molbox.client",

@@ -10,8 +10,11 @@ use crate::{root, run, target};
 
 /// Both copies are linted: other people read them, not the YAML.
 const DOCUMENTS: [&str; 2] = ["openapi/openapi.json", "openapi/openapi-3.1.json"];
-/// Node's oldest version that the linters start on.
-const NODE: u32 = 20;
+/// The oldest version that the linters start on.
+const NODE: Version = (20, 0);
+
+/// The first two numbers of a version.
+pub type Version = (u32, u32);
 
 /// Lints the document; what cannot be installed here is an error.
 pub fn lint() -> Result<()> {
@@ -70,31 +73,50 @@ pub fn quiet(command: &mut Command) -> Result<()> {
 
 /// Installs the linters that need Node; their folder.
 fn node_linters() -> Result<PathBuf> {
-    node_version()?;
-    let package = root().join("openapi/lint/package.json");
-    installed("lint/node", &package, |folder| {
-        fs::copy(&package, folder.join("package.json"))?;
+    node()?;
+    let from = root().join("openapi/lint");
+    installed("lint/node", &from.join("package-lock.json"), |folder| {
+        for name in ["package.json", "package-lock.json"] {
+            fs::copy(from.join(name), folder.join(name))?;
+        }
         npm_install(folder)
     })
 }
 
-/// Installs what a folder's package.json names. Scripts of packages are not run: none is needed,
-/// and some only count their users.
+/// Installs what a folder's package-lock.json names. Scripts of packages are not run: none is
+/// needed, and some only count their users.
 pub fn npm_install(folder: &Path) -> Result<()> {
     let mut npm = Command::new("npm");
-    npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]);
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
     quiet(npm.current_dir(folder))
 }
 
 /// An error when there is no Node, or none that is new enough.
-pub fn node_version() -> Result<()> {
-    let output = Command::new("node").arg("--version").output().context("there is no node")?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let major = text.trim_start_matches('v').split('.').next().and_then(|major| major.parse::<u32>().ok());
-    if major.is_none_or(|major| major < NODE) {
-        bail!("node is {text}, must be {NODE} or newer");
+pub fn node() -> Result<()> {
+    at_least("node", "--version", NODE)?;
+    at_least("npm", "--version", (0, 0))
+}
+
+/// An error when there is no such program, or none that is new enough.
+pub fn at_least(program: &str, argument: &str, oldest: Version) -> Result<()> {
+    let output = Command::new(program).arg(argument).output().with_context(|| format!("there is no {program}"))?;
+    // Java says it where errors go.
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    match version(&text) {
+        Some(found) if found >= oldest => Ok(()),
+        _ => {
+            bail!("{program} must be {}.{} or newer, says {:?}", oldest.0, oldest.1, text.lines().next().unwrap_or(""))
+        }
     }
-    Ok(())
+}
+
+/// The first version in a text.
+fn version(text: &str) -> Option<Version> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+    words.filter_map(|word| word.split_once('.')).find_map(|(major, rest)| {
+        let minor = rest.split('.').next()?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    })
 }
 
 fn python_validator() -> Result<PathBuf> {
@@ -122,4 +144,22 @@ fn installed(name: &str, wanted: &Path, install: impl FnOnce(&Path) -> Result<()
     install(&folder)?;
     fs::write(&stamp, wanted)?;
     Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say() {
+        for (text, found) in [
+            ("v20.20.2\n", (20, 20)),
+            ("go version go1.26.8 linux/amd64", (1, 26)),
+            ("openjdk version \"17.0.15\" 2025-04-15", (17, 0)),
+            ("Apache Maven 3.8.7", (3, 8)),
+        ] {
+            assert_eq!(version(text), Some(found), "{text}");
+        }
+        assert_eq!(version("command not found"), None);
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, lint, python, regenerate, root, run, soak, spec, tidy};
+use crate::{cargo, clients, lint, python, regenerate, root, run, soak, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -40,6 +40,7 @@ pub fn test() -> Result<()> {
     })?;
     // The service's tests start workers with this interpreter.
     step("the crates", || run(cargo().args(["test", "--workspace"]).env("MOLBOX_TEST_PYTHON", &python)))?;
+    step("clients in other languages", || clients::clients(&[]))?;
     step("the live service against the document", || soak::conformance(CONFORMANCE_SECONDS))?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())

@@ -11,28 +11,31 @@ import java.util.stream.Collectors;
 import java.util.zip.ZipFile;
 import molbox.api.FileApi;
 import molbox.api.JobApi;
+import molbox.api.MarginApi;
 import molbox.api.SystemApi;
 import molbox.client.ApiClient;
 import molbox.client.ApiException;
 import molbox.client.JSON;
+import molbox.model.DataFormat;
 import molbox.model.EquilibrationStep;
 import molbox.model.FileRegistration;
+import molbox.model.FuturesPosition;
 import molbox.model.HTTPValidationError;
 import molbox.model.JobCreateParams;
+import molbox.model.MarginJobRequest;
+import molbox.model.Portfolio;
 import molbox.model.ProductionParams;
 import molbox.model.SystemBuildRequest;
 
-/** The main job: a structure file to a results bundle, and a request that is refused. */
+/** The main job: a structure file to a results bundle; a margin; and requests that are refused. */
 public final class Main {
     public static void main(String[] arguments) throws Exception {
-        var client = new ApiClient();
-        client.setBasePath(System.getenv("MOLBOX_BASE_URL"));
-        client.addDefaultHeader("x-api-key", System.getenv("MOLBOX_API_KEY"));
+        var client = client(System.getenv("MOLBOX_BASE_URL"));
         var files = new FileApi(client);
         var systems = new SystemApi(client);
         var jobs = new JobApi(client);
 
-        var link = files.uploadUrlCreate("pdb");
+        var link = files.uploadUrlCreate("pdb").execute();
         // The link is a grant of its own: it takes no key.
         var put = HttpRequest.newBuilder(URI.create(link.getUploadUrl()))
                 .PUT(HttpRequest.BodyPublishers.ofFile(Path.of(arguments[0])))
@@ -42,32 +45,21 @@ public final class Main {
             throw new IllegalStateException(upload.body());
         }
         var registration = new FileRegistration().name("java alanine").fileId(link.getFileId());
-        var file = files.fileRegister(registration, null);
+        var file = files.fileRegister(registration).execute();
         System.out.printf("uploaded %d bytes%n", file.getSizeBytes());
 
         var build = new SystemBuildRequest().protein(file.getFileId()).minimumPadding(0.8).seed(7L);
-        var system = systems.systemSubmit(build, null);
+        var system = systems.systemSubmit(build).execute();
         while (isOpen(system.getStatus())) {
             Thread.sleep(500);
-            system = systems.systemView(system.getSystemId());
+            system = systems.systemView(system.getSystemId()).execute();
         }
         if (system.getSummary() == null) {
             throw new IllegalStateException(system.getStatus() + ": " + system.getError());
         }
         System.out.printf("built %d atoms%n", system.getSummary().getAtoms());
 
-        try {
-            jobs.jobSubmit(new JobCreateParams().temperature(-1.0), null);
-            throw new IllegalStateException("a temperature below zero was accepted");
-        } catch (ApiException refusal) {
-            var body = JSON.getGson().fromJson(refusal.getResponseBody(), HTTPValidationError.class);
-            for (var violation : body.getDetail()) {
-                var loc = violation.getLoc().stream()
-                        .map(item -> String.valueOf(item.getActualInstance()))
-                        .collect(Collectors.joining("."));
-                System.out.printf("refused %d %s %s%n", refusal.getCode(), loc, violation.getType());
-            }
-        }
+        showRefusal(() -> jobs.jobSubmit(new JobCreateParams().temperature(-1.0)).execute());
 
         var params = new JobCreateParams()
                 .boxId(system.getSystemId())
@@ -76,10 +68,10 @@ public final class Main {
                 .equilibration(List.of(new EquilibrationStep().time(0.0001)))
                 .production(new ProductionParams().time(0.0002).trajFreq(25L))
                 .seed(7L);
-        var job = jobs.jobSubmit(params, null);
+        var job = jobs.jobSubmit(params).execute();
         while (isOpen(job.getStatus())) {
             Thread.sleep(500);
-            job = jobs.jobView(job.getJobId());
+            job = jobs.jobView(job.getJobId()).execute();
         }
         if (!job.getStatus().equals("succeeded")) {
             throw new IllegalStateException(job.getStatus() + ": " + job.getError());
@@ -87,14 +79,53 @@ public final class Main {
         var last = job.getStages().get(job.getStages().size() - 1);
         System.out.printf("simulated %d steps, %d frames%n", last.getSteps(), last.getFrames());
 
-        File bundle = jobs.jobDownload(job.getJobId(), null);
+        File bundle = jobs.jobDownload(job.getJobId()).execute();
         Files.move(bundle.toPath(), Path.of("results.zip"), StandardCopyOption.REPLACE_EXISTING);
         try (var archive = new ZipFile("results.zip")) {
             var found = archive.stream().anyMatch(entry -> entry.getName().endsWith("/production.dcd"));
             System.out.printf("downloaded the trajectory: %s%n", found ? "yes" : "no");
         }
+
+        var margins = new MarginApi(client(System.getenv("MOLBOX_MARGIN_URL")));
+        var future = new FuturesPosition().ticker("XEQ1").type("long").quantity(10.0);
+        var request = new MarginJobRequest().marginDate("2024-12-31").portfolio(new Portfolio().addFuturesItem(future));
+        var answer = margins.marginSubmit(DataFormat.JSON, request).executeWithHttpInfo();
+        var found = Files.readString(answer.getData().toPath()).contains("XEQ1");
+        Files.delete(answer.getData().toPath());
+        var headers = answer.getHeaders();
+        System.out.printf(
+                "margin %s %s%n", headers.get("x-margin-initial").get(0), headers.get("x-margin-currency").get(0));
+        System.out.printf("the file has the position: %s%n", found ? "yes" : "no");
+        showRefusal(() -> margins.marginSubmit(DataFormat.JSON, request.numScenarios(0L)).execute());
         // The client's idle threads would keep the program for a minute.
         System.exit(0);
+    }
+
+    private interface Call {
+        Object send() throws ApiException;
+    }
+
+    private static ApiClient client(String baseUrl) {
+        var client = new ApiClient();
+        client.setBasePath(baseUrl);
+        client.addDefaultHeader("x-api-key", System.getenv("MOLBOX_API_KEY"));
+        return client;
+    }
+
+    private static void showRefusal(Call call) {
+        try {
+            call.send();
+        } catch (ApiException refusal) {
+            var body = JSON.getGson().fromJson(refusal.getResponseBody(), HTTPValidationError.class);
+            for (var violation : body.getDetail()) {
+                var loc = violation.getLoc().stream()
+                        .map(item -> String.valueOf(item.getActualInstance()))
+                        .collect(Collectors.joining("."));
+                System.out.printf("refused %d %s %s%n", refusal.getCode(), loc, violation.getType());
+            }
+            return;
+        }
+        throw new IllegalStateException("a bad request was accepted");
     }
 
     private static boolean isOpen(String status) {
