@@ -12,6 +12,7 @@ mod spec;
 mod test;
 mod tidy;
 
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -51,7 +52,7 @@ enum Task {
     },
     /// Make the worker's Python environment under target/.
     WorkerEnv,
-    /// Write everything that is derived from the document.
+    /// Write everything that is derived: from the document, and from what the programs say of themselves.
     Regenerate {
         /// Change nothing; fail when something is stale.
         #[arg(long)]
@@ -115,6 +116,14 @@ fn run(command: &mut Command) -> Result<()> {
         bail!("{} failed ({status})", shown(command));
     }
     Ok(())
+}
+
+/// Prints to whoever still reads: `| head` is no error.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("print"),
+    }
 }
 
 fn shown(command: &Command) -> String {

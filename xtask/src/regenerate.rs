@@ -1,16 +1,24 @@
-//! Everything that is derived from the document: as JSON, as OpenAPI 3.1, its surface, the reference.
+//! Everything that is derived: from the document, as JSON, as OpenAPI 3.1, its surface, the reference;
+//! and from the programs, what they print of themselves.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use molbox_codegen::Document;
 use serde_json::Value;
 
 use crate::docs::markdown;
-use crate::root;
 use crate::spec::examples::{Examples, FOLDER};
 use crate::spec::openapi31::openapi31;
+use crate::{cargo, root, run, shown, target};
+
+/// Files that programs print: package, command, where it goes.
+const PRINTED: [(&str, [&str; 2], &str); 2] = [
+    ("molbox-cli", ["molbox", "reference"], "docs/cli.md"),
+    ("molbox-service", ["molboxd", "config"], "docs/configuration.toml"),
+];
 
 /// The document as its author wrote it.
 pub fn document() -> Result<Document> {
@@ -21,29 +29,73 @@ pub fn document() -> Result<Document> {
 
 /// Writes the derived files, or fails when one is stale.
 pub fn regenerate(check: bool) -> Result<()> {
-    let document = document()?;
-    let examples = Examples::read(&root().join(FOLDER))?;
-    let mut stale = Vec::new();
-    for (path, text) in derived(&document, &examples)? {
-        let file = root().join(&path);
-        if fs::read_to_string(&file).ok().as_ref() == Some(&text) {
-            continue;
-        }
-        if check {
-            stale.push(path.display().to_string());
-        } else {
-            fs::create_dir_all(file.parent().expect("a file lies in a folder"))?;
-            fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
-            println!("{}", path.display());
-        }
-    }
+    let mut stale = write(of_the_document()?, check)?;
+    // The programs have the document in them.
+    stale.extend(write(printed()?, check)?);
+    if check { current(&stale) } else { Ok(()) }
+}
+
+/// Fails when something that is derived from the document is stale.
+pub fn check_document() -> Result<()> {
+    current(&write(of_the_document()?, true)?)
+}
+
+fn current(stale: &[String]) -> Result<()> {
     if !stale.is_empty() {
         bail!("stale: {}; run `cargo xtask regenerate`", stale.join(", "));
     }
     Ok(())
 }
 
-/// Every derived file with its text.
+/// Writes what is stale, unless it is only to be found; what that is.
+fn write(files: Vec<(PathBuf, String)>, check: bool) -> Result<Vec<String>> {
+    let mut stale = Vec::new();
+    for (path, text) in files {
+        let file = root().join(&path);
+        if stale_from(&file, &text).is_none() {
+            continue;
+        }
+        stale.push(path.display().to_string());
+        if !check {
+            fs::create_dir_all(file.parent().expect("a file lies in a folder"))?;
+            fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+            println!("{}", path.display());
+        }
+    }
+    Ok(stale)
+}
+
+/// The first line of a file that is not as in `text`; none when it is current.
+pub fn stale_from(file: &Path, text: &str) -> Option<u64> {
+    // What cannot be read is not current.
+    let written = fs::read(file).unwrap_or_default();
+    let same = written.iter().zip(text.as_bytes()).take_while(|(a, b)| a == b).map(|(a, _)| *a);
+    let same: Vec<u8> = same.collect();
+    let is_current = same.len() == written.len() && same.len() == text.len() && file.exists();
+    (!is_current).then(|| 1 + same.iter().filter(|byte| **byte == b'\n').count() as u64)
+}
+
+fn of_the_document() -> Result<Vec<(PathBuf, String)>> {
+    derived(&document()?, &Examples::read(&root().join(FOLDER))?)
+}
+
+/// What the programs say of themselves, as they are built now.
+pub fn printed() -> Result<Vec<(PathBuf, String)>> {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--bins"]).args(PRINTED.iter().flat_map(|(package, ..)| ["--package", package]));
+    run(&mut build)?;
+    let print = |(_, [program, argument], path): (_, [&str; 2], &str)| {
+        let mut command = Command::new(target().join("debug").join(program));
+        let output = command.arg(argument).output().with_context(|| format!("start {}", shown(&command)))?;
+        if !output.status.success() {
+            bail!("{} failed: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok((PathBuf::from(path), String::from_utf8(output.stdout)?))
+    };
+    PRINTED.into_iter().map(print).collect()
+}
+
+/// Every file that is derived from the document, with its text.
 pub fn derived(document: &Document, examples: &Examples) -> Result<Vec<(PathBuf, String)>> {
     let mut value = document.value.clone();
     examples.put_into(&mut value);

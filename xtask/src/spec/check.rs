@@ -1,7 +1,7 @@
-//! `cargo xtask spec check`: the rules, the examples, the derived files; each problem with its place
-//! and what mends it.
+//! `cargo xtask spec check`: the rules, the examples, the service's routes and statuses, the derived
+//! files; each problem with its place and what mends it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use molbox_codegen::Document;
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::examples::{Examples, FOLDER};
 use super::lines::Lines;
+use super::served::{self, Place};
 use super::shape::Api;
 use super::source::PATH;
-use crate::regenerate::derived;
+use crate::regenerate::{derived, printed, stale_from};
 
 /// Something that is not as it must be.
 pub struct Problem {
@@ -95,8 +96,21 @@ pub fn problems(root: &Path, text: &str) -> Result<Vec<Problem>> {
         .iter()
         .map(|problem| broken(PATH, Some(lines.of(&problem.at)), &problem.at, &problem.message))
         .collect();
-    let examples = Examples::read(&root.join(FOLDER))?;
     let api = Api::new(document.value.clone());
+    for difference in served::differences(&api, &served::Source::read(root)?)? {
+        out.push(match difference.place {
+            Place::Document(at) => broken(PATH, Some(lines.of(&at)), &at, &difference.message),
+            Place::Line(file, line) => broken(file, Some(line), "", &difference.message),
+        });
+    }
+    let examples = match Examples::read(&root.join(FOLDER)) {
+        Ok(examples) => examples,
+        // The message names file, line and column.
+        Err(problem) => {
+            out.push(broken(FOLDER, None, "", &format!("{problem:#}")));
+            return Ok(out);
+        }
+    };
     for fault in examples.faults(&api) {
         let file = format!("{FOLDER}/{}", fault.file);
         let line = std::fs::read_to_string(root.join(&file)).ok().and_then(|text| Lines::read(&text).ok());
@@ -104,19 +118,21 @@ pub fn problems(root: &Path, text: &str) -> Result<Vec<Problem>> {
     }
     // From a broken document nothing is derived.
     if out.is_empty() {
-        for (path, text) in derived(&document, &examples)? {
-            if std::fs::read_to_string(root.join(&path)).ok().as_ref() != Some(&text) {
-                out.push(Problem {
-                    state: State::Stale,
-                    file: path.display().to_string(),
-                    line: None,
-                    at: String::new(),
-                    message: format!("is not what {PATH} and its examples say"),
-                });
-            }
-        }
+        out.extend(stale(root, derived(&document, &examples)?));
     }
     Ok(out)
+}
+
+fn stale(root: &Path, files: Vec<(PathBuf, String)>) -> Vec<Problem> {
+    let found = files.into_iter().filter_map(|(path, text)| Some((stale_from(&root.join(&path), &text)?, path)));
+    let problem = |(line, path): (u64, PathBuf)| Problem {
+        state: State::Stale,
+        file: path.display().to_string(),
+        line: Some(line),
+        at: String::new(),
+        message: "is not what it is derived from".to_owned(),
+    };
+    found.map(problem).collect()
 }
 
 pub fn state(problems: &[Problem]) -> State {
@@ -127,21 +143,23 @@ pub fn state(problems: &[Problem]) -> State {
 pub fn check(root: &Path, json: bool) -> Result<u8> {
     let path = root.join(PATH);
     let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let problems = problems(root, &text)?;
-    let state = state(&problems);
-    if json {
-        let report = json!({
-            "state": state.name(),
-            "problems": problems.iter().map(Problem::json).collect::<Vec<_>>(),
-        });
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        for problem in &problems {
-            let at = if problem.at.is_empty() { String::new() } else { format!("{}: ", problem.at) };
-            println!("{}: {at}{}\n    {}", problem.place(), problem.message, problem.remedy());
-        }
-        println!("{PATH}: {}", state.name());
+    let mut problems = problems(root, &text)?;
+    // From a broken document nothing is built.
+    if state(&problems) != State::Broken {
+        problems.extend(stale(root, printed()?));
     }
+    let state = state(&problems);
+    let report = if json {
+        let problems: Vec<Value> = problems.iter().map(Problem::json).collect();
+        serde_json::to_string_pretty(&json!({ "state": state.name(), "problems": problems }))? + "\n"
+    } else {
+        let told = problems.iter().map(|problem| {
+            let at = if problem.at.is_empty() { String::new() } else { format!("{}: ", problem.at) };
+            format!("{}: {at}{}\n    {}\n", problem.place(), problem.message, problem.remedy())
+        });
+        told.collect::<String>() + &format!("{PATH}: {}\n", state.name())
+    };
+    crate::print(&report)?;
     Ok(state.exit_code())
 }
 
@@ -149,7 +167,7 @@ pub fn check(root: &Path, json: bool) -> Result<u8> {
 mod tests {
     use std::fs;
 
-    use super::{Problem, State, problems, state};
+    use super::{Problem, State, problems, stale, state};
     use crate::root;
     use crate::spec::source::PATH;
 
@@ -202,9 +220,56 @@ mod tests {
     }
 
     #[test]
+    fn what_the_generated_code_would_drop_is_told() {
+        let bound = found(
+            "          minimum: 0\n          nullable: true\n          x-unit: K",
+            "          minimum: 3\n          nullable: true\n          x-unit: K",
+            "no Rust type enforces",
+        );
+        assert!(bound.at.ends_with("/properties/temperature"), "{}", bound.at);
+        let dropped = found("        pH:\n", "        pH:\n          uniqueItems: true\n", "honours `uniqueItems`");
+        assert!(dropped.at.ends_with("/properties/pH") && dropped.line.is_some(), "{}", dropped.at);
+    }
+
+    #[test]
+    fn an_operation_that_nobody_serves_is_broken() {
+        let problem = found("operationId: job_view", "operationId: job_show", "job_show is documented but not served");
+        assert_eq!((problem.state, problem.at.as_str()), (State::Broken, "/paths/~1info~1job~1{job_id}/get"));
+        let problem = found("operationId: job_view", "operationId: job_show", "job_view is served but not documented");
+        assert_eq!(problem.file, "crates/service/src/routes.rs");
+        assert!(problem.remedy().contains("routes.rs:"), "{}", problem.remedy());
+        let problem = found("        '429':\n", "        '402':\n", "402, which nothing in the service answers");
+        assert!(problem.line.is_some());
+    }
+
+    #[test]
+    fn a_derived_file_is_stale_from_the_line_that_was_edited() {
+        let files = vec![("Cargo.toml".into(), fs::read_to_string(root().join("Cargo.toml")).unwrap())];
+        assert!(stale(&root(), files.clone()).is_empty());
+        let [(path, text)]: [_; 1] = files.try_into().unwrap();
+        let edited = text.replacen("[workspace]", "[work space]", 1);
+        let line = text.lines().position(|line| line == "[workspace]").unwrap() as u64 + 1;
+        for (path, text, line) in [
+            (path, edited, line),
+            ("Cargo.toml".into(), text.trim_end().to_owned(), text.lines().count() as u64),
+            ("no such file".into(), String::new(), 1),
+        ] {
+            let problems = stale(&root(), vec![(path, text)]);
+            let [problem] = problems.as_slice() else { panic!("it is not the same") };
+            assert_eq!((problem.state, problem.line), (State::Stale, Some(line)));
+            assert_eq!(problem.remedy(), "cargo xtask regenerate");
+        }
+    }
+
+    #[test]
     fn other_words_make_the_derived_files_stale() {
-        let problem = found("description: Simulation jobs", "description: Jobs", "is not what");
-        assert_eq!((problem.state, problem.remedy().as_str()), (State::Stale, "cargo xtask regenerate"));
+        let text = text().replacen("description: Simulation jobs", "description: Jobs", 1);
+        let problems = problems(&root(), &text).unwrap();
+        assert_eq!(state(&problems), State::Stale);
+        let files: Vec<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
+        for file in ["openapi/openapi.json", "openapi/openapi-3.1.json", "docs/reference/job.md"] {
+            assert!(files.contains(&file), "{file} is not in {files:?}");
+        }
     }
 
     #[test]

@@ -69,7 +69,8 @@ impl Report {
     }
 
     /// The report for people; what is cosmetic is only counted unless `all` is wanted.
-    pub fn print(&self, all: bool) {
+    pub fn text(&self, all: bool) -> String {
+        let mut text = String::new();
         for finding in &self.findings {
             if finding.verdict == Verdict::Cosmetic && finding.code != Verdict::Breaking && !all {
                 continue;
@@ -79,29 +80,21 @@ impl Report {
                 (Verdict::Breaking, _) | (_, Verdict::Cosmetic | Verdict::Compatible) => "",
                 (_, Verdict::Breaking) => " (breaks code that uses a generated client)",
             };
-            println!(
-                "{:<10} {}: {}{direction}{code} [{}]",
-                finding.verdict.name(),
-                finding.at,
-                finding.message,
-                finding.rule
-            );
-            match finding.operations.as_slice() {
-                [] => {}
-                [one] => println!("           {one}"),
-                [first, rest @ ..] => println!("           {first} and {} more", rest.len()),
-            }
+            let verdict = finding.verdict.name();
+            text += &format!("{verdict:<10} {}: {}{direction}{code} [{}]\n", finding.at, finding.message, finding.rule);
+            text += &match finding.operations.as_slice() {
+                [] => String::new(),
+                [one] => format!("           {one}\n"),
+                [first, rest @ ..] => format!("           {first} and {} more\n", rest.len()),
+            };
         }
         let counts = [Verdict::Breaking, Verdict::Compatible, Verdict::Cosmetic];
         let counts = counts.map(|verdict| format!("{} {}", self.count(verdict), verdict.name()));
-        println!("{}; version {} -> {}", counts.join(", "), self.versions.0, self.versions.1);
+        text += &format!("{}; version {} -> {}\n", counts.join(", "), self.versions.0, self.versions.1);
         if !self.is_announced() {
-            println!(
-                "a breaking change needs a new {} version: raise info.version in {}",
-                self.needed(),
-                super::source::PATH
-            );
+            text += &format!("a breaking change needs a new {} version: raise info.version\n", self.needed());
         }
+        text
     }
 
     fn needed(&self) -> &'static str {
@@ -131,10 +124,6 @@ fn bump(old: [u64; 3], new: [u64; 3]) -> Bump {
 /// not announce.
 pub fn diff(old: &Api, new: &Api, json: bool, all: bool) -> Result<u8> {
     let report = Report::new(old, new);
-    if json {
-        println!("{}", serde_json::to_string_pretty(&report.json())?);
-    } else {
-        report.print(all);
-    }
+    crate::print(&if json { serde_json::to_string_pretty(&report.json())? + "\n" } else { report.text(all) })?;
     Ok(if report.is_announced() { 0 } else { 3 })
 }

@@ -38,9 +38,9 @@ impl Examples {
         for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
             let path = entry?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-            let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            let text = fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
             let value = match path.extension().and_then(|e| e.to_str()) {
-                Some("json") => serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?,
+                Some("json") => serde_json::from_str(&text).with_context(|| format!("read {name}"))?,
                 _ => Value::String(text),
             };
             examples.insert(name, value);

@@ -9,6 +9,7 @@ mod lines;
 pub mod openapi31;
 #[cfg(test)]
 mod oracle;
+mod served;
 pub mod shape;
 mod source;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use crate::{lint, root, soak};
 
 #[derive(Subcommand)]
 pub enum Spec {
-    /// Check the document against its rules, its examples, and what is derived from it.
+    /// Check the document against its rules, its examples, the service, and what is derived from it.
     ///
     /// Ends with 0 when all is fine, with 4 when `cargo xtask regenerate` mends it, else with 1.
     Check {
