@@ -1,11 +1,11 @@
 //! `cargo xtask docs`: the guides, the reference and the Rust documentation as one static site.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::markdown;
 use crate::{cargo, root, run, target};
@@ -15,6 +15,14 @@ const FOLDERS: [&str; 3] = ["docs", markdown::FOLDER, "openapi"];
 const FILES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "clients/README.md"];
 /// What the page of the interactive reference needs beside it; the service embeds the same.
 const ASSETS: [&str; 3] = ["reference.js", "redoc.standalone.js", "redoc.LICENSE"];
+
+/// The way from the reference to the rest of the site, which the service does not have.
+const GUIDES: &str =
+    "openapi.info.description = '[Guides, and this by page](index.html)\\n\\n' + openapi.info.description;\n";
+
+const OPTIONS: Options = Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_FOOTNOTES);
+/// From this many sections on a page lists them.
+const LONG: usize = 6;
 
 /// Writes the site to target/site.
 pub fn site() -> Result<()> {
@@ -38,7 +46,7 @@ pub fn site() -> Result<()> {
     write(&out.join("style.css"), fs::read(assets.join("style.css"))?)?;
     write(&out.join("reference.html"), fs::read(assets.join("reference.html"))?)?;
     let document = fs::read_to_string(root().join("openapi/openapi.json"))?;
-    write(&out.join("docs/openapi.js"), format!("window.openapi = {document};\n"))?;
+    write(&out.join("docs/openapi.js"), format!("window.openapi = {document};\n{GUIDES}"))?;
     write(&out.join("openapi.json"), document)?;
     rustdoc(&out.join("rust"))?;
     println!("{}", out.join("index.html").display());
@@ -80,29 +88,31 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn html(&self, text: &str, dead: &mut Vec<String>) -> String {
-        let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_FOOTNOTES;
-        let mut events: Vec<Event<'_>> = Parser::new_ext(text, options).collect();
-        name_headings(&mut events);
+        let mut events: Vec<Event<'_>> = Parser::new_ext(text, OPTIONS).collect();
+        let sections = name_headings(&mut events);
         self.relink(&mut events, dead);
-        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or("molbox");
         let mut body = String::new();
         html::push_html(&mut body, events.into_iter());
+        // A long page lists its sections before the first.
+        if sections.len() >= LONG {
+            let list: String =
+                sections.iter().map(|(name, words)| format!("<li><a href=\"#{name}\">{words}</a></li>\n")).collect();
+            body = body.replacen("<h2", &format!("<ul class=\"sections\">\n{list}</ul>\n<h2"), 1);
+        }
         let up = "../".repeat(self.path.components().count() - 1);
-        let links = [
+        let guides = self.pages.iter().filter(|(path, _)| path.parent() == Some(Path::new("docs")));
+        let others = ["clients/README.md", "openapi/README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+        let others = others.iter().filter_map(|path| self.pages.get_key_value(Path::new(path)));
+        let pages = guides.chain(others).map(|(path, text)| (page_name(path).display().to_string(), title(text)));
+        let fixed = [
             ("index.html", "molbox"),
             ("reference.html", "Reference"),
             ("docs/reference/README.html", "Reference by page"),
-            ("openapi/README.html", "The document"),
-            ("ARCHITECTURE.html", "Architecture"),
             ("rust/molbox/index.html", "Rust"),
         ];
-        let guides = self.pages.keys().filter(|path| path.parent() == Some(Path::new("docs")));
-        let guides = guides.map(|path| {
-            let stem = path.file_stem().map(|stem| stem.to_string_lossy().replace('-', " ")).unwrap_or_default();
-            (page_name(path).display().to_string(), stem)
-        });
-        let links = links.map(|(to, name)| (to.to_owned(), name.to_owned())).into_iter().chain(guides);
-        let links: String = links.map(|(to, name)| format!("<a href=\"{up}{to}\">{name}</a>")).collect();
+        let links = fixed.map(|(to, name)| (to.to_owned(), name.to_owned())).into_iter().chain(pages);
+        let links: String = links.map(|(to, name)| format!("<a href=\"{up}{to}\">{name}</a>\n")).collect();
+        let title = title(text);
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -128,14 +138,18 @@ impl Page<'_> {
     }
 
     fn link(&self, to: &str, dead: &mut Vec<String>) -> Option<String> {
-        if to.contains("://") || to.starts_with('#') || to.starts_with("mailto:") {
+        if to.contains("://") || to.starts_with("mailto:") {
             return Some(to.to_owned());
         }
         let (file, anchor) =
             to.split_once('#').map_or((to, String::new()), |(file, anchor)| (file, format!("#{anchor}")));
-        let target = normal(&self.path.parent().unwrap_or(Path::new("")).join(file));
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let target = if file.is_empty() { self.path.to_owned() } else { normal(&folder.join(file)) };
         let readme = target.join("README.md");
-        if let Some(page) = [&target, &readme].into_iter().find(|path| self.pages.contains_key(*path)) {
+        if let Some((page, text)) = [&target, &readme].into_iter().find_map(|path| self.pages.get_key_value(path)) {
+            if !anchor.is_empty() && !headings(text).contains(&anchor[1..]) {
+                dead.push(format!("{}: {to}", self.path.display()));
+            }
             let up = "../".repeat(self.path.components().count() - 1);
             return Some(format!("{up}{}{anchor}", page_name(page).display()));
         }
@@ -158,9 +172,26 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// Gives headings the names that links to them use.
-fn name_headings(events: &mut [Event<'_>]) {
+/// The first heading of a page.
+fn title(text: &str) -> String {
+    text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or("molbox").to_owned()
+}
+
+/// The names of a page's headings.
+fn headings(text: &str) -> BTreeSet<String> {
+    let mut events: Vec<Event<'_>> = Parser::new_ext(text, OPTIONS).collect();
+    name_headings(&mut events);
+    let id = |event: &Event<'_>| match event {
+        Event::Start(Tag::Heading { id, .. }) => id.as_ref().map(ToString::to_string),
+        _ => None,
+    };
+    events.iter().filter_map(id).collect()
+}
+
+/// Gives headings the names that links to them use; the name and words of each section.
+fn name_headings(events: &mut [Event<'_>]) -> Vec<(String, String)> {
     let mut start = None;
+    let mut sections = Vec::new();
     for index in 0..events.len() {
         match &events[index] {
             Event::Start(Tag::Heading { .. }) => start = Some(index),
@@ -173,13 +204,17 @@ fn name_headings(events: &mut [Event<'_>]) {
                         _ => None,
                     })
                     .collect();
-                if let Event::Start(Tag::Heading { id, .. }) = &mut events[start] {
+                if let Event::Start(Tag::Heading { id, level, .. }) = &mut events[start] {
                     *id = Some(CowStr::from(slug(&words)));
+                    if *level == HeadingLevel::H2 {
+                        sections.push((slug(&words), words));
+                    }
                 }
             }
             _ => {}
         }
     }
+    sections
 }
 
 /// The name of a heading as links use it.
@@ -215,9 +250,32 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::collections::BTreeMap;
+    use std::path::{Path, PathBuf};
 
-    use super::{normal, slug};
+    use super::{Page, normal, slug, sources};
+
+    #[test]
+    fn every_link_of_the_guides_leads_somewhere() {
+        let pages = sources().unwrap();
+        let mut dead = Vec::new();
+        for (path, text) in &pages {
+            Page { path, pages: &pages }.html(text, &mut dead);
+        }
+        assert_eq!(dead, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_link_to_no_page_or_no_heading_is_dead() {
+        let text = "# One\n\n[a](#one) [b](two.md#far) [c](#none) [d](nowhere.md) [e](../Cargo.toml)\n";
+        let pages = BTreeMap::from([("docs/one.md", text), ("docs/two.md", "# Two\n\n## Far\n")]);
+        let pages: BTreeMap<PathBuf, String> =
+            pages.into_iter().map(|(path, text)| (path.into(), text.to_owned())).collect();
+        let mut dead = Vec::new();
+        let html = Page { path: Path::new("docs/one.md"), pages: &pages }.html(text, &mut dead);
+        assert_eq!(dead, ["docs/one.md: #none", "docs/one.md: nowhere.md"]);
+        assert!(html.contains("<a href=\"../docs/two.html#far\">"), "{html}");
+    }
 
     #[test]
     fn links_find_their_headings_and_pages() {
