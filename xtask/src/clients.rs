@@ -285,3 +285,20 @@ fn openapi_generator(language: &str, document: &Path, out: &Path, options: &[&st
     generator.args(["--global-property", "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false"]);
     quiet(generator.arg("--additional-properties").arg(options.join(",")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::examples;
+
+    #[test]
+    fn the_curl_examples_are_shell() {
+        let examples = examples("sh").unwrap();
+        assert!(examples.len() > 30, "{} examples", examples.len());
+        for example in examples {
+            let output = Command::new("sh").args(["-n", "-c", &example]).output().unwrap();
+            assert!(output.status.success(), "{example}\n{}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}

@@ -90,24 +90,28 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
 pub(crate) const MARGIN: &[Route] = routes! {
     POST   "/margin/submit_job/historical/{data_format}"  margin::margin_submit
     GET    "/healthz"                                     service::service_health
+    GET    "/openapi.json"                                service::service_document
 };
 
 /// The simulation workflow under its stage, and the upload links beside it.
 pub(crate) fn workflow(app: &Arc<App>) -> Router {
     let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
-    // The reference is large text; what else is downloaded here is not.
-    let docs = Router::new()
-        .route("/docs", on(MethodFilter::GET, handlers::docs::page))
-        .route("/docs/{file}", on(MethodFilter::GET, handlers::docs::file))
-        .layer(CompressionLayer::new());
-    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone())).merge(docs);
+    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone())).merge(docs());
     finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
 }
 
 /// The margin endpoint. Its requests and answers may be compressed: portfolios are large texts.
 pub(crate) fn margin(app: &Arc<App>) -> Router {
     let decompression = RequestDecompressionLayer::new().pass_through_unaccepted(true);
-    finish(app, router(app, MARGIN).layer(CompressionLayer::new()).layer(decompression))
+    finish(app, router(app, MARGIN).layer(CompressionLayer::new()).layer(decompression).merge(docs()))
+}
+
+/// The reference, on both addresses. It is large text; what else is downloaded of the workflow is not.
+fn docs() -> Router {
+    Router::new()
+        .route("/docs", on(MethodFilter::GET, handlers::docs::page))
+        .route("/docs/{file}", on(MethodFilter::GET, handlers::docs::file))
+        .layer(CompressionLayer::new())
 }
 
 fn router(app: &Arc<App>, routes: &'static [Route]) -> Router {
@@ -321,8 +325,10 @@ mod tests {
             })
         };
         let mut served: BTreeSet<_> = served(false, WORKFLOW).chain(served(true, MARGIN)).collect();
-        // The document has it once, and says that both addresses serve it.
-        served.remove(&(true, "GET".to_owned(), "/healthz".to_owned(), "service_health".to_owned()));
+        // The document has them once, and says that both addresses serve them.
+        for (path, operation) in [("/healthz", "service_health"), ("/openapi.json", "service_document")] {
+            served.remove(&(true, "GET".to_owned(), path.to_owned(), operation.to_owned()));
+        }
         let unserved: Vec<_> = documented.difference(&served).collect();
         let undocumented: Vec<_> = served.difference(&documented).collect();
         assert!(unserved.is_empty(), "documented but not served: {unserved:?}");

@@ -231,6 +231,8 @@ fn rustdoc(to: &Path) -> Result<()> {
         fs::remove_dir_all(&from)?;
     }
     run(cargo().args(["doc", "--quiet", "--no-deps", "--package", "molbox"]))?;
+    // Some of its pages lead to an index, which it has for several crates alone.
+    write(&to.join("index.html"), "<meta http-equiv=\"refresh\" content=\"0; url=molbox/index.html\">\n")?;
     copy(&from, to)
 }
 

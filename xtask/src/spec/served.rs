@@ -17,8 +17,8 @@ const ERRORS: &str = "crates/service/src/error.rs";
 const HANDLERS: &str = "crates/service/src/handlers/mod.rs";
 /// Answered where no operation is: to an unknown method, and by upload links.
 const OUTSIDE: [u16; 2] = [403, 405];
-/// The margin address says how it is, too; the document has that once.
-const ON_BOTH: &str = "service_health";
+/// Served on the margin address, too; the document has them once.
+const ON_BOTH: [&str; 2] = ["service_health", "service_document"];
 
 /// The source of the service, as far as it is read here.
 pub struct Source {
@@ -70,7 +70,7 @@ impl Source {
                 let operation = handler.rsplit("::").next().unwrap_or(handler);
                 let (line, method) = (index as u64 + 1, method.to_ascii_lowercase());
                 let route = Route { line, is_margin, method, path: path.trim_matches('"') };
-                if !is_margin || operation != ON_BOTH {
+                if !is_margin || !ON_BOTH.contains(&operation) {
                     out.insert(operation, route);
                 }
             }

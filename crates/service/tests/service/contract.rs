@@ -168,21 +168,25 @@ async fn the_document_is_served_as_it_is() {
     let served = service.client("ada").service_document().send().await.unwrap().into_inner();
     let written: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     assert_eq!(serde_json::to_value(&served).unwrap(), written);
+    let address = format!("{}/openapi.json", service.margin_url);
+    assert_eq!(reqwest::get(address).await.unwrap().json::<Value>().await.unwrap(), written);
 }
 
 #[tokio::test]
 async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
     let service = Service::start();
-    let page = reqwest::get(format!("{}/docs", service.base_url)).await.unwrap().text().await.unwrap();
-    let scripts: Vec<&str> = page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
-    assert_eq!(scripts.len(), 3);
-    for script in scripts {
-        assert!(script.starts_with("docs/"), "{script}");
-        let response = reqwest::get(format!("{}/{script}", service.base_url)).await.unwrap();
-        assert_eq!(response.status(), 200, "{script}");
-        assert_eq!(response.headers()["content-type"], "text/javascript");
+    for address in [&service.base_url, &service.margin_url] {
+        let page = reqwest::get(format!("{address}/docs")).await.unwrap().text().await.unwrap();
+        let scripts: Vec<&str> = page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        assert_eq!(scripts.len(), 3);
+        for script in scripts {
+            assert!(script.starts_with("docs/"), "{script}");
+            let response = reqwest::get(format!("{address}/{script}")).await.unwrap();
+            assert_eq!(response.status(), 200, "{script}");
+            assert_eq!(response.headers()["content-type"], "text/javascript");
+        }
+        assert_eq!(reqwest::get(format!("{address}/docs/else")).await.unwrap().status(), 404);
     }
-    assert_eq!(reqwest::get(format!("{}/docs/else", service.base_url)).await.unwrap().status(), 404);
 }
 
 #[tokio::test]
