@@ -20,7 +20,6 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde_json::Value;
 
-use self::shape::Api;
 use crate::regenerate::document;
 use crate::{lint, root, soak};
 
@@ -74,13 +73,13 @@ pub fn run(spec: &Spec) -> Result<u8> {
     match spec {
         Spec::Check { json } => return check::check(&root(), *json),
         Spec::Diff { old, new, json, all } => {
-            let new = new.as_deref().map_or_else(|| Ok(Api::new(document()?.value)), source::read)?;
+            let new = new.as_deref().map_or_else(source::working_tree, source::read)?;
             return diff::diff(&source::read(old)?, &new, *json, *all);
         }
         Spec::Live { url, margin_url, seconds } => {
             let url = url.trim_end_matches('/');
             let published = source::read(&format!("{url}/openapi.json"))?;
-            let code = diff::diff(&Api::new(document()?.value), &published, false, false)?;
+            let code = diff::diff(&source::working_tree()?, &published, false, false)?;
             if *seconds > 0 {
                 let key = std::env::var("MOLBOX_API_KEY").context("MOLBOX_API_KEY is not set")?;
                 soak::live(url, margin_url.as_deref(), &key, *seconds)?;
@@ -99,7 +98,7 @@ pub fn since_release() -> Result<()> {
         println!("skipped: there is no release yet");
         return Ok(());
     };
-    match diff::diff(&source::read(&tag)?, &Api::new(document()?.value), false, false)? {
+    match diff::diff(&source::read(&tag)?, &source::working_tree()?, false, false)? {
         0 => Ok(()),
         _ => bail!("breaking changes since {tag} that the version does not announce"),
     }

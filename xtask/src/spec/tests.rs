@@ -143,6 +143,20 @@ fn what_is_no_openapi_is_refused() {
 }
 
 #[test]
+fn a_reference_that_leads_nowhere_is_no_guess() {
+    let text = |reference: &str| {
+        format!(
+            "{{openapi: 3.1.0, info: {{title: T, version: '1'}}, paths: {{/a: {{$ref: '{reference}'}}}}, x-a: {{}}}}"
+        )
+    };
+    for reference in ["#/components/pathItems/A", "other.yaml#/A"] {
+        let error = source::parse(&text(reference)).err().unwrap();
+        assert!(error.to_string().contains(reference), "{error:#}");
+    }
+    assert!(source::parse(&text("#/x-a")).is_ok());
+}
+
+#[test]
 fn the_copy_in_openapi_3_1_means_the_same() {
     let document = crate::regenerate::document().unwrap().value;
     let copy = openapi31(&document);
