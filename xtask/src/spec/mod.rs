@@ -37,8 +37,9 @@ pub enum Spec {
     ///
     /// Ends with 0, or with 3 for a breaking change that `info.version` does not announce.
     Diff {
-        /// A git revision, a file, or an address such as http://127.0.0.1:8000/openapi.json.
-        old: String,
+        /// A git revision, a file, or an address such as http://127.0.0.1:8000/openapi.json; the last
+        /// release when left out.
+        old: Option<String>,
         /// The same; the document of the working tree when left out.
         new: Option<String>,
         /// Print JSON.
@@ -73,8 +74,12 @@ pub fn run(spec: &Spec) -> Result<u8> {
     match spec {
         Spec::Check { json } => return check::check(&root(), *json),
         Spec::Diff { old, new, json, all } => {
+            let Some(old) = old.clone().or_else(source::last_release) else {
+                println!("skipped: no tag of a release (v…) comes before this commit");
+                return Ok(0);
+            };
             let new = new.as_deref().map_or_else(source::working_tree, source::read)?;
-            return diff::diff(&source::read(old)?, &new, *json, *all);
+            return diff::diff(&source::read(&old)?, &new, *json, *all);
         }
         Spec::Live { url, margin_url, seconds } => {
             let url = url.trim_end_matches('/');
@@ -94,13 +99,9 @@ pub fn run(spec: &Spec) -> Result<u8> {
 
 /// Compares with the document of the last release.
 pub fn since_release() -> Result<()> {
-    let Some(tag) = source::last_release() else {
-        println!("skipped: there is no release yet");
-        return Ok(());
-    };
-    match diff::diff(&source::read(&tag)?, &source::working_tree()?, false, false)? {
+    match run(&Spec::Diff { old: None, new: None, json: false, all: false })? {
         0 => Ok(()),
-        _ => bail!("breaking changes since {tag} that the version does not announce"),
+        _ => bail!("the document has breaking changes that its version does not announce"),
     }
 }
 
