@@ -86,7 +86,9 @@ pub fn printed() -> Result<Vec<(PathBuf, String)>> {
     run(&mut build)?;
     let print = |(_, [program, argument], path): (_, [&str; 2], &str)| {
         let mut command = Command::new(target().join("debug").join(program));
-        let output = command.arg(argument).output().with_context(|| format!("start {}", shown(&command)))?;
+        // Whoever runs this has settings of their own, of which none belongs into what is committed.
+        let output =
+            command.arg(argument).env_clear().output().with_context(|| format!("start {}", shown(&command)))?;
         if !output.status.success() {
             bail!("{} failed: {}", shown(&command), String::from_utf8_lossy(&output.stderr).trim());
         }
