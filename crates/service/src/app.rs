@@ -149,16 +149,15 @@ impl App {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Keeps what a running task says of itself; none when it has ended.
-    pub(crate) fn set_progress(&self, id: &str, progress: Option<Value>) {
-        let mut all = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match progress {
-            Some(progress) => drop(all.insert(id.to_owned(), Arc::new(progress))),
-            None => {
-                all.remove(id);
-                self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-            }
-        }
+    /// Keeps what a running task says of itself.
+    pub(crate) fn set_progress(&self, id: &str, progress: Value) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), Arc::new(progress));
+    }
+
+    /// Forgets what a task that no longer runs said of itself, and that it was cancelled.
+    pub(crate) fn forget(&self, id: &str) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 }
 

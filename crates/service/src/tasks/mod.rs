@@ -129,7 +129,9 @@ impl Runner {
             let status = if is_alive { Ok(Status::Running) } else { exec::status(&folder) };
             match status {
                 Ok(Status::Running) => {
-                    self.app.set_progress(id, progress(&folder));
+                    if let Some(progress) = progress(&folder) {
+                        self.app.set_progress(id, progress);
+                    }
                     watch_over(&self.app, task, &folder);
                 }
                 Ok(Status::Exited(exit)) => ended.push((id.clone(), Some(exit))),
@@ -247,7 +249,7 @@ impl Runner {
                 let was_stopped = exit.is_some_and(|exit| exit.code == Some(STOPPED)) && why.is_none();
                 if was_stopped || (may_try_again && why != Some(Why::WallLimit)) {
                     tracing::warn!(task = %row.id, ?exit, attempt = row.attempts, "queued again");
-                    self.app.set_progress(&row.id, None);
+                    self.app.forget(&row.id);
                     self.app.db.requeue_task(row.id.clone()).await?;
                     return Ok(());
                 }
@@ -278,7 +280,7 @@ impl Runner {
         let bundle = layout.map(|layout| serde_json::to_string(&layout)).transpose()?;
         let end = End { status, outcome: outcome.to_string(), bundle };
         self.app.db.end_task(id.to_owned(), end, self.app.now()).await?;
-        self.app.set_progress(id, None);
+        self.app.forget(id);
         Ok(())
     }
 }
