@@ -44,8 +44,10 @@ pub(crate) fn parse(text: &str, unit: &str) -> Result<f64, String> {
     match (of(suffix), of(unit)) {
         (Some((_, n, d)), Some((_, unit_n, unit_d))) => Ok(value * (n * unit_d) / (d * unit_n)),
         _ => {
-            let known: Vec<&str> = dimension.iter().map(|(names, ..)| names[0]).collect();
-            Err(format!("is in {unit}, also {}; got the unit {suffix:?}", known.join(", ")))
+            let others = dimension.iter().filter(|(names, ..)| !names.contains(&unit)).map(|(names, ..)| names[0]);
+            let others: Vec<&str> = others.chain((unit == "K").then_some("°C")).collect();
+            let also = if others.is_empty() { String::new() } else { format!(", also {}", others.join(", ")) };
+            Err(format!("is in {unit}{also}; got the unit {suffix:?}"))
         }
     }
 }
@@ -101,7 +103,8 @@ mod tests {
 
     #[test]
     fn another_dimension_is_refused_with_what_is_known() {
-        assert_eq!(parse("5K", "ns").unwrap_err(), "is in ns, also ps, fs, ns, us, ms; got the unit \"K\"");
+        assert_eq!(parse("5K", "ns").unwrap_err(), "is in ns, also ps, fs, us, ms; got the unit \"K\"");
+        assert_eq!(parse("5ns", "K").unwrap_err(), "is in K, also °C; got the unit \"ns\"");
         assert_eq!(parse("ns", "ns").unwrap_err(), "must be a number, got \"ns\"");
         assert_eq!(parse("7x", "pH").unwrap_err(), "is a plain number, got the unit \"x\"");
     }
