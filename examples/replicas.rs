@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let molbox = molbox::Client::from_env()?;
     molbox::Blocking::new()?.run(run.finish(&molbox, |event| {
-        if let Event::Downloaded(path) = event {
+        if let Event::Downloaded { path } = event {
             println!("{}", path.display());
         }
     }))?;

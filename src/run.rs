@@ -103,8 +103,9 @@ pub struct Replica {
     pub tables: Option<PathBuf>,
 }
 
-/// Something that happened in a run.
-#[derive(Clone, Debug)]
+/// Something that happened in a run. As JSON a record with `event` besides: `{"event": "job", …}`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
     /// Part of a file has been sent.
@@ -134,12 +135,24 @@ pub enum Event {
         size: u64,
     },
     /// A result has arrived and its checksum is right.
-    Downloaded(PathBuf),
+    Downloaded {
+        /// The file that it is in.
+        path: PathBuf,
+    },
 }
 
 /// A name that nobody else draws, for idempotency keys: `run-0123456789abcdef`.
 pub fn random_id(prefix: &str) -> String {
     format!("{prefix}-{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// A path as text, as the state has it.
+fn text(path: &Path) -> Result<&str, Error> {
+    path.to_str().ok_or_else(|| Error::invalid(format!("{}: a path must be UTF-8", path.display())))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(|e| Error::file(path, e))
 }
 
 type OnEvent = Arc<Mutex<dyn FnMut(Event) + Send>>;
@@ -150,15 +163,24 @@ fn tell(on_event: &OnEvent, event: Event) {
 
 impl Run {
     /// A new run whose state and results are kept in `folder`, which is made. Nothing is sent yet.
+    /// Files of the plan are noted by their absolute path: it can be taken up from anywhere.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the folder holds a run already or there are no replicas,
-    /// [`Error::File`] when it cannot be written.
-    pub fn begin(plan: Plan, folder: impl Into<PathBuf>) -> Result<Self, Error> {
+    /// [`Error::Invalid`] when the folder holds a run already, there are no replicas, or a path is
+    /// not UTF-8; [`Error::File`] when the folder cannot be written.
+    pub fn begin(mut plan: Plan, folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
         if plan.replicas == 0 {
             return Err(Error::invalid("replicas: must be an integer >= 1, got 0"));
+        }
+        text(&folder)?;
+        if Path::new(&plan.structure).is_file() {
+            plan.structure = text(&absolute(Path::new(&plan.structure))?)?.to_owned();
+        }
+        for ligand in &mut plan.ligands {
+            *ligand = absolute(ligand)?;
+            text(ligand)?;
         }
         if folder.join(STATE_FILE).exists() {
             return Err(Error::invalid(format!("{}: holds a run already", folder.display())));
@@ -177,6 +199,7 @@ impl Run {
     /// [`Error::File`] when there is none, [`Error::Invalid`] when its state cannot be read.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
+        text(&folder)?;
         let path = folder.join(STATE_FILE);
         let text = fs::read_to_string(&path).map_err(|e| Error::file(&path, e))?;
         let run: Self = crate::from_json(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
@@ -196,7 +219,7 @@ impl Run {
     fn save(&self) -> Result<(), Error> {
         let path = self.folder.join(STATE_FILE);
         let partial = path.with_extension("tmp");
-        let text = serde_json::to_vec_pretty(self).expect("records and paths of text");
+        let text = serde_json::to_vec_pretty(self).expect("records, and paths that `begin` has looked at");
         fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path)).map_err(|e| Error::file(path, e))
     }
 
@@ -223,7 +246,8 @@ impl Run {
     async fn build(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
         if self.system.is_none() {
             let structure = PathBuf::from(&self.plan.structure);
-            let is_file = structure.exists();
+            // As `begin` noted it: no id, name or public entry is an absolute path.
+            let is_file = structure.is_absolute();
             if !is_file && (structure.components().count() > 1 || structure.extension().is_some()) {
                 return Err(Error::file(structure, std::io::ErrorKind::NotFound.into()));
             }
@@ -328,7 +352,7 @@ async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_even
         let path = folder.join("results.zip");
         client.download_job(&job_id, &path).on_progress(downloading(on_event, &path)).await?;
         note(state, index, |replica| replica.bundle = Some(name.join("results.zip")))?;
-        tell(on_event, Event::Downloaded(path));
+        tell(on_event, Event::Downloaded { path });
     }
     let has_frames = job.stages.iter().any(|stage| stage.name == "production" && stage.frames > 0);
     let Some(mut request) = request.filter(|_| has_frames && replica.tables.is_none()) else { return Ok(()) };
@@ -353,7 +377,7 @@ async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_even
     let path = folder.join("analysis.zip");
     client.download_analysis(&id, &path).on_progress(downloading(on_event, &path)).await?;
     note(state, index, |replica| replica.tables = Some(name.join("analysis.zip")))?;
-    tell(on_event, Event::Downloaded(path));
+    tell(on_event, Event::Downloaded { path });
     Ok(())
 }
 

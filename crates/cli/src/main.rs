@@ -36,7 +36,9 @@ enum Command {
     /// From a structure file to trajectories, plots and a report.
     ///
     /// Uploads, builds, simulates, follows, analyses, downloads, unpacks, draws and reports. When it
-    /// is interrupted, the service goes on, and `molbox run --resume` takes it up.
+    /// is interrupted, the service goes on, and `molbox run --resume` takes it up. As JSON an event
+    /// stands on each line: `uploaded`, `system`, `job`, `analysis` with the record whenever it has
+    /// changed, `downloaded` with the path, at the end `done` with where everything is.
     Run(Box<cmd::run::Arguments>),
     /// Files: structures, ligands, force fields, trajectories.
     #[command(subcommand)]

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
 use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Progress, SystemBuildRequest};
+use molbox_analysis::mask::Mask;
 use serde_json::{Value, json};
 
 use super::{report, task};
@@ -44,8 +45,13 @@ pub(crate) struct Arguments {
     /// Check everything and show what would be sent; send nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Take up an interrupted run: that of the folder, or the last one begun in this folder.
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, conflicts_with = "structure")]
+    /// Take up an interrupted run as it was begun: that of the folder, or the last one in this folder.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        num_args = 0..=1,
+        conflicts_with_all = ["structure", "ligand", "preset", "file", "replicas", "output", "no_analysis", "dry_run"]
+    )]
     resume: Option<Option<PathBuf>>,
     #[command(flatten)]
     system: Flags<System>,
@@ -85,10 +91,10 @@ part!(Analysis, "AnalysisRequest", AnalysisRequest, &["job_id", "topology", "tra
 
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), Failure> {
     let mut run = match &arguments.resume {
-        Some(folder) => {
-            let folder = folder.clone().map_or_else(last_begun, Ok)?;
-            Run::open(folder)?
+        Some(_) if arguments.has_fields() => {
+            return Err(Failure::usage("a run is taken up as it was begun: --resume goes with no field of a request"));
         }
+        Some(folder) => Run::open(folder.clone().map_or_else(last_begun, Ok)?)?,
         None => {
             let plan = arguments.plan()?;
             if arguments.dry_run {
@@ -103,26 +109,60 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
             Run::begin(plan, folder)?
         }
     };
-    let client = context.workflow()?;
     let folder = run.folder().to_owned();
-    if !run.is_done {
-        context.output.note(&format!("state and results in {}", folder.display()));
-        let mut screen = Screen::new(&context.output);
-        let finished = tokio::select! {
-            finished = run.finish(&client, move |event| screen.show(event)) => finished.map_err(Failure::from),
-            () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted; what was submitted goes on at the service")),
-        };
-        finished.map_err(|failure| match failure.code {
-            Code::TaskFailed => failure,
-            Code::Invalid | Code::Conflict => failure.remedy(format!("remove {} and begin anew", folder.display())),
-            _ => failure.remedy(format!("take it up again with `{}`", resume(&folder))),
-        })?;
-    }
-    let summary = conclude(&run, context)?;
+    let summary = tokio::select! {
+        summary = finish(&mut run, context) => summary,
+        () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted; what was submitted goes on at the service")),
+    };
+    let summary = summary.map_err(|failure| advised(failure, &folder))?;
     if context.output.is_json() {
-        return context.output.json(&summary);
+        return context.output.json_line(&summary);
     }
     context.output.record(&summary)
+}
+
+/// Does what is left to do, the report last, and says where everything is.
+async fn finish(run: &mut Run, context: &Context) -> Result<Value, Failure> {
+    let client = context.workflow()?;
+    let mut failed = None;
+    if !run.is_done {
+        context.output.note(&format!("state and results in {}", run.folder().display()));
+        let mut screen = Screen::new(&context.output);
+        if let Err(error) = run.finish(&client, move |event| screen.show(event)).await {
+            let failure = Failure::from(error);
+            let is_simulated = !run.replicas.is_empty() && run.replicas.iter().all(|replica| replica.bundle.is_some());
+            if !(is_simulated && matches!(failure.code, Code::Invalid | Code::Conflict | Code::TaskFailed)) {
+                return Err(failure);
+            }
+            // It is the analysis that cannot be; the simulation is worth a report.
+            failed = Some(failure);
+        }
+    }
+    let (done, output) = (run.clone(), context.output.clone());
+    // Unpacking takes its time; an interruption does not wait for it.
+    let concluded = tokio::task::spawn_blocking(move || conclude(&done, &output)).await;
+    let summary = concluded.map_err(anyhow::Error::from)??;
+    match failed {
+        Some(failure) => Err(failure.remedy(format!(
+            "the simulation is in {}; analyse it with other flags by `molbox analysis submit --job-id ID`",
+            run.folder().display()
+        ))),
+        None => Ok(summary),
+    }
+}
+
+/// With what to do about a run that stopped.
+fn advised(failure: Failure, folder: &Path) -> Failure {
+    let again = format!("take it up again with `{}`", resume(folder));
+    match (failure.code, &failure.remedy) {
+        (Code::TaskFailed, _) | (Code::Invalid | Code::Conflict, Some(_)) => failure,
+        (Code::Invalid | Code::Conflict, None) => failure.remedy(format!("remove {} and begin anew", folder.display())),
+        (_, Some(remedy)) => {
+            let remedy = format!("{remedy}; then {again}");
+            failure.remedy(remedy)
+        }
+        (_, None) => failure.remedy(again),
+    }
 }
 
 /// Resolves on Ctrl-C, and on the signal by which systems end what runs.
@@ -150,14 +190,15 @@ fn default_folder(structure: &str) -> PathBuf {
     PathBuf::from(format!("{stem}-run"))
 }
 
-/// The folder in this one whose run changed last and is not done.
+/// The folder in this one whose run changed last and has no report yet.
 fn last_begun() -> Result<PathBuf, Failure> {
     let here = Path::new(".");
     if here.join(STATE_FILE).exists() {
         return Ok(here.to_owned());
     }
     let folders = fs::read_dir(here).map_err(|e| Failure::file(here, &e))?.flatten().map(|entry| entry.path());
-    let begun = folders.filter(|folder| Run::open(folder).is_ok_and(|run| !run.is_done));
+    let is_unfinished = |folder: &PathBuf| !folder.join(report::FILE).exists() && Run::open(folder).is_ok();
+    let begun = folders.filter(is_unfinished);
     let changed = |folder: &PathBuf| folder.join(STATE_FILE).metadata().and_then(|data| data.modified()).ok();
     begun.max_by_key(changed).map(|folder| folder.strip_prefix(here).map(Path::to_owned).unwrap_or(folder)).ok_or_else(
         || {
@@ -168,6 +209,11 @@ fn last_begun() -> Result<PathBuf, Failure> {
 }
 
 impl Arguments {
+    /// Whether a field of a request was given.
+    fn has_fields(&self) -> bool {
+        [self.system.value(), self.job.value(), self.analysis.value()].iter().any(|fields| *fields != &json!({}))
+    }
+
     /// The plan: preset, then file, then flags.
     fn plan(&self) -> Result<Plan, Failure> {
         let presets: Value = toml::from_str(include_str!("../presets.toml")).context("read the presets")?;
@@ -194,6 +240,8 @@ impl Arguments {
         request::merge(&mut parts["system"], self.system.value());
         request::merge(&mut parts["job"], self.job.value());
         request::merge(&mut parts["analysis"], self.analysis.value());
+        let steps = parts["job"]["equilibration"].as_array().into_iter().flatten();
+        masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
         let structure = self.structure.clone().ok_or_else(|| Failure::usage("a structure is needed"))?;
         let name = Path::new(&structure).file_stem().and_then(|stem| stem.to_str()).unwrap_or(&structure);
         for (part, field) in [("system", "box_name"), ("job", "batch_name")] {
@@ -201,23 +249,43 @@ impl Arguments {
                 parts[part][field] = name.into();
             }
         }
-        let files = std::iter::once(Path::new(&structure)).filter(|path| path.extension().is_some());
+        let is_file = |path: &&Path| path.extension().is_some() || path.components().count() > 1 || path.is_file();
+        let files = std::iter::once(Path::new(&structure)).filter(is_file);
         for path in files.chain(self.ligand.iter().map(PathBuf::as_path)) {
-            fs::File::open(path).map_err(|e| Failure::file(path, &e))?;
+            let data = fs::File::open(path).and_then(|file| file.metadata()).map_err(|e| Failure::file(path, &e))?;
+            if !data.is_file() || path.extension().is_none() {
+                let what = if data.is_file() { "has no extension that tells its format" } else { "is no file" };
+                return Err(Failure::invalid(format!("{}: {what}", path.display())));
+            }
         }
         Ok(Plan {
             structure,
             ligands: self.ligand.clone(),
             system: request::check::<System>(&parts["system"])?,
             job: request::check::<Job>(&parts["job"])?,
-            analysis: if self.no_analysis { None } else { Some(request::check::<Analysis>(&parts["analysis"])?) },
+            analysis: if self.no_analysis { None } else { Some(analysis(&parts["analysis"])?) },
             replicas: self.replicas,
         })
     }
 }
 
+fn analysis(part: &Value) -> Result<AnalysisRequest, Failure> {
+    let request = request::check::<Analysis>(part)?;
+    let lists = [&request.distance_masks, &request.rmsf_masks].into_iter().chain(&request.rmsd_masks);
+    masks(lists.flatten().map(String::as_str))?;
+    Ok(request)
+}
+
+/// Refuses masks that cannot be read: that is better known before the simulation than after.
+fn masks<'a>(masks: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    for mask in masks {
+        Mask::parse_list(mask).map_err(|e| Failure::invalid(format!("mask {mask:?}: {e}")))?;
+    }
+    Ok(())
+}
+
 /// Unpacks the results, draws the plots, writes the report; says where everything is.
-fn conclude(run: &Run, context: &Context) -> Result<Value, Failure> {
+fn conclude(run: &Run, output: &Output) -> Result<Value, Failure> {
     let mut results = Vec::new();
     let mut replicas = Vec::new();
     for replica in &run.replicas {
@@ -234,8 +302,9 @@ fn conclude(run: &Run, context: &Context) -> Result<Value, Failure> {
         results.push(report::Results { bundle, tables });
     }
     let report = report::write(run, &results)?;
-    context.output.note(&format!("report in {}", report.display()));
+    output.note(&format!("report in {}", report.display()));
     Ok(json!({
+        "event": "done",
         "report": report,
         "folder": run.folder(),
         "system_id": run.system.as_ref().map(|system| &system.system_id),
@@ -243,19 +312,24 @@ fn conclude(run: &Run, context: &Context) -> Result<Value, Failure> {
     }))
 }
 
-/// Events on a terminal: a bar for each task. Elsewhere: a line for each stage.
+/// Events on a terminal: a bar for each task. Elsewhere: a line for each stage, and, on standard
+/// output, an event on each line as JSON, whenever a record has changed.
 struct Screen {
     output: Output,
     bars: HashMap<String, ProgressBar>,
     told: HashMap<String, String>,
+    last: HashMap<String, Value>,
 }
 
 impl Screen {
     fn new(output: &Output) -> Self {
-        Self { output: output.clone(), bars: HashMap::new(), told: HashMap::new() }
+        Self { output: output.clone(), bars: HashMap::new(), told: HashMap::new(), last: HashMap::new() }
     }
 
     fn show(&mut self, event: Event) {
+        if self.output.is_json() {
+            self.write(&event);
+        }
         match event {
             Event::Uploading { path, done, size } => self.bytes("upload", &path, done, size),
             Event::Uploaded(file) => {
@@ -292,11 +366,29 @@ impl Screen {
                 }
             }
             Event::Downloading { path, done, size } => self.bytes("download", &path, done, size),
-            Event::Downloaded(path) => {
+            Event::Downloaded { path } => {
                 self.finish(&path.display().to_string());
                 self.output.note(&format!("downloaded   {}", path.display()));
             }
             _ => {}
+        }
+    }
+
+    /// The event as a line, unless it is the progress of a transfer or says nothing new.
+    fn write(&mut self, event: &Event) {
+        let id = match event {
+            Event::Uploaded(file) => file.file_id.to_string(),
+            Event::System(system) => system.system_id.to_string(),
+            Event::Job(job) => job.job_id.to_string(),
+            Event::Analysis(analysis) => analysis.analysis_id.to_string(),
+            Event::Downloaded { path } => path.display().to_string(),
+            _ => return,
+        };
+        let event = serde_json::to_value(event).expect("records, and paths of text");
+        if self.last.get(&id) != Some(&event) {
+            // A run goes on without a reader; the last line, of the whole run, meets the same trouble.
+            let _ = self.output.json_line(&event);
+            self.last.insert(id, event);
         }
     }
 
