@@ -1,46 +1,35 @@
 //! The whole workflow with one command.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Service, ok, python, repository};
+use crate::proxy::Proxy;
+use crate::support::{Service, failure, matches, molbox, ok, repository};
+
+/// A short run of villin, beginning in `villin`, by these flags besides.
+fn short_run(service: &Service, flags: &[&str]) -> Command {
+    let parts = json!({"job": {"equilibration": [{"type": "NVT", "time": "0.2 ps", "log_freq": 20}], "minimization_steps": 200}});
+    fs::write(service.folder().join("parts.json"), parts.to_string()).unwrap();
+    let mut command = service.molbox(&["run", "--preset", "quick", "--file", "parts.json", "--output", "villin"]);
+    command.args(["--minimum-padding", "7A", "--traj-freq", "10", "--log-freq", "10"]).args(flags);
+    command.arg(repository().join("examples/1vii.pdb"));
+    command
+}
+
+/// The events that a run has written, each on a line.
+fn events(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
 
 #[test]
 fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
-    // `cargo xtask test` makes the worker's environment.
-    if python().is_none() {
-        return;
-    }
-    let service = Service::start();
-    let pdb = repository().join("examples/1vii.pdb");
-    let parts = json!({"job": {"equilibration": [{"type": "NVT", "time": "0.4 ps", "log_freq": 20}], "minimization_steps": 50}});
-    fs::write(service.folder().join("parts.json"), parts.to_string()).unwrap();
-    let run = [
-        "run",
-        pdb.to_str().unwrap(),
-        "--preset",
-        "quick",
-        "--file",
-        "parts.json",
-        "--minimum-padding",
-        "7A",
-        "--time",
-        "1ps",
-        "--traj-freq",
-        "25",
-        "--log-freq",
-        "25",
-        "--replicas",
-        "2",
-        "--rmsd",
-        "@CA",
-        "--output",
-        "villin",
-    ];
-    let mut first = service.molbox(&run).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let service = Service::with_worker();
+    let mut run = short_run(&service, &["--time", "1ps", "--replicas", "2", "--rmsd", "@CA"]);
+    let mut first = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     let state = service.folder().join("villin/molbox-run.json");
     let has_jobs = || {
@@ -58,23 +47,40 @@ fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
     assert_eq!(output.status.code(), Some(130));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("molbox run --resume villin"), "{said}");
+    let begun = events(&String::from_utf8(output.stdout).unwrap());
+    assert_eq!((&begun[0]["event"], &begun[1]["event"]), (&json!("uploaded"), &json!("system")));
 
-    let summary: Value = serde_json::from_str(&ok(&mut service.molbox(&["run", "--resume"]))).unwrap();
+    let (code, error) = failure(&mut service.molbox(&["run", "--resume", "--time", "5ps"]));
+    assert_eq!((code, error["code"].as_str()), (2, Some("usage")), "{error}");
+    let events = events(&ok(&mut service.molbox(&["run", "--resume"])));
+    for (a, b) in events.iter().zip(&events[1..]) {
+        assert_ne!(a, b, "an event says something new");
+    }
+    let summary = events.last().unwrap();
+    assert_eq!(summary["event"], "done");
     assert_eq!(summary["replicas"].as_array().unwrap().len(), 2);
-    assert_eq!(service.json(&["system", "list"]).as_array().unwrap().len(), 1, "nothing is submitted twice");
-    assert_eq!(service.json(&["job", "list"]).as_array().unwrap().len(), 2, "nothing is submitted twice");
+    for (noun, n) in [("system", 1), ("job", 2), ("analysis", 2)] {
+        assert_eq!(service.json(&[noun, "list"]).as_array().unwrap().len(), n, "each {noun} is submitted once");
+    }
     let report = fs::read_to_string(service.folder().join("villin/report.md")).unwrap();
-    for part in ["How to cite", "OpenMM", "ff14SB", "\"integration_timestep\": 4"] {
+    for part in
+        ["How to cite", "OpenMM", "ff14SB", "barostat", "| integration_timestep | `4.0` | fs |", "| RMSD of @CA | Å |"]
+    {
         assert!(report.contains(part), "{part}: {report}");
     }
     let pictures: Vec<&str> =
         report.lines().filter_map(|line| line.strip_prefix("![")?.split('(').nth(1)?.strip_suffix(')')).collect();
     assert!(pictures.len() >= 4, "energies and RMSD of two replicas: {pictures:?}");
-    for picture in pictures {
-        assert!(service.folder().join("villin").join(picture).exists(), "{picture}");
-    }
-    // All that is left to do is to say where everything is.
-    ok(&mut service.molbox(&["run", "--resume", "villin"]));
+    let page_path = service.folder().join("villin/report.html");
+    let page = fs::read_to_string(&page_path).unwrap();
+    assert_eq!(page.matches("src=\"data:image/png;base64,").count(), pictures.len(), "the page is whole by itself");
+
+    // All that is left to do is the report.
+    fs::remove_file(&page_path).unwrap();
+    ok(&mut service.molbox(&["run", "--resume"]));
+    assert_eq!(fs::read_to_string(&page_path).unwrap(), page);
+    let (code, error) = failure(&mut service.molbox(&["run", "--resume"]));
+    assert_eq!((code, error["message"].as_str()), (4, Some("no interrupted run in this folder")));
 
     let job = summary["replicas"][0]["job_id"].as_str().unwrap();
     assert!(service.ok(&["job", "log", job]).contains("production"));
@@ -83,17 +89,129 @@ fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
     assert_eq!(service.json(&["analysis", "data", job])["job_id"], job);
     let folder = service.json(&["job", "download", job, "-o", "bundle.zip", "--unpack"])["folder"].clone();
     let bundle = service.folder().join(folder.as_str().unwrap());
-    let trajectory = bundle.join("production.dcd");
-    assert!(trajectory.exists());
-    let structure = fs::read_dir(&bundle)
-        .unwrap()
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|e| e == "pdb"));
-    if let Some(structure) = structure {
-        let files = [trajectory.to_str().unwrap(), structure.to_str().unwrap()];
-        let here = service.json(&["analyze", files[0], files[1], "--rmsd", "@CA", "-o", "tables"]);
-        assert_eq!(here["tables"][0]["kind"], "rmsd");
-        assert!(service.folder().join("tables/rmsd.png").exists());
+    let files = ["production.dcd", "production.pdb"].map(|name| bundle.join(name).to_str().unwrap().to_owned());
+    let here = service.json(&["analyze", &files[0], &files[1], "--rmsd", "@CA", "-o", "tables"]);
+    assert_eq!(here["tables"][0]["kind"], "rmsd");
+    assert!(service.folder().join("tables/rmsd.png").exists());
+}
+
+#[test]
+fn a_run_killed_at_each_request_does_nothing_twice() {
+    let proxy = Proxy::start();
+    let service = Service::with_worker();
+    let (host, path) = service.base_url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    proxy.forward_to(host);
+    let base_url = format!("http://{}/{path}", proxy.address);
+    let mut command = short_run(&service, &["--time", "0.2ps", "--replicas", "2"]);
+    loop {
+        command.env("MOLBOX_BASE_URL", &base_url).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = proxy.spawn(&mut command).wait_with_output().unwrap();
+        if output.status.success() {
+            break;
+        }
+        assert_eq!(output.status.signal(), Some(9), "{}", String::from_utf8_lossy(&output.stderr));
+        command = service.molbox(&["run", "--resume"]);
     }
+    let every_kind_of_request = [
+        "GET /local/info/analysis/ID",
+        "GET /local/info/files",
+        "GET /local/info/job/ID",
+        "GET /local/info/system/ID",
+        "GET /local/retrieve/analysis/ID",
+        "GET /local/retrieve/job/ID",
+        "GET /local/submit/upload-url",
+        "POST /local/submit/analysis",
+        "POST /local/submit/file/",
+        "POST /local/submit/job",
+        "POST /local/submit/system",
+        "PUT /local/upload/ID",
+    ];
+    assert_eq!(proxy.met(), every_kind_of_request);
+    for (noun, n) in [("system", 1), ("job", 2), ("analysis", 2)] {
+        assert_eq!(service.json(&[noun, "list"]).as_array().unwrap().len(), n, "each {noun} is submitted once");
+    }
+    assert_eq!(service.json(&["file", "list", "--status", "ready"]).as_array().unwrap().len(), 1);
+    assert!(service.folder().join("villin/report.html").exists());
+}
+
+#[test]
+fn a_ligand_goes_into_the_system_and_the_report() {
+    let service = Service::with_worker();
+    let ligand = repository().join("worker/tests/data/p-xylene.mol2");
+    // Beside the protein: the file has it in a pocket of another one.
+    let place = ["--ligand", ligand.to_str().unwrap(), "--ligand-translations", "[[-4.16, -2.59, -1.61]]"];
+    let mut run = short_run(&service, &[&place[..], &["--time", "0.1ps", "--no-analysis"]].concat());
+    let summary = ok(&mut run).lines().last().unwrap().to_owned();
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["replicas"][0]["analysis"], Value::Null);
+    let system = service.json(&["system", "show", summary["system_id"].as_str().unwrap()]);
+    assert_eq!(system["request"]["ligands"].as_array().unwrap().len(), 1);
+    let report = fs::read_to_string(service.folder().join("villin/report.md")).unwrap();
+    assert!(report.contains("GAFF") && report.contains("AM1-BCC"), "{report}");
+}
+
+#[test]
+fn a_protein_that_lies_askew_gets_no_membrane_and_the_reader_a_remedy() {
+    let service = Service::with_worker();
+    let output = short_run(&service, &["--membrane", "POPC"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(9), "{said}");
+    assert!(said.contains("orient it first"), "{said}");
+}
+
+#[test]
+fn a_preset_is_what_would_be_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["protein.pdb", "drug.sdf"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let cases: [(&str, &[&str]); 4] = [
+        ("quick", &["--preset", "quick", "--time", "20ps"]),
+        ("standard", &["--ligand", "drug.sdf", "--temperature", "37°C", "--replicas", "3"]),
+        ("membrane", &["--membrane", "POPE", "--pressure", "1atm"]),
+        ("none", &["--preset", "membrane", "--box-shape", "rectangular", "--no-analysis"]),
+    ];
+    for (name, flags) in cases {
+        let plan = ok(molbox(folder.path(), &["run", "protein.pdb", "--dry-run"]).args(flags));
+        matches(&format!("run_{name}.json"), &plan);
+    }
+}
+
+#[test]
+fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.pdb", "plain"] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    fs::create_dir(folder.path().join("folder.pdb")).unwrap();
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["none.pdb"], 11, "none.pdb: No such file or directory (os error 2)"),
+        (&["folder.pdb"], 5, "folder.pdb: is no file"),
+        (&["plain"], 5, "plain: has no extension that tells its format"),
+        (&["a.pdb", "--ligand", "none.sdf"], 11, "none.sdf: No such file or directory (os error 2)"),
+        (&["a.pdb", "--rmsd", "@@"], 5, "mask \"@@\": column 2: expected a name, a number or `*`, found `@`"),
+        (&["a.pdb", "--equilibration", r#"[{"restraint_mask": ":"}]"#], 5, ""),
+        (&["a.pdb", "--file", "a.pdb"], 5, "a.pdb: is neither .toml, .yaml nor .json, but .pdb"),
+        (&["--resume", "none"], 11, "none/molbox-run.json: No such file or directory (os error 2)"),
+    ];
+    for (arguments, exit, message) in cases {
+        let (code, error) = failure(molbox(folder.path(), &["run"]).args(arguments));
+        assert_eq!(code, exit, "{arguments:?}: {error}");
+        assert!(message.is_empty() || error["message"] == message, "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_text_is_told_so() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let ligand = std::ffi::OsStr::from_bytes(b"\xff.sdf");
+    for name in [std::ffi::OsStr::new("a.pdb"), ligand] {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let mut run = molbox(folder.path(), &["run", "a.pdb", "--output", "out", "--ligand"]);
+    let (code, error) = failure(run.arg(ligand).env("MOLBOX_API_KEY", "mbx_any"));
+    assert_eq!(code, 5, "{error}");
+    assert!(error["message"].as_str().unwrap().ends_with("a path must be UTF-8"), "{error}");
+    assert!(!folder.path().join("out").exists(), "nothing is begun");
 }

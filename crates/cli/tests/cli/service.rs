@@ -1,6 +1,8 @@
 //! Verbs against a service.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 
 use serde_json::Value;
 
@@ -59,6 +61,43 @@ fn a_flag_goes_before_the_environment_and_that_before_the_profile() {
     assert_eq!(account.output().unwrap().status.code(), Some(10), "the environment goes before the profile");
     account.args(["--base-url", &url]);
     ok(&mut account);
+}
+
+#[test]
+fn the_exit_status_says_how_a_wait_ended() {
+    let service = Service::with_worker();
+    let code = |arguments: &[&str]| {
+        let (code, error) = failure(&mut service.molbox(arguments));
+        assert_eq!(error["exit"], code);
+        (code, error["code"].as_str().unwrap().to_owned())
+    };
+    service.ok(&["system", "submit", "--minimum-padding", "5nm"]);
+    assert_eq!(code(&["--quiet", "system", "wait", "latest", "--timeout", "0s"]), (8, "timeout".to_owned()));
+    assert_eq!(code(&["system", "delete", "latest"]), (6, "conflict".to_owned()), "it is not finished");
+    service.ok(&["system", "cancel", "latest"]);
+    assert_eq!(code(&["system", "wait", "latest"]), (9, "task_failed".to_owned()));
+}
+
+#[test]
+fn the_exit_status_says_what_the_service_would_not_do() {
+    let service = Service::with(&["limits.requests_per_minute=1"]);
+    service.ok(&["job", "list"]);
+    let (code, error) = failure(&mut service.molbox(&["job", "list", "--retries", "0"]));
+    assert_eq!((code, error["code"].as_str()), (7, Some("rate")), "{error}");
+
+    for (status, exit, name) in [("500 Oh", 1, "other"), ("503 Later", 10, "unreachable")] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/local", listener.local_addr().unwrap());
+        let answer = std::thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 4096]).unwrap();
+            write!(client, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        });
+        let (code, error) =
+            failure(service.molbox(&["job", "list", "--retries", "0"]).env("MOLBOX_BASE_URL", &address));
+        assert_eq!((code, error["code"].as_str()), (exit, Some(name)), "{error}");
+        answer.join().unwrap();
+    }
 }
 
 #[test]

@@ -36,6 +36,17 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// One that can build, simulate and analyse.
+    pub(crate) fn with_worker() -> Self {
+        assert!(python().is_some(), "no Python environment for the worker: `cargo xtask test` makes it");
+        Self::start()
+    }
+
+    /// One with settings, each as `name=value`.
+    pub(crate) fn with(settings: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         for words in [&["market", "sample"][..], &["account", "create", "ada"]] {
@@ -47,6 +58,9 @@ impl Service {
         let mut command = Command::new(molboxd());
         command.arg("--data").arg(&data);
         command.args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""]);
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
         if let Some(python) = python() {
             command.args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
         }
@@ -106,7 +120,7 @@ impl Drop for Service {
 }
 
 /// The worker's interpreter: what `cargo xtask test` names, or what it has made.
-pub(crate) fn python() -> Option<PathBuf> {
+fn python() -> Option<PathBuf> {
     let made = Path::new(env!("CARGO_BIN_EXE_molbox")).ancestors().nth(2)?.join("worker-env/bin/python");
     std::env::var_os("MOLBOX_TEST_PYTHON").map(PathBuf::from).or(Some(made)).filter(|python| python.exists())
 }
