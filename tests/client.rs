@@ -8,18 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Answer, Server, answer, json};
+use common::{Answer, FAILED, JOB, JOB_ID, QUEUED, REFUSAL, RUNNING, Server, answer, json};
 use futures::StreamExt;
 use molbox::workflow::types::{EquilibrationStep, JobCreateParams, JobRecord, ProductionParams, SystemBuildRequest};
 use molbox::{Client, Connection, Error, NonNegative, Positive};
 use sha2::{Digest, Sha256};
-
-const JOB: &str = include_str!("../openapi/examples/job_view.200.succeeded.json");
-const QUEUED: &str = include_str!("../openapi/examples/job_submit.200.json");
-const RUNNING: &str = include_str!("../openapi/examples/job_view.200.running.json");
-const FAILED: &str = include_str!("../openapi/examples/job_view.200.failed.json");
-const REFUSAL: &str = include_str!("../openapi/examples/ValidationFailed.json");
-const JOB_ID: &str = "job_7cpejpkq0zxnh8yydfbe";
 
 // What is refused before anything is sent.
 

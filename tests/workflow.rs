@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Server, answer, json};
+use common::{FAILED, JOB, JOB_ID, QUEUED, REFUSAL, RUNNING, Server, answer, json};
 use futures::TryStreamExt;
 use molbox::run::{Plan, Run};
 use molbox::workflow::types::JobCreateParams;
@@ -15,12 +15,6 @@ use molbox::{Blocking, Error};
 use serde_json::Value;
 
 const SYSTEM: &str = include_str!("../openapi/examples/system_view.200.succeeded.json");
-const JOB: &str = include_str!("../openapi/examples/job_view.200.succeeded.json");
-const QUEUED: &str = include_str!("../openapi/examples/job_submit.200.json");
-const RUNNING: &str = include_str!("../openapi/examples/job_view.200.running.json");
-const FAILED: &str = include_str!("../openapi/examples/job_view.200.failed.json");
-const REFUSAL: &str = include_str!("../openapi/examples/ValidationFailed.json");
-const JOB_ID: &str = "job_7cpejpkq0zxnh8yydfbe";
 
 #[tokio::test]
 async fn replicas_differ_in_index_and_seed_and_are_named() {

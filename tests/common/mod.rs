@@ -6,6 +6,14 @@ use molbox::{Client, Connection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+// The document's examples, as answers.
+pub(crate) const JOB: &str = include_str!("../../openapi/examples/job_view.200.succeeded.json");
+pub(crate) const QUEUED: &str = include_str!("../../openapi/examples/job_submit.200.json");
+pub(crate) const RUNNING: &str = include_str!("../../openapi/examples/job_view.200.running.json");
+pub(crate) const FAILED: &str = include_str!("../../openapi/examples/job_view.200.failed.json");
+pub(crate) const REFUSAL: &str = include_str!("../../openapi/examples/ValidationFailed.json");
+pub(crate) const JOB_ID: &str = "job_7cpejpkq0zxnh8yydfbe";
+
 /// A request as it came over the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::task::{self, Filter};
@@ -27,15 +27,8 @@ pub(crate) enum Command {
         /// Files.
         #[arg(required = true, value_name = "FILE")]
         paths: Vec<PathBuf>,
-        /// Name to register a file under. Default: its own without extension.
-        #[arg(long)]
-        name: Option<String>,
-        /// Kind of file: protein, ligand, `force_field` and so on. Default: what its format suggests.
-        #[arg(long = "type", value_name = "KIND")]
-        kind: Option<String>,
-        /// Format. Default: the extension.
-        #[arg(long)]
-        format: Option<String>,
+        #[command(flatten)]
+        described: Described,
     },
     /// Ask for a link that takes the content of one file without a key.
     Link {
@@ -50,15 +43,8 @@ pub(crate) enum Command {
         /// Public structure entry to take instead of an upload, such as 1L2Y.
         #[arg(long, conflicts_with = "file_id")]
         pdb_id: Option<String>,
-        /// Name.
-        #[arg(long)]
-        name: Option<String>,
-        /// Kind of file.
-        #[arg(long = "type", value_name = "KIND")]
-        kind: Option<String>,
-        /// Format.
-        #[arg(long)]
-        format: Option<String>,
+        #[command(flatten)]
+        described: Described,
     },
     /// List, the newest first.
     #[command(visible_alias = "ls")]
@@ -86,11 +72,25 @@ pub(crate) enum Command {
     },
 }
 
+/// How to register a file.
+#[derive(Args, Debug)]
+pub(crate) struct Described {
+    /// Name to register it under. Default: that of the uploaded file without extension, else the identifier.
+    #[arg(long)]
+    name: Option<String>,
+    /// Kind of file: structure, ligand, `force_field` and so on. Default: what its format suggests.
+    #[arg(long = "type", value_name = "KIND")]
+    kind: Option<String>,
+    /// Format. Default: the extension of the file, or that of the link.
+    #[arg(long)]
+    format: Option<String>,
+}
+
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let client = context.workflow()?;
     let output = &context.output;
     match command {
-        Command::Upload { paths, name, kind, format } => {
+        Command::Upload { paths, described: Described { name, kind, format } } => {
             if name.is_some() && paths.len() > 1 {
                 return Err(Failure::usage("--name is for one file").remedy("upload the files one by one"));
             }
@@ -120,7 +120,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let link = client.upload_url_create().filetype(&format).send().await?.into_inner();
             output.record(&task::value(&link)?)
         }
-        Command::Register { file_id, pdb_id, name, kind, format } => {
+        Command::Register { file_id, pdb_id, described: Described { name, kind, format } } => {
             let register = client.file_register().body_map(|file| {
                 let file = file.file_id(file_id).name(name).type_(kind).format(format);
                 match &pdb_id {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
 use molbox::workflow::types::JobRecord;
-use serde_json::Value;
 
-use super::task::{self, Noun as _};
+use super::task;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::request::{Job, Request};
@@ -71,7 +70,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let id = task::resolve::<JobRecord>(&client, &id).await?;
             let extend = client.job_extend().job_id(&id).body_map(|extension| extension.time(time));
             let record = extend.send().await?.into_inner();
-            told(context, &client, vec![record], wait).await
+            task::submitted(context, &client, vec![record], wait).await
         }
         Command::Log { id, follow } => {
             let client = context.workflow()?;
@@ -97,25 +96,7 @@ async fn submit(context: &Context, Submit { request, replicas, wait }: Submit) -
         None => vec![client.job_submit().body(checked).send().await?.into_inner()],
         Some(n) => client.submit_replicas(&checked, n, &molbox::run::random_id("batch"), AT_A_TIME).await?,
     };
-    told(context, &client, records, wait).await
-}
-
-/// Shows jobs, at their end if they are waited for.
-async fn told(context: &Context, client: &Client, records: Vec<JobRecord>, wait: bool) -> Result<(), Failure> {
-    let records: Vec<Value> = if wait {
-        let ids = records.iter().map(|record| record.id().to_owned());
-        let waits = ids.map(|id| {
-            context.output.note(&format!("submitted {id}"));
-            task::wait::<JobRecord>(context, client, id, None)
-        });
-        futures::future::join_all(waits).await.into_iter().collect::<Result<_, _>>()?
-    } else {
-        records.iter().map(task::value).collect::<Result<_, _>>()?
-    };
-    match records.as_slice() {
-        [one] => context.output.record(one),
-        many => context.output.table(JobRecord::COLUMNS, many),
-    }
+    task::submitted(context, &client, records, wait).await
 }
 
 async fn log(context: &Context, client: &Client, id: &str, follow: bool) -> Result<(), Failure> {

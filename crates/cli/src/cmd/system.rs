@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use molbox::workflow::types::SystemRecord;
 
-use super::task::{self, Noun as _};
+use super::task;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::request::{Request, System};
@@ -39,10 +39,5 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     }
     let client = context.workflow()?;
     let record = client.system_submit().body(checked).send().await?.into_inner();
-    if !wait {
-        return context.output.record(&task::value(&record)?);
-    }
-    context.output.note(&format!("submitted {}", record.id()));
-    let record = task::wait::<SystemRecord>(context, &client, record.id().to_owned(), None).await?;
-    context.output.record(&record)
+    task::submitted(context, &client, vec![record], wait).await
 }

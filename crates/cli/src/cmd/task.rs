@@ -299,6 +299,23 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
     }
 }
 
+/// Shows what was submitted, at its end if that is waited for.
+pub(crate) async fn submitted<N: Noun>(context: &Context, client: &Client, records: Vec<N>, wait: bool) -> Result {
+    let records: Vec<Value> = if wait {
+        let waits = records.iter().map(|record| {
+            context.output.note(&format!("submitted {}", record.id()));
+            self::wait::<N>(context, client, record.id().to_owned(), None)
+        });
+        futures::future::join_all(waits).await.into_iter().collect::<Result<_>>()?
+    } else {
+        records.iter().map(value).collect::<Result<_>>()?
+    };
+    match records.as_slice() {
+        [one] => context.output.record(one),
+        many => context.output.table(N::COLUMNS, many),
+    }
+}
+
 /// Downloads with a bar.
 pub(crate) async fn fetch(context: &Context, download: Download<'_>) -> Result<PathBuf> {
     let bar = context.output.bar("downloading");

@@ -84,12 +84,12 @@ impl State {
 
 /// Head and body of a request.
 fn request(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
+    let length = Regex::new(r"(?i)\r\ncontent-length: (\d+)").unwrap();
     let mut bytes = Vec::new();
     let mut buffer = [0; 65536];
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-            let length = Regex::new(r"(?i)\r\ncontent-length: (\d+)").unwrap();
             let length: usize = length.captures(&head).map_or(0, |found| found[1].parse().unwrap());
             if bytes.len() >= end + 4 + length {
                 return Ok((head, bytes[end + 4..].to_vec()));
