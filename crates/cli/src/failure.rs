@@ -145,7 +145,11 @@ impl From<Error> for Failure {
             Error::Connection(source) => format!("cannot {error}: {}", innermost(source)),
             _ => error.to_string(),
         };
-        let fields = error.violations().iter().map(|v| (v.path(), v.msg.clone(), remedy_of(&v.type_))).collect();
+        let fields = error
+            .violations()
+            .iter()
+            .map(|v| (v.path().trim_end().to_owned(), v.msg.clone(), remedy_of(&v.type_)))
+            .collect();
         let remedy = match code {
             Code::Auth => Some("log in with `molbox login`, or set MOLBOX_API_KEY"),
             Code::Unreachable => Some("`molbox doctor` says what is out of reach"),

@@ -226,15 +226,25 @@ impl Output {
 
     /// A bar of what has a fraction; it writes nothing where there is no terminal.
     pub(crate) fn bar(&self, what: &str) -> ProgressBar {
-        let template = if self.color_remarks {
-            "{prefix:12} {bar:28.cyan/dim} {percent:>3} % {wide_msg}"
-        } else {
-            "{prefix:12} {bar:28} {percent:>3} % {wide_msg}"
-        };
-        let style = ProgressStyle::with_template(template).expect("a template").progress_chars("━╸─");
-        let bar = self.bars.add(ProgressBar::new(1000).with_style(style).with_prefix(what.to_owned()));
+        let bar = self.bars.add(ProgressBar::new(1000).with_style(self.bar_style(what, "")));
         bar.tick();
         bar
+    }
+
+    /// Shows what a bar is at, and details, if there are any, on a line below: they fit 80 columns.
+    pub(crate) fn tell(&self, bar: &ProgressBar, what: &str, message: String, details: String) {
+        if !details.is_empty() && bar.prefix().is_empty() {
+            bar.set_style(self.bar_style(what, "\n             {prefix:.dim}"));
+        }
+        bar.set_prefix(details);
+        bar.set_message(message);
+    }
+
+    fn bar_style(&self, what: &str, below: &str) -> ProgressStyle {
+        let color = if self.color_remarks { ".cyan/dim" } else { "" };
+        let below = if self.color_remarks { below.to_owned() } else { below.replace(".dim", "") };
+        let template = format!("{what:12} {{bar:16{color}}} {{percent:>3}} % {{wide_msg}}{below}");
+        ProgressStyle::with_template(&template).expect("a template").progress_chars("━╸─")
     }
 
     /// Whether bars can be seen.
@@ -264,11 +274,15 @@ fn rank(name: &str, value: &Value) -> u8 {
     }
 }
 
-/// A member as text.
+/// A member as text; of a number what can matter.
 fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
+        Value::Number(number) if number.is_f64() => {
+            let rounded = format!("{:.8e}", number.as_f64().unwrap_or_default());
+            rounded.parse::<f64>().map_or(rounded, |number| number.to_string())
+        }
         other => other.to_string(),
     }
 }

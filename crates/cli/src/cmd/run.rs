@@ -116,7 +116,9 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
     };
     let summary = summary.map_err(|failure| advised(failure, &folder))?;
     if context.output.is_json() {
-        return context.output.json_line(&summary);
+        let mut line = json!({"event": "done"});
+        request::merge(&mut line, &summary);
+        return context.output.json_line(&line);
     }
     context.output.record(&summary)
 }
@@ -304,7 +306,6 @@ fn conclude(run: &Run, output: &Output) -> Result<Value, Failure> {
     let report = report::write(run, &results)?;
     output.note(&format!("report in {}", report.display()));
     Ok(json!({
-        "event": "done",
         "report": report,
         "folder": run.folder(),
         "system_id": run.system.as_ref().map(|system| &system.system_id),
@@ -414,7 +415,8 @@ impl Screen {
             return self.finish(id);
         }
         if self.output.has_bars() {
-            return task::show_progress(self.bar(id, name), status, progress);
+            let output = self.output.clone();
+            return task::show_progress(&output, self.bar(id, name), name, status, progress);
         }
         let stage = progress.and_then(|progress| progress.stage.as_deref()).unwrap_or(status);
         self.once(id, stage, &format!("{name:12} {id}: {stage}"));

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::Output;
 use crate::{archive, units};
 
 type Result<T = ()> = std::result::Result<T, Failure>;
@@ -138,6 +139,8 @@ noun!(
     download_analysis
 );
 
+const STATUSES: [&str; 7] = ["queued", "running", "succeeded", "failed", "cancelled", "pending", "ready"];
+
 /// Which records, and how many.
 #[derive(Args, Debug)]
 pub(crate) struct Filter {
@@ -147,8 +150,8 @@ pub(crate) struct Filter {
     /// All of them, however many pages they fill.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Only those in this state: queued, running, succeeded, failed, cancelled; of files pending or ready.
-    #[arg(long)]
+    /// Only those in this state; files are pending or ready, everything else is one of the others.
+    #[arg(long, value_parser = STATUSES)]
     pub(crate) status: Option<String>,
     /// Only those of this name, or batch.
     #[arg(long)]
@@ -222,9 +225,19 @@ pub(crate) enum Verb {
     },
 }
 
+/// Whether a text has the form of identifiers: `job_0123456789abcdefghij`.
+fn is_identifier(text: &str) -> bool {
+    let is_of = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.split_once('_').is_some_and(|(kind, rest)| !kind.is_empty() && rest.len() == 20 && rest.chars().all(is_of))
+}
+
 /// The identifier that is meant.
 pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String> {
     if id != "latest" {
+        if !is_identifier(id) {
+            let failure = Failure::invalid(format!("{id:?} is no identifier of a {}", N::NOUN));
+            return Err(failure.remedy(format!("`molbox {} list` shows them; `latest` is the newest", N::NOUN)));
+        }
         return Ok(id.to_owned());
     }
     let filter = Filter { limit: 1, all: false, status: None, name: None };
@@ -347,9 +360,9 @@ pub(crate) async fn wait<N: Noun>(
     timeout: Option<Duration>,
 ) -> Result<Value> {
     let bar = context.output.bar(N::NOUN);
-    let shown = bar.clone();
+    let wait = N::wait(client, &id);
     let mut wait =
-        N::wait(client, &id).on_progress(move |record| show_progress(&shown, record.status(), record.progress()));
+        wait.on_progress(|record| show_progress(&context.output, &bar, N::NOUN, record.status(), record.progress()));
     if let Some(timeout) = timeout {
         wait = wait.timeout(timeout);
     }
@@ -364,7 +377,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
     let mut last = None;
     while let Some(record) = records.try_next().await? {
         match &bar {
-            Some(bar) => show_progress(bar, record.status(), record.progress()),
+            Some(bar) => show_progress(&context.output, bar, N::NOUN, record.status(), record.progress()),
             None => context.output.json_line(&record)?,
         }
         last = Some(record);
@@ -387,19 +400,10 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
     }
 }
 
-/// Stage, step, speed, time to go, last energies.
-pub(crate) fn show_progress(bar: &ProgressBar, status: &str, progress: Option<&Progress>) {
-    match progress {
-        Some(progress) => {
-            bar.set_position((1000.0 * progress.fraction.get()) as u64);
-            bar.set_message(describe(progress));
-        }
-        None => bar.set_message(status.to_owned()),
-    }
-}
-
-/// Progress in a line.
-pub(crate) fn describe(progress: &Progress) -> String {
+/// Shows stage and step, and below them speed, time to go and the last energies.
+pub(crate) fn show_progress(output: &Output, bar: &ProgressBar, what: &str, status: &str, progress: Option<&Progress>) {
+    let Some(progress) = progress else { return bar.set_message(status.to_owned()) };
+    bar.set_position((1000.0 * progress.fraction.get()) as u64);
     let mut parts = Vec::new();
     if let Some(stage) = &progress.stage {
         let of = match (progress.stage_index, progress.stage_count) {
@@ -411,18 +415,17 @@ pub(crate) fn describe(progress: &Progress) -> String {
     if let (Some(step), Some(steps)) = (progress.step, progress.steps) {
         parts.push(format!("step {step}/{steps}"));
     }
-    if let Some(speed) = progress.ns_per_day {
-        parts.push(format!("{:.1} ns/day", speed.get()));
-    }
-    if let Some(eta) = progress.eta_seconds {
-        let eta = Duration::from_secs_f64(eta.get().min(1e9).round());
-        parts.push(format!("ETA {}", indicatif::FormattedDuration(eta)));
-    }
-    if let Some(energies) = &progress.energies {
-        let energy = energies.potential_energy.map(|e| format!("{:.0} kJ/mol", e.get()));
-        let temperature = energies.temperature.map(|t| format!("{:.0} K", t.get()));
-        let density = energies.density.map(|d| format!("{:.3} g/mL", d.get()));
-        parts.extend([energy, temperature, density].into_iter().flatten());
-    }
+    output.tell(bar, what, parts.join(" · "), details(progress));
+}
+
+fn details(progress: &Progress) -> String {
+    let speed = progress.ns_per_day.map(|speed| format!("{:.1} ns/day", speed.get()));
+    let eta = progress.eta_seconds.map(|eta| Duration::from_secs_f64(eta.get().min(1e9).round()));
+    let eta = eta.map(|eta| format!("ETA {}", indicatif::FormattedDuration(eta)));
+    let energies = progress.energies.as_ref();
+    let energy = energies.and_then(|e| e.potential_energy).map(|e| format!("{:.0} kJ/mol", e.get()));
+    let temperature = energies.and_then(|e| e.temperature).map(|t| format!("{:.0} K", t.get()));
+    let density = energies.and_then(|e| e.density).map(|d| format!("{:.3} g/mL", d.get()));
+    let parts: Vec<String> = [speed, eta, energy, temperature, density].into_iter().flatten().collect();
     parts.join(" · ")
 }

@@ -80,9 +80,12 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
         assert!(message.is_empty() || error["message"] == message, "{arguments:?}: {error}");
         assert!(remedy.is_empty() || error["remedy"] == remedy, "{arguments:?}: {error}");
     }
-    for usage in
-        [&["nonsense"][..], &["job", "submit", "--temperature", "5ns"], &["job", "submit", "--temprature", "5"]]
-    {
+    for usage in [
+        &["nonsense"][..],
+        &["job", "list", "--status", "sleeping"],
+        &["job", "submit", "--temperature", "5ns"],
+        &["job", "submit", "--temprature", "5"],
+    ] {
         assert_eq!(molbox(folder.path(), usage).output().unwrap().status.code(), Some(2), "{usage:?}");
     }
 }

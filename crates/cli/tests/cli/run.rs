@@ -12,7 +12,7 @@ use crate::support::{Service, failure, matches, molbox, ok, repository};
 
 /// A short run of villin, beginning in `villin`, by these flags besides.
 fn short_run(service: &Service, flags: &[&str]) -> Command {
-    let parts = json!({"job": {"equilibration": [{"type": "NVT", "time": "0.2 ps", "log_freq": 20}], "minimization_steps": 200}});
+    let parts = json!({"job": {"equilibration": [{"type": "NVT", "time": "0.1 ps", "log_freq": 20}], "minimization_steps": 100}});
     fs::write(service.folder().join("parts.json"), parts.to_string()).unwrap();
     let mut command = service.molbox(&["run", "--preset", "quick", "--file", "parts.json", "--output", "villin"]);
     command.args(["--minimum-padding", "7A", "--traj-freq", "10", "--log-freq", "10"]).args(flags);
@@ -28,7 +28,7 @@ fn events(lines: &str) -> Vec<Value> {
 #[test]
 fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
     let service = Service::with_worker();
-    let mut run = short_run(&service, &["--time", "1ps", "--replicas", "2", "--rmsd", "@CA"]);
+    let mut run = short_run(&service, &["--time", "0.2ps", "--replicas", "2", "--rmsd", "@CA"]);
     let mut first = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     let state = service.folder().join("villin/molbox-run.json");
