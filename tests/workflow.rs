@@ -7,13 +7,14 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{FAILED, JOB, JOB_ID, QUEUED, REFUSAL, RUNNING, Server, answer, json};
+use common::{FAILED, JOB, JOB_ID, QUEUED, REFUSAL, RUNNING, Received, Server, answer, json};
 use futures::TryStreamExt;
 use molbox::run::{Plan, Run};
 use molbox::workflow::types::JobCreateParams;
 use molbox::{Blocking, Error};
 use serde_json::Value;
 
+const ANALYSIS: &str = include_str!("../openapi/examples/analysis_view.200.json");
 const SYSTEM: &str = include_str!("../openapi/examples/system_view.200.succeeded.json");
 
 #[tokio::test]
@@ -58,25 +59,29 @@ async fn a_call_without_a_builder_has_key_and_errors_of_the_others() {
     assert!(client.call("GET", "info/jobs").is_err());
 }
 
+/// A service whose tasks end at once; its storage can be down.
+async fn service(is_up: Arc<AtomicBool>) -> Server {
+    let examples = [
+        ("/submit/system", SYSTEM),
+        ("/submit/job", QUEUED),
+        ("/info/job/", JOB),
+        ("/submit/analysis", ANALYSIS),
+        ("/info/analysis/", ANALYSIS),
+    ];
+    let reply = move |_, request: &Received| {
+        if request.line.contains("/retrieve/") && is_up.load(Ordering::Relaxed) {
+            return answer("200 OK", "content-type: application/zip\r\n", "bundle");
+        }
+        let example = examples.iter().find(|(path, _)| request.line.contains(path));
+        example.map_or_else(|| json("500 Internal Server Error", REFUSAL), |(_, body)| json("200 OK", body))
+    };
+    Server::start(reply).await
+}
+
 #[tokio::test]
 async fn a_run_that_broke_is_taken_up_and_submits_nothing_twice() {
     let is_up = Arc::new(AtomicBool::new(false));
-    let storage = is_up.clone();
-    let server = Server::start(move |_, request| {
-        let is = |path: &str| request.line.contains(path);
-        if is("/submit/system") {
-            json("200 OK", SYSTEM)
-        } else if is("/submit/job") {
-            json("200 OK", QUEUED)
-        } else if is("/info/job/") {
-            json("200 OK", JOB)
-        } else if is("/retrieve/job/") && storage.load(Ordering::Relaxed) {
-            answer("200 OK", "content-type: application/zip\r\n", "bundle")
-        } else {
-            json("500 Internal Server Error", REFUSAL)
-        }
-    })
-    .await;
+    let server = service(is_up.clone()).await;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("run");
     let plan = Plan { replicas: 2, analysis: None, ..Plan::of("1L2Y") };
@@ -93,6 +98,24 @@ async fn a_run_that_broke_is_taken_up_and_submits_nothing_twice() {
     for replica in [1, 2] {
         assert_eq!(std::fs::read(folder.join(format!("replica_{replica}/results.zip"))).unwrap(), b"bundle");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_example_of_replicas_ends_with_their_bundles_and_tables() {
+    let server = service(Arc::new(AtomicBool::new(true))).await;
+    let folder = tempfile::tempdir().unwrap();
+    // Cargo builds the examples with the tests, beside them.
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.ancestors().nth(2).unwrap().join("examples/replicas");
+    assert!(example.exists(), "build it: `cargo build -p molbox --examples`");
+    let mut command = std::process::Command::new(example);
+    command.args(["1L2Y", "out"]).current_dir(folder.path());
+    command.env("MOLBOX_BASE_URL", &server.base_url).env("MOLBOX_API_KEY", "mbx_secret");
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let mut paths: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    paths.sort();
+    let wanted = [1, 2, 3].map(|n| ["analysis", "results"].map(|name| format!("out/replica_{n}/{name}.zip")));
+    assert_eq!(paths, wanted.concat(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
