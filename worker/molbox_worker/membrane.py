@@ -26,6 +26,10 @@ from molbox_worker.topology import LIPIDS, WATER
 CORE_NM = 1.2
 # Modeller lets a structure grow back in so many rounds.
 ROUNDS_PER_NM = 10
+# What lets a lipid out that is caught: kJ/mol/nm, and so many times shorter steps.
+FORCE_TOLERANCE = 10.0
+MINIMIZATION_STEPS = 100
+SHORTER = 4
 # Of the residues in the core; proteins in the frame of the OPM database have under 0.1.
 MAX_CHARGED = 0.25
 # Width and height of OpenMM's patches, roughly, nm.
@@ -103,8 +107,17 @@ def estimated_volume(modeller: app.Modeller, padding_nm: float) -> float:
 
 @contextmanager
 def _relaxation(job: Job, tell: Callable[[float], None], rounds: int) -> Iterator[None]:
-    """Have Modeller use an integrator that takes our seed, tells progress, and stops when asked."""
+    """Have Modeller use an integrator that takes our seed, tells progress, and stops when asked.
+
+    Where a lipid is caught by the growing structure, its forces end Modeller's dynamics. There it is
+    let out by minimisation and shorter steps.
+    """
     seed = random.getrandbits(31) or 1
+    contexts: list[openmm.Context] = []
+
+    def context(*arguments: Any) -> openmm.Context:
+        contexts.append(openmm.Context(*arguments))
+        return contexts[-1]
 
     class Integrator(openmm.LangevinIntegrator):
         def __init__(self, *arguments: Any) -> None:
@@ -115,16 +128,27 @@ def _relaxation(job: Job, tell: Callable[[float], None], rounds: int) -> Iterato
         def step(self, steps: int) -> None:
             if job.stop_requested:
                 raise Stopped
-            super().step(steps)
+            before = contexts[-1].getState(positions=True, velocities=True)
+            try:
+                super().step(steps)
+            except openmm.OpenMMException as error:
+                job.log(f"membrane: round {self._calls + 1} again with shorter steps ({str(error).split('.')[0]})")
+                contexts[-1].setState(before)
+                openmm.LocalEnergyMinimizer.minimize(contexts[-1], FORCE_TOLERANCE, MINIMIZATION_STEPS)
+                contexts[-1].setVelocitiesToTemperature(self.getTemperature(), seed)
+                step_size = self.getStepSize()
+                self.setStepSize(step_size / SHORTER)
+                super().step(steps * SHORTER)
+                self.setStepSize(step_size)
             self._calls += 1
             tell(min(self._calls / rounds, 1.0))
 
-    original = openmm_modeller.LangevinIntegrator
-    openmm_modeller.LangevinIntegrator = Integrator
+    originals = openmm_modeller.LangevinIntegrator, openmm_modeller.Context
+    openmm_modeller.LangevinIntegrator, openmm_modeller.Context = Integrator, context
     try:
         yield
     finally:
-        openmm_modeller.LangevinIntegrator = original
+        openmm_modeller.LangevinIntegrator, openmm_modeller.Context = originals
 
 
 def _add_seed_water(modeller: app.Modeller) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openmm
 import pytest
 from conftest import DATA, EXAMPLES, Directory, positions_nm, structure
+from openmm.app import modeller as openmm_modeller
+
+from molbox_worker import membrane
+from molbox_worker.job import Job
 
 Builder = Callable[..., Directory]
 Simulator = Callable[..., Directory]
@@ -49,6 +55,31 @@ def test_a_bilayer_lies_in_the_plane_around_the_helix(helix: Directory) -> None:
     molecules = summary["molecules"]
     assert min(molecules["NA"], molecules["CL"]) == pytest.approx(0.3 / 55.4 * molecules["water"], rel=0.2)
     assert summary["net_charge"] == pytest.approx(0, abs=0.01)
+
+
+def test_an_atom_that_is_caught_while_a_membrane_relaxes_is_let_out(tmp_path: Path) -> None:
+    (tmp_path / "task.json").write_text("{}")
+    system = openmm.System()
+    force = openmm.CustomNonbondedForce("(0.3/r)^12")
+    for mass in (0.0, 16.0):
+        system.addParticle(mass)
+        force.addParticle([])
+    system.addForce(force)
+    caught = [openmm.Vec3(0, 0, 0), openmm.Vec3(0.001, 0, 0)]
+
+    def relax(modeller: Any) -> openmm.State:
+        integrator = modeller.LangevinIntegrator(10.0, 50.0, 0.001)
+        context = modeller.Context(system, integrator, openmm.Platform.getPlatformByName("CPU"))
+        context.setPositions(caught)
+        integrator.step(20)
+        return context.getState(positions=True)
+
+    with pytest.raises(openmm.OpenMMException, match="NaN"):
+        relax(openmm_modeller)
+    told: list[float] = []
+    with membrane._relaxation(Job(tmp_path), told.append, 2):
+        positions = relax(openmm_modeller).getPositions(asNumpy=True)._value
+    assert np.linalg.norm(positions[1]) > 0.2 and told == [0.5]
 
 
 def test_lipids_count_as_solvent_for_default_restraints(helix: Directory) -> None:
