@@ -36,6 +36,7 @@ BUILD = {
 SIMULATE: dict[str, Any] = {
     "temperature_k": 300,
     "pressure_bar": 1,
+    "surface_tension_bar_nm": 0.0,
     "friction_per_ps": 1,
     "timestep_fs": 2,
     "ewald_tolerance": 5e-4,
