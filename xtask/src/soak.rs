@@ -14,7 +14,7 @@ enum Operations {
     Margin,
 }
 
-/// What takes long and finds what short tests do not: the engine's long tests, a quarter of an hour
+/// What takes long and finds what short tests do not: the engine's long tests, half an hour
 /// or so; then for half the time random requests, for half random kills of service and workers.
 pub fn soak(minutes: u64) -> Result<()> {
     let seconds = minutes * 60 / 2;
