@@ -22,6 +22,7 @@ use crate::objects::Objects;
 use crate::pdb;
 use crate::rates::Rates;
 use crate::tasks::topology::Recent;
+use crate::turns::Turns;
 use crate::validate::Contract;
 
 /// The document that the service serves and keeps to.
@@ -40,6 +41,7 @@ pub(crate) struct App {
     /// True once the service has been asked to end.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) rates: Rates,
+    pub(crate) turns: Turns,
     pub(crate) metrics: Metrics,
     pub(crate) http: reqwest::Client,
     pub(crate) market: Market,
@@ -68,6 +70,7 @@ impl App {
             wake: Notify::new(),
             stopping: watch::Sender::new(false),
             rates: Rates::default(),
+            turns: Turns::default(),
             metrics: Metrics::new(),
             http: pdb::http()?,
             market: Market::open(&config)?,
@@ -126,6 +129,12 @@ impl App {
         }
         let cause = anyhow::anyhow!("{free} bytes are free, limits.free_disk_bytes asks for more");
         Err(ApiError::unavailable("the service's disk is full", cause))
+    }
+
+    /// Key of the content of a registered file that a task reads; it is not deleted as long as that
+    /// has not ended.
+    pub(crate) fn content_of(&self, file_id: &str) -> Result<String> {
+        self.db.file_object(file_id)?.with_context(|| format!("{file_id} has no content"))
     }
 
     /// Folder of a task while it runs.

@@ -71,15 +71,20 @@ fn checksum(body: &str) -> String {
 }
 
 impl App {
-    /// The key that a request is made with.
+    /// The key that a request is made with, from the values of its header.
     ///
     /// # Errors
     ///
-    /// 401, with the same text for a key that never was and one that is no longer good.
-    pub(crate) fn authenticate(&self, header: Option<&str>) -> Result<KeyRow, ApiError> {
-        let text = header.ok_or_else(|| ApiError::unauthorized("Not authenticated"))?;
+    /// 401: one text for no key, which an empty one is too, another for a key that never was or is
+    /// no longer good.
+    pub(crate) fn authenticate<'h>(&self, header: impl IntoIterator<Item = &'h [u8]>) -> Result<KeyRow, ApiError> {
+        let mut values = header.into_iter().map(<[u8]>::trim_ascii).filter(|value| !value.is_empty());
+        let value = values.next().ok_or_else(|| ApiError::unauthorized("Not authenticated"))?;
+        if values.any(|other| other != value) {
+            return Err(ApiError::unauthorized("more than one API key is given"));
+        }
         let refused = || ApiError::unauthorized("the API key is not valid");
-        let key = Key::parse(text).ok_or_else(refused)?;
+        let key = std::str::from_utf8(value).ok().and_then(Key::parse).ok_or_else(refused)?;
         let row = self.db.key(key.id())?.ok_or_else(refused)?;
         let is_right = bool::from(row.hash.ct_eq(&key.hash()));
         let now = self.now();

@@ -27,6 +27,7 @@ mod rates;
 mod routes;
 mod serve;
 mod tasks;
+mod turns;
 mod validate;
 
 pub use command::main;

@@ -1,7 +1,7 @@
 //! The object store: contents by key, on the local disk. Nothing else touches them.
 //!
 //! An object is written beside its place, made durable and renamed: it is there whole or not at
-//! all. Keys are paths of our own making, `files/<id>` and `tasks/<id>/<name>`.
+//! all. Keys are paths of our own making: `files/<a name for each upload>`, `tasks/<id>/<name>`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -53,7 +53,7 @@ impl Objects {
         self.root.join(key)
     }
 
-    /// Takes a stream of bytes; constant memory. Replaces an object with this key.
+    /// Takes a stream of bytes; constant memory.
     pub(crate) async fn receive<E: std::fmt::Display>(
         &self,
         key: &str,

@@ -1,5 +1,6 @@
 //! The route table, and what happens to every request before its handler: key, body, document.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::header::{CONNECTION, CONTENT_TYPE, HeaderName};
+use axum::http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -24,7 +25,7 @@ use crate::bundle::hex;
 use crate::error::ApiError;
 use crate::handlers::{self, Call, account, analysis, file, job, margin, media, service, system};
 use crate::json::{self, Json, JsonError};
-use crate::validate::{loc, violation};
+use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
 const API_KEY: &str = "x-api-key";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -172,13 +173,25 @@ async fn dispatch(
     let Ok(path) = path else { return ApiError::no_such_path().into_response() };
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let start = Instant::now();
-    let result = match prepare(app.clone(), route, path, request).await {
-        Ok(call) => (route.handler)(call).await,
-        Err(error) => Err(error),
-    };
-    let response = answer(result);
+    let response = answer(carry_out(app.clone(), route, path, request).await);
     app.metrics.answered(route.operation, response.status().as_u16(), start.elapsed());
     response
+}
+
+/// Runs the handler of a request, unless the request has been answered before.
+async fn carry_out(
+    app: Arc<App>,
+    route: &'static Route,
+    path: Vec<(String, String)>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let call = prepare(app.clone(), route, path, request).await?;
+    let Some(key) = call.idempotency_key.clone() else { return (route.handler)(call).await };
+    let _turn = app.turns.take(call.account(), &key).await;
+    match app.db.answered(&call.claim())? {
+        Some(before) => handlers::again(before),
+        None => (route.handler)(call).await,
+    }
 }
 
 /// The response of a handler; a failure's cause goes along for the log.
@@ -206,8 +219,12 @@ async fn prepare(
     let query = query_of(&request);
     let operation = app.contract.operation(route.operation).expect("a test compares routes and document");
     let (parts, body) = request.into_parts();
-    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let key = if operation.is_secured { Some(app.authenticate(header(API_KEY))?) } else { None };
+    let header = |name: &str| parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let key = if operation.is_secured {
+        Some(app.authenticate(parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes))?)
+    } else {
+        None
+    };
     if let Some(key) = &key {
         let per_minute = app.config.limits.requests_per_minute;
         app.rates
@@ -216,19 +233,37 @@ async fn prepare(
     }
 
     let mut fingerprint = Sha256::new();
-    path.iter().chain(&query).for_each(|(_, value)| {
-        fingerprint.update(value.len().to_le_bytes());
-        fingerprint.update(value);
+    let mut asked_for = |part: &[u8]| {
+        fingerprint.update(part.len().to_le_bytes());
+        fingerprint.update(part);
+    };
+    path.iter().chain(&query).for_each(|(name, value)| {
+        asked_for(name.as_bytes());
+        asked_for(value.as_bytes());
     });
-    let mut violations = operation.check_parameters(&path, &query, |name| header(name).map(str::to_owned));
+    for name in [ACCEPT, CONTENT_TYPE] {
+        parts.headers.get_all(&name).iter().for_each(|value| asked_for(value.as_bytes()));
+        asked_for(name.as_str().as_bytes());
+    }
+    let mut violations = operation.check_parameters(&path, &query, |name| header(name).map(Cow::into_owned));
+    let mut idempotency_key = None;
+    if operation.takes_idempotency_key() {
+        let mut keys = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        // Printable, or `violations` has it.
+        idempotency_key = keys.next().and_then(|key| key.to_str().ok()).map(str::to_owned);
+        if keys.next().is_some() {
+            let at = vec![loc("header"), loc(IDEMPOTENCY_KEY)];
+            violations.push(violation("value_error", at, "is given more than once"));
+        }
+    }
     let (mut value, mut bytes) = (Json::Null, Vec::new());
     if operation.has_body() {
         let takes_more = operation.takes_more_than_json();
         let limits = (app.config.limits.body_bytes, app.config.margin.body_bytes);
         bytes = read(body, if takes_more { limits.1 } else { limits.0 }).await?;
-        fingerprint.update([0]);
-        fingerprint.update(&bytes);
+        asked_for(&bytes);
         let content_type = header(CONTENT_TYPE.as_str());
+        let content_type = content_type.as_deref();
         if takes_more && content_type.is_some() && !bytes.is_empty() && violations.is_empty() {
             // The handler reads it, by its content type.
         } else if bytes.is_empty() {
@@ -255,6 +290,7 @@ async fn prepare(
         bytes,
         headers: parts.headers,
         operation: route.operation,
+        idempotency_key,
         fingerprint: fingerprint.finalize().into(),
     })
 }

@@ -19,6 +19,8 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     let _lock = lock(&config)?;
     let app = Arc::new(App::open(config)?);
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
+    // Read before anything new can be announced: what stands here now, nobody is writing.
+    let garbage = app.db.garbage()?;
     let listen =
         |address| async move { TcpListener::bind(address).await.with_context(|| format!("listen on {address}")) };
     let workflow = listen(app.config.listen).await?;
@@ -37,9 +39,7 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     announce(&app, &margin)?;
     market::announce(&app)?;
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
-    for prefix in app.db.garbage()? {
-        sweep(&app, prefix).await;
-    }
+    tokio::spawn(sweep_all(app.clone(), garbage));
     let runner = tokio::spawn(tasks::run(app.clone()));
     let servers = async {
         tokio::try_join!(
@@ -60,6 +60,13 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     runner.abort();
     reloads.abort();
     Ok(())
+}
+
+/// Removes what an earlier service deleted, or was writing when it ended.
+async fn sweep_all(app: Arc<App>, garbage: Vec<String>) {
+    for prefix in garbage {
+        sweep(&app, prefix).await;
+    }
 }
 
 /// SIGHUP asks for the market data to be loaded anew; see `molboxd market reload`.

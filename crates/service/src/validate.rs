@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::json::Json;
 
+/// The header by which a caller names a request.
+pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An answer lists this many violations; a request with more has one cause.
 const MAX_VIOLATIONS: usize = 100;
 /// A refused value is repeated in the answer up to this size, in bytes of JSON.
@@ -172,6 +174,11 @@ impl Operation {
     /// Names of the parameters in the query.
     pub(crate) fn query_parameters(&self) -> impl Iterator<Item = &str> {
         self.parameters.iter().filter(|p| p.place == Place::Query).map(|p| p.name.as_str())
+    }
+
+    /// Whether a repeated request is answered as the first one.
+    pub(crate) fn takes_idempotency_key(&self) -> bool {
+        self.parameters.iter().any(|p| p.place == Place::Header && p.name.eq_ignore_ascii_case(IDEMPOTENCY_KEY))
     }
 
     /// Whether the body may be something else than JSON.

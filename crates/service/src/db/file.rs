@@ -1,9 +1,9 @@
 //! Files of accounts.
 
 use anyhow::Result;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Claim, Db, Deletion, Filter, Once};
+use super::{Answer, Claim, Db, Deletion, Filter, Once};
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +18,37 @@ pub(crate) struct FileRow {
     pub(crate) sha256: Option<String>,
     pub(crate) pdb_id: Option<String>,
     pub(crate) created_at: i64,
+    /// Key of the content: of a pending file the content that arrived last.
+    pub(crate) object: Option<String>,
+    /// Warnings about the registration, JSON.
+    pub(crate) warnings: String,
 }
 
-const COLUMNS: &str = "seq, id, name, kind, format, status, size, sha256, pdb_id, created_at";
+/// What became of an upload whose content has arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is the content of its file now, in place of this object.
+    Taken { replaced: Option<String> },
+    /// The file has been registered with another content.
+    Registered,
+    /// The file has been deleted.
+    Deleted,
+}
+
+/// Why a file was not registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unregistered {
+    /// Another file has the name.
+    NameTaken,
+    /// It has been registered already.
+    IsReady,
+    /// Other content arrived while this was checked.
+    Replaced,
+    /// It has been deleted.
+    Deleted,
+}
+
+const COLUMNS: &str = "seq, id, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings";
 
 fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {
     Ok(FileRow {
@@ -34,6 +62,8 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {
         sha256: row.get(7)?,
         pdb_id: row.get(8)?,
         created_at: row.get(9)?,
+        object: row.get(10)?,
+        warnings: row.get(11)?,
     })
 }
 
@@ -58,13 +88,44 @@ impl Db {
         })
     }
 
-    /// The format of a file that waits for its content, whosever it is: an upload link is good by
-    /// itself.
-    pub(crate) fn pending_file_format(&self, id: &str) -> rusqlite::Result<Option<String>> {
+    /// Whether a file waits for its content, any account's: an upload link is good by itself.
+    pub(crate) fn is_pending_file(&self, id: &str) -> rusqlite::Result<bool> {
+        self.read(|db| db.prepare_cached("select 1 from file where id = ? and status = 'pending'")?.exists([id]))
+    }
+
+    /// Key of the content of a registered file, any account's: a task has named it.
+    pub(crate) fn file_object(&self, id: &str) -> rusqlite::Result<Option<String>> {
         self.read(|db| {
-            let sql = "select format from file where id = ? and status = 'pending'";
+            let sql = "select object from file where id = ? and status = 'ready'";
             db.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()
         })
+    }
+
+    /// Notes the key of an object before it is written. Until a row refers to it, it is garbage: so
+    /// whatever ends a service in between, the next start removes it.
+    pub(crate) async fn announce_object(&self, key: String) -> Result<()> {
+        self.write(move |tx| tx.execute("insert into garbage (prefix) values (?)", [key]).map(drop)).await
+    }
+
+    /// Makes an object that has been announced and written the content of a pending file.
+    pub(crate) async fn take_upload(&self, id: String, object: String) -> Result<Arrival> {
+        self.write(move |tx| {
+            let sql = "select status, object from file where id = ?";
+            let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            let Some((status, replaced)): Option<(String, Option<String>)> = found else {
+                return Ok(Arrival::Deleted);
+            };
+            if status != "pending" {
+                return Ok(Arrival::Registered);
+            }
+            tx.prepare_cached("update file set object = ? where id = ?")?.execute([&object, &id])?;
+            keep_object(tx, &object)?;
+            if let Some(replaced) = &replaced {
+                discard_object(tx, replaced)?;
+            }
+            Ok(Arrival::Taken { replaced })
+        })
+        .await
     }
 
     /// The account's registered file with this identifier or name.
@@ -78,17 +139,37 @@ impl Db {
         })
     }
 
-    /// Registers a pending file; `Once::Done(false)` when it is not pending or the name is taken.
-    pub(crate) async fn register_file(&self, file: FileRow, account: i64, claim: Claim) -> Result<Once<bool>> {
-        self.write_once(claim, move |tx| {
-            let taken = "select 1 from file where account = ? and name = ? and status = 'ready'";
-            if tx.prepare_cached(taken)?.exists(params![account, file.name])? {
-                return Ok(false);
+    /// Registers a pending file with the content that was checked.
+    pub(crate) async fn register_file(
+        &self,
+        file: FileRow,
+        account: i64,
+        claim: Claim,
+        answer: Answer,
+    ) -> Result<Once<Unregistered>> {
+        self.write_once(claim, answer, move |tx| {
+            let sql = "select status, object from file where id = ? and account = ?";
+            let found = tx
+                .prepare_cached(sql)?
+                .query_row(params![file.id, account], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((status, object)): Option<(String, Option<String>)> = found else {
+                return Ok(Err(Unregistered::Deleted));
+            };
+            if status != "pending" {
+                return Ok(Err(Unregistered::IsReady));
+            }
+            if object != file.object {
+                return Ok(Err(Unregistered::Replaced));
+            }
+            if is_taken(tx, account, &file.name)? {
+                return Ok(Err(Unregistered::NameTaken));
             }
             let sql = "
                 update file
-                set name = ?, kind = ?, format = ?, status = 'ready', size = ?, sha256 = ?, pdb_id = ?, created_at = ?
-                where id = ? and account = ? and status = 'pending'";
+                set name = ?, kind = ?, format = ?, status = 'ready', size = ?, sha256 = ?, pdb_id = ?, created_at = ?,
+                    warnings = ?
+                where id = ?";
             let values = params![
                 file.name,
                 file.kind,
@@ -97,20 +178,31 @@ impl Db {
                 file.sha256,
                 file.pdb_id,
                 file.created_at,
+                file.warnings,
                 file.id,
-                account
             ];
-            Ok(tx.execute(sql, values)? == 1)
+            tx.execute(sql, values)?;
+            Ok(Ok(()))
         })
         .await
     }
 
-    /// Makes a file whose content is there already; `Once::Done(false)` when the name is taken.
-    pub(crate) async fn create_ready_file(&self, file: FileRow, account: i64, claim: Claim) -> Result<Once<bool>> {
-        self.write_once(claim, move |tx| {
+    /// Makes a file of an object that has been announced and written.
+    pub(crate) async fn create_ready_file(
+        &self,
+        file: FileRow,
+        account: i64,
+        claim: Claim,
+        answer: Answer,
+    ) -> Result<Once<Unregistered>> {
+        self.write_once(claim, answer, move |tx| {
+            if is_taken(tx, account, &file.name)? {
+                return Ok(Err(Unregistered::NameTaken));
+            }
             let sql = "
-                insert into file (id, account, name, kind, format, status, size, sha256, pdb_id, created_at)
-                values (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?) on conflict do nothing";
+                insert into file
+                    (id, account, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings)
+                values (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?, ?, ?)";
             let values = params![
                 file.id,
                 account,
@@ -120,30 +212,38 @@ impl Db {
                 file.size,
                 file.sha256,
                 file.pdb_id,
-                file.created_at
+                file.created_at,
+                file.object,
+                file.warnings,
             ];
-            Ok(tx.execute(sql, values)? == 1)
+            tx.execute(sql, values)?;
+            if let Some(object) = &file.object {
+                keep_object(tx, object)?;
+            }
+            Ok(Ok(()))
         })
         .await
     }
 
-    /// Deletes a file; its content becomes garbage. One that a task is still to read stays.
-    pub(crate) async fn delete_file(&self, account: i64, id: String, garbage: String) -> Result<Deletion> {
+    /// Deletes a file; its content becomes garbage. One that a task is still to read stays. Gives the
+    /// object that is to be removed, if there is one.
+    pub(crate) async fn delete_file(&self, account: i64, id: String) -> Result<(Deletion, Option<String>)> {
         self.write(move |tx| {
-            let sql = "select 1 from file where id = ? and account = ?";
-            if !tx.prepare_cached(sql)?.exists(params![id, account])? {
-                return Ok(Deletion::NotFound);
-            }
+            let sql = "select object from file where id = ? and account = ?";
+            let found = tx.prepare_cached(sql)?.query_row(params![id, account], |row| row.get(0)).optional()?;
+            let Some(object): Option<Option<String>> = found else { return Ok((Deletion::NotFound, None)) };
             let sql = "
                 select task.id from task_input join task on task.id = task_input.task
                 where file = ? and status in ('queued', 'running') order by seq limit 1";
             let dependent: Option<String> = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0)).optional()?;
             if let Some(dependent) = dependent {
-                return Ok(Deletion::NeededBy(dependent));
+                return Ok((Deletion::NeededBy(dependent), None));
             }
             tx.execute("delete from file where id = ?", [&id])?;
-            tx.execute("insert or ignore into garbage (prefix) values (?)", [garbage])?;
-            Ok(Deletion::Done)
+            if let Some(object) = &object {
+                discard_object(tx, object)?;
+            }
+            Ok((Deletion::Done, object))
         })
         .await
     }
@@ -155,6 +255,22 @@ impl Db {
             db.prepare_cached(&listing(filter))?.query_map(values, file_row)?.collect()
         })
     }
+}
+
+/// Whether a registered file of the account has this name.
+fn is_taken(tx: &Transaction<'_>, account: i64, name: &str) -> rusqlite::Result<bool> {
+    let sql = "select 1 from file where account = ? and name = ? and status = 'ready'";
+    tx.prepare_cached(sql)?.exists(params![account, name])
+}
+
+/// A row refers to an object that was announced.
+fn keep_object(tx: &Transaction<'_>, key: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached("delete from garbage where prefix = ?")?.execute([key]).map(drop)
+}
+
+/// No row refers to an object any more.
+fn discard_object(tx: &Transaction<'_>, key: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached("insert or ignore into garbage (prefix) values (?)")?.execute([key]).map(drop)
 }
 
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.

@@ -1,13 +1,25 @@
 //! Requests that were answered before: the write and its answer are one transaction, so that a
 //! repeated request finds either both or neither.
 
+use std::convert::Infallible;
+
 use anyhow::Result;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::Db;
 
 /// How long an answer is kept, in microseconds.
 const KEPT: i64 = 24 * 3600 * 1_000_000;
+
+/// An answer as it is sent, and kept for a repeated request. Its status is 200: a request that was
+/// refused may be repeated with the same key, and is looked at anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Names and values.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
 
 /// A request that is to be done once.
 #[derive(Clone, Debug)]
@@ -18,69 +30,88 @@ pub(crate) struct Claim {
     pub(crate) operation: &'static str,
     /// Digest of what was asked for.
     pub(crate) fingerprint: [u8; 32],
-    /// The answer, JSON, that goes with the write.
-    pub(crate) answer: String,
     pub(crate) now: i64,
 }
 
 /// What became of a request that is to be done once.
 #[derive(Debug)]
-pub(crate) enum Once<T> {
+pub(crate) enum Once<R> {
     /// It was done now.
-    Done(T),
+    Done,
+    /// It could not be done; nothing was written, and no answer is kept.
+    Refused(R),
     /// It was done before, with this answer.
-    Again(String),
+    Again(Answer),
     /// The key was used for another request.
     Reused,
 }
 
+/// What became of a request that has been made before.
+#[derive(Debug)]
+pub(crate) enum Before {
+    Same(Answer),
+    Another,
+}
+
 impl Db {
     /// What became of a request that has been made before; none if it has not.
-    pub(crate) fn answered(&self, claim: &Claim) -> Result<Option<Once<bool>>> {
+    pub(crate) fn answered(&self, claim: &Claim) -> rusqlite::Result<Option<Before>> {
         let Some(key) = &claim.key else { return Ok(None) };
-        Ok(self.read(|db| before(db, claim, key))?)
+        self.read(|db| before(db, claim, key))
     }
 
-    /// Keeps the answer of a request that writes nothing else.
-    pub(crate) async fn remember(&self, claim: Claim) -> Result<Once<bool>> {
-        self.write_once(claim, |_| Ok(true)).await
+    /// Keeps the answer of a request that can be done twice without harm, such as a cancellation:
+    /// repeated, it is answered as the first time.
+    pub(crate) async fn remember(&self, claim: Claim, answer: Answer) -> Result<Once<Infallible>> {
+        self.write_once(claim, answer, |_| Ok(Ok(()))).await
     }
 
-    /// Writes, unless a request with this key has been done already. A write that returns false
-    /// did nothing, and its answer is not kept.
-    pub(super) async fn write_once(
+    /// Writes, unless a request with this key has been done already. A change that gives a reason
+    /// why not did nothing.
+    pub(super) async fn write_once<R: Send + 'static>(
         &self,
         claim: Claim,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<bool> + Send + 'static,
-    ) -> Result<Once<bool>> {
+        answer: Answer,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<(), R>> + Send + 'static,
+    ) -> Result<Once<R>> {
         self.write(move |tx| {
-            let Some(key) = &claim.key else { return change(tx).map(Once::Done) };
+            let Some(key) = &claim.key else { return Ok(change(tx)?.map_or_else(Once::Refused, |()| Once::Done)) };
             tx.execute("delete from idempotency where created_at < ?", [claim.now - KEPT])?;
-            if let Some(done) = before(tx, &claim, key)? {
-                return Ok(done);
+            match before(tx, &claim, key)? {
+                Some(Before::Same(answer)) => return Ok(Once::Again(answer)),
+                Some(Before::Another) => return Ok(Once::Reused),
+                None => {}
             }
-            let done = change(tx)?;
-            if done {
-                let sql = "
-                    insert into idempotency (account, key, operation, fingerprint, body, created_at)
-                    values (?, ?, ?, ?, ?, ?)";
-                let values = params![claim.account, key, claim.operation, claim.fingerprint, claim.answer, claim.now];
-                tx.prepare_cached(sql)?.execute(values)?;
+            if let Err(reason) = change(tx)? {
+                return Ok(Once::Refused(reason));
             }
-            Ok(Once::Done(done))
+            let sql = "
+                insert into idempotency (account, key, operation, fingerprint, headers, body, created_at)
+                values (?, ?, ?, ?, ?, ?, ?)";
+            let headers = serde_json::to_string(&answer.headers).expect("strings");
+            let values =
+                params![claim.account, key, claim.operation, claim.fingerprint, headers, answer.body, claim.now];
+            tx.prepare_cached(sql)?.execute(values)?;
+            Ok(Once::Done)
         })
         .await
     }
 }
 
-fn before(db: &Connection, claim: &Claim, key: &str) -> rusqlite::Result<Option<Once<bool>>> {
-    let sql = "select operation, fingerprint, body from idempotency where account = ? and key = ? and created_at >= ?";
-    let before: Option<(String, [u8; 32], String)> = db
-        .prepare_cached(sql)?
-        .query_row(params![claim.account, key, claim.now - KEPT], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        .optional()?;
-    Ok(before.map(|(operation, fingerprint, body)| {
-        let is_same = operation == claim.operation && fingerprint == claim.fingerprint;
-        if is_same { Once::Again(body) } else { Once::Reused }
-    }))
+fn before(db: &Connection, claim: &Claim, key: &str) -> rusqlite::Result<Option<Before>> {
+    let sql = "
+        select operation, fingerprint, headers, body from idempotency
+        where account = ? and key = ? and created_at >= ?";
+    db.prepare_cached(sql)?
+        .query_row(params![claim.account, key, claim.now - KEPT], |row| {
+            let (operation, fingerprint): (String, [u8; 32]) = (row.get(0)?, row.get(1)?);
+            if operation != claim.operation || fingerprint != claim.fingerprint {
+                return Ok(Before::Another);
+            }
+            let headers: String = row.get(2)?;
+            let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error));
+            let headers = serde_json::from_str(&headers).map_err(unreadable)?;
+            Ok(Before::Same(Answer { headers, body: row.get(3)? }))
+        })
+        .optional()
 }

@@ -19,11 +19,11 @@ use rusqlite::{Connection, OpenFlags, Transaction};
 use tokio::sync::oneshot;
 
 pub(crate) use account::{KeyRow, NewKey};
-pub(crate) use file::FileRow;
-pub(crate) use idempotency::{Claim, Once};
-pub(crate) use task::{Deletion, End, Lane, TaskRow};
+pub(crate) use file::{Arrival, FileRow, Unregistered};
+pub(crate) use idempotency::{Answer, Before, Claim, Once};
+pub(crate) use task::{Deletion, End, Lane, TaskRow, Unqueued};
 
-const MIGRATIONS: [&str; 1] = [include_str!("0001.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("0001.sql"), include_str!("0002.sql")];
 /// Prepared statements that a connection keeps: all that there are.
 const STATEMENTS: usize = 200;
 /// Writes that are put into one transaction at most.
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_page_of_a_listing_costs_the_same_however_much_there_is() {
         let db = Connection::open_in_memory().unwrap();
-        db.execute_batch(MIGRATIONS[0]).unwrap();
+        db.execute_batch(&MIGRATIONS.concat()).unwrap();
         for (status, name) in [(false, false), (true, false), (false, true), (true, true)] {
             let text = |is_given: bool| is_given.then(String::new);
             let filter = Filter { before: None, status: text(status), name: text(name) };

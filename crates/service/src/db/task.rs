@@ -3,7 +3,7 @@
 use anyhow::Result;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Claim, Db, Filter, Once};
+use super::{Answer, Claim, Db, Filter, Once};
 
 /// A system, job or analysis.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub(crate) struct TaskRow {
     pub(crate) finished_at: Option<i64>,
     pub(crate) is_cancelled: bool,
     pub(crate) outcome: Option<String>,
+    /// Warnings about the request itself, JSON.
+    pub(crate) warnings: String,
 }
 
 /// Which tasks wait for each other.
@@ -34,6 +36,17 @@ pub(crate) enum Lane {
     Workers = 0,
     /// Analyses, which need not wait for days until a simulation has ended.
     Analyses = 1,
+}
+
+/// Why a task was not queued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unqueued {
+    /// The account has as many tasks that have not ended as it may.
+    TooMany,
+    /// This task is in this state by now, which does not allow it.
+    InState(String, String),
+    /// This file or task, which it reads or is itself, has been deleted in the meantime.
+    Deleted(String),
 }
 
 /// What became of a request to delete something.
@@ -59,7 +72,7 @@ pub(crate) struct End {
 }
 
 const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
-                       started_at, finished_at, is_cancelled, outcome";
+                       started_at, finished_at, is_cancelled, outcome, warnings";
 
 fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
     Ok(TaskRow {
@@ -79,6 +92,7 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         finished_at: row.get(13)?,
         is_cancelled: row.get(14)?,
         outcome: row.get(15)?,
+        warnings: row.get(16)?,
     })
 }
 
@@ -104,22 +118,33 @@ fn has_room(tx: &Transaction<'_>, account: i64, max_open: u32) -> rusqlite::Resu
 }
 
 impl Db {
-    /// Queues a task that reads these files; `seq` and the times of its run are of no account.
-    /// `Once::Done(false)` when the account has `max_open` tasks that have not ended.
+    /// Queues a task that reads these files; `seq` and the times of its run are ignored.
     pub(crate) async fn create_task(
         &self,
         task: TaskRow,
         inputs: Vec<String>,
         max_open: u32,
         claim: Claim,
-    ) -> Result<Once<bool>> {
-        self.write_once(claim, move |tx| {
+        answer: Answer,
+    ) -> Result<Once<Unqueued>> {
+        self.write_once(claim, answer, move |tx| {
             if !has_room(tx, task.account, max_open)? {
-                return Ok(false);
+                return Ok(Err(Unqueued::TooMany));
+            }
+            if let Some(parent) = &task.parent
+                && !tx.prepare_cached("select 1 from task where id = ?")?.exists([parent])?
+            {
+                return Ok(Err(Unqueued::Deleted(parent.clone())));
+            }
+            for file in &inputs {
+                if !tx.prepare_cached("select 1 from file where id = ? and status = 'ready'")?.exists([file])? {
+                    return Ok(Err(Unqueued::Deleted(file.clone())));
+                }
             }
             let sql = "
-                insert into task (id, account, kind, name, parent, status, request, parameters, seed, created_at)
-                values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)";
+                insert into task
+                    (id, account, kind, name, parent, status, request, parameters, seed, created_at, warnings)
+                values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)";
             let values = params![
                 task.id,
                 task.account,
@@ -129,14 +154,15 @@ impl Db {
                 task.request,
                 task.parameters,
                 task.seed,
-                task.created_at
+                task.created_at,
+                task.warnings,
             ];
             tx.prepare_cached(sql)?.execute(values)?;
             for file in &inputs {
                 let sql = "insert or ignore into task_input (task, file) values (?, ?)";
                 tx.prepare_cached(sql)?.execute(params![task.id, file])?;
             }
-            Ok(true)
+            Ok(Ok(()))
         })
         .await
     }
@@ -243,27 +269,36 @@ impl Db {
         .await
     }
 
-    /// Queues a task that has succeeded once more, with other parameters; it keeps its bundle until
-    /// it has another. `Once::Done(false)` when it is in another state by now, or the account has
-    /// `max_open` tasks that have not ended.
+    /// Queues a task that has succeeded once more, with other parameters and warnings; it keeps its
+    /// bundle until it has another.
     pub(crate) async fn extend_task(
         &self,
         id: String,
         parameters: String,
+        warnings: String,
         max_open: u32,
         claim: Claim,
-    ) -> Result<Once<bool>> {
-        self.write_once(claim, move |tx| {
-            let sql = "select account from task where id = ?";
-            let account = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0))?;
-            if !has_room(tx, account, max_open)? || !transition(tx, &id, &["succeeded"], "queued")? {
-                return Ok(false);
+        answer: Answer,
+    ) -> Result<Once<Unqueued>> {
+        self.write_once(claim, answer, move |tx| {
+            let sql = "select account, status from task where id = ?";
+            let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            let Some((account, status)): Option<(i64, String)> = found else {
+                return Ok(Err(Unqueued::Deleted(id)));
+            };
+            if status != "succeeded" {
+                return Ok(Err(Unqueued::InState(id, status)));
             }
+            if !has_room(tx, account, max_open)? {
+                return Ok(Err(Unqueued::TooMany));
+            }
+            transition(tx, &id, &["succeeded"], "queued")?;
             let sql = "
-                update task set parameters = ?, attempts = 0, is_cancelled = 0, finished_at = null, outcome = null
+                update task
+                set parameters = ?, warnings = ?, attempts = 0, is_cancelled = 0, finished_at = null, outcome = null
                 where id = ?";
-            tx.prepare_cached(sql)?.execute(params![parameters, id])?;
-            Ok(true)
+            tx.prepare_cached(sql)?.execute(params![parameters, warnings, id])?;
+            Ok(Ok(()))
         })
         .await
     }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest};
 
 use super::{
-    Call, cancel_task, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
+    Call, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
     task_prefix,
 };
 use crate::app::App;
@@ -47,7 +47,7 @@ pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn analysis_cancel(call: Call) -> Result<Response, ApiError> {
-    json(&record(&call.app, &cancel_task(&call, KIND).await?)?)
+    cancelled(&call, KIND, record).await
 }
 
 pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> {

@@ -6,11 +6,10 @@ use axum::response::Response;
 use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink};
 use sha2::{Digest, Sha256};
 
-use super::upload::object_key;
-use super::{Call, deleted, download, json, not_ready, once, page, paged};
+use super::{Call, deleted, download, json, not_ready, once, page, paged, record_answer, sweep};
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
-use crate::db::{Claim, FileRow, Once};
+use crate::db::{Answer, Claim, FileRow, Once, Unregistered};
 use crate::error::ApiError;
 use crate::formats::{self, Format};
 use crate::pdb;
@@ -25,6 +24,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
     let format = Format::named(filetype).ok_or_else(|| {
         ApiError::invalid(vec![violation("enum", vec![loc("query"), loc("filetype")], Format::expected(filetype))])
     })?;
+    app.check_disk()?;
     let id = app.new_id("file");
     let file = FileRow {
         seq: 0,
@@ -37,6 +37,8 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         sha256: None,
         pdb_id: None,
         created_at: app.now(),
+        object: None,
+        warnings: "[]".to_owned(),
     };
     app.db.create_pending_file(call.account(), file).await?;
     let (upload_url, expires) = app.upload_link(&id);
@@ -60,20 +62,28 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     let Some(id) = &request.file_id else {
         return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
     };
-    let pending = app.db.file(call.account(), id)?;
-    let mut file = pending.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
-    let is_ready = file.status == "ready";
+    let found = app.db.file(call.account(), id)?;
+    let mut file = found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
+    if file.status == "ready" {
+        return Err(unregistered(&file, Unregistered::IsReady));
+    }
     complete(&mut file, &request)?;
     file.created_at = app.now();
-    if !app.objects.exists(&object_key(id)) {
-        let at = vec![loc("body"), loc("file_id")];
-        return Err(ApiError::conflict(at, format!("{id} is pending: send the content to its upload link first")));
-    }
+    // A row of an earlier version names an object whether or not there is one.
+    let object = file.object.clone().filter(|key| app.objects.exists(key)).ok_or_else(|| {
+        let msg = format!("{id} is pending: send the content to its upload link first");
+        ApiError::conflict(vec![loc("body"), loc("file_id")], msg)
+    })?;
     let format = Format::named(&file.format).expect("completed from the known ones");
     let objects = app.objects.clone();
-    let key = object_key(id);
-    let content = tokio::task::spawn_blocking(move || formats::check(&objects.local_file(&key), format));
-    let content = content.await.map_err(ApiError::internal)??;
+    let content = tokio::task::spawn_blocking(move || formats::check(&objects.local_file(&object), format));
+    let content = match content.await.map_err(ApiError::internal)? {
+        // Other content has arrived, and this was removed before it could be read.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(unregistered(&file, Unregistered::Replaced));
+        }
+        content => content?,
+    };
     let content = content.map_err(|problem| {
         ApiError::invalid_body(
             "file_content",
@@ -85,20 +95,26 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     file.sha256 = Some(content.sha256);
     file.status = "ready".to_owned();
 
-    let answer = record(&file)?;
-    let claim = call.claim(&answer)?;
-    let text = claim.answer.clone();
-    let name = file.name.clone();
-    once(app.db.register_file(file, call.account(), claim).await?, text, || {
-        if is_ready {
-            ApiError::conflict(vec![loc("body"), loc("file_id")], format!("{id} is ready: it has been registered"))
-        } else {
-            ApiError::conflict(
-                vec![loc("body"), loc("name")],
-                format!("there is a file named {name:?}; choose another"),
-            )
+    let answer = record_answer(&record(&file)?)?;
+    let done = app.db.register_file(file.clone(), call.account(), call.claim(), answer.clone()).await?;
+    once(done, &answer, |reason| unregistered(&file, reason))
+}
+
+/// Why a file was not registered.
+fn unregistered(file: &FileRow, reason: Unregistered) -> ApiError {
+    let id = &file.id;
+    let conflict = |field: &str, msg: String| ApiError::conflict(vec![loc("body"), loc(field)], msg);
+    match reason {
+        Unregistered::NameTaken => {
+            conflict("name", format!("there is a file named {:?}; choose another name", file.name))
         }
-    })
+        Unregistered::IsReady => conflict("file_id", format!("{id} is ready: it has been registered")),
+        Unregistered::Replaced => conflict(
+            "file_id",
+            format!("{id} is pending: other content arrived while it was checked; register it again"),
+        ),
+        Unregistered::Deleted => ApiError::not_found_in_body("file_id", format!("no file {id}")),
+    }
 }
 
 /// Registers a public entry, under its own identifier when no name is given.
@@ -116,13 +132,9 @@ async fn register_entry(call: &Call, pdb_id: &str, request: &FileRegistration) -
         let msg = format!("the mirror has entries as {format} files");
         return Err(ApiError::invalid_body("value_error", vec![loc("format")], msg));
     }
-    let answer = record(&file)?;
-    let claim = call.claim(&answer)?;
-    let text = claim.answer.clone();
-    let name = file.name.clone();
-    once(store_entry(app, call.account(), file, content, claim).await?, text, || {
-        ApiError::conflict(vec![loc("body"), loc("name")], format!("there is a file named {name:?}; choose another"))
-    })
+    let answer = record_answer(&record(&file)?)?;
+    let done = store_entry(app, call.account(), &file, content, call.claim(), answer.clone()).await?;
+    once(done, &answer, |reason| unregistered(&file, reason))
 }
 
 fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
@@ -137,26 +149,43 @@ fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
         sha256: Some(hex(&Sha256::digest(content))),
         pdb_id: Some(pdb_id.to_owned()),
         created_at: app.now(),
+        object: Some(new_object(app)),
+        warnings: "[]".to_owned(),
     }
+}
+
+/// Key of an object that is yet to be written.
+pub(crate) fn new_object(app: &App) -> String {
+    format!("files/{}", app.new_id("object"))
 }
 
 async fn store_entry(
     app: &Arc<App>,
     account: i64,
-    file: FileRow,
+    file: &FileRow,
     content: Vec<u8>,
     claim: Claim,
-) -> Result<Once<bool>, ApiError> {
-    let (key, format) = (object_key(&file.id), Format::named(&file.format));
-    let objects = app.objects.clone();
-    let checked = tokio::task::spawn_blocking(move || {
-        if let Err(problem) = formats::check_text(&content, format.expect("one of ours")) {
-            anyhow::bail!("the mirror's entry is no {} file: {problem}", format.expect("one of ours"));
+    answer: Answer,
+) -> Result<Once<Unregistered>, ApiError> {
+    let key = file.object.clone().expect("an entry has content");
+    let format = Format::named(&file.format).expect("one of ours");
+    app.db.announce_object(key.clone()).await?;
+    let (objects, to) = (app.objects.clone(), key.clone());
+    let written = tokio::task::spawn_blocking(move || {
+        if let Err(problem) = formats::check_text(&content, format) {
+            anyhow::bail!("the mirror's entry is no {format} file: {problem}");
         }
-        objects.write(&key, &content).map_err(anyhow::Error::new)
+        objects.write(&to, &content).map_err(anyhow::Error::new)
     });
-    checked.await.map_err(ApiError::internal)??;
-    Ok(app.db.create_ready_file(file, account, claim).await?)
+    let written = written.await.map_err(ApiError::internal)?;
+    let done = match written {
+        Ok(()) => app.db.create_ready_file(file.clone(), account, claim, answer).await,
+        Err(error) => Err(error),
+    };
+    if !matches!(done, Ok(Once::Done)) {
+        sweep(app, key).await;
+    }
+    Ok(done?)
 }
 
 /// Makes a public entry that a request names, and that is not there yet, a file of the account.
@@ -167,9 +196,10 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     }
     let (content, format) = pdb::fetch(app, name, field).await?;
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
-    let claim = Claim { key: None, ..call.claim(&())? };
+    let claim = Claim { key: None, ..call.claim() };
+    let answer = record_answer(&record(&file)?)?;
     // Not done means that another request has made it in the meantime.
-    store_entry(app, call.account(), file, content, claim).await.map(drop)
+    store_entry(app, call.account(), &file, content, claim, answer).await.map(drop)
 }
 
 /// Fills in what the registration leaves out, and checks what it says.
@@ -215,19 +245,18 @@ pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
     let id = call.parameter("file_id").to_owned();
-    let key = object_key(&id);
-    let result = call.app.db.delete_file(call.account(), id.clone(), key.clone()).await?;
-    deleted(&call, "file", &id, result, key).await
+    let (result, object) = call.app.db.delete_file(call.account(), id.clone()).await?;
+    deleted(&call, "file", &id, result, object).await
 }
 
 pub(crate) async fn file_download(call: Call) -> Result<Response, ApiError> {
     let file = find(&call)?;
-    let (Some(size), Some(sha256)) = (file.size, file.sha256) else {
+    let (Some(size), Some(sha256), Some(object)) = (file.size, file.sha256, file.object) else {
         let at = vec![loc("path"), loc("file_id")];
         return Err(not_ready(at, &file.id, &file.status, "its content has not been registered"));
     };
     let name = format!("{}.{}", file.id, file.format);
-    let layout = Layout::of_object(object_key(&file.id), size.unsigned_abs(), sha256);
+    let layout = Layout::of_object(object, size.unsigned_abs(), sha256);
     download(&call, layout, "application/octet-stream", &name)
 }
 

@@ -11,12 +11,12 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension, JobPage, JobRecord};
 
 use super::{
-    Call, cancel_task, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
-    submitted, task_prefix,
+    Call, cancelled, common, delete_task, download, json, new_task, not_ready, once, page, paged, queue, record_answer,
+    said, stored, task_prefix, unqueued,
 };
 use crate::app::App;
 use crate::bundle::read_chunks;
-use crate::db::{Once, TaskRow};
+use crate::db::TaskRow;
 use crate::error::ApiError;
 use crate::tasks::{RESUME, simulate};
 use crate::validate::loc;
@@ -73,7 +73,7 @@ pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_cancel(call: Call) -> Result<Response, ApiError> {
-    json(&record(&call.app, &cancel_task(&call, KIND).await?)?)
+    cancelled(&call, KIND, record).await
 }
 
 pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
@@ -98,15 +98,12 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         outcome: None,
         ..row
     };
-    let claim = call.claim(&record(app, &queued)?)?;
-    let text = claim.answer.clone();
-    let done = app.db.extend_task(queued.id.clone(), parameters, app.config.limits.open_tasks, claim).await?;
-    let is_refused = matches!(done, Once::Done(false));
-    let now = find(&call)?.status;
-    if is_refused && now != "succeeded" {
-        return Err(not_ready(at(), &queued.id, &now, "only a job that has succeeded can be extended"));
-    }
-    submitted(app, done, text)
+    let answer = record_answer(&record(app, &queued)?)?;
+    let (id, warnings) = (queued.id.clone(), queued.warnings.clone());
+    let limit = app.config.limits.open_tasks;
+    let done = app.db.extend_task(id, parameters, warnings, limit, call.claim(), answer.clone()).await?;
+    app.wake.notify_one();
+    once(done, &answer, |reason| unqueued(app, reason, at))
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {

@@ -5,25 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
 use axum::extract::{FromRequest as _, Multipart, Request as HttpRequest};
+use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use molbox::workflow::types::{LocItem, ValidationError};
 use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Call;
+use super::{Call, remembered};
 use crate::app::App;
-use crate::db::Once;
+use crate::db::Answer;
 use crate::error::ApiError;
 use crate::validate::{loc, violation};
 
 pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
-    if let Some(answer) = call.app.db.answered(&call.claim(&())?)? {
-        return again(answer);
-    }
     let body = body(&call).await?;
     let store = match call.app.market.store() {
         Ok(store) => store,
@@ -44,21 +40,7 @@ pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
         _slot: slot,
     };
     let answer = tokio::task::spawn_blocking(move || work.run()).await.map_err(ApiError::internal)??;
-    if call.header("idempotency-key").is_some() {
-        let done = call.app.db.remember(call.claim(&answer)?).await?;
-        if !matches!(done, Once::Done(_)) {
-            return again(done);
-        }
-    }
-    response(&answer)
-}
-
-/// The answer that was given before, or 409 for a key that was used for another request.
-fn again(done: Once<bool>) -> Result<Response, ApiError> {
-    match done {
-        Once::Again(text) => response(&super::stored(&text)?),
-        Once::Done(_) | Once::Reused => Err(super::key_reused()),
-    }
+    remembered(&call, answer).await
 }
 
 /// Sets its flag when it is dropped.
@@ -115,7 +97,7 @@ impl Work {
         };
         let run = Run { threads: app.config.margin.threads.max(1), cancel: is_cancelled };
         let report = request.and_then(|request| request.calculate(run)).map_err(refused)?;
-        Ok(Answer::new(&report, self.answer, store))
+        Ok(answer(&report, self.answer, store))
     }
 }
 
@@ -271,53 +253,35 @@ impl AnswerKind {
     }
 }
 
-/// An answer as it is sent, and kept for a repeated request.
-#[derive(Deserialize, Serialize)]
-struct Answer {
-    headers: Vec<(String, String)>,
-    body: String,
-}
-
-impl Answer {
-    fn new(report: &Report, kind: AnswerKind, store: &Store) -> Self {
-        let (media, extension, body) = match kind {
-            AnswerKind::Csv => ("text/csv; charset=utf-8", "csv", report.csv()),
-            AnswerKind::Lines => ("application/json", "", report.lines()),
-            AnswerKind::Json => ("application/json", "", report.json()),
-            AnswerKind::Xml => ("application/xml", "xml", report.xml()),
-            AnswerKind::Yaml => ("application/yaml", "yaml", report.yaml()),
-        };
-        let mut headers = vec![(CONTENT_TYPE.to_string(), media.to_owned())];
-        let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
-        if !extension.is_empty() {
-            let date = report.margin_date.map(|date| format!("_{date}")).unwrap_or_default();
-            add(CONTENT_DISPOSITION.as_str(), format!("attachment; filename=\"margin{date}.{extension}\""));
-        }
-        add("x-margin-initial", report.summary.initial_margin.to_string());
-        let currency = report.summary.simulation.as_ref().map_or(store.base_currency(), |s| &s.base_currency);
-        add("x-margin-currency", currency.to_string());
-        if !report.warnings.is_empty() {
-            add("x-margin-warnings", header_text(&report.warnings.join("; ")));
-        }
-        add("x-market-data", store.sha256().to_owned());
-        Self { headers, body }
+/// The report as it is sent, and kept for a repeated request.
+fn answer(report: &Report, kind: AnswerKind, store: &Store) -> Answer {
+    let (media, extension, body) = match kind {
+        AnswerKind::Csv => ("text/csv; charset=utf-8", "csv", report.csv()),
+        AnswerKind::Lines => ("application/json", "", report.lines()),
+        AnswerKind::Json => ("application/json", "", report.json()),
+        AnswerKind::Xml => ("application/xml", "xml", report.xml()),
+        AnswerKind::Yaml => ("application/yaml", "yaml", report.yaml()),
+    };
+    let mut headers = vec![(CONTENT_TYPE.to_string(), media.to_owned())];
+    let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+    if !extension.is_empty() {
+        let date = report.margin_date.map(|date| format!("_{date}")).unwrap_or_default();
+        add(CONTENT_DISPOSITION.as_str(), format!("attachment; filename=\"margin{date}.{extension}\""));
     }
+    add("x-margin-initial", report.summary.initial_margin.to_string());
+    let currency = report.summary.simulation.as_ref().map_or(store.base_currency(), |s| &s.base_currency);
+    add("x-margin-currency", currency.to_string());
+    if !report.warnings.is_empty() {
+        add("x-margin-warnings", header_text(&report.warnings.join("; ")));
+    }
+    add("x-market-data", store.sha256().to_owned());
+    Answer { headers, body }
 }
 
 /// A text as a header can have it: what is not printable ASCII, which tickers may hold, is `?`.
 fn header_text(text: &str) -> String {
     const MAX_BYTES: usize = 4000;
     text.chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).take(MAX_BYTES).collect()
-}
-
-fn response(answer: &Answer) -> Result<Response, ApiError> {
-    let mut response = Response::new(Body::from(answer.body.clone()));
-    for (name, value) in &answer.headers {
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(ApiError::internal)?;
-        let value = HeaderValue::from_str(value).map_err(ApiError::internal)?;
-        response.headers_mut().insert(name, value);
-    }
-    Ok(response)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::LocItem;
 use serde::Serialize;
@@ -24,9 +24,9 @@ use serde_json::Value;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
-use crate::db::{Claim, Deletion, Filter, KeyRow, Once, TaskRow};
+use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Once, TaskRow, Unqueued};
 use crate::error::ApiError;
-use crate::validate::{loc, violation};
+use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
 /// A request that has passed its checks.
 pub(crate) struct Call {
@@ -42,6 +42,8 @@ pub(crate) struct Call {
     /// The body as it came, of an operation that takes more than JSON.
     pub(crate) bytes: Vec<u8>,
     pub(crate) operation: &'static str,
+    /// The caller's name for this request, of an operation that takes one.
+    pub(crate) idempotency_key: Option<String>,
     /// Digest of what is asked for.
     pub(crate) fingerprint: [u8; 32],
 }
@@ -78,15 +80,14 @@ impl Call {
     }
 
     /// What a write needs so that repeating the request does nothing again.
-    pub(crate) fn claim(&self, answer: &impl Serialize) -> Result<Claim, ApiError> {
-        Ok(Claim {
+    pub(crate) fn claim(&self) -> Claim {
+        Claim {
             account: self.account(),
-            key: self.header("idempotency-key").map(str::to_owned),
+            key: self.idempotency_key.clone(),
             operation: self.operation,
             fingerprint: self.fingerprint,
-            answer: serde_json::to_string(answer).map_err(ApiError::internal)?,
             now: self.app.now(),
-        })
+        }
     }
 }
 
@@ -97,26 +98,59 @@ pub(crate) fn media(content_type: Option<&str>) -> String {
 
 /// 200 with a record.
 pub(crate) fn json(record: &impl Serialize) -> Result<Response, ApiError> {
-    Ok(json_text(serde_json::to_vec(record).map_err(ApiError::internal)?))
+    response(&record_answer(record)?)
 }
 
-fn json_text(text: impl Into<Body>) -> Response {
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text.into()).into_response()
+/// The answer that a record is.
+pub(crate) fn record_answer(record: &impl Serialize) -> Result<Answer, ApiError> {
+    let headers = vec![(CONTENT_TYPE.to_string(), "application/json".to_owned())];
+    Ok(Answer { headers, body: serde_json::to_string(record).map_err(ApiError::internal)? })
 }
 
-/// The answer of a write that is done once; `refused` when it could not be done.
-pub(crate) fn once(done: Once<bool>, answer: String, refused: impl FnOnce() -> ApiError) -> Result<Response, ApiError> {
+/// 200 with an answer.
+fn response(answer: &Answer) -> Result<Response, ApiError> {
+    let mut response = Response::new(Body::from(answer.body.clone()));
+    for (name, value) in &answer.headers {
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(ApiError::internal)?;
+        let value = HeaderValue::from_str(value).map_err(ApiError::internal)?;
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}
+
+/// The answer of a write that is done once; `refused` turns the reason why it could not be done
+/// into an error.
+pub(crate) fn once<R>(
+    done: Once<R>,
+    answer: &Answer,
+    refused: impl FnOnce(R) -> ApiError,
+) -> Result<Response, ApiError> {
     match done {
-        Once::Done(true) => Ok(json_text(answer)),
-        Once::Done(false) => Err(refused()),
-        Once::Again(answer) => Ok(json_text(answer)),
-        Once::Reused => Err(key_reused()),
+        Once::Done => response(answer),
+        Once::Refused(reason) => Err(refused(reason)),
+        Once::Again(first) => again(Before::Same(first)),
+        Once::Reused => again(Before::Another),
     }
 }
 
-fn key_reused() -> ApiError {
-    let at = vec![loc("header"), loc("idempotency-key")];
-    ApiError::conflict(at, "the key was used for another request in the last 24 hours")
+/// The first answer of a request that is repeated, or 409 for a key that another request has.
+pub(crate) fn again(before: Before) -> Result<Response, ApiError> {
+    match before {
+        Before::Same(answer) => response(&answer),
+        Before::Another => {
+            let at = vec![loc("header"), loc(IDEMPOTENCY_KEY)];
+            Err(ApiError::conflict(at, "the key was used for another request in the last 24 hours"))
+        }
+    }
+}
+
+/// Answers, and keeps the answer for a repeated request.
+pub(crate) async fn remembered(call: &Call, answer: Answer) -> Result<Response, ApiError> {
+    if call.idempotency_key.is_none() {
+        return response(&answer);
+    }
+    let done = call.app.db.remember(call.claim(), answer.clone()).await?;
+    once(done, &answer, |never| match never {})
 }
 
 const DEFAULT_LIMIT: usize = 100;
@@ -212,8 +246,7 @@ pub(crate) fn said<T: DeserializeOwned + Default>(said: &Value, member: &str) ->
     }
 }
 
-/// Cancels the task that the path names; the task as it is then.
-pub(crate) async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiError> {
+async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
     let row = app.db.cancel_task(call.account(), kind, id.to_owned(), app.now()).await?;
     let row = row.ok_or_else(|| ApiError::not_found(kind, id))?;
@@ -223,13 +256,24 @@ pub(crate) async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskR
     Ok(row)
 }
 
+/// Cancels the task that the path names, and answers with its record as it is then.
+pub(crate) async fn cancelled<R: Serialize>(
+    call: &Call,
+    kind: &'static str,
+    record: fn(&App, &TaskRow) -> Result<R, ApiError>,
+) -> Result<Response, ApiError> {
+    let row = cancel_task(call, kind).await?;
+    // To cancel twice does nothing more, so the answer need not be one transaction with it.
+    remembered(call, record_answer(&record(&call.app, &row)?)?).await
+}
+
 /// Deletes the task that the path names, with its objects.
 pub(crate) async fn delete_task(call: &Call, kind: &'static str) -> Result<Response, ApiError> {
     let id = call.parameter(&format!("{kind}_id")).to_owned();
     let prefix = task_prefix(&id);
     let result = call.app.db.delete_task(call.account(), kind, id.clone(), prefix.clone()).await?;
     call.app.systems.forget(&id);
-    deleted(call, kind, &id, result, prefix).await
+    deleted(call, kind, &id, result, Some(prefix)).await
 }
 
 /// 204, or why something cannot be deleted; its objects are removed once its record is gone.
@@ -238,12 +282,14 @@ pub(crate) async fn deleted(
     what: &str,
     id: &str,
     result: Deletion,
-    garbage: String,
+    garbage: Option<String>,
 ) -> Result<Response, ApiError> {
     let at = || vec![loc("path"), loc(format!("{what}_id"))];
     match result {
         Deletion::Done => {
-            sweep(&call.app, garbage).await;
+            if let Some(garbage) = garbage {
+                sweep(&call.app, garbage).await;
+            }
             Ok(StatusCode::NO_CONTENT.into_response())
         }
         Deletion::NotFound => Err(ApiError::not_found(what, id)),
@@ -252,7 +298,7 @@ pub(crate) async fn deleted(
     }
 }
 
-/// Removes the objects of a record that is gone. What fails is tried again at the next start.
+/// Removes objects that no record refers to any more. What fails is tried again at the next start.
 pub(crate) async fn sweep(app: &Arc<App>, prefix: String) {
     let (objects, key) = (app.objects.clone(), prefix.clone());
     let removed = tokio::task::spawn_blocking(move || objects.remove(&key)).await;
@@ -291,6 +337,7 @@ pub(crate) fn new_task(
         finished_at: None,
         is_cancelled: false,
         outcome: None,
+        warnings: "[]".to_owned(),
     })
 }
 
@@ -301,19 +348,23 @@ pub(crate) async fn queue<R: Serialize>(
     inputs: Vec<String>,
     record: fn(&App, &TaskRow) -> Result<R, ApiError>,
 ) -> Result<Response, ApiError> {
-    let claim = call.claim(&record(&call.app, &row)?)?;
-    let text = claim.answer.clone();
-    let done = call.app.db.create_task(row, inputs, call.app.config.limits.open_tasks, claim).await?;
-    submitted(&call.app, done, text)
+    let answer = record_answer(&record(&call.app, &row)?)?;
+    let limit = call.app.config.limits.open_tasks;
+    let done = call.app.db.create_task(row, inputs, limit, call.claim(), answer.clone()).await?;
+    call.app.wake.notify_one();
+    once(done, &answer, |reason| unqueued(&call.app, reason, || vec![loc("body")]))
 }
 
-/// The answer of a submission; `false` means that the account has too many open tasks.
-pub(crate) fn submitted(app: &App, done: Once<bool>, answer: String) -> Result<Response, ApiError> {
-    app.wake.notify_one();
-    once(done, answer, || {
-        let msg = format!("the account has {} tasks queued or running already", app.config.limits.open_tasks);
-        ApiError::too_many(msg, std::time::Duration::from_secs(60))
-    })
+/// Why a task was not queued; `at` is what named that which is in the way.
+pub(crate) fn unqueued(app: &App, reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> ApiError {
+    match reason {
+        Unqueued::TooMany => {
+            let msg = format!("the account has {} tasks queued or running already", app.config.limits.open_tasks);
+            ApiError::too_many(msg, std::time::Duration::from_secs(60))
+        }
+        Unqueued::InState(id, status) => not_ready(at(), &id, &status, "its state has changed in the meantime"),
+        Unqueued::Deleted(id) => ApiError::conflict(at(), format!("{id} has been deleted in the meantime")),
+    }
 }
 
 /// 409 for something that is not in the state that a request needs.

@@ -5,7 +5,7 @@ use molbox::workflow::types::{SystemBuildRequest, SystemPage, SystemRecord, Syst
 
 use super::file::provide_entry;
 use super::{
-    Call, cancel_task, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
+    Call, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
 };
 use crate::app::App;
 use crate::db::TaskRow;
@@ -47,7 +47,7 @@ pub(crate) async fn system_delete(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn system_cancel(call: Call) -> Result<Response, ApiError> {
-    json(&record(&call.app, &cancel_task(&call, KIND).await?)?)
+    cancelled(&call, KIND, record).await
 }
 
 pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {

@@ -10,7 +10,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 
+use super::file::new_object;
+use super::sweep;
 use crate::app::App;
+use crate::db::Arrival;
 use crate::error::ApiError;
 use crate::objects::ReceiveError;
 use crate::routes::{answer, query_of};
@@ -27,52 +30,73 @@ pub(crate) async fn upload(State(app): State<Arc<App>>, Path(file_id): Path<Stri
 const READ_IN_VAIN_BYTES: usize = 64 << 20;
 const READ_IN_VAIN: Duration = Duration::from_secs(10);
 
-async fn receive(app: &App, file_id: &str, request: Request) -> Result<Response, ApiError> {
-    let allowed = check(app, file_id, &query_of(&request));
-    let key = object_key(file_id);
+async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Response, ApiError> {
+    let object = match allowed(app, file_id, &query_of(&request)).await {
+        Ok(object) => object,
+        Err(error) => {
+            read_in_vain(request.into_body().into_data_stream()).await;
+            return Err(error);
+        }
+    };
+    let arrived = match write(app, &object, request).await {
+        Ok(()) => app.db.take_upload(file_id.to_owned(), object.clone()).await.map_err(ApiError::from),
+        Err(error) => Err(error),
+    };
+    let (garbage, answer) = match arrived {
+        Ok(Arrival::Taken { replaced }) => (replaced, Ok(StatusCode::OK.into_response())),
+        Ok(Arrival::Registered) => (Some(object), Err(ApiError::link_refused(REGISTERED))),
+        Ok(Arrival::Deleted) => (Some(object), Err(ApiError::link_refused("the file has been deleted"))),
+        Err(error) => (Some(object), Err(error)),
+    };
+    if let Some(key) = garbage {
+        sweep(app, key).await;
+    }
+    answer
+}
+
+const REGISTERED: &str = "the file has been registered; ask for another link";
+
+/// Key of the object that an upload may write; whether its link is good, its file waits for content,
+/// and there is room.
+async fn allowed(app: &App, file_id: &str, query: &[(String, String)]) -> Result<String, ApiError> {
+    let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
+    app.check_upload_link(file_id, part("expires"), part("signature"))?;
+    if !app.db.is_pending_file(file_id)? {
+        return Err(ApiError::link_refused(REGISTERED));
+    }
+    app.check_disk()?;
+    let object = new_object(app);
+    app.db.announce_object(object.clone()).await?;
+    Ok(object)
+}
+
+/// Writes the content of an upload to its object.
+async fn write(app: &App, object: &str, request: Request) -> Result<(), ApiError> {
     let unique = app.new_id("upload");
     let max = app.config.limits.upload_bytes;
     let media = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let received = if media.starts_with("multipart/form-data") {
-        allowed?;
         let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(&e.body_text()))?;
         loop {
             let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;
             let field = field.ok_or_else(|| broken("the form has no file"))?;
             if field.file_name().is_some() {
-                break app.objects.receive(&key, &unique, max, field).await;
+                break app.objects.receive(object, &unique, max, field).await;
             }
         }
     } else {
         let mut content = request.into_body().into_data_stream();
-        let received = match allowed {
-            Ok(()) => app.objects.receive(&key, &unique, max, &mut content).await,
-            Err(error) => {
-                read_in_vain(content).await;
-                return Err(error);
-            }
-        };
+        let received = app.objects.receive(object, &unique, max, &mut content).await;
         if received.is_err() {
             read_in_vain(content).await;
         }
         received
     };
-    match received {
-        Ok(_) => Ok(StatusCode::OK.into_response()),
-        Err(ReceiveError::TooLarge) => Err(ApiError::too_large(max)),
-        Err(ReceiveError::Broken(message)) => Err(broken(&message)),
-        Err(ReceiveError::Store(error)) => Err(error.into()),
-    }
-}
-
-/// Whether a link is good, its file is waited for, and there is room.
-fn check(app: &App, file_id: &str, query: &[(String, String)]) -> Result<(), ApiError> {
-    let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
-    app.check_upload_link(file_id, part("expires"), part("signature"))?;
-    if app.db.pending_file_format(file_id)?.is_none() {
-        return Err(ApiError::link_refused("the file has been registered; ask for another link"));
-    }
-    app.check_disk()
+    received.map(drop).map_err(|error| match error {
+        ReceiveError::TooLarge => ApiError::too_large(max),
+        ReceiveError::Broken(message) => broken(&message),
+        ReceiveError::Store(error) => error.into(),
+    })
 }
 
 async fn read_in_vain(mut content: BodyDataStream) {
@@ -90,9 +114,4 @@ async fn read_in_vain(mut content: BodyDataStream) {
 
 fn broken(message: &str) -> ApiError {
     ApiError::invalid(vec![violation("upload_broken", vec![loc("body")], format!("the upload broke off: {message}"))])
-}
-
-/// Key of a file's content.
-pub(crate) fn object_key(file_id: &str) -> String {
-    format!("files/{file_id}")
 }

@@ -21,7 +21,6 @@ use crate::db::{FileRow, TaskRow};
 use crate::error::ApiError;
 use crate::handlers::file::referred;
 use crate::handlers::not_ready;
-use crate::handlers::upload::object_key;
 use crate::tasks::failure;
 use crate::tasks::topology::Built;
 use crate::validate::{loc, violation};
@@ -71,7 +70,7 @@ pub(crate) fn resolve(app: &App, account: i64, request: &AnalysisRequest) -> Res
     let (topology, positions) = plan.stored_structure(app)?;
     parsed.select(&topology, &positions).map_err(invalid)?;
     if let Some(given) = &plan.trajectory {
-        let series = Series::open(&[app.objects.local_file(&object_key(&given.file_id))]);
+        let series = Series::open(&[app.objects.local_file(&app.content_of(&given.file_id)?)]);
         let n_atoms = series.map_err(|e| ApiError::internal(anyhow::Error::new(e)))?.n_atoms();
         if n_atoms != topology.n_atoms() {
             let msg = format!("has {n_atoms} atoms, its topology {}", topology.n_atoms());
@@ -165,7 +164,7 @@ impl AnalyzePlan {
     fn stored_structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
         match (&self.topology, &self.system) {
             (Some(given), _) => {
-                let key = object_key(&given.file_id);
+                let key = app.content_of(&given.file_id)?;
                 let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
                 let parsed =
                     if given.format == "cif" { Structure::from_mmcif(&text) } else { Structure::from_pdb(&text) };
@@ -190,7 +189,7 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
     let plan: AnalyzePlan = serde_json::from_str(&row.parameters)?;
     let to = input.join(plan.structure_file());
     match (&plan.topology, &plan.system) {
-        (Some(given), _) => app.objects.place(&object_key(&given.file_id), &to)?,
+        (Some(given), _) => app.objects.place(&app.content_of(&given.file_id)?, &to)?,
         (None, system) => {
             let system = system.as_deref().context("an analysis without a topology has a system")?;
             app.objects.place(&format!("tasks/{system}/topology.json"), &to)?;
@@ -198,7 +197,7 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
     }
     let mut trajectory = Vec::new();
     if let Some(given) = &plan.trajectory {
-        trajectory.push(app.objects.local_file(&object_key(&given.file_id)));
+        trajectory.push(app.objects.local_file(&app.content_of(&given.file_id)?));
     } else {
         let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
         trajectory = trajectory_of(app, job);

@@ -15,7 +15,6 @@ use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
 use crate::handlers::file::referred;
-use crate::handlers::upload::object_key;
 use crate::validate::{loc, violation};
 
 /// What the worker is to build. Lengths in nm, concentration in mol/L.
@@ -504,7 +503,7 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<ser
     fs::create_dir_all(input)?;
     let plan: BuildPlan = serde_json::from_str(&row.parameters)?;
     for (id, name) in plan.files() {
-        app.objects.place(&object_key(id), &input.join(name))?;
+        app.objects.place(&app.content_of(id)?, &input.join(name))?;
     }
     Ok(serde_json::to_value(plan)?)
 }

@@ -65,6 +65,11 @@ impl Service {
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        self.restart();
+    }
+
+    /// Starts the service again after it has ended.
+    pub(crate) fn restart(&mut self) {
         self.child = spawn(&self.data, &self.settings);
         self.wait_until_it_listens();
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Service, example, python, wait_for};
+use crate::common::{Service, example, wait_for};
 use futures::StreamExt;
 use molbox::Error;
 use molbox::workflow::types::FileRecord;
@@ -269,33 +269,221 @@ async fn without_a_mirror_or_with_one_out_of_reach_an_entry_says_so() {
     assert!(error.to_string().contains("cannot be reached"), "{error}");
 }
 
+/// Names of the objects that hold contents of files.
+fn contents(service: &Service) -> Vec<String> {
+    let entries = fs::read_dir(service.data.join("objects/files")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
 #[tokio::test]
 async fn a_deleted_file_is_gone_with_its_content() {
     let mut service = Service::start_with(&["worker.python=\"/nonexistent\"", "limits.free_disk_bytes=0"]);
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
-    let content = service.data.join("objects/files").join(file.file_id.as_str());
-    assert!(content.exists());
+    assert_eq!(contents(&service).len(), 1);
     molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
-    assert!(!content.exists());
+    assert!(contents(&service).is_empty());
     assert_eq!(status(&molbox.file_view().file_id(&file.file_id).send().await.unwrap_err()), 404);
     assert_eq!(status(&molbox.file_delete().file_id(&file.file_id).send().await.unwrap_err()), 404);
     // The name is free again.
-    let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
 
     // Killed between record and content, the next start removes what is left.
-    let content = service.data.join("objects/files").join(file.file_id.as_str());
-    let command = std::process::Command::new(python().unwrap())
-        .args([
-            "-c",
-            "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('delete from file'); \
-                      d.execute('insert into garbage values (?)', ['files/' + sys.argv[2]]); d.commit()",
-        ])
-        .arg(service.data.join("molbox.sqlite"))
-        .arg(file.file_id.as_str())
-        .status();
-    assert!(command.unwrap().success());
+    let database = database(&service);
+    let garbage = format!("files/{}", contents(&service)[0]);
+    database.execute("delete from file", ()).unwrap();
+    database.execute("insert into garbage values (?)", [garbage]).unwrap();
+    drop(database);
     service.kill_and_restart();
-    wait_for("the content is removed", || (!content.exists()).then_some(()));
+    wait_for("the content is removed", || contents(&service).is_empty().then_some(()));
+}
+
+fn database(service: &Service) -> rusqlite::Connection {
+    rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap()
+}
+
+/// An upload that is under way: what is sent to it goes to the service, and its end ends the upload.
+struct SlowUpload {
+    content: futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>,
+    answer: tokio::task::JoinHandle<reqwest::Result<reqwest::Response>>,
+}
+
+impl SlowUpload {
+    /// Sends the first bytes, and returns when the service is writing.
+    fn begin(service: &Service, link: &str, start: &[u8]) -> Self {
+        let (content, body) = futures::channel::mpsc::unbounded();
+        content.unbounded_send(Ok(start.to_vec())).unwrap();
+        let request = reqwest::Client::new().put(link).body(reqwest::Body::wrap_stream(body));
+        let answer = tokio::spawn(request.send());
+        let partial = service.data.join("partial");
+        let size = start.len() as u64;
+        wait_for("the service has the first bytes", || {
+            let written = fs::read_dir(&partial).unwrap().any(|entry| {
+                // One that has gone by now is another upload's.
+                entry.unwrap().metadata().is_ok_and(|found| found.len() == size)
+            });
+            written.then_some(())
+        });
+        Self { content, answer }
+    }
+
+    /// Sends the rest; the status.
+    async fn finish(self, rest: &[u8]) -> u16 {
+        self.content.unbounded_send(Ok(rest.to_vec())).unwrap();
+        drop(self.content);
+        self.answer.await.unwrap().unwrap().status().as_u16()
+    }
+}
+
+/// A structure of one atom, so long that the service writes its beginning at once.
+fn atom(x: f64) -> Vec<u8> {
+    let remarks = "REMARK 999 a structure of one atom\n".repeat(10_000);
+    format!("{remarks}ATOM      1  CA  ALA A   1    {x:8.3}   0.000   0.000  1.00  0.00           C\nEND\n")
+        .into_bytes()
+}
+
+async fn content_of(molbox: &molbox::Client, file: &FileRecord) -> Vec<u8> {
+    let stream = molbox.file_download().file_id(&file.file_id).send().await.unwrap().into_inner_stream();
+    stream.map(|chunk| chunk.unwrap().to_vec()).concat().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_arrives_after_the_registration_does_not_replace_what_was_checked() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let http = reqwest::Client::new();
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let unchecked = b"this is no structure".repeat(50_000);
+    let late = SlowUpload::begin(&service, &link.upload_url, &unchecked[..300_000]);
+    assert_eq!(http.put(&link.upload_url).body(atom(1.0)).send().await.unwrap().status(), 200);
+    let register = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("one"));
+    let file = register.send().await.unwrap().into_inner();
+    assert_eq!(late.finish(&unchecked[300_000..]).await, 403, "the file has been registered");
+    assert_eq!(content_of(&molbox, &file).await, atom(1.0));
+    assert_eq!(file.sha256.as_deref(), Some(digest(&atom(1.0)).as_str()));
+    assert_eq!(contents(&service).len(), 1, "what was refused is not kept");
+    assert_eq!(fs::read_dir(service.data.join("partial")).unwrap().count(), 0);
+}
+
+fn digest(content: &[u8]) -> String {
+    use sha2::Digest;
+    sha2::Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_to_a_file_that_is_deleted_meanwhile_leaves_nothing() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let content = atom(1.0);
+    let late = SlowUpload::begin(&service, &link.upload_url, &content[..300_000]);
+    let early = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap_err();
+    assert_eq!(status(&early), 409, "no content has arrived yet: {early}");
+    molbox.file_delete().file_id(&link.file_id).send().await.unwrap();
+    assert_eq!(late.finish(&content[300_000..]).await, 403);
+    assert!(contents(&service).is_empty());
+    let garbage: i64 = database(&service).query_row("select count(*) from garbage", (), |row| row.get(0)).unwrap();
+    assert_eq!(garbage, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_a_kill_cuts_off_leaves_nothing() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let late = SlowUpload::begin(&service, &link.upload_url, &atom(1.0)[..300_000]);
+    service.kill_and_restart();
+    late.answer.await.unwrap().unwrap_err();
+    assert_eq!(fs::read_dir(service.data.join("partial")).unwrap().count(), 0);
+    let count =
+        || database(&service).query_row("select count(*) from garbage", (), |row| row.get::<_, i64>(0)).unwrap();
+    wait_for("what was announced is forgotten", || (count() == 0).then_some(()));
+    assert!(contents(&service).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_that_of_the_content_whoever_was_first() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let http = reqwest::Client::new();
+    let mut ready = 0;
+    for round in 0..12 {
+        let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+        let put = |x: f64| http.put(&link.upload_url).body(atom(x)).send();
+        assert_eq!(put(1.0).await.unwrap().status(), 200);
+        let register = |name: &str| {
+            let (id, name) = (link.file_id.as_str().to_owned(), format!("{name} {round}"));
+            molbox.file_register().body_map(|f| f.file_id(id).name(name)).send()
+        };
+        let (second, third, a, b) = tokio::join!(put(2.0), put(3.0), register("a"), register("b"));
+        let statuses = [second.unwrap().status().as_u16(), third.unwrap().status().as_u16()];
+        assert!(statuses.iter().all(|status| [200, 403].contains(status)), "{statuses:?}");
+        let mut made: Vec<FileRecord> = Vec::new();
+        for registered in [a, b] {
+            match registered {
+                Ok(file) => made.push(file.into_inner()),
+                Err(error) => assert_eq!(status(&error), 409, "{error}"),
+            }
+        }
+        assert!(made.len() < 2, "one file has been registered twice");
+        for file in made {
+            let content = content_of(&molbox, &file).await;
+            assert_eq!(file.sha256.as_deref(), Some(digest(&content).as_str()));
+            assert!([1.0, 2.0, 3.0].iter().any(|x| atom(*x) == content));
+            ready += 1;
+        }
+    }
+    assert!(ready > 0, "no registration came through");
+    let wanted: i64 = database(&service)
+        .query_row("select count(*) from file where object is not null", (), |row| row.get(0))
+        .unwrap();
+    assert_eq!(contents(&service).len() as i64, wanted, "each object belongs to a file");
+}
+
+#[tokio::test]
+async fn an_installation_of_the_first_version_keeps_its_files() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let ready = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let [sent, empty] = [molbox.upload_url_create().filetype("pdb"), molbox.upload_url_create().filetype("pdb")]
+        .map(|link| link.send());
+    let (sent, empty) = (sent.await.unwrap().into_inner(), empty.await.unwrap().into_inner());
+    reqwest::Client::new().put(&sent.upload_url).body(atom(1.0)).send().await.unwrap();
+    service.stop();
+
+    // As the first version had it: the content of a file lies under the file's own identifier.
+    let database = database(&service);
+    let objects = service.data.join("objects");
+    let mut query = database.prepare("select id, object from file where object is not null").unwrap();
+    let rows = query.query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
+    for row in rows {
+        let (id, object) = row.unwrap();
+        fs::rename(objects.join(object), objects.join("files").join(id)).unwrap();
+    }
+    drop(query);
+    database
+        .execute_batch(
+            "alter table file drop column object; alter table file drop column warnings;
+             alter table task drop column warnings; alter table idempotency drop column headers;
+             pragma user_version = 1",
+        )
+        .unwrap();
+    drop(database);
+
+    service.restart();
+    let molbox = service.client_with(&key);
+    let viewed = molbox.file_view().file_id(&ready.file_id).send().await.unwrap().into_inner();
+    assert_eq!(viewed, ready);
+    assert_eq!(content_of(&molbox, &ready).await, fs::read(example("1vii.pdb")).unwrap());
+    let late = molbox.file_register().body_map(|f| f.file_id(sent.file_id.as_str()).name("late")).send().await.unwrap();
+    assert_eq!(content_of(&molbox, &late).await, atom(1.0));
+    let none = molbox.file_register().body_map(|f| f.file_id(empty.file_id.as_str())).send().await.unwrap_err();
+    assert_eq!(status(&none), 409);
+    for file in [&ready.file_id, &late.file_id] {
+        molbox.file_delete().file_id(file).send().await.unwrap();
+    }
+    assert!(contents(&service).is_empty());
 }

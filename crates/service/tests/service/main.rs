@@ -11,4 +11,5 @@ mod files;
 mod kills;
 mod margin;
 mod oracle;
+mod repeats;
 mod work;
