@@ -189,9 +189,9 @@ class Programs:
     def _execute(self, command: list[str]) -> tuple[int, str]:
         output = self.folder / "output.txt"
         with output.open("w") as file:
-            process = subprocess.Popen(
-                command, cwd=self.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file
-            )
+            # Standard input is inherited: it is the lock of the job directory, which is held for as long as
+            # anything writes there.
+            process = subprocess.Popen(command, cwd=self.folder, env=self._environment, stdout=file, stderr=file)
         try:
             while process.poll() is None:
                 if self._job.stop_requested:

@@ -3,7 +3,8 @@
 ====================  =========  ==================================================================
 file                  written by  holds
 ====================  =========  ==================================================================
-``task.json``         service    what to do: ``kind``, ``plan``, ``platform``, ``threads``, ``seed``
+``task.json``         service    what to do: ``kind``, ``plan``, ``platform``, ``threads``, ``seed``,
+                                 and the number of the ``attempt``, which ``result.json`` repeats
 ``input/``            service    the files that the plan names
 ``output/``           worker     the files that become the results
 ``progress.json``     worker     how far it has come, for people; replaced whole
@@ -135,6 +136,7 @@ class Job:
 
     def finish(self, **result: Any) -> None:
         """Record how the task ended."""
+        result["attempt"] = self.task["attempt"]
         result["warnings"] = self._warnings
         replace(self.path / "result.json", json.dumps(result, indent=1).encode())
 

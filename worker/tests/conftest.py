@@ -64,6 +64,7 @@ class Directory:
         (path / "input").mkdir(parents=True)
         content = {
             "kind": kind,
+            "attempt": 1,
             "seed": 7,
             "threads": 1,
             "platform": "CPU",

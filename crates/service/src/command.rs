@@ -12,7 +12,7 @@ use crate::auth::Key;
 use crate::config::Config;
 use crate::db::{Db, NewKey};
 use crate::doctor;
-use crate::exec::{Resources, process};
+use crate::exec::{Attempt, Resources, process};
 use crate::market;
 use crate::serve::serve;
 use crate::tasks::analyze;
@@ -70,6 +70,8 @@ enum Command {
     /// Run the command of a task in its folder; the service starts this by itself.
     #[command(hide = true)]
     RunTask {
+        #[arg(long)]
+        attempt: u32,
         #[arg(long, default_value_t = 0)]
         memory_mb: u64,
         folder: PathBuf,
@@ -128,9 +130,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<u8> {
-    if let Command::RunTask { folder, command, memory_mb } = &cli.command {
+    if let Command::RunTask { folder, attempt, command, memory_mb } = &cli.command {
+        let attempt = Attempt { folder: folder.clone(), number: *attempt };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(process::run_task(folder, command, Resources { memory_mb: *memory_mb }));
+        return runtime.block_on(process::run_task(&attempt, command, Resources { memory_mb: *memory_mb }));
     }
     if let Command::Analyze { folder } = &cli.command {
         return analyze::run(folder);

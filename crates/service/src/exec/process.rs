@@ -4,25 +4,30 @@
 //! note how it ended while the service is away: the service may stop and start again, and finds
 //! in the directory what it missed.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::process::Command;
+use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal, setsid};
+use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{EXIT, Exit, LOCK, Resources};
+use super::{Attempt, EXIT, Exit, Lock, Resources, lock_of};
 
-/// Exit status of `run-task` when another one is at work in the directory.
-pub(crate) const BUSY: u8 = 75;
+/// How long what a command leaves behind may take to die before it is killed again.
+const LEFTOVER_PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts a command in a directory, with its output in `log.txt` there. It goes on when the
-/// service ends.
-pub(crate) fn launch(folder: &Path, command: &[String], resources: Resources) -> Result<tokio::process::Child> {
-    let stale = folder.join(EXIT);
+/// Starts a command in the directory of an attempt, with its output in `log.txt` there. It goes on
+/// when the service ends.
+pub(crate) fn launch(lock: Lock, attempt: &Attempt, command: &[String], resources: Resources) -> Result<Child> {
+    let stale = attempt.folder.join(EXIT);
     if stale.exists() {
         fs::remove_file(&stale)?;
     }
@@ -30,30 +35,27 @@ pub(crate) fn launch(folder: &Path, command: &[String], resources: Resources) ->
     Command::new("/proc/self/exe")
         .arg0("molboxd")
         .arg("run-task")
+        .arg(format!("--attempt={}", attempt.number))
         .arg(format!("--memory-mb={}", resources.memory_mb))
-        .arg(folder)
+        .arg(&attempt.folder)
         .arg("--")
         .args(command)
-        .stdin(Stdio::null())
+        // All that it starts inherits the lock with it.
+        .stdin(Stdio::from(lock.0))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Ctrl-C at the service's terminal is not meant for its tasks.
-        .process_group(0)
         .kill_on_drop(false)
         .spawn()
-        .with_context(|| format!("start a task in {}", folder.display()))
+        .with_context(|| format!("start a task in {}", attempt.folder.display()))
 }
 
 /// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended.
-pub(crate) async fn run_task(folder: &Path, command: &[String], resources: Resources) -> Result<u8> {
+pub(crate) async fn run_task(attempt: &Attempt, command: &[String], resources: Resources) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
-    // Held until this process ends, however it ends. Its content tells whom to signal.
-    let mut lock = OpenOptions::new().create(true).write(true).truncate(false).open(folder.join(LOCK))?;
-    if lock.try_lock().is_err() {
-        return Ok(BUSY);
-    }
-    lock.set_len(0)?;
-    write!(lock, "{}", std::process::id())?;
+    let folder = &attempt.folder;
+    // Ctrl-C at the service's terminal is not meant for its tasks; and no task can enter the process
+    // group of the service, which is spared when tasks are killed.
+    let session = setsid().context("begin a session")?;
     if resources.memory_mb > 0 {
         let bytes = Some(resources.memory_mb << 20);
         let limit = rustix::process::Rlimit { current: bytes, maximum: bytes };
@@ -64,7 +66,7 @@ pub(crate) async fn run_task(folder: &Path, command: &[String], resources: Resou
     let mut interrupt = signal(SignalKind::interrupt())?;
     let spawned = Command::new(program)
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(Stdio::inherit())
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?)
         .env("PYTHONUNBUFFERED", "1")
@@ -73,7 +75,7 @@ pub(crate) async fn run_task(folder: &Path, command: &[String], resources: Resou
         Ok(child) => child,
         Err(error) => {
             writeln!(&log, "cannot start {program}: {error}")?;
-            note(folder, Exit { code: Some(127), signal: None })?;
+            note(folder, Exit { attempt: attempt.number, code: Some(127), signal: None })?;
             return Ok(127);
         }
     };
@@ -84,36 +86,24 @@ pub(crate) async fn run_task(folder: &Path, command: &[String], resources: Resou
             _ = interrupt.recv() => terminate(&child),
         }
     };
-    note(folder, Exit { code: status.code(), signal: status.signal() })?;
+    // Programs that a killed worker had started would write into the directory of the next attempt.
+    loop {
+        let mut left = processes()?;
+        left.retain(|process| process.group == session && process.pid != session);
+        if left.is_empty() {
+            break;
+        }
+        left.iter().for_each(|process| process.signal(Signal::KILL));
+        tokio::time::sleep(LEFTOVER_PAUSE).await;
+    }
+    note(folder, Exit { attempt: attempt.number, code: status.code(), signal: status.signal() })?;
     Ok(status.code().map_or(1, |code| code as u8))
 }
 
-/// Asks the command in a directory to stop, whoever launched it.
-pub(crate) fn ask_to_stop(folder: &Path) {
-    if let Some(leader) = leader(folder) {
+fn terminate(child: &Child) {
+    if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
         // It may have ended in the meantime.
-        let _ = rustix::process::kill_process(leader, rustix::process::Signal::TERM);
-    }
-}
-
-/// Kills the command in a directory with all that it has started.
-pub(crate) fn kill(folder: &Path) {
-    if let Some(leader) = leader(folder) {
-        let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
-    }
-}
-
-/// Who holds the lock of a directory. Ask only while it is held: the number is reused after.
-fn leader(folder: &Path) -> Option<rustix::process::Pid> {
-    let text = fs::read_to_string(folder.join(LOCK)).ok()?;
-    rustix::process::Pid::from_raw(text.trim().parse().ok()?)
-}
-
-fn terminate(child: &tokio::process::Child) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-    if let Some(pid) = pid {
-        // It may have ended in the meantime.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = kill_process(pid, Signal::TERM);
     }
 }
 
@@ -124,4 +114,97 @@ fn note(folder: &Path, exit: Exit) -> Result<()> {
     file.sync_all()?;
     fs::rename(&partial, folder.join(EXIT))?;
     Ok(())
+}
+
+/// Asks the task in a directory to stop, whoever launched it: `run-task`, which passes it on, or the
+/// command itself when `run-task` is gone.
+pub(crate) fn ask_to_stop(folder: &Path) -> io::Result<()> {
+    let all = processes()?;
+    let holders = holders(folder, &all)?;
+    let pids: HashSet<Pid> = holders.iter().map(|process| process.pid).collect();
+    for process in holders.iter().filter(|process| process.parent.is_none_or(|parent| !pids.contains(&parent))) {
+        process.signal(Signal::TERM);
+    }
+    Ok(())
+}
+
+/// Kills the task in a directory with all that it has started; the number of processes that were
+/// found. One that starts others at this very moment may leave some, so it is repeated while the
+/// directory is locked.
+pub(crate) fn kill(folder: &Path) -> io::Result<usize> {
+    let all = processes()?;
+    let groups: HashSet<Pid> = holders(folder, &all)?.iter().map(|process| process.group).collect();
+    let members = all.iter().filter(|process| groups.contains(&process.group));
+    Ok(members.inspect(|process| process.signal(Signal::KILL)).count())
+}
+
+/// A process of this machine, alive when it was looked at.
+struct Process {
+    pid: Pid,
+    /// Refers to this process, also when its number is another's by now. None before Linux 5.3.
+    handle: Option<OwnedFd>,
+    parent: Option<Pid>,
+    group: Pid,
+}
+
+/// All processes. One that has ended meanwhile, or is not ours to look at, is nobody that we look for.
+fn processes() -> io::Result<Vec<Process>> {
+    let number = |entry: fs::DirEntry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
+    Ok(fs::read_dir("/proc")?.flatten().filter_map(number).filter_map(Process::look).collect())
+}
+
+/// The processes that hold the lock of a directory, but for the caller's own process group: the
+/// service has the lock itself for a moment when it launches a task.
+///
+/// What the kernel knows about the lock is asked rather than a number in a file, which could be
+/// out of date or somebody's forgery.
+fn holders<'a>(folder: &Path, all: &'a [Process]) -> io::Result<Vec<&'a Process>> {
+    let lock = match fs::metadata(lock_of(folder)) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let own = getpgrp();
+    Ok(all.iter().filter(|process| process.group != own && process.holds(&lock)).collect())
+}
+
+impl Process {
+    fn look(pid: Pid) -> Option<Self> {
+        // First, so that all that is found out below is about this process or about none.
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => Some(handle),
+            Err(rustix::io::Errno::NOSYS) => None,
+            Err(_) => return None,
+        };
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it may hold anything, parentheses too.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        if fields.next()? == "Z" {
+            // Dead; it only waits for its parent to notice.
+            return None;
+        }
+        let parent = Pid::from_raw(fields.next()?.parse().ok()?);
+        let group = Pid::from_raw(fields.next()?.parse().ok()?)?;
+        Some(Self { pid, handle, parent, group })
+    }
+
+    /// Whether it has the file open that the lock belongs to, rather than the same file for some
+    /// other reason, as who copies the folder has.
+    fn holds(&self, lock: &fs::Metadata) -> bool {
+        let files = fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten().flatten();
+        files.map(|file| file.path()).any(|file| {
+            let is_it = fs::metadata(&file).is_ok_and(|it| (it.dev(), it.ino()) == (lock.dev(), lock.ino()));
+            let number = file.file_name().unwrap_or_default().display().to_string();
+            let has_lock = |text: String| text.lines().any(|line| line.starts_with("lock:"));
+            is_it && fs::read_to_string(format!("/proc/{}/fdinfo/{number}", self.pid)).is_ok_and(has_lock)
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        // It may have ended in the meantime.
+        let _ = match &self.handle {
+            Some(handle) => pidfd_send_signal(handle, signal),
+            None => kill_process(self.pid, signal),
+        };
+    }
 }

@@ -221,6 +221,7 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
 #[derive(Deserialize)]
 struct Task {
     id: String,
+    attempt: u32,
     plan: TaskPlan,
     threads: usize,
 }
@@ -246,14 +247,15 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
             }
             writeln!(&log, "{} of {} frames, {} tables", report.n_analyzed, report.n_frames, report.tables.len())?;
             write_results(&output, &task, &report)?;
-            finish(folder, &json!({ "status": "succeeded", "warnings": warnings(&report), "versions": versions() }))?;
+            let result = json!({ "status": "succeeded", "warnings": warnings(&report), "versions": versions() });
+            finish(folder, &task, result)?;
             Ok(0)
         }
         Err(error) => {
             let failure = explain(error);
             let text = |member: &str| failure[member].as_str().unwrap_or_default();
             writeln!(&log, "failed: {}: {}", text("code"), text("message"))?;
-            finish(folder, &json!({ "status": "failed", "error": failure, "versions": versions() }))?;
+            finish(folder, &task, json!({ "status": "failed", "error": failure, "versions": versions() }))?;
             Ok(FAILED)
         }
     }
@@ -379,7 +381,8 @@ fn plot(table: &Table) -> Option<Figure> {
     Some(Figure { title: table.title.clone(), x_label, panels: vec![panel], marks: Vec::new() })
 }
 
-fn finish(folder: &Path, result: &Value) -> Result<()> {
+fn finish(folder: &Path, task: &Task, mut result: Value) -> Result<()> {
+    result["attempt"] = task.attempt.into();
     write_atomically(&folder.join("result.json"), result.to_string().as_bytes())
 }
 

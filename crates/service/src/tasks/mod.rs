@@ -24,7 +24,7 @@ use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, Lane, TaskRow};
 use crate::error::obstacle;
-use crate::exec::{self, Exit, Resources, Status, process};
+use crate::exec::{self, Attempt, Exit, Lock, Resources, Status, process};
 use simulate::DefaultMasks;
 
 /// How often running tasks are looked at.
@@ -32,6 +32,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// How often the queue is looked at when nothing runs: what kept it from starting, a full disk
 /// for example, may have passed.
 const IDLE_TICK: Duration = Duration::from_secs(2);
+/// How long a killed task may take to die before it is killed again.
+const KILL_PAUSE: Duration = Duration::from_secs(5);
 /// Lines of the log that a failed task shows.
 const LOG_LINES: usize = 20;
 /// Exit status of a worker that was asked to stop.
@@ -79,6 +81,15 @@ struct Running {
     stop: Option<Stop>,
 }
 
+/// What became of a task that was to be started.
+enum Start {
+    Running(Box<Running>),
+    /// It was cancelled in the meantime.
+    NotQueued,
+    /// It stays queued.
+    Later,
+}
+
 /// When a worker last touched a file. The clock may jump, so that only a change counts, and when
 /// it was seen.
 struct SignOfLife {
@@ -91,7 +102,8 @@ struct SignOfLife {
 struct Stop {
     why: Why,
     asked: Instant,
-    is_killed: bool,
+    /// When it was killed last.
+    killed: Option<Instant>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,9 +136,10 @@ impl Runner {
     async fn look_after(&mut self) {
         let mut ended = Vec::new();
         for (id, task) in &mut self.running {
-            let folder = self.app.task_folder(id);
+            let attempt = attempt(&self.app, &task.row);
+            let folder = attempt.folder.clone();
             let is_alive = task.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)));
-            let status = if is_alive { Ok(Status::Running) } else { exec::status(&folder) };
+            let status = if is_alive { Ok(Status::Running) } else { exec::status(&attempt) };
             match status {
                 Ok(Status::Running) => {
                     if let Some(progress) = progress(&folder) {
@@ -184,8 +197,9 @@ impl Runner {
             let cpus = (config.cpus().saturating_sub(used) / waiting.min(slots)).max(1);
             let id = row.id.clone();
             match self.start(row, cpus, gpu).await {
-                Ok(Some(task)) => drop(self.running.insert(id, task)),
-                Ok(None) => {}
+                Ok(Start::Running(task)) => drop(self.running.insert(id, *task)),
+                Ok(Start::NotQueued) => {}
+                Ok(Start::Later) => return,
                 Err(error) if obstacle(&error).is_some() => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
                     if let Err(error) = self.app.db.requeue_task(id.clone()).await {
@@ -208,26 +222,31 @@ impl Runner {
         }
     }
 
-    async fn start(&self, row: TaskRow, cpus: usize, gpu: Option<u32>) -> Result<Option<Running>> {
-        let (app, folder) = (self.app.clone(), self.app.task_folder(&row.id));
-        let prepared = row.clone();
-        let path = folder.clone();
-        tokio::task::spawn_blocking(move || prepare(&app, &prepared, &path, cpus, gpu)).await??;
+    async fn start(&self, queued: TaskRow, cpus: usize, gpu: Option<u32>) -> Result<Start> {
+        let row = TaskRow { attempts: queued.attempts + 1, status: "running".to_owned(), ..queued };
+        let attempt = attempt(&self.app, &row);
+        let Some(lock) = Lock::take(&attempt.folder)? else {
+            // What is queued has no processes. Should one be left over, it must not meet another.
+            let n_killed = process::kill(&attempt.folder)?;
+            tracing::error!(task = %row.id, n_killed, "a queued task had processes");
+            return Ok(Start::Later);
+        };
+        let (app, prepared, folder) = (self.app.clone(), row.clone(), attempt.folder.clone());
+        tokio::task::spawn_blocking(move || prepare(&app, &prepared, &folder, cpus, gpu)).await??;
         if !self.app.db.start_task(row.id.clone(), self.app.now()).await? {
-            return Ok(None);
+            return Ok(Start::NotQueued);
         }
         let worker = &self.app.config.worker;
-        let (python, path) = (worker.python.display().to_string(), folder.display().to_string());
+        let (python, folder) = (worker.python.display().to_string(), attempt.folder.display().to_string());
         let command = match row.kind.as_str() {
             // The program that `run-task` is.
-            "analysis" => vec!["/proc/self/exe", "analyze", &path],
-            _ => vec![&*python, "-m", "molbox_worker", &path],
+            "analysis" => vec!["/proc/self/exe", "analyze", &folder],
+            _ => vec![&*python, "-m", "molbox_worker", &folder],
         };
         let command: Vec<String> = command.into_iter().map(str::to_owned).collect();
-        let child = process::launch(&folder, &command, Resources { memory_mb: worker.memory_mb })?;
-        tracing::info!(task = %row.id, cpus, ?gpu, attempt = row.attempts + 1, "started");
-        let row = TaskRow { attempts: row.attempts + 1, status: "running".to_owned(), ..row };
-        Ok(Some(Running::new(row, cpus, gpu, Some(child))))
+        let child = process::launch(lock, &attempt, &command, Resources { memory_mb: worker.memory_mb })?;
+        tracing::info!(task = %row.id, cpus, ?gpu, attempt = row.attempts, "started");
+        Ok(Start::Running(Box::new(Running::new(row, cpus, gpu, Some(child)))))
     }
 
     /// Decides what the end of a task's process means.
@@ -236,7 +255,7 @@ impl Runner {
         let folder = self.app.task_folder(&row.id);
         let why = task.stop.map(|stop| stop.why);
         let is_cancelled = why == Some(Why::Cancelled) || self.is_cancelled(row)?;
-        let (status, outcome) = match read_result(&folder)? {
+        let (status, outcome) = match read_result(&attempt(&self.app, row))? {
             Some(result) if result["status"] == "succeeded" => ("succeeded", result),
             Some(mut result) => {
                 result["error"]["log"] = last_lines(&folder).into();
@@ -291,9 +310,13 @@ fn watch_over(app: &App, task: &mut Running, folder: &Path) {
     let worker = &app.config.worker;
     task.sign.look(folder);
     if let Some(stop) = &mut task.stop {
-        if !stop.is_killed && stop.asked.elapsed() > Duration::from_secs(worker.stop_seconds) {
-            process::kill(folder);
-            stop.is_killed = true;
+        let (since, patience) = match stop.killed {
+            Some(killed) => (killed, KILL_PAUSE),
+            None => (stop.asked, Duration::from_secs(worker.stop_seconds)),
+        };
+        if since.elapsed() > patience {
+            report("kill a task", process::kill(folder));
+            stop.killed = Some(Instant::now());
         }
         return;
     }
@@ -309,13 +332,21 @@ fn watch_over(app: &App, task: &mut Running, folder: &Path) {
     };
     tracing::info!(task = %task.row.id, silent = why == Why::Silent, cancelled = why == Why::Cancelled, "stopping");
     // What gives no sign of life would not hear.
-    let is_killed = why == Why::Silent;
-    if is_killed {
-        process::kill(folder);
+    let is_hung = why == Why::Silent;
+    if is_hung {
+        report("kill a task", process::kill(folder));
     } else {
-        process::ask_to_stop(folder);
+        report("stop a task", process::ask_to_stop(folder));
     }
-    task.stop = Some(Stop { why, asked: Instant::now(), is_killed });
+    let now = Instant::now();
+    task.stop = Some(Stop { why, asked: now, killed: is_hung.then_some(now) });
+}
+
+/// A signal that could not be sent is sent again.
+fn report<T>(what: &str, sent: std::io::Result<T>) {
+    if let Err(error) = sent {
+        tracing::error!(%error, "{what}");
+    }
 }
 
 impl SignOfLife {
@@ -328,9 +359,13 @@ impl SignOfLife {
     }
 }
 
+/// The present attempt of a task.
+fn attempt(app: &App, row: &TaskRow) -> Attempt {
+    Attempt { folder: app.task_folder(&row.id), number: u32::try_from(row.attempts).unwrap_or(u32::MAX) }
+}
+
 /// Writes the folder of a task. Progress that an earlier attempt committed stays.
 fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32>) -> Result<()> {
-    fs::create_dir_all(folder)?;
     take_up(app, row, folder)?;
     let input = folder.join("input");
     let (kind, plan) = match row.kind.as_str() {
@@ -341,6 +376,7 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
     let task = json!({
         "kind": kind,
         "id": row.id,
+        "attempt": row.attempts,
         "plan": plan,
         "seed": row.seed,
         "platform": Some(&app.config.worker.platform).filter(|name| !name.is_empty()),
@@ -412,9 +448,13 @@ fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-fn read_result(folder: &Path) -> Result<Option<Value>> {
-    match fs::read(folder.join("result.json")) {
-        Ok(text) => Ok(Some(serde_json::from_slice(&text).context("read result.json")?)),
+/// The result of an attempt; none when there is none, or another attempt's.
+fn read_result(attempt: &Attempt) -> Result<Option<Value>> {
+    match fs::read(attempt.folder.join("result.json")) {
+        Ok(text) => {
+            let result: Value = serde_json::from_slice(&text).context("read result.json")?;
+            Ok(Some(result).filter(|result| result["attempt"] == attempt.number))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).context("read result.json"),
     }

@@ -146,11 +146,49 @@ fn molboxd(data: &Path) -> Command {
     command
 }
 
+/// A process of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+}
+
+/// The processes that name the folder of a task in their command: `run-task` and what it runs.
+pub(crate) fn processes(folder: &Path) -> Vec<Process> {
+    let id = folder.file_name().unwrap().to_str().unwrap();
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // Gone, or a zombie, when it cannot be read or is empty.
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        if command.contains(id) {
+            found.push(Process { pid, command });
+        }
+    }
+    found
+}
+
+impl Process {
+    pub(crate) fn is_run_task(&self) -> bool {
+        self.command.contains(" run-task ")
+    }
+
+    /// Sends a signal, which may come too late.
+    pub(crate) fn signal(&self, signal: &str) {
+        let mut command = Command::new("kill");
+        command.args(["-s", signal, &self.pid.to_string()]).stderr(Stdio::null()).status().unwrap();
+    }
+}
+
 /// Kills a task with all around it, as a power cut would; whether there was one.
 pub(crate) fn kill_task(folder: &Path) -> bool {
-    let leader = fs::read_to_string(folder.join("lock")).unwrap_or_default();
-    let command = format!("kill -9 -{leader}");
-    !leader.is_empty() && Command::new("sh").args(["-c", &command]).stderr(Stdio::null()).status().unwrap().success()
+    let found = processes(folder);
+    let stopped = found.iter().filter(|process| process.is_run_task());
+    // Who notes how the worker ended goes first.
+    stopped.clone().for_each(|process| process.signal("KILL"));
+    found.iter().filter(|process| !process.is_run_task()).for_each(|process| process.signal("KILL"));
+    !found.is_empty()
 }
 
 /// The worker's interpreter: what `cargo xtask test` names, or what it has made.

@@ -4,13 +4,14 @@
 //! `MOLBOX_SOAK_SECONDS` sets how long kills go on, `MOLBOX_SOAK_SEED` repeats a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, ProductionParams};
 
-use crate::common::{Service, kill_task, wait_for};
+use crate::common::{Process, Service, kill_task, processes, wait_for};
 use crate::work::{archive, water};
 
 const SECONDS: u64 = 30;
@@ -68,11 +69,11 @@ async fn random_kills_lose_no_submission_no_state_and_no_frame() {
     let mut acknowledged: BTreeMap<String, String> = BTreeMap::new();
     let mut open: Vec<String> = Vec::new();
     let mut ranks: BTreeMap<String, (u64, usize)> = BTreeMap::new();
-    let (mut service_kills, mut worker_kills) = (0, 0);
+    let (mut service_kills, mut worker_kills, mut run_task_kills) = (0, 0, 0);
     let start = Instant::now();
     while start.elapsed() < budget {
         let molbox = service.client_with(&key);
-        match random.below(4) {
+        match random.below(5) {
             // A submission, and perhaps the death of the service while it is under way.
             0 if open.len() < MAX_OPEN => {
                 let name = format!("kill-{}", acknowledged.len());
@@ -94,13 +95,24 @@ async fn random_kills_lose_no_submission_no_state_and_no_frame() {
                 service.kill_and_restart();
                 service_kills += 1;
             }
-            _ => {
-                let folders = std::fs::read_dir(service.data.join("tasks")).into_iter().flatten().flatten();
-                let folders: Vec<_> = folders.map(|entry| entry.path()).collect();
-                if let Some(folder) = folders.get(random.below(folders.len().max(1) as u64) as usize) {
-                    worker_kills += u32::from(kill_task(folder));
+            choice => {
+                let folders = folders(&service);
+                let folder = folders.get(random.below(folders.len().max(1) as u64) as usize);
+                if choice == 2 {
+                    // Its worker goes on, and nobody notes how it ends.
+                    let run_task = folder.and_then(|f| processes(f).into_iter().find(Process::is_run_task));
+                    run_task.iter().for_each(|process| process.signal("KILL"));
+                    run_task_kills += run_task.iter().count();
+                } else {
+                    worker_kills += folder.iter().filter(|folder| kill_task(folder)).count();
                 }
             }
+        }
+        for folder in folders(&service) {
+            let workers =
+                processes(&folder).into_iter().filter(|process| process.command.contains(" -m molbox_worker "));
+            let workers: BTreeSet<u32> = workers.filter(|process| !process.is_run_task()).map(|p| p.pid).collect();
+            assert!(workers.len() <= 1, "{} has workers {workers:?}", folder.display());
         }
         tokio::time::sleep(Duration::from_millis(random.below(1500))).await;
         let molbox = service.client_with(&key);
@@ -148,5 +160,13 @@ async fn random_kills_lose_no_submission_no_state_and_no_frame() {
     wait_for("nothing is left of them", || {
         std::fs::read_dir(service.data.join("tasks")).map_or(true, |mut d| d.next().is_none()).then_some(())
     });
-    println!("{} jobs, {service_kills} kills of the service, {worker_kills} of workers", listed.len());
+    println!(
+        "{} jobs, {service_kills} kills of the service, {worker_kills} of tasks, {run_task_kills} of run-task alone",
+        listed.len()
+    );
+}
+
+fn folders(service: &Service) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(service.data.join("tasks")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
 }

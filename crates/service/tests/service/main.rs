@@ -4,6 +4,7 @@
 
 mod accounts;
 mod analyses;
+mod attempts;
 mod common;
 mod contract;
 mod disk;

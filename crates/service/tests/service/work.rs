@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Service, example, kill_task, python, wait_for};
+use crate::common::{Service, example, kill_task, processes, python, wait_for};
 use futures::StreamExt;
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, SystemRecord};
 use molbox::{Client, Error};
@@ -372,7 +372,7 @@ pub(crate) async fn until_it_produces(molbox: &Client, id: &str) {
     wait_until(molbox, id, |job| job.progress.as_ref().and_then(|p| p.step).is_some_and(|step| step > 200)).await;
 }
 
-async fn wait_until(molbox: &Client, id: &str, state: impl Fn(&JobRecord) -> bool) -> JobRecord {
+pub(crate) async fn wait_until(molbox: &Client, id: &str, state: impl Fn(&JobRecord) -> bool) -> JobRecord {
     for _ in 0..600 {
         let job = molbox.job_view().job_id(id).send().await.unwrap().into_inner();
         if state(&job) {
@@ -552,9 +552,7 @@ async fn a_worker_that_stands_still_is_ended_and_started_again() {
     let system = water(&molbox).await;
     let id = endless_job(&molbox, &system).await;
     until_it_produces(&molbox, &id).await;
-    let leader = std::fs::read_to_string(service.data.join("tasks").join(&id).join("lock")).unwrap();
-    let stop = format!("kill -STOP -{leader}");
-    assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
+    processes(&service.data.join("tasks").join(&id)).iter().for_each(|process| process.signal("STOP"));
     wait_until(&molbox, &id, |job| job.attempts == 2 && job.status == "running").await;
     until_it_produces(&molbox, &id).await;
     molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();

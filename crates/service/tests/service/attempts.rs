@@ -1,0 +1,172 @@
+//! One attempt at a task at a time, whichever of its processes is killed.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+
+use molbox::workflow::types::{EquilibrationStep, ProductionParams, SystemRecord};
+use molbox::{Client, Error};
+use serde_json::{Value, json};
+
+use crate::common::{Process, Service, kill_task, processes, wait_for};
+use crate::work::{endless_job, until_it_produces, wait_until, water};
+
+fn folder(service: &Service, id: &str) -> PathBuf {
+    service.data.join("tasks").join(id)
+}
+
+/// Kills `run-task` alone; its worker goes on.
+fn kill_run_task(service: &Service, id: &str) -> Process {
+    let found = processes(&folder(service, id));
+    let (run_task, workers): (Vec<_>, Vec<_>) = found.into_iter().partition(Process::is_run_task);
+    run_task[0].signal("KILL");
+    let gone = |process: &Process| !processes(&folder(service, id)).contains(process);
+    wait_for("run-task is gone", || gone(&run_task[0]).then_some(()));
+    assert_eq!(workers.len(), 1, "{workers:?}");
+    workers[0].clone()
+}
+
+async fn job_of(molbox: &Client, system: &SystemRecord, steps: f64) -> String {
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .minimization_steps(20)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().type_("NVT").time(steps * 2e-6).traj_freq(100).log_freq(50))
+    });
+    job.send().await.unwrap().job_id.as_str().to_owned()
+}
+
+#[tokio::test]
+async fn a_worker_whose_run_task_was_killed_stays_the_only_one_and_its_result_counts() {
+    let mut service = Service::start_with(&["worker.checkpoint_seconds=0.5", "limits.requests_per_minute=0"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let id = job_of(&molbox, &system, 3000.0).await;
+    until_it_produces(&molbox, &id).await;
+    let worker = kill_run_task(&service, &id);
+    // The service may die on top of that.
+    service.kill_and_restart();
+    let molbox = service.client_with(&key);
+    let job = loop {
+        let found = processes(&folder(&service, &id));
+        assert!(found.is_empty() || found == [worker.clone()], "{found:?}");
+        let job = molbox.job_view().job_id(id.as_str()).send().await.unwrap().into_inner();
+        if !["queued", "running"].contains(&job.status.as_str()) {
+            break job;
+        }
+        assert_eq!((job.status.as_str(), job.attempts), ("running", 1));
+    };
+    assert_eq!((job.status.as_str(), job.attempts), ("succeeded", 1), "{:?}", job.error);
+    assert_eq!(job.stages.last().unwrap().frames, 30);
+}
+
+#[tokio::test]
+async fn a_worker_whose_run_task_was_killed_can_be_cancelled() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    let worker = kill_run_task(&service, &id);
+    molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();
+    let job = wait_until(&molbox, &id, |job| job.status != "running").await;
+    assert_eq!((job.status.as_str(), job.attempts), ("cancelled", 1));
+    assert!(!processes(&folder(&service, &id)).contains(&worker));
+    // It was asked, not killed: what it had run is committed.
+    let log = molbox.job_log().job_id(id.as_str()).send().await.unwrap().into_inner_stream();
+    let log: Vec<_> = futures::StreamExt::collect(log).await;
+    let log: Vec<u8> = log.into_iter().flat_map(|chunk| chunk.unwrap().to_vec()).collect();
+    assert!(String::from_utf8(log).unwrap().trim_end().ends_with(" stopped"));
+}
+
+#[tokio::test]
+async fn a_worker_whose_run_task_was_killed_keeps_to_the_limit_of_time() {
+    let service = Service::start_with(&["worker.wall_seconds=15"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    kill_run_task(&service, &id);
+    let error = molbox.wait_job(&id).await.unwrap_err();
+    let Error::TaskFailed(task) = &error else { panic!("{error}") };
+    assert_eq!(task.failure.as_ref().unwrap().code, "wall_limit");
+    assert_eq!(molbox.job_view().job_id(id.as_str()).send().await.unwrap().attempts, 1);
+    assert!(processes(&folder(&service, &id)).is_empty());
+}
+
+#[tokio::test]
+async fn a_worker_that_stands_still_is_killed_also_without_its_run_task() {
+    let service = Service::start_with(&["worker.silence_seconds=3", "worker.checkpoint_seconds=0.5"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    let worker = kill_run_task(&service, &id);
+    worker.signal("STOP");
+    wait_until(&molbox, &id, |job| job.attempts == 2 && job.status == "running").await;
+    assert!(!processes(&folder(&service, &id)).contains(&worker));
+}
+
+#[tokio::test]
+async fn an_analysis_whose_run_task_was_killed_stays_the_only_one_and_its_result_counts() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = molbox.wait_job(&job_of(&molbox, &system, 1000.0).await).await.unwrap();
+    // It is over so soon that it may be missed.
+    for _ in 0..20 {
+        let analysis = molbox.analysis_submit().body_map(|a| a.job_id(job.job_id.as_str()).rmsf_masks(["@O"]));
+        let id = analysis.send().await.unwrap().analysis_id.as_str().to_owned();
+        let found = wait_for("the analysis runs or has run", || {
+            let found = processes(&folder(&service, &id));
+            let has_ended = service.data.join("objects/tasks").join(&id).exists();
+            (found.len() > 1 || has_ended).then_some(found)
+        });
+        let (run_task, workers): (Vec<_>, Vec<_>) = found.into_iter().partition(Process::is_run_task);
+        let [run_task] = run_task.as_slice() else { continue };
+        run_task.signal("KILL");
+        let after = processes(&folder(&service, &id));
+        let analysis = molbox.wait_analysis(&id).await.unwrap();
+        assert_eq!(analysis.attempts, 1, "{}", service.log());
+        if !workers.is_empty() && after == workers {
+            return;
+        }
+    }
+    panic!("no analysis was met while it ran");
+}
+
+#[tokio::test]
+async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
+    let service = Service::start_with(&["worker.attempts=2"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    assert!(kill_task(&folder(&service, &id)));
+    wait_until(&molbox, &id, |job| job.attempts == 2 && job.progress.is_some()).await;
+    until_it_produces(&molbox, &id).await;
+    // As of a worker that was asked to stop, which is queued again however often that happens.
+    let late = json!({ "attempt": 1, "code": 3, "signal": null });
+    fs::write(folder(&service, &id).join("exit.json"), late.to_string()).unwrap();
+    assert!(kill_task(&folder(&service, &id)));
+    let job = wait_until(&molbox, &id, |job| ["queued", "failed"].contains(&job.status.as_str())).await;
+    assert_eq!((job.status.as_str(), job.attempts), ("failed", 2));
+    assert_eq!(job.error.unwrap().code, "worker_died");
+}
+
+#[test]
+fn what_a_killed_worker_had_started_does_not_outlive_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = File::create(folder.path().join("lock")).unwrap();
+    lock.try_lock().unwrap();
+    let worker = "sleep 1000 & echo $! > \"$0/started\"; kill -KILL $$";
+    let mut run_task = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    run_task.args(["run-task", "--attempt=4"]).arg(folder.path()).args(["--", "sh", "-c", worker]).arg(folder.path());
+    run_task.stdin(lock).status().unwrap();
+    let exit: Value = serde_json::from_slice(&fs::read(folder.path().join("exit.json")).unwrap()).unwrap();
+    assert_eq!(exit, json!({ "attempt": 4, "code": null, "signal": 9 }));
+    let started = fs::read_to_string(folder.path().join("started")).unwrap();
+    let state = fs::read_to_string(format!("/proc/{}/stat", started.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(" Z "), "{state}");
+}
