@@ -21,7 +21,7 @@ use crate::db::{FileRow, TaskRow};
 use crate::error::ApiError;
 use crate::handlers::file::referred;
 use crate::handlers::not_ready;
-use crate::tasks::failure;
+use crate::tasks::failure::failure;
 use crate::tasks::topology::Built;
 use crate::validate::{loc, violation};
 

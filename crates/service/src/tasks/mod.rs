@@ -5,6 +5,7 @@
 
 pub(crate) mod analyze;
 pub(crate) mod build;
+pub(crate) mod failure;
 pub(crate) mod simulate;
 pub(crate) mod topology;
 
@@ -25,6 +26,7 @@ use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, Lane, TaskRow};
 use crate::error::obstacle;
 use crate::exec::{self, Attempt, Exit, Lock, Resources, Status, process};
+use failure::{Fault, failure};
 use simulate::DefaultMasks;
 
 /// How often running tasks are looked at.
@@ -258,6 +260,8 @@ impl Runner {
         let (status, outcome) = match read_result(&attempt(&self.app, row))? {
             Some(result) if result["status"] == "succeeded" => ("succeeded", result),
             Some(mut result) => {
+                let code = result["error"]["code"].as_str().unwrap_or_default();
+                result["error"]["fault"] = json!(Fault::of(code));
                 result["error"]["log"] = last_lines(&folder).into();
                 ("failed", result)
             }
@@ -497,11 +501,6 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
     writeln!(log, "failed: {}: {}", text("code"), text("message"))?;
     failure["log"] = last_lines(folder).into();
     Ok(failure)
-}
-
-/// A failure that the service tells of, in the form of the records; `docs/errors.md` has each code.
-fn failure(code: &str, message: impl Into<String>, remedy: &str) -> Value {
-    json!({ "code": code, "message": message.into(), "remedy": remedy })
 }
 
 fn last_lines(folder: &Path) -> Vec<String> {
