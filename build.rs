@@ -33,7 +33,11 @@ fn generate() -> Result<(), Vec<String>> {
     for part in Part::ALL {
         let source = document.rust(part, scope).map_err(|e| vec![e.to_string()])?;
         let file = Path::new(&out).join(part.module()).with_extension("rs");
-        fs::write(&file, source).map_err(|e| vec![format!("{}: {e}", file.display())])?;
+        write(&file, &source)?;
     }
-    Ok(())
+    write(&Path::new(&out).join("fields.rs"), &document.fields())
+}
+
+fn write(file: &Path, source: &str) -> Result<(), Vec<String>> {
+    fs::write(file, source).map_err(|e| vec![format!("{}: {e}", file.display())])
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
-use crate::http;
 use crate::workflow::types;
+use crate::{http, unknown};
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl types::ValidationError {
     /// Path of what was refused, `equilibration[1].time`; of anything but the body with its place
     /// in front, `header x-api-key`.
     pub fn path(&self) -> String {
-        use types::LocItem::{Int64, String as Name};
+        use types::LocItem::String as Name;
         let mut loc = self.loc.as_slice();
         let mut path = String::new();
         match loc {
@@ -201,17 +201,7 @@ impl types::ValidationError {
             }
             _ => {}
         }
-        for (index, item) in loc.iter().enumerate() {
-            match item {
-                Int64(number) => path.push_str(&format!("[{number}]")),
-                Name(name) => {
-                    if index > 0 {
-                        path.push('.');
-                    }
-                    path.push_str(name);
-                }
-            }
-        }
+        path.push_str(&unknown::path(loc));
         path
     }
 }

@@ -76,10 +76,12 @@
 mod bounds;
 mod field;
 mod json;
+mod unknown;
 
 pub use bounds::{Finite, NonNegative, OutOfRange, Positive};
 pub use field::{Field, FieldError};
-pub use json::from_json;
+pub use json::{InvalidRequest, Violation, from_json};
+pub use unknown::{Request, UnknownField, UnknownFields, unknown_fields};
 
 #[cfg(feature = "client")]
 mod auth;

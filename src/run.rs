@@ -202,7 +202,7 @@ impl Run {
         text(&folder)?;
         let path = folder.join(STATE_FILE);
         let text = fs::read_to_string(&path).map_err(|e| Error::file(&path, e))?;
-        let run: Self = crate::from_json(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
+        let run: Self = crate::json::read(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
         Ok(Self { folder, ..run })
     }
 

@@ -81,9 +81,118 @@ fn json_of_a_person_is_refused_with_the_path_of_what_is_wrong() {
         (r#"{"temperature": "#, "temperature: EOF while parsing"),
         (r#"{} {}"#, "trailing characters"),
     ] {
-        let error = molbox::from_json::<JobCreateParams>(text).unwrap_err();
+        let error = molbox::from_json::<JobCreateParams>(text).unwrap_err().to_string();
         assert!(error.starts_with(start), "{text}: {error}");
     }
+}
+
+/// What is said of the members of a request that the document does not have.
+fn unknown<T: molbox::Request>(request: serde_json::Value) -> Vec<String> {
+    let unknown = molbox::unknown_fields::<T>(&request);
+    assert_eq!(unknown.more, 0);
+    unknown.listed.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_misspelt_field_is_named_with_the_one_that_was_meant() {
+    use molbox::margin::types::MarginJobRequest;
+    use molbox::workflow::types::{AnalysisRequest, FileRegistration, JobExtension};
+
+    for (wrong, meant) in [
+        ("keep_hs", "keep_Hs"),
+        ("keepHs", "keep_Hs"),
+        ("ph", "pH"),
+        ("PH", "pH"),
+        ("boxShape", "box_shape"),
+        ("boxshape", "box_shape"),
+        ("BOX-SHAPE", "box_shape"),
+        ("forcefield", "force_field"),
+        ("protien", "protein"),
+        ("prot", "protein"),
+        ("ligand", "ligands"),
+        ("padding", "minimum_padding"),
+        ("water", "water_type"),
+        ("water_model", "water_type"),
+        ("salt_concentration", "concentration"),
+        ("ion", "ions"),
+    ] {
+        let request = serde_json::json!({ wrong: null });
+        assert_eq!(unknown::<SystemBuildRequest>(request), [format!("{wrong}: no such field; did you mean {meant}?")]);
+    }
+    for (request, said) in [
+        (serde_json::json!({"temprature": 500}), "temprature: no such field; did you mean temperature?"),
+        (serde_json::json!({"temp": 500}), "temp: no such field; did you mean temperature?"),
+        (serde_json::json!({"timestep": {}}), "timestep: no such field; did you mean integration_timestep?"),
+        (serde_json::json!({"cutoff": []}), "cutoff: no such field; did you mean non_bonded_cutoff?"),
+        (
+            serde_json::json!({"equilibration": [{}, {"tme": 5}]}),
+            "equilibration[1].tme: no such field; did you mean equilibration[1].time?",
+        ),
+        (serde_json::json!({"time": 5}), "time: no such field; did you mean equilibration[].time or production.time?"),
+        (
+            serde_json::json!({"production": {"restraint_mask": "@CA"}}),
+            "production.restraint_mask: no such field; did you mean equilibration[].restraint_mask?",
+        ),
+        (
+            serde_json::json!({"production": {"temperature": 310}}),
+            "production.temperature: no such field; did you mean temperature?",
+        ),
+        (serde_json::json!({"colour": "blue"}), "colour: no such field"),
+    ] {
+        assert_eq!(unknown::<JobCreateParams>(request), [said]);
+    }
+    let rmsd = unknown::<AnalysisRequest>(serde_json::json!({"rmsd": [["@CA"]]}));
+    assert_eq!(rmsd, ["rmsd: no such field; did you mean rmsd_masks?"]);
+    let id = unknown::<FileRegistration>(serde_json::json!({"fileid": ""}));
+    assert_eq!(id, ["fileid: no such field; did you mean file_id?"]);
+    assert_eq!(unknown::<JobExtension>(serde_json::json!({"tme": 1})), ["tme: no such field; did you mean time?"]);
+    let margin = serde_json::json!({
+        "settings": {"start": "2020-01-01"}, "portfolio": {"futures": [{"qty": 1, "side": "long"}]}, "lookback": 1
+    });
+    assert_eq!(
+        unknown::<MarginJobRequest>(margin),
+        [
+            "settings.start: no such field; did you mean settings.startDate?",
+            "portfolio.futures[0].qty: no such field",
+            "portfolio.futures[0].side: no such field",
+            "lookback: no such field; did you mean volatilityLookbackDays?",
+        ]
+    );
+}
+
+#[test]
+fn what_is_said_of_unknown_fields_is_bounded() {
+    let mut request = serde_json::Map::new();
+    for index in 0..100_000 {
+        request.insert(format!("field {index}"), serde_json::Value::Null);
+    }
+    let start = Instant::now();
+    let unknown = molbox::unknown_fields::<JobCreateParams>(&serde_json::Value::Object(request));
+    assert_eq!((unknown.listed.len(), unknown.more), (20, 99_980));
+    let long = serde_json::json!({ format!("{}\u{1b}[2J", "é".repeat(60)): 1, "x".repeat(1 << 20): 2 });
+    let unknown = molbox::unknown_fields::<JobCreateParams>(&long);
+    let said: Vec<String> = unknown.listed.iter().map(ToString::to_string).collect();
+    assert_eq!(said[0], format!("{}\u{fffd}[2J: no such field", "é".repeat(60)));
+    assert_eq!(said[1], format!("{}…: no such field", "x".repeat(64)));
+    // Names are compared with few others, and only those that are named.
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn json_with_unknown_fields_is_refused_with_all_of_them() {
+    let text = r#"{"temprature": 310, "equilibration": [{"tme": 1, "time": -1}], "nonsense": null}"#;
+    let error = molbox::from_json::<JobCreateParams>(text).unwrap_err();
+    let said: Vec<String> = error.violations.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said[..3],
+        [
+            "temprature: no such field; did you mean temperature?",
+            "equilibration[0].tme: no such field; did you mean equilibration[0].time?",
+            "nonsense: no such field",
+        ]
+    );
+    assert!(said[3].starts_with("equilibration[0].time: must be a number >= 0, got -1 at line 1"), "{said:?}");
+    assert_eq!(said.len(), 4);
 }
 
 #[test]

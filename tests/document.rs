@@ -247,8 +247,8 @@ fn the_rest_of_the_interface_stands_in_the_document() {
 
 /// Whether a request of this schema is refused by the generated type, and with what words.
 fn refusal(schema: &str, body: &Value) -> Option<String> {
-    fn of<T: DeserializeOwned>(body: &Value) -> Option<String> {
-        molbox::from_json::<T>(&body.to_string()).err()
+    fn of<T: molbox::Request>(body: &Value) -> Option<String> {
+        molbox::from_json::<T>(&body.to_string()).err().map(|error| error.to_string())
     }
     match schema {
         "EquilibrationStep" => of::<workflow::types::EquilibrationStep>(body),
@@ -416,7 +416,7 @@ fn a_request_survives_the_generated_types() {
             }
         }
         let written: Value = serde_json::from_str(text).unwrap();
-        let typed: T = molbox::from_json(text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let typed: T = serde_json::from_str(text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut again = serde_json::to_value(typed).unwrap();
         // An empty list that may not be null is sent by leaving it out.
         if let (Some(again), Some(written)) = (again.as_object_mut(), written.as_object()) {

@@ -73,6 +73,21 @@ impl Failure {
         Self::new(Code::Invalid, message)
     }
 
+    /// A request with these fields, each with what is wrong with it; nothing when there are none.
+    pub(crate) fn invalid_fields(problems: Vec<(String, String)>) -> Option<Self> {
+        let message = match problems.as_slice() {
+            [] => return None,
+            [(at, problem)] if at.is_empty() => problem.clone(),
+            [(at, problem)] => format!("{at}: {problem}"),
+            many => {
+                let fields = many.iter().map(|(at, problem)| (at.clone(), problem.clone(), None)).collect();
+                let failure = Self::invalid(format!("{} things are wrong with the request", many.len()));
+                return Some(Self { fields, ..failure });
+            }
+        };
+        Some(Self::invalid(message))
+    }
+
     pub(crate) fn file(path: &Path, error: &std::io::Error) -> Self {
         Self::new(Code::File, format!("{}: {error}", path.display()))
     }

@@ -1,7 +1,9 @@
 //! All that is printed. Results go to standard output, everything else to standard error.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
@@ -31,12 +33,15 @@ pub(crate) struct Output {
     color_remarks: bool,
     bars: MultiProgress,
     has_bars: bool,
+    /// Warnings that have been shown: one is shown once, however often its record is looked at.
+    warned: Arc<Mutex<HashSet<String>>>,
 }
 
 type Result<T = ()> = std::result::Result<T, Failure>;
 
 const DIM: Style = Style::new().dimmed();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const HELP: Style = AnsiColor::Cyan.on_default();
 
 impl Output {
@@ -60,6 +65,7 @@ impl Output {
             color_remarks: color(err),
             bars: MultiProgress::with_draw_target(target),
             has_bars,
+            warned: Arc::default(),
         }
     }
 
@@ -94,14 +100,36 @@ impl Output {
         self.text(&text)
     }
 
-    /// A record: JSON, or its members in lines.
+    /// A record: its warnings on standard error, then JSON, or its members in lines.
     pub(crate) fn record(&self, value: &Value) -> Result {
+        self.warnings(value);
         if self.is_json {
             return self.json(value);
         }
+        let mut value = value.clone();
+        if let Some(members) = value.as_object_mut().filter(|_| !self.is_quiet) {
+            members.remove("warnings");
+        }
         let mut text = String::new();
-        self.members(&mut text, value, 0);
+        self.members(&mut text, &value, 0);
         self.text(&text)
+    }
+
+    /// The warnings of a record, for who watches.
+    pub(crate) fn warnings(&self, record: &Value) {
+        for warning in record["warnings"].as_array().into_iter().flatten() {
+            if let Some(message) = warning["message"].as_str().or_else(|| warning.as_str()) {
+                self.warning(message);
+            }
+        }
+    }
+
+    /// Something that who watches should know before anything else.
+    pub(crate) fn warning(&self, message: &str) {
+        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(message.to_owned());
+        if is_new && !self.is_quiet {
+            self.remark(&format!("{}: {message}", self.remark_styled(WARNING, "warning")));
+        }
     }
 
     fn members(&self, text: &mut String, value: &Value, depth: usize) {
@@ -215,13 +243,14 @@ impl Output {
         if self.is_json && !io::stderr().is_terminal() {
             return self.remark(&failure.json().to_string());
         }
-        let paint = |style: Style, text: &str| {
-            if self.color_remarks { format!("{style}{text}{style:#}") } else { text.to_owned() }
-        };
-        self.remark(&format!("{}: {failure}", paint(ERROR, "error")));
+        self.remark(&format!("{}: {failure}", self.remark_styled(ERROR, "error")));
         if let Some(remedy) = &failure.remedy {
-            self.remark(&format!("{}: {remedy}", paint(HELP, "help")));
+            self.remark(&format!("{}: {remedy}", self.remark_styled(HELP, "help")));
         }
+    }
+
+    fn remark_styled(&self, style: Style, text: &str) -> String {
+        if self.color_remarks { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
     /// A bar of what has a fraction; it writes nothing where there is no terminal.

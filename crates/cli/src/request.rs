@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use molbox::{margin, workflow};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Code, Failure};
@@ -21,7 +20,7 @@ pub(crate) trait Body: Send + Sync + 'static {
     /// Fields that have no flag.
     const WITHOUT: &'static [&'static str] = &["portfolio.data", "portfolio.encoding"];
     /// The client's type of it.
-    type Checked: DeserializeOwned + Serialize;
+    type Checked: molbox::Request + Serialize;
 }
 
 macro_rules! body {
@@ -313,16 +312,39 @@ pub(crate) fn document(path: &Path) -> Result<Value, Failure> {
 
 /// Refuses names that a request does not have, and turns texts with units into numbers.
 pub(crate) fn known<B: Body>(value: &mut Value) -> Result<(), Failure> {
+    only_known::<B::Checked>(value).map_err(|failure| failure.remedy(explained::<B>()))?;
     normalise(value, schema::named(B::SCHEMA), &mut Vec::new())
+}
+
+/// Refuses names that a request does not have.
+pub(crate) fn only_known<T: molbox::Request>(value: &Value) -> Result<(), Failure> {
+    let unknown = molbox::unknown_fields::<T>(value);
+    let mut problems: Vec<(String, String)> = Vec::new();
+    for field in &unknown.listed {
+        let question = field.question().map(|question| format!("; {question}")).unwrap_or_default();
+        problems.push((field.path(), format!("no such field{question}")));
+    }
+    if unknown.more > 0 {
+        problems.push((String::new(), format!("{} more fields that there are not", unknown.more)));
+    }
+    Failure::invalid_fields(problems).map_or(Ok(()), Err)
 }
 
 /// The client's type of a request.
 pub(crate) fn check<B: Body>(value: &Value) -> Result<B::Checked, Failure> {
-    molbox::from_json(&value.to_string()).map_err(|problem| {
-        // The text that the line and column count in is not the user's.
-        let problem = problem.rfind(" at line ").map_or(problem.as_str(), |end| &problem[..end]);
-        Failure::invalid(problem).remedy(format!("`molbox example {}` explains every field", noun::<B>()))
+    molbox::from_json(&value.to_string()).map_err(|invalid| {
+        let problems = invalid.violations.into_iter().map(|violation| {
+            // The text that the line and column count in is not the user's.
+            let end = violation.message.rfind(" at line ").unwrap_or(violation.message.len());
+            (violation.path, violation.message[..end].to_owned())
+        });
+        let failure = Failure::invalid_fields(problems.collect()).expect("something is wrong");
+        failure.remedy(explained::<B>())
     })
+}
+
+fn explained<B: Body>() -> String {
+    format!("`molbox example {}` explains every field", noun::<B>())
 }
 
 fn noun<B: Body>() -> &'static str {
@@ -346,7 +368,8 @@ pub(crate) fn read(path: &Path) -> Result<(String, String), Failure> {
     std::fs::read_to_string(path).map(|text| (text, path.display().to_string())).map_err(|e| Failure::file(path, &e))
 }
 
-fn parse(text: &str, extension: Option<&str>) -> Result<Value, String> {
+/// The object in a text of TOML, YAML or JSON, told by its extension or else by its looks.
+pub(crate) fn parse(text: &str, extension: Option<&str>) -> Result<Value, String> {
     let json = || serde_json::from_str::<Value>(text).map_err(|e| e.to_string());
     let toml = || toml::from_str::<Value>(text).map_err(|e| e.to_string());
     let yaml = || {
@@ -364,24 +387,18 @@ fn parse(text: &str, extension: Option<&str>) -> Result<Value, String> {
     if value.is_object() { Ok(value) } else { Err("is no object".to_owned()) }
 }
 
-/// Refuses keys that the document does not have, and turns texts with units into numbers.
+/// Turns texts with units into numbers.
 fn normalise(value: &mut Value, schema: &'static Value, path: &mut Vec<String>) -> Result<(), Failure> {
     let schema = schema::resolved(schema);
     let at = |path: &[String]| path.join(".").replace(".[", "[");
     match value {
         Value::Object(members) => {
-            let known: Vec<&str> = schema::fields(schema).map(|(name, _)| name).collect();
             for (name, member) in members.iter_mut() {
-                path.push(name.clone());
-                let Some((_, field)) = schema::fields(schema).find(|(known, _)| known == name) else {
-                    if known.is_empty() {
-                        return Ok(());
-                    }
-                    let failure = Failure::invalid(format!("{}: no such field", at(path)));
-                    return Err(failure.remedy(suggestion(name, &known)));
-                };
-                normalise(member, field, path)?;
-                path.pop();
+                if let Some((_, field)) = schema::fields(schema).find(|(known, _)| known == name) {
+                    path.push(name.clone());
+                    normalise(member, field, path)?;
+                    path.pop();
+                }
             }
         }
         Value::Array(items) => {
@@ -397,16 +414,6 @@ fn normalise(value: &mut Value, schema: &'static Value, path: &mut Vec<String>) 
         _ => {}
     }
     Ok(())
-}
-
-/// The known name that is most like one that is not.
-fn suggestion(name: &str, known: &[&str]) -> String {
-    let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), &known.to_lowercase());
-    let best = known.iter().map(|known| (likeness(known), known)).max_by(|(a, _), (b, _)| a.total_cmp(b));
-    match best {
-        Some((likeness, best)) if likeness > 0.75 => format!("did you mean `{best}`?"),
-        _ => format!("the fields are {}", known.join(", ")),
-    }
 }
 
 /// Puts what the flags say over what the file says.
@@ -425,7 +432,7 @@ pub(crate) fn merge(below: &mut Value, above: &Value) {
 mod tests {
     use serde_json::json;
 
-    use super::{flags, normalise, parse};
+    use super::{Job, flags, known, normalise, parse};
     use crate::schema;
 
     #[test]
@@ -462,8 +469,7 @@ mod tests {
         assert_eq!(request, json!({"production": {"time": 0.5}, "integration_timestep": 4}));
 
         let mut wrong = json!({"equilibration": [{"time": 1}, {"tiem": 1}]});
-        let failure = normalise(&mut wrong, schema, &mut Vec::new()).unwrap_err();
-        assert_eq!(failure.message, "equilibration[1].tiem: no such field");
-        assert_eq!(failure.remedy.as_deref(), Some("did you mean `time`?"));
+        let failure = known::<Job>(&mut wrong).unwrap_err();
+        assert_eq!(failure.message, "equilibration[1].tiem: no such field; did you mean equilibration[1].time?");
     }
 }

@@ -45,6 +45,21 @@ pub(crate) fn unit(field: &'static Value) -> Option<&'static str> {
     field["x-unit"].as_str()
 }
 
+/// Name of the schema of the JSON that an operation takes, by its method and a path of it.
+pub(crate) fn request(method: &str, path: &str, is_margin: bool) -> Option<&'static str> {
+    let is_parameter = |step: &str| step.starts_with('{');
+    let is_path = |template: &str| {
+        let (given, known): (Vec<&str>, Vec<&str>) = (path.split('/').collect(), template.split('/').collect());
+        given.len() == known.len() && given.iter().zip(known).all(|(given, step)| *given == step || is_parameter(step))
+    };
+    let operation = operations().into_iter().find(|(known, template, _, _, of_margin)| {
+        known.eq_ignore_ascii_case(method) && is_path(template) && *of_margin == is_margin
+    })?;
+    let operation = &document()["paths"][operation.1][method.to_lowercase()];
+    let reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].as_str()?;
+    reference.rsplit('/').next()
+}
+
 /// Operations: method, path, id, summary, and whether they have the margin address.
 pub(crate) fn operations() -> Vec<(String, &'static str, &'static str, &'static str, bool)> {
     let mut operations = Vec::new();

@@ -171,6 +171,37 @@ impl Document {
         reached.iter().filter_map(|r| r.strip_prefix("#/components/schemas/")).map(str::to_owned).collect()
     }
 
+    /// Rust source of a table: the name of each schema that request bodies are made of, and its
+    /// fields as name, schema of the object that the field holds (empty for a plain value), and whether
+    /// it holds a list of them.
+    pub fn fields(&self) -> String {
+        let mut table = String::from("&[\n");
+        for name in self.request_schemas() {
+            let schema = &self.value["components"]["schemas"][&name];
+            let Some(properties) = schema["properties"].as_object() else { continue };
+            table.push_str(&format!("    ({name:?}, &[\n"));
+            for (field, property) in properties {
+                let (holds, is_list) = self.object_of(property);
+                table.push_str(&format!("        ({field:?}, {holds:?}, {is_list}),\n"));
+            }
+            table.push_str("    ]),\n");
+        }
+        table.push_str("]\n");
+        table
+    }
+
+    /// Name of the object schema that a property is a reference to, or a list of references.
+    fn object_of(&self, property: &Value) -> (String, bool) {
+        if property["type"] == "array" {
+            return (self.object_of(&property["items"]).0, true);
+        }
+        let property = property["anyOf"].get(0).unwrap_or(property);
+        let reference = property["$ref"].as_str().unwrap_or_default();
+        let is_object = self.resolve(reference).is_some_and(|target| target["type"] == "object");
+        let name = reference.rsplit('/').next().filter(|_| is_object);
+        (name.unwrap_or_default().to_owned(), false)
+    }
+
     /// The document without its `x-` keys, but for the one that progenitor reads. They would
     /// keep a bounded number from matching its Rust type.
     pub(crate) fn without_extensions(&self) -> Value {

@@ -87,6 +87,7 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
         }
     }
     items.push(parse_quote!(crate::field::built!(#(#structs),*);));
+    items.push(parse_quote!(crate::unknown::requests!(#(#structs),*);));
     items.push(parse_quote!(crate::field::parsed!(#(#texts),*);));
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    fn path(self, tail: &[Loc]) -> Vec<Loc> {
+    pub(crate) fn path(self, tail: &[Loc]) -> Vec<Loc> {
         let mut path = vec![Loc::Field("body")];
         match self {
             Self::Body => {}

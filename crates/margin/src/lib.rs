@@ -49,6 +49,7 @@ pub mod sample;
 mod scenario;
 mod schema;
 mod store;
+mod unknown;
 
 pub use date::{Date, NotADate};
 pub use error::{Complaint, Error, Loc, MAX_COMPLAINTS, Violation};
@@ -57,3 +58,4 @@ pub use report::{Report, Row, Simulation, Summary};
 pub use request::Request;
 pub use run::Run;
 pub use store::{Contract, File, ReturnType, Series, Store};
+pub use unknown::{UnknownField, UnknownFields};

@@ -16,6 +16,7 @@ use crate::error::{Error, Loc};
 use crate::portfolio::{self, DataFormat, Positions, Tree};
 use crate::schema::Part;
 use crate::store::Store;
+use crate::unknown::UnknownFields;
 
 const MAX_SCENARIOS: u32 = 1_000_000;
 const MAX_HORIZON_DAYS: u32 = 250;
@@ -27,6 +28,7 @@ pub struct Request {
     pub(crate) model: Model,
     pub(crate) window: Window,
     pub(crate) book: Book,
+    unknown: UnknownFields,
 }
 
 /// Parameters of the simulation.
@@ -61,6 +63,12 @@ pub(crate) struct Window {
 }
 
 impl Request {
+    /// Fields of the request that there are not; they were ignored. Of an `FpML` document, which says
+    /// much that a margin does not need, none are listed.
+    pub fn unknown_fields(&self) -> &UnknownFields {
+        &self.unknown
+    }
+
     /// Reads a JSON job with its portfolio inside: the object with `futures`, or a document in
     /// `format`, either as a string or as `{"data": …, "encoding": "base64"}`.
     ///
@@ -99,6 +107,8 @@ impl Request {
             let fault = Fault::new("value_error", "is given twice, in the job and as a document");
             draft.violations.add(Place::Portfolio, &[], fault);
         }
+        draft.note_unknown(Place::Body, Part::Job, job);
+        draft.note_unknown(Place::Settings, Part::Settings, &job["settings"]);
         draft.finish(job)
     }
 
@@ -191,6 +201,15 @@ impl<'s> Draft<'s> {
         }
     }
 
+    /// Notes the fields of a parsed object that there are not.
+    fn note_unknown(&mut self, place: Place, part: Part, fields: &Value) {
+        for name in fields.as_object().into_iter().flat_map(|fields| fields.keys()) {
+            if part.field(name).is_none() {
+                self.positions.unknown.add(place, &[], name);
+            }
+        }
+    }
+
     /// Adds a field that came beside the document.
     fn add_field(&mut self, job: &mut Value, name: &str, text: &str) {
         let (place, fields, (name, part)) = match (Part::Job.field(name), Part::Settings.field(name)) {
@@ -221,7 +240,7 @@ impl<'s> Draft<'s> {
         let book = Book::new(self.store, &self.positions.accepted, date.flatten(), model, &mut self.violations);
         match (model, window) {
             (Some(model), Some(window)) if self.violations.is_empty() => {
-                Ok(Request { store: self.store.clone(), model, window, book })
+                Ok(Request { store: self.store.clone(), model, window, book, unknown: self.positions.unknown })
             }
             _ => Err(self.violations.into_error()),
         }

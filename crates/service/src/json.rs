@@ -5,6 +5,10 @@
 //! U+FFFD), the last of repeated members. What the document does not allow of it is refused
 //! later, with its path.
 
+use std::collections::HashMap;
+
+use molbox::workflow::types::LocItem;
+
 /// A JSON value with its numbers as written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Json {
@@ -239,6 +243,39 @@ impl Parser<'_> {
 }
 
 impl Json {
+    /// Places of members that are there more than once in one object, each once, `at_most` so many.
+    pub(crate) fn repeated(&self, at_most: usize) -> Vec<Vec<LocItem>> {
+        let mut found = Vec::new();
+        self.look_for_repeated(&mut Vec::new(), at_most, &mut found);
+        found
+    }
+
+    fn look_for_repeated(&self, at: &mut Vec<LocItem>, at_most: usize, found: &mut Vec<Vec<LocItem>>) {
+        match self {
+            Self::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    at.push(LocItem::Int64(index as i64));
+                    item.look_for_repeated(at, at_most, found);
+                    at.pop();
+                }
+            }
+            Self::Object(members) => {
+                let mut times = HashMap::new();
+                for (name, value) in members {
+                    at.push(LocItem::String(name.clone()));
+                    let times = times.entry(name).or_insert(0);
+                    *times += 1;
+                    if *times == 2 && found.len() < at_most {
+                        found.push(at.clone());
+                    }
+                    value.look_for_repeated(at, at_most, found);
+                    at.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The same value in serde's form. A number that JSON cannot hold becomes null; the
     /// document's own check has refused it wherever it means something.
     pub(crate) fn into_serde(self) -> serde_json::Value {

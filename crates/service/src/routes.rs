@@ -28,6 +28,8 @@ use crate::json::{self, Json, JsonError};
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
 const API_KEY: &str = "x-api-key";
+/// Members that are given more than once are named up to so many; a request with more has one cause.
+const MAX_REPEATED: usize = 20;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -280,6 +282,7 @@ async fn prepare(
     if let Some(key) = &key {
         app.note_use(key);
     }
+    let repeated = value.repeated(MAX_REPEATED);
     let bytes = if operation.takes_more_than_json() { bytes } else { Vec::new() };
     Ok(Call {
         app,
@@ -287,6 +290,7 @@ async fn prepare(
         path,
         query,
         body: value.into_serde(),
+        repeated,
         bytes,
         headers: parts.headers,
         operation: route.operation,

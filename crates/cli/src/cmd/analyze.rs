@@ -86,7 +86,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     bar.finish_and_clear();
     let report = report.map_err(failure)?;
     for warning in &report.warnings {
-        context.output.note(&format!("warning: {warning}"));
+        context.output.warning(&warning.to_string());
     }
     context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
     if let Some(folder) = &arguments.output {

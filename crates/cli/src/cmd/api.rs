@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
     /// File to send as the body; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "fields")]
     input: Option<PathBuf>,
+    /// Send a JSON body also with fields that the document does not have, for a newer service.
+    #[arg(long)]
+    any_field: bool,
     /// Which of the two addresses.
     #[arg(long, value_enum, default_value_t)]
     at: At,
@@ -67,6 +70,12 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         }
         body = Some(members.to_string());
     }
+    if let Some(body) = body.as_deref().filter(|_| !arguments.any_field)
+        && let Ok(body) = serde_json::from_str(body)
+        && let Some(schema) = schema::request(method, path, matches!(arguments.at, At::Margin))
+    {
+        known(schema, &body)?;
+    }
     let (workflow, margin) = (context.workflow()?, context.margin()?);
     let mut call = match arguments.at {
         At::Workflow => workflow.call(method, path)?,
@@ -103,6 +112,27 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         context.output.bytes(&chunk)?;
     }
     Ok(())
+}
+
+/// Refuses names that a request of this schema does not have.
+fn known(schema: &str, body: &Value) -> Result<(), Failure> {
+    macro_rules! known {
+        ($($module:ident::$name:ident),* $(,)?) => {
+            match schema {
+                $(stringify!($name) => request::only_known::<molbox::$module::types::$name>(body),)*
+                _ => Ok(()),
+            }
+        };
+    }
+    let known = known!(
+        workflow::FileRegistration,
+        workflow::SystemBuildRequest,
+        workflow::JobCreateParams,
+        workflow::JobExtension,
+        workflow::AnalysisRequest,
+        margin::MarginJobRequest,
+    );
+    known.map_err(|failure| failure.remedy("--any-field sends it as it is"))
 }
 
 fn list(context: &Context) -> Result<(), Failure> {
@@ -161,8 +191,21 @@ const COMMANDS: [(&str, &str); 32] = [
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::command;
+    use serde_json::json;
+
+    use super::{command, known};
     use crate::{Cli, schema};
+
+    #[test]
+    fn a_misspelt_field_is_found_in_the_body_of_every_operation() {
+        for (method, path, id, _, is_margin) in schema::operations() {
+            let Some(schema) = schema::request(&method, path, is_margin) else { continue };
+            assert!(known(schema, &json!({"no such field": 1})).is_err(), "{id}");
+        }
+        assert_eq!(schema::request("post", "/extend/job/job_x", false), Some("JobExtension"));
+        assert_eq!(schema::request("POST", "/margin/submit_job/historical/csv", true), Some("MarginJobRequest"));
+        assert_eq!(schema::request("GET", "/info/jobs", false), None);
+    }
 
     #[test]
     fn every_operation_has_a_command_that_there_is() {

@@ -170,6 +170,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
 }
 
 fn one_or_table(context: &Context, records: &[Value]) -> Result<(), Failure> {
+    records.iter().for_each(|record| context.output.warnings(record));
     match records {
         [one] => context.output.record(one),
         many => context.output.table(COLUMNS, many),

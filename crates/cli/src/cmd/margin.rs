@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use molbox_margin::{DataFormat, Error, Run, Store};
+use molbox::margin::{self, types::MarginJobRequest};
+use molbox::workflow::types::LocItem;
+use molbox_margin::{DataFormat, Error, Loc, Run, Store};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -79,7 +81,15 @@ impl Portfolio {
             let failure = Failure::usage(format!("--portfolio {}: its format cannot be told", path.display()));
             failure.remedy(format!("give --data-format, one of {}", FORMATS.join(", ")))
         })?;
-        let (text, _) = request::read(path)?;
+        let (text, name) = request::read(path)?;
+        if let Ok(document) = request::parse(&text, Some(&format)) {
+            // A portfolio alone, or a job with one.
+            let known = match document.get("portfolio") {
+                Some(_) => request::only_known::<MarginJobRequest>(&document),
+                None => request::only_known::<margin::types::Portfolio>(&document),
+            };
+            known.map_err(|failure| failure.within(&name))?;
+        }
         request::set(&mut job, &["portfolio"], json!({"data": text}));
         Ok((job, format))
     }
@@ -102,16 +112,13 @@ impl Portfolio {
             return context.output.record(&json!({"file": path.display().to_string()}));
         }
         let report: Value = serde_json::from_slice(report).map_err(anyhow::Error::from)?;
+        context.output.warnings(&report);
         if context.output.is_json() {
             return context.output.json(&report);
         }
         context.output.table(COLUMNS, report["rows"].as_array().map_or(&[], Vec::as_slice))?;
         context.output.text("\n")?;
-        context.output.record(&report["summary"])?;
-        for warning in report["warnings"].as_array().into_iter().flatten() {
-            context.output.note(&format!("warning: {}", warning.as_str().unwrap_or_default()));
-        }
-        Ok(())
+        context.output.record(&report["summary"])
     }
 }
 
@@ -173,6 +180,9 @@ fn local(context: &Context, Local { market, base_currency, threads, portfolio }:
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let run = Run { threads: threads.unwrap_or(processors), ..Run::default() };
     let request = molbox_margin::Request::from_json(job.to_string().as_bytes(), format, &store).map_err(failure)?;
+    for field in &request.unknown_fields().listed {
+        context.output.warning(&unknown(field).to_string());
+    }
     let report = request.calculate(run).map_err(failure)?;
     let text = match portfolio.media()? {
         "application/json" => report.json(),
@@ -181,6 +191,17 @@ fn local(context: &Context, Local { market, base_currency, threads, portfolio }:
         _ => report.csv(),
     };
     portfolio.show(context, text.as_bytes())
+}
+
+/// A field that a portfolio's document has and a job does not.
+fn unknown(field: &molbox_margin::UnknownField) -> molbox::UnknownField {
+    let step = |step: &Loc| match step {
+        Loc::Field(name) => LocItem::String((*name).to_owned()),
+        Loc::Index(index) => LocItem::Int64(*index as i64),
+    };
+    // Without the `body` in front.
+    let within = field.within.iter().skip(1).map(step);
+    molbox::UnknownField::at::<MarginJobRequest>(within.chain([LocItem::String(field.name.clone())]).collect())
 }
 
 fn failure(error: Error) -> Failure {

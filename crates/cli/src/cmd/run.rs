@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
-use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Progress, SystemBuildRequest};
+use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, Progress, SystemBuildRequest};
 use molbox_analysis::mask::Mask;
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ macro_rules! part {
 // What the run fills in has no flag.
 part!(System, "SystemBuildRequest", SystemBuildRequest, &["protein", "ligands"]);
 part!(Job, "JobCreateParams", JobCreateParams, &["box_id", "batch_index"]);
-part!(Analysis, "AnalysisRequest", AnalysisRequest, &["job_id", "topology", "trajectory"]);
+part!(Analysis, "AnalysisRequest", AnalysisRequest, &["job_id", "allow_unfinished", "topology", "trajectory"]);
 
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), Failure> {
     let mut run = match &arguments.resume {
@@ -335,10 +335,12 @@ impl Screen {
             Event::Uploading { path, done, size } => self.bytes("upload", &path, done, size),
             Event::Uploaded(file) => {
                 self.bars.clear();
+                self.warn(&file.warnings);
                 self.output.note(&format!("uploaded     {} as {}", file.name, *file.file_id));
             }
             Event::System(system) => {
                 self.task("build", &system.system_id, &system.status, system.progress.as_ref());
+                self.warn(&system.warnings);
                 if system.status == "succeeded" {
                     let atoms = system.summary.as_ref().map_or(0, |summary| summary.atoms);
                     self.once(
@@ -346,14 +348,12 @@ impl Screen {
                         "built",
                         &format!("built        {}: {atoms} atoms", *system.system_id),
                     );
-                    for warning in &system.warnings {
-                        self.once(&warning.message, "told", &format!("warning      {}", warning.message));
-                    }
                 }
             }
             Event::Job(job) => {
                 let name = job.batch_index.map_or_else(|| "job".to_owned(), |index| format!("replica {}", index + 1));
                 self.task(&name, &job.job_id, &job.status, job.progress.as_ref());
+                self.warn(&job.warnings);
                 if job.status == "succeeded" {
                     let speed = job.stages.iter().rev().find_map(|stage| stage.ns_per_day);
                     let speed = speed.map(|speed| format!(", {:.1} ns/day", speed.get())).unwrap_or_default();
@@ -362,6 +362,7 @@ impl Screen {
             }
             Event::Analysis(analysis) => {
                 self.task("analysis", &analysis.analysis_id, &analysis.status, analysis.progress.as_ref());
+                self.warn(&analysis.warnings);
                 if analysis.status == "succeeded" {
                     self.once(&analysis.analysis_id, "analysed", &format!("analysed     {}", *analysis.analysis_id));
                 }
@@ -373,6 +374,10 @@ impl Screen {
             }
             _ => {}
         }
+    }
+
+    fn warn(&self, warnings: &[Notice]) {
+        warnings.iter().for_each(|warning| self.output.warning(&warning.message));
     }
 
     /// The event as a line, unless it is the progress of a transfer or says nothing new.

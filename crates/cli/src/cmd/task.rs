@@ -256,6 +256,7 @@ async fn resolved<N: Noun>(client: &Client, ids: &Ids) -> Result<Vec<String>> {
 
 /// One record as a document, several as a list.
 fn show(context: &Context, records: &[Value]) -> Result {
+    records.iter().for_each(|record| context.output.warnings(record));
     match records {
         [one] => context.output.record(one),
         many if context.output.is_json() => context.output.json(&many),
@@ -317,12 +318,15 @@ pub(crate) async fn submitted<N: Noun>(context: &Context, client: &Client, recor
     let records: Vec<Value> = if wait {
         let waits = records.iter().map(|record| {
             context.output.note(&format!("submitted {}", record.id()));
+            // Before the wait: who misspelt a field may want to end it.
+            value(record).iter().for_each(|record| context.output.warnings(record));
             self::wait::<N>(context, client, record.id().to_owned(), None)
         });
         futures::future::join_all(waits).await.into_iter().collect::<Result<_>>()?
     } else {
         records.iter().map(value).collect::<Result<_>>()?
     };
+    records.iter().for_each(|record| context.output.warnings(record));
     match records.as_slice() {
         [one] => context.output.record(one),
         many => context.output.table(N::COLUMNS, many),
@@ -380,6 +384,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
             Some(bar) => show_progress(&context.output, bar, N::NOUN, record.status(), record.progress()),
             None => context.output.json_line(&record)?,
         }
+        context.output.warnings(&value(&record)?);
         last = Some(record);
     }
     if let Some(bar) = bar {

@@ -56,7 +56,12 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
     fs::write(folder.path().join("low.json"), r#"{"equilibration": [{"time": 1}, {"time": -1}]}"#).unwrap();
     let closed = "http://127.0.0.1:1/local";
     let cases: [(&[&str], i32, &str, &str); 6] = [
-        (&["job", "submit", "-f", "typo.yaml"], 5, "typo.yaml: production.tiem: no such field", "did you mean `time`?"),
+        (
+            &["job", "submit", "-f", "typo.yaml"],
+            5,
+            "typo.yaml: production.tiem: no such field; did you mean production.time?",
+            "`molbox example job` explains every field",
+        ),
         (
             &["job", "submit", "-f", "low.json"],
             5,
@@ -88,6 +93,68 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
     ] {
         assert_eq!(molbox(folder.path(), usage).output().unwrap().status.code(), Some(2), "{usage:?}");
     }
+}
+
+#[test]
+fn no_request_with_a_misspelt_field_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let closed = ["--base-url", "http://127.0.0.1:1/local", "--margin-url", "http://127.0.0.1:1", "--retries", "0"];
+    let said = |arguments: &[&str]| {
+        let mut command = molbox(folder.path(), arguments);
+        let (code, error) = failure(command.args(closed).env("MOLBOX_API_KEY", "mbx_x"));
+        assert_eq!(code, 5, "{arguments:?}: {error}");
+        let fields = error["fields"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let mut all: Vec<String> = fields.map(|f| format!("{}: {}", text(&f["at"]), text(&f["problem"]))).collect();
+        if all.is_empty() {
+            all.push(text(&error["message"]));
+        }
+        all
+    };
+    write("job.yaml", "temprature: 500\nequilibration:\n- tme: 5\n  restraint_foce: null\n");
+    let of_job = [
+        "temprature: no such field; did you mean temperature?",
+        "equilibration[0].tme: no such field; did you mean equilibration[0].time?",
+        "equilibration[0].restraint_foce: no such field; did you mean equilibration[0].restraint_force?",
+    ];
+    assert_eq!(said(&["job", "submit", "-f", "job.yaml"]), of_job);
+    assert_eq!(said(&["job", "submit", "-f", "job.yaml", "--dry-run"]), of_job);
+    write("job.json", r#"{"temprature": 500, "equilibration": [{"tme": 5, "restraint_foce": null}]}"#);
+    assert_eq!(said(&["api", "POST", "/submit/job", "--input", "job.json"]), of_job);
+    assert_eq!(
+        said(&["api", "POST", "/submit/system", "-F", "keep_hs=true"]),
+        ["keep_hs: no such field; did you mean keep_Hs?"]
+    );
+    write("system.toml", "boxShape = 'cube'\n");
+    assert_eq!(
+        said(&["system", "submit", "-f", "system.toml"]),
+        ["system.toml: boxShape: no such field; did you mean box_shape?"]
+    );
+    write("run.yaml", "job:\n  temprature: 310\n");
+    fs::copy(repository().join("examples/1vii.pdb"), folder.path().join("1vii.pdb")).unwrap();
+    assert_eq!(
+        said(&["run", "1vii.pdb", "-f", "run.yaml"]),
+        ["run.yaml: job: temprature: no such field; did you mean temperature?"]
+    );
+    write("book.yaml", "futures:\n- {ticker: XEQ1, type: long, quantity: 1, entrydate: 2024-12-30}\n");
+    for place in ["local", "submit"] {
+        assert_eq!(
+            said(&["margin", place, "--portfolio", "book.yaml"]),
+            ["book.yaml: futures[0].entrydate: no such field; did you mean futures[0].entryDate?"]
+        );
+    }
+}
+
+#[test]
+fn a_column_that_a_portfolio_does_not_have_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("book.csv"), "ticker,type,quantity,entrydate\nXEQ1,long,1,2024-12-30\n").unwrap();
+    let output = molbox(folder.path(), &["margin", "local", "--portfolio", "book.csv"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    let warning = "warning: portfolio.futures.entrydate: no such field; did you mean portfolio.futures.entryDate?";
+    assert!(remarks.contains(warning), "{remarks}");
 }
 
 #[test]

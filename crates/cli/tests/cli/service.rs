@@ -39,6 +39,24 @@ fn a_refusal_names_the_field_and_the_remedy() {
 }
 
 #[test]
+fn warnings_about_a_request_come_on_standard_error() {
+    let service = Service::start();
+    let warning = "warning: boxshape is not a field of this request and was ignored; did you mean box_shape?\n";
+    let remarks = |arguments: &[&str]| {
+        let output = service.molbox(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record["warnings"][0]["code"], "unknown_field", "{record}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // A newer command line, for example, or another client.
+    remarks(&["api", "--any-field", "POST", "/submit/system", "-F", "boxshape=cube"]);
+    assert_eq!(remarks(&["system", "show", "latest"]), warning);
+    assert_eq!(remarks(&["system", "cancel", "latest"]), warning);
+    assert_eq!(remarks(&["--quiet", "system", "show", "latest"]), "");
+}
+
+#[test]
 fn the_doctor_finds_nothing_and_then_the_key() {
     let service = Service::start();
     matches("doctor.json", &service.ok(&["doctor"]));

@@ -7,7 +7,7 @@ use csv_core::{ReadRecordResult, Reader};
 use serde_json::{Map, Value, json};
 
 use super::{Positions, unreadable};
-use crate::check::Fault;
+use crate::check::{Fault, Place};
 use crate::schema::Part;
 
 const REQUIRED: [&str; 3] = ["ticker", "type", "quantity"];
@@ -20,7 +20,13 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
     let mut records = Records::new(text);
     let mut columns = Vec::new();
     if records.next()? {
-        columns.extend(records.fields().map(|name| Part::Position.field(name.trim())));
+        for name in records.fields().map(str::trim) {
+            let column = Part::Position.field(name);
+            if column.is_none() {
+                positions.unknown.add(Place::Portfolio, &["futures".into()], name);
+            }
+            columns.push(column);
+        }
     }
     for (n, column) in columns.iter().enumerate() {
         if let Some((name, _)) = column

@@ -16,6 +16,7 @@ use crate::check::{self, Fault, Place, Violations};
 use crate::error::Loc;
 use crate::schema::Part;
 use crate::store::Store;
+use crate::unknown::UnknownFields;
 
 pub(crate) use tree::Tree;
 
@@ -87,11 +88,18 @@ pub(crate) struct Positions<'s> {
     pub(crate) accepted: Vec<Position>,
     pub(crate) n_read: usize,
     pub(crate) violations: Violations,
+    pub(crate) unknown: UnknownFields,
 }
 
 impl<'s> Positions<'s> {
     pub(crate) fn new(store: &'s Store) -> Self {
-        Self { store, accepted: Vec::new(), n_read: 0, violations: Violations::default() }
+        Self {
+            store,
+            accepted: Vec::new(),
+            n_read: 0,
+            violations: Violations::default(),
+            unknown: UnknownFields::default(),
+        }
     }
 
     /// Counts a position that cannot be one, for the reason in its field `tail`.

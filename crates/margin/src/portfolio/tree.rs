@@ -6,6 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::{Map, Number, Value};
 
 use super::Positions;
+use crate::check::Place;
 use crate::schema::Part;
 
 /// More dates than these, a thousand years, are refused.
@@ -18,6 +19,19 @@ const MAX_DATES: usize = 366_000;
 pub(crate) struct Tree<'p, 's> {
     pub(crate) part: Part,
     pub(crate) positions: &'p mut Positions<'s>,
+}
+
+impl Tree<'_, '_> {
+    /// Where the fields of an object stand; none when there should be no object.
+    fn place(&self) -> Option<Place> {
+        match self.part {
+            Part::Job | Part::Document => Some(Place::Body),
+            Part::Settings => Some(Place::Settings),
+            Part::Portfolio => Some(Place::Portfolio),
+            Part::Position => Some(Place::Position(self.positions.n_read)),
+            Part::Futures | Part::Dates | Part::Text | Part::Number => None,
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Tree<'_, '_> {
@@ -93,6 +107,9 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
         while let Some(name) = fields.next_key::<String>()? {
             let Some((name, part)) = self.part.field(&name) else {
                 fields.next_value::<IgnoredAny>()?;
+                if let Some(place) = self.place() {
+                    self.positions.unknown.add(place, &[], &name);
+                }
                 continue;
             };
             let value = fields.next_value_seed(Tree { part, positions: self.positions })?;

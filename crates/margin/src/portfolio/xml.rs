@@ -11,8 +11,9 @@ use quick_xml::{Reader, XmlVersion, escape};
 use serde_json::{Map, Value, json};
 
 use super::{Positions, unreadable};
-use crate::check::Fault;
+use crate::check::{Fault, Place};
 use crate::schema::Part;
+use crate::unknown::UnknownFields;
 
 // Limits of one kept element, far above what a trade needs.
 const MAX_DEPTH: usize = 64;
@@ -30,8 +31,9 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
     if !matches!(root.name.as_str(), "portfolio" | "marginJob") {
         return Err(unreadable(format!("XML: the root is <{}>, not <portfolio> or <marginJob>", root.name)));
     }
-    let mut job = fields(&root, Part::Job)?;
+    let mut job = fields(&root, Part::Job, None, positions)?;
     let mut n_futures = 0;
+    let mut unknown = UnknownFields::default();
     while let Some((kept, element)) = elements.next(|path| match path {
         "/portfolio/futures/future" | "/marginJob/portfolio/futures/future" => Some(Kept::Position),
         "/portfolio/futures" | "/marginJob/portfolio/futures" => {
@@ -39,16 +41,28 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
             None
         }
         _ => {
-            let (name, part) = Part::Job.field(path.strip_prefix("/marginJob/")?)?;
+            let field = path.strip_prefix("/marginJob/").and_then(|name| Part::Job.field(name));
+            if field.is_none() {
+                note_unknown(path, &mut unknown);
+            }
+            let (name, part) = field?;
             (part != Part::Portfolio).then_some(Kept::Field(name, part))
         }
     })? {
         match kept {
-            Kept::Position => positions.push(&fields(&element, Part::Position)?.into()),
-            Kept::Field(name, Part::Settings) => insert(&mut job, name, fields(&element, Part::Settings)?.into())?,
+            Kept::Position => {
+                let place = Place::Position(positions.n_read);
+                let fields = fields(&element, Part::Position, Some(place), positions)?;
+                positions.push(&fields.into());
+            }
+            Kept::Field(name, Part::Settings) => {
+                let fields = fields(&element, Part::Settings, Some(Place::Settings), positions)?;
+                insert(&mut job, name, fields.into())?;
+            }
             Kept::Field(name, part) => insert(&mut job, name, part.of_text(&element.whole_text()))?,
         }
     }
+    positions.unknown.append(unknown);
     let portfolio = match n_futures {
         0 => json!({}),
         1 => json!({ "futures": [] }),
@@ -61,13 +75,34 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
     Ok(job.into())
 }
 
-/// The fields of an element, which are attributes or elements in it.
-fn fields(element: &Element, part: Part) -> Result<Map<String, Value>, Fault> {
+/// Notes an element that is right where fields or positions are, and is neither.
+fn note_unknown(path: &str, unknown: &mut UnknownFields) {
+    let Some((parent, name)) = path.rsplit_once('/') else { return };
+    match parent {
+        "/marginJob" => unknown.add(Place::Body, &[], name),
+        "/portfolio" | "/marginJob/portfolio" => unknown.add(Place::Portfolio, &[], name),
+        "/portfolio/futures" | "/marginJob/portfolio/futures" => {
+            unknown.add(Place::Portfolio, &["futures".into()], name);
+        }
+        _ => {}
+    }
+}
+
+/// The fields of an element, which are attributes or elements in it; others are noted if `place` says
+/// where they are. The root has attributes that are no fields: namespaces, and where its schema is.
+fn fields(
+    element: &Element,
+    part: Part,
+    place: Option<Place>,
+    positions: &mut Positions<'_>,
+) -> Result<Map<String, Value>, Fault> {
     let mut fields = Map::new();
     let attributes = element.attributes.iter().map(|(name, text)| (name, text.clone()));
     for (name, text) in attributes.chain(element.children.iter().map(|child| (&child.name, child.whole_text()))) {
         if let Some((name, part)) = part.field(name) {
             insert(&mut fields, name, part.of_text(&text))?;
+        } else if let Some(place) = place {
+            positions.unknown.add(place, &[], name);
         }
     }
     Ok(fields)

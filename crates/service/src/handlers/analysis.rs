@@ -21,13 +21,13 @@ const KIND: &str = "analysis";
 
 pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let request: AnalysisRequest = call.body()?;
+    let (request, warnings) = call.request::<AnalysisRequest>()?;
     app.check_disk()?;
     let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
     // Reads topologies, perhaps large ones.
     let plan = tokio::task::spawn_blocking(move || analyze::resolve(&resolving, account, &asked));
     let plan = plan.await.map_err(ApiError::internal)??;
-    let row = TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, "ana", &request, &plan)? };
+    let row = TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, "ana", &request, &plan, warnings)? };
     queue(&call, row, plan.inputs(), record).await
 }
 
@@ -101,7 +101,7 @@ fn record(app: &App, row: &TaskRow) -> Result<AnalysisRecord, ApiError> {
         finished_at: common.finished_at,
         attempts: common.attempts,
         progress: if is_running { said(&common.said, "progress")? } else { None },
-        warnings: said(&common.said, "warnings")?,
+        warnings: common.warnings,
         error: said(&common.said, "error")?,
         extra: Default::default(),
     })

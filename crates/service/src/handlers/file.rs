@@ -6,7 +6,7 @@ use axum::response::Response;
 use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink};
 use sha2::{Digest, Sha256};
 
-use super::{Call, deleted, download, json, not_ready, once, page, paged, record_answer, sweep};
+use super::{Call, deleted, download, json, not_ready, once, page, paged, record_answer, stored, sweep};
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
 use crate::db::{Answer, Claim, FileRow, Once, Unregistered};
@@ -53,11 +53,11 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
 }
 
 pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
-    let request: FileRegistration = call.body()?;
+    let (request, warnings) = call.request::<FileRegistration>()?;
     let app = &call.app;
     app.check_disk()?;
     if let Some(pdb_id) = &request.pdb_id {
-        return register_entry(&call, pdb_id, &request).await;
+        return register_entry(&call, pdb_id, &request, warnings).await;
     }
     let Some(id) = &request.file_id else {
         return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
@@ -68,6 +68,7 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
         return Err(unregistered(&file, Unregistered::IsReady));
     }
     complete(&mut file, &request)?;
+    file.warnings = warnings;
     file.created_at = app.now();
     // A row of an earlier version names an object whether or not there is one.
     let object = file.object.clone().filter(|key| app.objects.exists(key)).ok_or_else(|| {
@@ -118,14 +119,19 @@ fn unregistered(file: &FileRow, reason: Unregistered) -> ApiError {
 }
 
 /// Registers a public entry, under its own identifier when no name is given.
-async fn register_entry(call: &Call, pdb_id: &str, request: &FileRegistration) -> Result<Response, ApiError> {
+async fn register_entry(
+    call: &Call,
+    pdb_id: &str,
+    request: &FileRegistration,
+    warnings: String,
+) -> Result<Response, ApiError> {
     if request.file_id.is_some() {
         let msg = "cannot be given together with file_id";
         return Err(ApiError::invalid_body("value_error", vec![loc("pdb_id")], msg));
     }
     let app = &call.app;
     let (content, format) = pdb::fetch(app, pdb_id, "pdb_id").await?;
-    let mut file = entry(app, pdb_id, format, &content);
+    let mut file = FileRow { warnings, ..entry(app, pdb_id, format, &content) };
     complete(&mut file, request)?;
     let named = Format::named(&file.format);
     if named != Some(format) {
@@ -282,6 +288,7 @@ fn record(row: &FileRow) -> Result<FileRecord, ApiError> {
         sha256: row.sha256.clone(),
         pdb_id: row.pdb_id.as_deref().map(str::parse).transpose().map_err(ours)?,
         created_at: rfc3339(row.created_at),
+        warnings: stored(&row.warnings)?,
         extra: Default::default(),
     })
 }

@@ -9,6 +9,7 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension, JobPage, JobRecord};
+use serde_json::Value;
 
 use super::{
     Call, cancelled, common, delete_task, download, json, new_task, not_ready, once, page, paged, queue, record_answer,
@@ -25,7 +26,7 @@ const KIND: &str = "job";
 
 pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let request: JobCreateParams = call.body()?;
+    let (request, warnings) = call.request::<JobCreateParams>()?;
     app.check_disk()?;
     let system = system(&call, &request)?;
     let parameters = simulate::resolve(app, &request, &system)?;
@@ -33,7 +34,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         name: request.batch_name.clone(),
         parent: Some(system.id),
         seed: parameters.seed.map_or(0, |seed| seed as i64),
-        ..new_task(&call, KIND, "job", &request, &parameters)?
+        ..new_task(&call, KIND, "job", &request, &parameters, warnings)?
     };
     queue(&call, row, Vec::new(), record).await
 }
@@ -78,7 +79,7 @@ pub(crate) async fn job_cancel(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let extension: JobExtension = call.body()?;
+    let (extension, warnings) = call.request::<JobExtension>()?;
     app.check_disk()?;
     let row = find(&call)?;
     let at = || vec![loc("path"), loc("job_id")];
@@ -93,6 +94,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let queued = TaskRow {
         status: "queued".to_owned(),
         parameters: parameters.clone(),
+        warnings: both(&row.warnings, &warnings)?,
         finished_at: None,
         attempts: 0,
         outcome: None,
@@ -104,6 +106,13 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let done = app.db.extend_task(id, parameters, warnings, limit, call.claim(), answer.clone()).await?;
     app.wake.notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
+}
+
+/// Two lists, one after the other; all of them JSON.
+fn both(first: &str, second: &str) -> Result<String, ApiError> {
+    let mut all: Vec<Value> = stored(first)?;
+    all.extend(stored::<Vec<Value>>(second)?);
+    serde_json::to_string(&all).map_err(ApiError::internal)
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
@@ -208,10 +217,15 @@ impl Watch {
 
 pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
     let row = find(&call)?;
-    let Some(layout) = call.app.db.bundle(&row.id)? else {
+    let not_ended = || {
         let at = vec![loc("path"), loc("job_id")];
-        return Err(not_ready(at, &row.id, &row.status, "its results can be downloaded when it has ended"));
+        not_ready(at, &row.id, &row.status, "its results can be downloaded when it has ended")
     };
+    // One that is extended has those of before until it has others; they are not its results any more.
+    if ["queued", "running"].contains(&row.status.as_str()) {
+        return Err(not_ended());
+    }
+    let layout = call.app.db.bundle(&row.id)?.ok_or_else(not_ended)?;
     download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
 }
 
@@ -240,7 +254,7 @@ fn record(app: &App, row: &TaskRow) -> Result<JobRecord, ApiError> {
         platform: said(&common.said, "platform")?,
         progress: if is_running { said(&common.said, "progress")? } else { None },
         stages: said(&common.said, "stages")?,
-        warnings: said(&common.said, "warnings")?,
+        warnings: common.warnings,
         error: said(&common.said, "error")?,
         extra: Default::default(),
     })

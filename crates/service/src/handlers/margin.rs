@@ -8,6 +8,8 @@ use axum::extract::{FromRequest as _, Multipart, Request as HttpRequest};
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::Response;
+use molbox::UnknownField;
+use molbox::margin::types::MarginJobRequest;
 use molbox::workflow::types::{LocItem, ValidationError};
 use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
 use serde_json::Value;
@@ -20,7 +22,7 @@ use crate::error::ApiError;
 use crate::validate::{loc, violation};
 
 pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
-    let body = body(&call).await?;
+    let (body, ignored_parts) = body(&call).await?;
     let store = match call.app.market.store() {
         Ok(store) => store,
         // What is wrong with the request comes before what is wrong with the service.
@@ -34,6 +36,7 @@ pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
         store,
         format: data_format(&call),
         fields: fields(&call),
+        ignored: ignored_parameters(&call).into_iter().chain(ignored_parts).collect(),
         body,
         answer: AnswerKind::wanted(&call),
         is_cancelled: cancel.0.clone(),
@@ -69,6 +72,8 @@ struct Work {
     format: DataFormat,
     fields: Vec<(String, String)>,
     body: Sent,
+    /// Warnings about what came beside the job, and was ignored.
+    ignored: Vec<String>,
     answer: AnswerKind,
     is_cancelled: Arc<AtomicBool>,
     /// Kept until the thread is done, also when nobody waits for it any more.
@@ -96,7 +101,12 @@ impl Work {
             (other, _) => ApiError::internal(anyhow::Error::new(other)),
         };
         let run = Run { threads: app.config.margin.threads.max(1), cancel: is_cancelled };
-        let report = request.and_then(|request| request.calculate(run)).map_err(refused)?;
+        let request = request.map_err(refused)?;
+        let mut warnings = self.ignored.clone();
+        warnings.extend(unknown_fields(request.unknown_fields()));
+        let mut report = request.calculate(run).map_err(refused)?;
+        // First: they may mean that the margin is not the one that was asked for.
+        report.warnings.splice(0..0, warnings);
         Ok(answer(&report, self.answer, store))
     }
 }
@@ -151,8 +161,46 @@ fn fields(call: &Call) -> Vec<(String, String)> {
     names.filter_map(|name| Some((name.to_owned(), call.query(name)?.to_owned()))).collect()
 }
 
-/// Takes the body apart by its content type, which has to agree with the data format.
-async fn body(call: &Call) -> Result<Sent, ApiError> {
+/// Warnings about query parameters that the operation does not have.
+fn ignored_parameters(call: &Call) -> Vec<String> {
+    let operation = call.app.contract.operation(call.operation).expect("the route table has it");
+    let unknown = call.query.iter().filter(|(name, _)| operation.query_parameters().all(|known| known != name));
+    unknown.take(MAX_IGNORED).map(|(name, _)| ignored("query parameter", name)).collect()
+}
+
+/// So many parameters and parts that were ignored are named; a request with more has one cause.
+const MAX_IGNORED: usize = 20;
+
+/// A warning about something beside the job, which is called as a field of the job is.
+fn ignored(what: &str, name: &str) -> String {
+    let field = UnknownField::at::<MarginJobRequest>(vec![loc(name)]);
+    let meant: Vec<&str> = field.nearest.iter().filter_map(|path| path.rsplit('.').next()).collect();
+    let question = if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
+    format!("{} is not a {what} of this request and was ignored{question}", field.path())
+}
+
+/// Warnings about fields of the job that there are not.
+fn unknown_fields(unknown: &molbox_margin::UnknownFields) -> Vec<String> {
+    let step = |step: &Loc| match step {
+        Loc::Field(name) => loc(*name),
+        Loc::Index(index) => LocItem::Int64(*index as i64),
+    };
+    let mut warnings = Vec::new();
+    for field in &unknown.listed {
+        // Without the `body` in front.
+        let within = field.within.iter().skip(1).map(step);
+        let at = within.chain([loc(field.name.as_str())]).collect();
+        warnings.push(super::unknown_field(&UnknownField::at::<MarginJobRequest>(at)));
+    }
+    if unknown.more > 0 {
+        warnings.push(super::more_unknown_fields(unknown.more));
+    }
+    warnings
+}
+
+/// Takes the body apart by its content type, which has to agree with the data format; and warnings
+/// about the parts of it that were ignored.
+async fn body(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
     if let Some(encoding) = call.header("content-encoding") {
         return Err(ApiError::unsupported_media(format!("the content encoding {encoding} is not gzip")));
     }
@@ -166,7 +214,7 @@ async fn body(call: &Call) -> Result<Sent, ApiError> {
         _ => &[],
     };
     if formats.contains(&data_format(call)) {
-        return Ok(Sent::Document(call.bytes.clone()));
+        return Ok((Sent::Document(call.bytes.clone()), Vec::new()));
     }
     let is_json = crate::routes::is_json(&media);
     if !formats.is_empty() || !is_json {
@@ -176,7 +224,7 @@ async fn body(call: &Call) -> Result<Sent, ApiError> {
         )));
     }
     beside_the_job(call)?;
-    Ok(Sent::Job(call.bytes.clone()))
+    Ok((Sent::Job(call.bytes.clone()), Vec::new()))
 }
 
 /// Refuses fields that came as parameters although the body has a place for them.
@@ -188,24 +236,26 @@ fn beside_the_job(call: &Call) -> Result<(), ApiError> {
     if misplaced.is_empty() { Ok(()) } else { Err(ApiError::invalid(misplaced)) }
 }
 
-async fn form(call: &Call) -> Result<Sent, ApiError> {
+async fn form(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
     beside_the_job(call)?;
     let broken = |msg: String| ApiError::invalid_body("form_invalid", Vec::new(), msg);
     let mut request = HttpRequest::new(Body::from(call.bytes.clone()));
     *request.headers_mut() = call.headers.clone();
     let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(e.body_text()))?;
     let (mut job, mut portfolio) = (Value::Object(serde_json::Map::new()), None);
+    let mut warnings = Vec::new();
     while let Some(field) = form.next_field().await.map_err(|e| broken(e.body_text()))? {
         let name = field.name().unwrap_or_default().to_owned();
         let bytes = field.bytes().await.map_err(|e| broken(e.body_text()))?;
         match name.as_str() {
             "job" => job = crate::routes::parse(&bytes)?.into_serde(),
             "portfolio" => portfolio = Some(bytes.to_vec()),
+            _ if warnings.len() < MAX_IGNORED => warnings.push(ignored("part", &name)),
             _ => {}
         }
     }
     let missing = || ApiError::invalid_body("missing", vec![loc("portfolio")], "Field required");
-    Ok(Sent::Form { job, portfolio: portfolio.ok_or_else(missing)? })
+    Ok((Sent::Form { job, portfolio: portfolio.ok_or_else(missing)? }, warnings))
 }
 
 /// Notation of the answer.

@@ -17,7 +17,8 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::LocItem;
+use molbox::Request;
+use molbox::workflow::types::{LocItem, Notice};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,6 +40,8 @@ pub(crate) struct Call {
     /// The body in the document's form; null without one, and for an operation that takes more
     /// than JSON.
     pub(crate) body: Value,
+    /// Members of the body that are there more than once in one object; the last one counts.
+    pub(crate) repeated: Vec<Vec<LocItem>>,
     /// The body as it came, of an operation that takes more than JSON.
     pub(crate) bytes: Vec<u8>,
     pub(crate) operation: &'static str,
@@ -73,10 +76,13 @@ impl Call {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The body as its wire type.
-    pub(crate) fn body<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
-        serde_json::from_value(self.body.clone())
-            .map_err(|e| ApiError::internal(anyhow::Error::new(e).context("a body that passed the document's check")))
+    /// The body as its wire type, and warnings about it, JSON.
+    pub(crate) fn request<T: Request>(&self) -> Result<(T, String), ApiError> {
+        let request = serde_json::from_value(self.body.clone()).map_err(|e| {
+            ApiError::internal(anyhow::Error::new(e).context("a body that passed the document's check"))
+        })?;
+        let warnings = serde_json::to_string(&request_warnings::<T>(&self.body, &self.repeated));
+        Ok((request, warnings.map_err(ApiError::internal)?))
     }
 
     /// What a write needs so that repeating the request does nothing again.
@@ -89,6 +95,42 @@ impl Call {
             now: self.app.now(),
         }
     }
+}
+
+/// What of a body was not taken as it was written: members that the document does not have, which it
+/// does not forbid, and those that are there more than once.
+fn request_warnings<T: Request>(body: &Value, repeated: &[Vec<LocItem>]) -> Vec<Notice> {
+    let notice = |code: &str, loc: Vec<LocItem>, message: String| Notice {
+        code: code.to_owned(),
+        message,
+        loc,
+        extra: Default::default(),
+    };
+    let unknown = molbox::unknown_fields::<T>(body);
+    let mut warnings: Vec<Notice> = Vec::new();
+    for field in &unknown.listed {
+        warnings.push(notice("unknown_field", field.loc.clone(), unknown_field(field)));
+    }
+    if unknown.more > 0 {
+        warnings.push(notice("unknown_field", Vec::new(), more_unknown_fields(unknown.more)));
+    }
+    for loc in repeated {
+        let field = molbox::UnknownField { loc: loc.clone(), nearest: Vec::new() };
+        let message = format!("{} is given more than once; the last one counts", field.path());
+        warnings.push(notice("repeated_field", loc.clone(), message));
+    }
+    warnings
+}
+
+/// What to say about members that the document does not have, after the first of them.
+pub(crate) fn more_unknown_fields(count: usize) -> String {
+    format!("{count} more fields that this request does not have were ignored")
+}
+
+/// What to say about a member that the document does not have.
+pub(crate) fn unknown_field(field: &molbox::UnknownField) -> String {
+    let question = field.question().map(|question| format!("; {question}")).unwrap_or_default();
+    format!("{} is not a field of this request and was ignored{question}", field.path())
 }
 
 /// The media type of a `Content-Type`, without its parameters, in lower case.
@@ -218,6 +260,8 @@ pub(crate) struct Common {
     pub(crate) started_at: Option<String>,
     pub(crate) finished_at: Option<String>,
     pub(crate) attempts: u64,
+    /// About the request, then of the run.
+    pub(crate) warnings: Vec<Notice>,
     /// What the task says of itself: its outcome, or its progress while it runs.
     pub(crate) said: Value,
 }
@@ -228,7 +272,10 @@ pub(crate) fn common(app: &App, row: &TaskRow) -> Result<Common, ApiError> {
         Some(outcome) => stored(outcome)?,
         None => app.progress(&row.id).map_or(Value::Null, |progress| Value::clone(&progress)),
     };
+    let mut warnings: Vec<Notice> = stored(&row.warnings)?;
+    warnings.extend(self::said::<Vec<Notice>>(&said, "warnings")?);
     Ok(Common {
+        warnings,
         created_at: rfc3339(row.created_at),
         started_at: row.started_at.map(rfc3339),
         finished_at: row.finished_at.map(rfc3339),
@@ -319,6 +366,7 @@ pub(crate) fn new_task(
     prefix: &str,
     request: &impl Serialize,
     parameters: &impl Serialize,
+    warnings: String,
 ) -> Result<TaskRow, ApiError> {
     Ok(TaskRow {
         seq: 0,
@@ -337,7 +385,7 @@ pub(crate) fn new_task(
         finished_at: None,
         is_cancelled: false,
         outcome: None,
-        warnings: "[]".to_owned(),
+        warnings,
     })
 }
 

@@ -17,7 +17,7 @@ const KIND: &str = "system";
 
 pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let request: SystemBuildRequest = call.body()?;
+    let (request, warnings) = call.request::<SystemBuildRequest>()?;
     app.check_disk()?;
     if let Some(protein) = &request.protein {
         provide_entry(&call, "protein", protein).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     let row = TaskRow {
         name: request.box_name.clone(),
         seed: request.seed.map_or_else(|| app.new_seed(), |seed| seed as i64),
-        ..new_task(&call, KIND, "box", &request, &plan)?
+        ..new_task(&call, KIND, "box", &request, &plan, warnings)?
     };
     queue(&call, row, plan.inputs(), record).await
 }
@@ -80,7 +80,7 @@ fn record(app: &App, row: &TaskRow) -> Result<SystemRecord, ApiError> {
         attempts: common.attempts,
         progress: if is_running { said(&common.said, "progress")? } else { None },
         summary,
-        warnings: said(&common.said, "warnings")?,
+        warnings: common.warnings,
         error: said(&common.said, "error")?,
         extra: Default::default(),
     })

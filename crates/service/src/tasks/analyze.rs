@@ -133,11 +133,15 @@ fn job(app: &App, account: i64, request: &AnalysisRequest, needs_frames: bool) -
             ApiError::invalid_body("missing", vec![loc("job_id")], "there is no job yet; run one and give its id")
         })?,
     };
+    let is_over = !["queued", "running"].contains(&job.status.as_str());
+    if needs_frames && !is_over && request.allow_unfinished != Some(true) {
+        let needs = "a job is analysed when it has ended; `allow_unfinished: true` analyses the frames so far";
+        return Err(not_ready(at, &job.id, &job.status, needs));
+    }
     if needs_frames {
         let parts = trajectory_of(app, &job.id);
         let frames = if parts.is_empty() { None } else { Series::open(&parts).ok().map(|series| series.n_frames()) };
         if frames.unwrap_or(0) == 0 {
-            let is_over = !["queued", "running"].contains(&job.status.as_str());
             let needs = if is_over { "it has no frames of a production" } else { "it has no frames yet" };
             return Err(not_ready(at, &job.id, &job.status, needs));
         }

@@ -560,7 +560,7 @@ fn lay_out(app: &App, row: &TaskRow, status: &str, outcome: &Value) -> Result<La
         "parameters": serde_json::from_str::<Value>(&row.parameters)?,
         "summary": outcome["summary"],
         "stages": outcome["stages"],
-        "warnings": outcome["warnings"],
+        "warnings": warnings(row, outcome)?,
         "error": outcome["error"],
         "files": measured,
     });
@@ -570,6 +570,13 @@ fn lay_out(app: &App, row: &TaskRow, status: &str, outcome: &Value) -> Result<La
     let manifest = Entry { name: format!("{}/manifest.json", row.id), key };
     measured.insert(0, bundle::measure(&app.objects, &manifest)?);
     Layout::archive(&app.objects, &measured, Timestamp::from_microsecond(row.created_at)?)
+}
+
+/// Warnings about the request, then those of the run.
+fn warnings(row: &TaskRow, outcome: &Value) -> Result<Vec<Value>> {
+    let mut all: Vec<Value> = serde_json::from_str(&row.warnings)?;
+    all.extend(outcome["warnings"].as_array().into_iter().flatten().cloned());
+    Ok(all)
 }
 
 fn entries(app: &App, id: &str, folder: &str) -> Result<Vec<Entry>> {

@@ -174,23 +174,41 @@ async fn masks_that_cannot_be_are_told_by_their_place() {
 }
 
 #[tokio::test]
-async fn a_running_job_is_analysed_as_far_as_it_is() {
+async fn a_running_job_is_analysed_on_request_alone() {
     let service = Service::start_with(&["worker.checkpoint_seconds=1", "worker.slots=2"]);
     let molbox = service.client("ada");
     let none = molbox.analysis_submit().send().await.unwrap_err();
     assert_eq!(none.status().unwrap(), 422, "there is no job yet");
     let system = water(&molbox).await;
     let job = endless_job(&molbox, &system).await;
-    let early = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str())).send().await;
-    assert!(early.is_err_and(|error| error.status().unwrap() == 409), "it has no frames yet");
+    let so_far = || molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).allow_unfinished(true));
+    let early = so_far().send().await.unwrap_err();
+    assert_eq!(early.status().unwrap(), 409);
+    assert!(early.to_string().contains("has no frames yet"), "{early}");
     until_it_produces(&molbox, &job).await;
-    let analysis = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).distance_masks([":1@O :2@O"]));
+    let refused = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str())).send().await.unwrap_err();
+    assert_eq!((refused.status().unwrap().as_u16(), refused.violations()[0].path()), (409, "job_id".to_owned()));
+    assert!(refused.violations()[0].msg.starts_with(&format!("{job} is running; ")), "{refused}");
+    let latest = molbox.analysis_submit().send().await.unwrap_err();
+    assert_eq!(latest.status().unwrap(), 409, "the job that is meant when none is named is one, too");
+    let no = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).allow_unfinished(false)).send().await;
+    assert_eq!(no.unwrap_err().status().unwrap(), 409);
+    assert!(molbox.analysis_list().send().await.unwrap().items.is_empty(), "nothing was queued");
+    let download = molbox.job_download().job_id(job.as_str()).send().await.err().unwrap();
+    assert_eq!(download.status().unwrap(), 409, "nor can its results be downloaded");
+
+    let analysis = so_far().body_map(|a| a.distance_masks([":1@O :2@O"]));
     let analysis = analysis.send().await.unwrap();
     let record = analysed(&molbox, &analysis.analysis_id).await;
     assert_eq!(record.status, "succeeded");
     let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
     assert!(data.frames_analyzed > 0);
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    molbox.wait_job(&job).await.unwrap_err();
+    let ended = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).distance_masks([":1@O :2@O"]));
+    let ended = ended.send().await.unwrap();
+    assert_eq!(analysed(&molbox, &ended.analysis_id).await.status, "succeeded", "a cancelled job has ended");
+    molbox.analysis_delete().analysis_id(ended.analysis_id.as_str()).send().await.unwrap();
     // Analyses of it stay when the job goes, and go by themselves.
     molbox.wait_job(&job).await.unwrap_err();
     molbox.job_delete().job_id(job.as_str()).send().await.unwrap();

@@ -13,4 +13,5 @@ mod kills;
 mod margin;
 mod oracle;
 mod repeats;
+mod unknown;
 mod work;

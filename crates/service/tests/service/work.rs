@@ -236,6 +236,8 @@ async fn a_finished_job_is_extended_under_its_identifier() {
     molbox.download_job(&id, folder.path().join("before.zip")).await.unwrap();
 
     let extended = extend().await.unwrap().into_inner();
+    let early = molbox.job_download().job_id(&id).send().await.err().unwrap();
+    assert_eq!(early.status().unwrap(), 409, "the results of before are not its results");
     assert_eq!((extended.job_id.as_str(), extended.status.as_str()), (id.as_str(), "queued"));
     let after = molbox.wait_job(&id).await.unwrap();
     let production = after.stages.last().unwrap();
