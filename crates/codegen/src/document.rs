@@ -106,9 +106,10 @@ impl Document {
             return Err(Problem::new("/paths", "missing"));
         };
         paths.retain(|_, item| part == if item.get("servers").is_some() { Part::Margin } else { Part::Workflow });
-        // progenitor takes one; the rules have JSON first.
+        // progenitor takes one; the rules have JSON first. A body without JSON is left for it to judge.
         for operation in paths.values_mut().flat_map(|item| item.as_object_mut().into_iter().flatten()) {
-            if let Some(content) = operation.1.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) {
+            let content = operation.1.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
+            if let Some(content) = content.filter(|content| content.contains_key("application/json")) {
                 content.retain(|media, _| media == "application/json");
             }
         }
@@ -223,7 +224,7 @@ impl Document {
 
 /// Whether a key of the document is a specification extension.
 pub(crate) fn is_extension(key: &str) -> bool {
-    ["x-origin", "x-choice", "x-unit", "x-default", "x-dropshot-pagination"].contains(&key)
+    ["x-origin", "x-choice", "x-unit", "x-default", "x-dropshot-pagination", "x-release"].contains(&key)
 }
 
 /// Every `$ref` at or below `value`.

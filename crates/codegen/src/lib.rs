@@ -31,12 +31,21 @@ impl Document {
     /// A [`Problem`] for what progenitor refuses. Ask [`Self::problems`] first: some of what the
     /// rules catch makes progenitor panic.
     pub fn rust(&self, part: Part, scope: Scope) -> Result<String, Problem> {
+        Ok(prettyplease::unparse(&self.syntax(part, scope)?))
+    }
+
+    /// The same as a syntax tree, for those who look at the code rather than compile it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::rust`].
+    pub fn syntax(&self, part: Part, scope: Scope) -> Result<syn::File, Problem> {
         let tokens = Generator::new(&settings(part))
             .generate_tokens(&self.part(part)?)
             .map_err(|e| Problem::new("", e.to_string()))?;
         let mut file = syn::parse2(tokens).map_err(|e| Problem::new("", e.to_string()))?;
         polish::polish(&mut file, scope, &self.request_schemas());
-        Ok(prettyplease::unparse(&file))
+        Ok(file)
     }
 }
 

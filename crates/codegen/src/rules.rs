@@ -103,6 +103,7 @@ impl<'a> Check<'a> {
                         let fine = match key.as_str() {
                             "x-origin" => value == "molbox",
                             "x-choice" | "x-unit" => value.is_string(),
+                            "x-release" => at == "/info/x-release" && value.is_string(),
                             _ => is_extension(key),
                         };
                         if !fine {
@@ -164,6 +165,9 @@ impl<'a> Check<'a> {
             match parameter["in"].as_str() {
                 Some("path") => {
                     in_path.insert(name);
+                    if parameter["required"] != true {
+                        self.fail(&at, "a path parameter is `required: true`: without it there is no path");
+                    }
                     // `..` and the empty string would lead to another operation.
                     let schema =
                         parameter.get("schema").and_then(|s| s["$ref"].as_str()).and_then(|r| document.resolve(r));
