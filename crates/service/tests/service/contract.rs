@@ -1,9 +1,12 @@
 //! The service keeps to the document, whoever asks.
 
-use crate::common::{Service, python};
+use std::collections::BTreeMap;
+use std::fs;
+
+use crate::common::{Service, example, python};
 use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
 use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Requests as they are, without what the client makes of them.
 struct Raw {
@@ -301,4 +304,127 @@ fn accounts_and_keys_are_managed_with_clear_words() {
     let listed = service.command(&["key", "list", "ada"]);
     assert!(listed.contains("laptop") && listed.contains("expires") && listed.contains("never used"), "{listed}");
     assert!(service.failing_command(&["key", "create", "ada", "--days", "0"]).contains("days"));
+}
+
+/// The defaults that the document states for machines, by schema and field.
+fn stated_defaults(document: &Value) -> BTreeMap<String, Map<String, Value>> {
+    let schemas = document["components"]["schemas"].as_object().unwrap().iter();
+    let of = |schema: &Value| -> Map<String, Value> {
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        properties.filter_map(|(name, value)| Some((name.clone(), value.get("x-default")?.clone()))).collect()
+    };
+    schemas.map(|(name, schema)| (name.clone(), of(schema))).filter(|(_, defaults)| !defaults.is_empty()).collect()
+}
+
+/// Whether the parameters have every default; JSON writes the same number as 1 or as 1.0.
+fn assert_states(parameters: &Value, defaults: &Map<String, Value>, what: &str) {
+    for (field, default) in defaults {
+        let used = &parameters[field];
+        let is_same = used == default || used.as_f64().is_some_and(|number| Some(number) == default.as_f64());
+        assert!(is_same, "{what}.{field}: the document states {default}, the service uses {used}");
+    }
+}
+
+#[tokio::test]
+async fn every_default_of_the_document_is_the_services() {
+    let service = Service::start();
+    service.command(&["market", "sample"]);
+    service.command(&["market", "reload"]);
+    let raw = Raw::new(&service);
+    let molbox = service.client_with(&raw.key);
+    let document: Value = raw.request(Method::GET, "/openapi.json").send().await.unwrap().json().await.unwrap();
+    let mut stated = stated_defaults(&document);
+    let mut take = |schema: &str| stated.remove(schema).unwrap_or_else(|| panic!("{schema} states no defaults"));
+    let post = async |path: &str, body: &Value| -> Value {
+        let response = raw.request(Method::POST, path).json(body).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{path}: {body}");
+        response.json().await.unwrap()
+    };
+    // What a task was run with, as its bundle has it.
+    let parameters = async |path: String| -> Value {
+        let request = raw.request(Method::GET, &path).header("accept", "application/zip");
+        let bytes = request.send().await.unwrap().bytes().await.unwrap();
+        let mut zip = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+        let mut manifest = zip.by_index(0).unwrap();
+        assert!(manifest.name().unwrap().ends_with("/manifest.json"));
+        serde_json::from_reader::<_, Value>(&mut manifest).unwrap()["parameters"].clone()
+    };
+
+    // Six residues: a small box at the default padding.
+    let protein: String = fs::read_to_string(example("1vii.pdb"))
+        .unwrap()
+        .lines()
+        .filter(|line| {
+            line.starts_with("ATOM") && line[22..26].trim().parse::<i32>().is_ok_and(|residue| residue <= 46)
+        })
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("six.pdb"), protein + "END\n").unwrap();
+    molbox.upload(folder.path().join("six.pdb")).name("six").await.unwrap();
+
+    // A system shows its parameters in its bundle alone, and in the service's words: leaving all out
+    // must come to the same as stating all.
+    let mut systems = Vec::new();
+    let all = Value::Object(take("SystemBuildRequest"));
+    for mut body in [json!({}), all] {
+        body["protein"] = json!("six");
+        body["seed"] = json!(7);
+        systems.push(post("/submit/system", &body).await["system_id"].as_str().unwrap().to_owned());
+    }
+    let mut built = Vec::new();
+    for id in &systems {
+        molbox.wait_system(id).await.unwrap();
+        built.push(parameters(format!("/retrieve/system/{id}")).await);
+    }
+    assert_eq!(built[0], built[1], "a system with its protein alone, and one with every default stated");
+
+    // A job's record has every parameter.
+    let body = json!({ "box_id": systems[0], "equilibration": [{}], "production": {} });
+    let job = post("/submit/job", &body).await;
+    assert_states(&job["parameters"], &take("JobCreateParams"), "JobCreateParams");
+    assert_states(&job["parameters"]["equilibration"][0], &take("EquilibrationStep"), "EquilibrationStep");
+    assert_states(&job["parameters"]["production"], &take("ProductionParams"), "ProductionParams");
+    molbox.job_cancel().job_id(job["job_id"].as_str().unwrap()).send().await.unwrap();
+
+    // One criterion of a hydrogen bond asks for hydrogen bonds, so each is left out by itself.
+    let body = json!({
+        "box_id": systems[0], "minimization_steps": 10, "equilibration": [],
+        "production": { "time": 0.0002, "traj_freq": 20 },
+    });
+    let short = post("/submit/job", &body).await["job_id"].as_str().unwrap().to_owned();
+    molbox.wait_job(&short).await.unwrap();
+    let defaults = take("AnalysisRequest");
+    let analysis = async |left_out: &str| -> Value {
+        let mut body = defaults.clone();
+        body.remove(left_out);
+        body.insert("job_id".to_owned(), json!(short));
+        let id = post("/submit/analysis", &Value::Object(body)).await["analysis_id"].as_str().unwrap().to_owned();
+        molbox.wait_analysis(&id).await.unwrap();
+        parameters(format!("/retrieve/analysis/{id}")).await
+    };
+    let all = analysis("nothing").await;
+    for field in defaults.keys() {
+        assert_eq!(analysis(field).await, all, "AnalysisRequest.{field} left out, and its default stated");
+    }
+
+    // A margin is the same to the last digit.
+    let defaults = take("MarginJobRequest");
+    let margin = async |left_out: &str| -> String {
+        let mut body = defaults.clone();
+        body.remove(left_out);
+        body.insert("marginDate".to_owned(), json!("2024-12-31"));
+        let future = json!({ "ticker": "XEQ1", "type": "long", "quantity": 2 });
+        body.insert("portfolio".to_owned(), json!({ "futures": [future] }));
+        let url = format!("{}/margin/submit_job/historical/json", service.margin_url);
+        let request = raw.http.post(url).header("x-api-key", &raw.key).json(&body);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response.text().await.unwrap()
+    };
+    let all = margin("nothing").await;
+    for field in defaults.keys() {
+        assert_eq!(margin(field).await, all, "MarginJobRequest.{field} left out, and its default stated");
+    }
+    assert!(stated.is_empty(), "defaults that no part of this test compares: {stated:?}");
 }
