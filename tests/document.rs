@@ -1,5 +1,4 @@
-//! The document against the interface that it describes, and the generated types and the examples
-//! against the document.
+//! The generated types and the examples against the document.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -7,114 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use molbox::{margin, workflow};
-use molbox_codegen::{Document, Part};
+use molbox_codegen::Document;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-/// The operations of the interface: base address, method, path, request, what 200 is.
-const OPERATIONS: &str = "
-    workflow GET  /submit/upload-url                      -                   json
-    workflow POST /submit/file/                           FileRegistration    json
-    workflow POST /submit/system                          SystemBuildRequest  json
-    workflow POST /submit/job                             JobCreateParams     json
-    workflow POST /submit/analysis                        AnalysisRequest     json
-    workflow GET  /info/files                             -                   json
-    workflow GET  /info/jobs                              -                   json
-    workflow GET  /info/job/{job_id}                      -                   json
-    workflow GET  /info/systems                           -                   json
-    workflow GET  /info/system/{system_id}                -                   json
-    workflow GET  /info/analysis/{analysis_id}            -                   json
-    workflow GET  /retrieve/job/{job_id}                  -                   application/zip
-    workflow GET  /retrieve/analysis/{job_id}             -                   json
-    margin   POST /margin/submit_job/historical/{data_format} MarginJobRequest text/csv
-";
-
-/// The fields of the interface: type, bound, whether null is accepted.
-const FIELDS: &str = "
-    FileRegistration.name                   string
-    FileRegistration.type                   string
-    FileRegistration.format                 string
-    FileRegistration.file_id                string
-    FileRegistration.pdb_id                 string
-    SystemBuildRequest.box_name             string
-    SystemBuildRequest.box_shape            string
-    SystemBuildRequest.chain_id             string
-    SystemBuildRequest.concentration        number
-    SystemBuildRequest.force_field          string
-    SystemBuildRequest.ions                 string
-    SystemBuildRequest.keep_Hs              boolean
-    SystemBuildRequest.ligand_input_formats [string]
-    SystemBuildRequest.ligand_residue_names [string]
-    SystemBuildRequest.ligand_rotations     [[any]]
-    SystemBuildRequest.ligand_translations  [[any]]
-    SystemBuildRequest.ligands              [string]
-    SystemBuildRequest.membrane             string
-    SystemBuildRequest.minimum_padding      number
-    SystemBuildRequest.pH                   number
-    SystemBuildRequest.protein              string
-    SystemBuildRequest.water_type           string
-    JobCreateParams.box_id                  string length>=1
-    JobCreateParams.batch_index             integer >=0 null
-    JobCreateParams.batch_name              string null
-    JobCreateParams.equilibration           [EquilibrationStep] null
-    JobCreateParams.production              ProductionParams null
-    JobCreateParams.temperature             number >=0 null
-    JobCreateParams.pressure                number >=0 null
-    JobCreateParams.surface_tension         number >=0 null
-    JobCreateParams.friction                number >=0 null
-    JobCreateParams.integration_timestep    number >0 null
-    JobCreateParams.ewald_error_tolerance   number >0 null
-    JobCreateParams.non_bonded_cutoff       number >0 null
-    JobCreateParams.minimization_steps      integer >=0 null
-    JobCreateParams.trajectory_output_format TrajectoryFormats null
-    EquilibrationStep.traj_freq             integer >=0 null
-    EquilibrationStep.time                  number >=0 null
-    EquilibrationStep.log_freq              integer >=0 null
-    EquilibrationStep.type                  Ensembles null
-    EquilibrationStep.restraint_force       number >=0 null
-    EquilibrationStep.restraint_mask        string null
-    ProductionParams.traj_freq              integer >=0 null
-    ProductionParams.time                   number >=0 null
-    ProductionParams.log_freq               integer >=0 null
-    ProductionParams.type                   Ensembles null
-    AnalysisRequest.downsample_frames       number
-    AnalysisRequest.distance_masks          [string]
-    AnalysisRequest.rmsd_masks              [[string]]
-    AnalysisRequest.rmsf_masks              [string]
-    AnalysisRequest.hbond_angle             number
-    AnalysisRequest.hbond_distance          number
-    MarginJobRequest.marginDate             string
-    MarginJobRequest.numScenarios           integer
-    MarginJobRequest.timeHorizonDays        integer
-    MarginJobRequest.volatilityLookbackDays number
-    MarginJobRequest.ewmaDecayFactor        number
-    MarginJobRequest.volatilityMultiplier   number
-    MarginJobRequest.settings               HistoricalSettings
-    MarginJobRequest.portfolio              Portfolio
-    HistoricalSettings.startDate            string
-    HistoricalSettings.endDate              string
-    HistoricalSettings.addedDates           [string]
-    HistoricalSettings.excludedDates        [string]
-    Portfolio.futures                       [FuturesPosition]
-    FuturesPosition.ticker                  string
-    FuturesPosition.type                    string
-    FuturesPosition.quantity                number
-    HTTPValidationError.detail              [ValidationError]
-    ValidationError.loc                     [LocItem]
-    ValidationError.msg                     string
-    ValidationError.type                    string
-";
-
-/// Enumerations of the interface.
-const ENUMS: [(&str, &[&str]); 3] = [
-    ("Ensembles", &["NPT", "NVT"]),
-    ("TrajectoryFormats", &["dcd"]),
-    ("DataFormat", &["fpml", "csv", "json", "xml", "yaml"]),
-];
-
-/// Schemas whose fields the interface requires; in no other request is one required.
-const REQUIRED: [(&str, &[&str]); 1] = [("ValidationError", &["loc", "msg", "type"])];
 
 fn document() -> Document {
     Document::read(include_str!("../openapi/molbox.yaml")).unwrap()
@@ -122,127 +17,6 @@ fn document() -> Document {
 
 fn resolved<'a>(document: &'a Document, value: &'a Value) -> &'a Value {
     value["$ref"].as_str().map_or(value, |reference| document.resolve(reference).unwrap())
-}
-
-/// A property in the words of the table.
-fn words(document: &Document, schema: &Value) -> String {
-    if let Some(any) = schema["anyOf"].as_array() {
-        assert_eq!(any[1], json!({"enum": [null]}));
-        return format!("{} null", words(document, &any[0]));
-    }
-    if let Some(reference) = schema["$ref"].as_str() {
-        let name = reference.rsplit('/').next().unwrap();
-        let target = document.resolve(reference).unwrap();
-        // A string with a name of its own for its restriction is still a string.
-        let is_plain = target["type"] == "string" && target.get("enum").is_none();
-        return if is_plain { words(document, target) } else { name.to_owned() };
-    }
-    let mut text = match schema["type"].as_str() {
-        Some("array") => format!("[{}]", words(document, &schema["items"])),
-        Some(kind) => kind.to_owned(),
-        None => "any".to_owned(),
-    };
-    if let Some(length) = schema["minLength"].as_u64() {
-        text += &format!(" length>={length}");
-    }
-    if let Some(minimum) = schema["minimum"].as_f64() {
-        text += if schema["exclusiveMinimum"] == true { " >" } else { " >=" };
-        text += &minimum.to_string();
-    }
-    if schema["nullable"] == true {
-        text += " null";
-    }
-    text
-}
-
-fn table(text: &str) -> impl Iterator<Item = Vec<&str>> {
-    text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|words| !words.is_empty())
-}
-
-#[test]
-fn every_operation_of_the_interface_is_in_the_document_as_it_stands_there() {
-    let document = document();
-    for row in table(OPERATIONS) {
-        let [part, method, path, request, success] = row[..] else { panic!("{row:?}") };
-        let operation = document
-            .operations()
-            .find(|op| op.path == path && op.method == method.to_lowercase())
-            .unwrap_or_else(|| panic!("{method} {path} is missing"));
-        assert_eq!(operation.part, if part == "margin" { Part::Margin } else { Part::Workflow }, "{path}");
-        let body = &operation.value["requestBody"]["content"]["application/json"]["schema"]["$ref"];
-        let expected = format!("#/components/schemas/{request}");
-        assert_eq!(body.as_str().unwrap_or("-"), if request == "-" { "-" } else { &expected }, "{path}");
-        let ok = resolved(&document, &operation.value["responses"]["200"]);
-        let media = if success == "json" { "application/json" } else { success };
-        assert!(ok["content"].get(media).is_some(), "{path}: 200 is not {media}");
-        let refusal = resolved(&document, &operation.value["responses"]["422"]);
-        let schema = &refusal["content"]["application/json"]["schema"]["$ref"];
-        assert_eq!(schema, "#/components/schemas/HTTPValidationError", "{path}");
-        assert!(operation.value.get("security").is_none(), "{path} takes the key");
-        assert!(operation.value.get("x-origin").is_none(), "{path} is the interface's, not ours");
-    }
-    assert_eq!(table(OPERATIONS).count(), 14);
-}
-
-#[test]
-fn what_is_not_of_the_interface_is_marked_as_ours() {
-    let document = document();
-    let known: Vec<(&str, &str)> = table(OPERATIONS).map(|row| (row[1], row[2])).collect();
-    for operation in document.operations() {
-        let item = &document.value["paths"][operation.path];
-        let is_ours = operation.value["x-origin"] == "molbox" || item["x-origin"] == "molbox";
-        let is_known = known.contains(&(operation.method.to_uppercase().as_str(), operation.path));
-        assert_eq!(is_ours, !is_known, "{} {}", operation.method, operation.path);
-    }
-    let fields: Vec<&str> = table(FIELDS).map(|row| row[0]).collect();
-    for (name, schema) in document.value["components"]["schemas"].as_object().unwrap() {
-        let of_interface = fields.iter().any(|field| field.split('.').next() == Some(name));
-        for (property, value) in schema["properties"].as_object().into_iter().flatten().filter(|_| of_interface) {
-            let is_known = fields.contains(&format!("{name}.{property}").as_str());
-            assert_eq!(value["x-origin"] == "molbox", !is_known, "{name}.{property}");
-        }
-    }
-}
-
-#[test]
-fn every_field_of_the_interface_has_its_type_its_bound_and_its_nullability() {
-    let document = document();
-    for row in table(FIELDS) {
-        let (schema, property) = row[0].split_once('.').unwrap();
-        let value = &document.value["components"]["schemas"][schema]["properties"][property];
-        assert!(!value.is_null(), "{} is missing", row[0]);
-        assert_eq!(words(&document, value), row[1..].join(" "), "{}", row[0]);
-    }
-    for (name, values) in ENUMS {
-        assert_eq!(document.value["components"]["schemas"][name]["enum"], json!(values), "{name}");
-    }
-    for name in table(FIELDS).map(|row| row[0].split('.').next().unwrap()) {
-        let required = REQUIRED.iter().find(|(schema, _)| *schema == name).map_or(json!(null), |(_, r)| json!(r));
-        assert_eq!(document.value["components"]["schemas"][name]["required"], required, "{name}");
-    }
-}
-
-#[test]
-fn the_rest_of_the_interface_stands_in_the_document() {
-    let value = document().value;
-    assert_eq!(value["openapi"], "3.0.3");
-    assert_eq!(value["info"]["version"], "0.1.0");
-    let scheme = &value["components"]["securitySchemes"]["ApiKey"];
-    assert_eq!(
-        (&scheme["type"], &scheme["in"], &scheme["name"]),
-        (&json!("apiKey"), &json!("header"), &json!("x-api-key"))
-    );
-    assert_eq!(value["security"], json!([{"ApiKey": []}]));
-    assert_eq!(value["servers"][0]["url"], "{base_url}");
-    let margin = &value["paths"]["/margin/submit_job/historical/{data_format}"];
-    assert_eq!(margin["servers"][0]["url"], "{margin_base_url}");
-    let filetype = &value["paths"]["/submit/upload-url"]["get"]["parameters"][0];
-    assert_eq!((&filetype["name"], &filetype["in"]), (&json!("filetype"), &json!("query")));
-    let format = &margin["post"]["parameters"][0];
-    assert_eq!((&format["name"], &format["required"]), (&json!("data_format"), &json!(true)));
-    let columns = "`ticker`, `positionType`, `currency`, `entryDate`, `entryMarketValue`, `currentMarketValue`, \
-                   `initialMargin`, `maintenanceMargin`, `variationMargin`, `size`, `quantity`, `portfolioWeight`";
-    assert!(margin["post"]["responses"]["200"]["description"].as_str().unwrap().contains(columns));
 }
 
 /// Whether a request of this schema is refused by the generated type, and with what words.
@@ -292,24 +66,23 @@ fn beyond_and_within(document: &Document, schema: &Value) -> (Vec<Value>, Option
 fn the_generated_types_enforce_every_bound_of_every_request() {
     let document = document();
     let mut bounds = 0;
-    let requests =
-        table(FIELDS).map(|row| row[0].split('.').next().unwrap().to_owned()).chain(["JobExtension".to_owned()]);
-    let mut requests: Vec<String> = requests.filter(|name| !name.contains("Error")).collect();
-    requests.dedup();
-    for name in requests {
-        let schema = &document.value["components"]["schemas"][&name];
+    let interface = Document::read(include_str!("../openapi/interface.yaml")).unwrap().value;
+    let schemas = interface["components"]["schemas"].as_object().unwrap();
+    let records = schemas.iter().filter(|(name, schema)| schema["type"] == "object" && !name.contains("Error"));
+    for name in records.map(|(name, _)| name.as_str()).chain(["JobExtension"]) {
+        let schema = &document.value["components"]["schemas"][name];
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         for (property, value) in schema["properties"].as_object().unwrap() {
             let (beyond, within) = beyond_and_within(&document, value);
             for wrong in &beyond {
-                let error = refusal(&name, &json!({ property: wrong }));
+                let error = refusal(name, &json!({ property: wrong }));
                 let error = error.unwrap_or_else(|| panic!("{name}.{property} takes {wrong}"));
                 assert!(error.starts_with(property), "{name}.{property}: {wrong}: the error names the field: {error}");
                 bounds += 1;
             }
             if let Some(within) = within.filter(|_| required.is_empty() || required == [property]) {
-                assert_eq!(refusal(&name, &json!({ property: within })), None, "{name}.{property} takes {within}");
+                assert_eq!(refusal(name, &json!({ property: within })), None, "{name}.{property} takes {within}");
             }
         }
     }

@@ -140,7 +140,8 @@ fn lines_with<'a>(path: &'a Path, text: &'a str, words: &'a [&str]) -> impl Iter
     })
 }
 
-fn each_file(folder: &Path, extension: &str, look: &mut dyn FnMut(&Path, &str)) -> Result<()> {
+/// Hands every file of a folder that has the extension to `look`.
+pub fn each_file(folder: &Path, extension: &str, look: &mut dyn FnMut(&Path, &str)) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {

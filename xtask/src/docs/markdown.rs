@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use openapi_drift::Api;
 use serde_json::Value;
 
 use super::snippets::snippets;
 use crate::spec::examples::Examples;
-use crate::spec::shape::Api;
 
 /// The folder of the reference in the repository.
 pub const FOLDER: &str = "docs/reference";

@@ -1,17 +1,19 @@
-//! `cargo xtask spec check`: the rules, the examples, the service's routes and statuses, the derived
-//! files; each problem with its place and what mends it.
+//! `cargo xtask spec check`: the rules, the interface, the service's routes and statuses, the examples,
+//! the last commit, the derived files; each problem with its place and what fixes it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use molbox_codegen::Document;
+use openapi_drift::{Api, Report};
 use serde_json::{Value, json};
 
-use super::examples::{Examples, FOLDER};
+use super::examples::{Examples, FOLDER, Fault};
 use super::lines::Lines;
 use super::served::{self, Place};
-use super::shape::Api;
 use super::source::PATH;
+use super::{interface, since};
 use crate::regenerate::{derived, printed, stale_from};
 
 /// Something that is not as it must be.
@@ -28,9 +30,11 @@ pub struct Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     Fine,
-    /// `cargo xtask regenerate` mends it.
+    /// `cargo xtask regenerate` is all that it needs.
     Stale,
-    /// Somebody has to think.
+    /// Something breaks clients, or demands less than before: somebody has to want it.
+    Changed,
+    /// It is wrong.
     Broken,
 }
 
@@ -39,6 +43,7 @@ impl State {
         match self {
             Self::Fine => "fine",
             Self::Stale => "stale",
+            Self::Changed => "changed",
             Self::Broken => "broken",
         }
     }
@@ -47,6 +52,7 @@ impl State {
         match self {
             Self::Fine => 0,
             Self::Broken => 1,
+            Self::Changed => 3,
             Self::Stale => 4,
         }
     }
@@ -56,6 +62,7 @@ impl Problem {
     fn remedy(&self) -> String {
         match self.state {
             State::Stale => "cargo xtask regenerate".to_owned(),
+            State::Changed => format!("restore {}, or commit it if it is meant", self.place()),
             _ => format!("edit {}, then cargo xtask spec check", self.place()),
         }
     }
@@ -64,7 +71,7 @@ impl Problem {
         self.line.map_or_else(|| self.file.clone(), |line| format!("{}:{line}", self.file))
     }
 
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         json!({
             "state": self.state.name(),
             "file": self.file,
@@ -76,51 +83,106 @@ impl Problem {
     }
 }
 
-/// Every problem of the document in `text`, of its examples, and of the derived files under `root`.
-pub fn problems(root: &Path, text: &str) -> Result<Vec<Problem>> {
-    let broken = |file: &str, line, at: &str, message: &str| Problem {
-        state: State::Broken,
-        file: file.to_owned(),
-        line,
-        at: at.to_owned(),
-        message: message.to_owned(),
-    };
-    let document = match Document::read(text) {
-        Ok(document) => document,
-        // The message names line and column.
-        Err(problem) => return Ok(vec![broken(PATH, None, "", &problem.to_string())]),
-    };
-    let lines = Lines::read(text)?;
-    let mut out: Vec<Problem> = document
-        .problems()
-        .iter()
-        .map(|problem| broken(PATH, Some(lines.of(&problem.at)), &problem.at, &problem.message))
-        .collect();
-    let api = Api::new(document.value.clone());
-    for difference in served::differences(&api, &served::Source::read(root)?)? {
-        out.push(match difference.place {
-            Place::Document(at) => broken(PATH, Some(lines.of(&at)), &at, &difference.message),
-            Place::Line(file, line) => broken(file, Some(line), "", &difference.message),
-        });
+/// What the document is checked against.
+pub struct Repository {
+    root: PathBuf,
+    /// An earlier document, and what it is.
+    base: (String, Api),
+    source: served::Source,
+    words: BTreeSet<String>,
+    /// The examples, or what is wrong with a file of them.
+    examples: Result<Examples, String>,
+}
+
+impl Repository {
+    pub fn read(root: &Path) -> Result<Self> {
+        Ok(Self {
+            root: root.to_owned(),
+            base: since::last_commit(root)?,
+            source: served::Source::read(root)?,
+            words: served::words(root)?,
+            // The message names file, line and column.
+            examples: Examples::read(&root.join(FOLDER)).map_err(|problem| format!("{problem:#}")),
+        })
     }
-    let examples = match Examples::read(&root.join(FOLDER)) {
-        Ok(examples) => examples,
-        // The message names file, line and column.
-        Err(problem) => {
-            out.push(broken(FOLDER, None, "", &format!("{problem:#}")));
-            return Ok(out);
+
+    /// With another document to compare with.
+    #[cfg(test)]
+    pub fn since(self, name: &str, api: Api) -> Self {
+        Self { base: (name.to_owned(), api), ..self }
+    }
+
+    /// Every problem of the document in `text`, of its examples, and of the derived files. What is
+    /// wrong in itself comes first, then what changed, and last what is merely stale.
+    pub fn problems(&self, text: &str) -> Result<Vec<Problem>> {
+        let document = match Document::read(text) {
+            Ok(document) => document,
+            // The message names line and column.
+            Err(problem) => return Ok(vec![broken(PATH, None, "", &problem.to_string())]),
+        };
+        let lines = Lines::read(text)?;
+        let here = |at: &str, message: &str| broken(PATH, Some(lines.of(at)), at, message);
+        let mut out: Vec<Problem> =
+            document.problems().iter().map(|problem| here(&problem.at, &problem.message)).collect();
+        let api = match Api::checked(document.value.clone()) {
+            Ok(api) => api,
+            Err(error) => {
+                out.push(broken(PATH, None, "", &error.to_string()));
+                return Ok(out);
+            }
+        };
+        out.extend(interface::differences(&api)?.iter().map(|(at, message)| here(at, message)));
+        out.extend(release(&api).map(|message| here(since::RELEASE, &message)));
+        let unknown = served::unknown_values(&api.value, &self.words, "");
+        out.extend(unknown.iter().map(|(at, message)| here(at, message)));
+        for difference in served::differences(&api, &self.source)? {
+            out.push(match difference.place {
+                Place::Document(at) => here(&at, &difference.message),
+                Place::Line(file, line) => broken(file, Some(line), "", &difference.message),
+            });
         }
-    };
-    for fault in examples.faults(&api) {
-        let file = format!("{FOLDER}/{}", fault.file);
-        let line = std::fs::read_to_string(root.join(&file)).ok().and_then(|text| Lines::read(&text).ok());
-        out.push(broken(&file, line.map(|lines| lines.of(&fault.at)), &fault.at, &fault.message));
+        match &self.examples {
+            Ok(examples) => out.extend(self.faults(examples, &api)),
+            Err(problem) => out.push(broken(FOLDER, None, "", problem)),
+        }
+        let (name, base) = &self.base;
+        // Of a broken document no code is generated.
+        let report = if out.is_empty() { since::report(base, &api) } else { Report::new(base, &api) };
+        out.extend(since::loosened(&report, &api).into_iter().map(|(at, message)| Problem {
+            state: State::Changed,
+            file: PATH.to_owned(),
+            line: (!at.is_empty()).then(|| lines.of(&at)),
+            at,
+            message: format!("since {name}: {message}"),
+        }));
+        // From a broken document nothing is derived, and a change that nobody may want is decided
+        // first.
+        if let (Ok(examples), true) = (&self.examples, out.is_empty()) {
+            out.extend(stale(&self.root, derived(&document, examples)?));
+        }
+        Ok(out)
     }
-    // From a broken document nothing is derived.
-    if out.is_empty() {
-        out.extend(stale(root, derived(&document, &examples)?));
+
+    fn faults(&self, examples: &Examples, api: &Api) -> Vec<Problem> {
+        let problem = |fault: Fault| {
+            let file = format!("{FOLDER}/{}", fault.file);
+            let text = std::fs::read_to_string(self.root.join(&file)).ok();
+            let lines = text.and_then(|text| Lines::read(&text).ok());
+            broken(&file, lines.map(|lines| lines.of(&fault.at)), &fault.at, &fault.message)
+        };
+        examples.faults(api).into_iter().map(problem).collect()
     }
-    Ok(out)
+}
+
+fn broken(file: &str, line: Option<u64>, at: &str, message: &str) -> Problem {
+    Problem { state: State::Broken, file: file.to_owned(), line, at: at.to_owned(), message: message.to_owned() }
+}
+
+/// Whether the document and the packages have the number of the same release.
+fn release(api: &Api) -> Option<String> {
+    let packages = env!("CARGO_PKG_VERSION");
+    let stated = api.value.pointer(since::RELEASE).and_then(Value::as_str).unwrap_or("missing");
+    (stated != packages).then(|| format!("is {stated}, and Cargo.toml has version {packages}: they are one number"))
 }
 
 fn stale(root: &Path, files: Vec<(PathBuf, String)>) -> Vec<Problem> {
@@ -143,9 +205,12 @@ pub fn state(problems: &[Problem]) -> State {
 pub fn check(root: &Path, json: bool) -> Result<u8> {
     let path = root.join(PATH);
     let text = std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let mut problems = problems(root, &text)?;
-    // From a broken document nothing is built.
-    if state(&problems) != State::Broken {
+    let repository = Repository::read(root)?;
+    // To standard error: standard output is the report alone.
+    eprintln!("comparing {PATH} with the interface, the service's source and {} …", repository.base.0);
+    let mut problems = repository.problems(&text)?;
+    if state(&problems) < State::Changed {
+        eprintln!("building molbox and molboxd to compare what they print of themselves …");
         problems.extend(stale(root, printed()?));
     }
     let state = state(&problems);
@@ -167,9 +232,13 @@ pub fn check(root: &Path, json: bool) -> Result<u8> {
 mod tests {
     use std::fs;
 
-    use super::{Problem, State, problems, stale, state};
+    use super::{Problem, Repository, State, stale, state};
     use crate::root;
     use crate::spec::source::PATH;
+
+    fn problems(text: &str) -> Vec<Problem> {
+        Repository::read(&root()).unwrap().problems(text).unwrap()
+    }
 
     fn text() -> String {
         fs::read_to_string(root().join(PATH)).unwrap()
@@ -177,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_document_is_fine_and_its_derived_files_are_current() {
-        let problems = problems(&root(), &text()).unwrap();
+        let problems = problems(&text());
         let told: Vec<String> =
             problems.iter().map(|p| format!("{}: {} ({})", p.place(), p.message, p.remedy())).collect();
         assert_eq!(state(&problems), State::Fine, "{told:#?}");
@@ -187,7 +256,7 @@ mod tests {
     fn found(before: &str, after: &str, words: &str) -> Problem {
         let text = text();
         assert!(text.contains(before), "the document no longer has {before:?}");
-        let problems = problems(&root(), &text.replacen(before, after, 1)).unwrap();
+        let problems = problems(&text.replacen(before, after, 1));
         let told: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
         problems.into_iter().find(|p| p.message.contains(words)).unwrap_or_else(|| panic!("{told:#?}"))
     }
@@ -264,7 +333,7 @@ mod tests {
     #[test]
     fn other_words_make_the_derived_files_stale() {
         let text = text().replacen("description: Simulation jobs", "description: Jobs", 1);
-        let problems = problems(&root(), &text).unwrap();
+        let problems = problems(&text);
         assert_eq!(state(&problems), State::Stale);
         let files: Vec<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
         for file in ["openapi/openapi.json", "openapi/openapi-3.1.json", "docs/reference/job.md"] {

@@ -1,23 +1,21 @@
 //! Looking at the document: its rules, its changes, what is ours in it.
 
 mod check;
-mod compare;
-mod diff;
 pub mod examples;
-mod finding;
+mod interface;
 mod lines;
+#[cfg(test)]
+mod mutations;
 pub mod openapi31;
-#[cfg(test)]
-mod oracle;
 mod served;
-pub mod shape;
+mod since;
 mod source;
-#[cfg(test)]
-mod tests;
-mod values;
+
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
+use openapi_drift::Api;
 use serde_json::Value;
 
 use crate::regenerate::document;
@@ -25,9 +23,12 @@ use crate::{lint, root, soak};
 
 #[derive(Subcommand)]
 pub enum Spec {
-    /// Check the document against its rules, its examples, the service, and what is derived from it.
+    /// Check the document against its rules, the interface, the service's routes, its examples, the
+    /// last commit, and what is derived from it.
     ///
-    /// Ends with 0 when all is fine, with 4 when `cargo xtask regenerate` mends it, else with 1.
+    /// Ends with 0 when all is fine; with 1 when something is broken; with 3 when something breaks
+    /// clients or demands less than at the last commit, which somebody has to want; with 4 when
+    /// `cargo xtask regenerate` is all that it needs.
     Check {
         /// Print JSON.
         #[arg(long)]
@@ -35,10 +36,11 @@ pub enum Spec {
     },
     /// Compare two versions of the document, or another document with it.
     ///
-    /// Ends with 0, or with 3 for a breaking change that `info.version` does not announce.
+    /// Ends with 0, or with 3 for a breaking change, on the wire or in the generated Rust, that
+    /// `info.x-release` does not announce.
     Diff {
         /// A git revision, a file, or an address such as http://127.0.0.1:8000/openapi.json; the last
-        /// release when left out.
+        /// release in openapi/released/ when left out.
         old: Option<String>,
         /// The same; the document of the working tree when left out.
         new: Option<String>,
@@ -74,17 +76,16 @@ pub fn run(spec: &Spec) -> Result<u8> {
     match spec {
         Spec::Check { json } => return check::check(&root(), *json),
         Spec::Diff { old, new, json, all } => {
-            let Some(old) = old.clone().or_else(source::last_release) else {
-                println!("skipped: no tag of a release (v…) comes before this commit");
-                return Ok(0);
-            };
             let new = new.as_deref().map_or_else(source::working_tree, source::read)?;
-            return diff::diff(&source::read(&old)?, &new, *json, *all);
+            return match old {
+                Some(old) => diff(&source::read(old)?, &new, *json, *all),
+                None => diff_release(&root(), &new, *json, *all),
+            };
         }
         Spec::Live { url, margin_url, seconds } => {
             let url = url.trim_end_matches('/');
             let published = source::read(&format!("{url}/openapi.json"))?;
-            let code = diff::diff(&source::working_tree()?, &published, false, false)?;
+            let code = diff(&source::working_tree()?, &published, false, false)?;
             if *seconds > 0 {
                 let key = std::env::var("MOLBOX_API_KEY").context("MOLBOX_API_KEY is not set")?;
                 soak::live(url, margin_url.as_deref(), &key, *seconds)?;
@@ -97,11 +98,29 @@ pub fn run(spec: &Spec) -> Result<u8> {
     Ok(0)
 }
 
+/// Compares, prints, and returns the exit code: 0, or 3 for a breaking change that the version does
+/// not announce.
+fn diff(old: &Api, new: &Api, json: bool, all: bool) -> Result<u8> {
+    let report = since::report(old, new);
+    crate::print(&if json { serde_json::to_string_pretty(&report.json())? + "\n" } else { report.text(all) })?;
+    Ok(if report.is_announced() { 0 } else { 3 })
+}
+
+fn diff_release(root: &Path, new: &Api, json: bool, all: bool) -> Result<u8> {
+    match since::last_release(root)? {
+        Some((_, old)) => diff(&old, new, json, all),
+        None => {
+            println!("{} holds no document: nothing was released, and nothing is compared", since::RELEASED);
+            Ok(0)
+        }
+    }
+}
+
 /// Compares with the document of the last release.
 pub fn since_release() -> Result<()> {
-    match run(&Spec::Diff { old: None, new: None, json: false, all: false })? {
+    match diff_release(&root(), &source::working_tree()?, false, false)? {
         0 => Ok(()),
-        _ => bail!("the document has breaking changes that its version does not announce"),
+        _ => bail!("the document has breaking changes that info.x-release does not announce"),
     }
 }
 

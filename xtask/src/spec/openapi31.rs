@@ -68,3 +68,19 @@ fn schema(value: &Value) -> Value {
     }
     Value::Object(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use openapi_drift::{Api, Report};
+
+    use super::openapi31;
+
+    #[test]
+    fn the_copy_means_the_same() {
+        let document = crate::regenerate::document().unwrap().value;
+        let copy = openapi31(&document);
+        let findings = Report::new(&Api::new(document), &Api::new(copy)).findings;
+        let told: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(told, ["3.0.3 became 3.1.0"], "{findings:#?}");
+    }
+}

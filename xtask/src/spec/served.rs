@@ -3,14 +3,15 @@
 //! Bodies are held together by types, and what really happens by the service's tests and schemathesis;
 //! this says the same early, with the line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use openapi_drift::Api;
 use serde_json::Value;
 
-use super::shape::Api;
+use crate::tidy::each_file;
 
 pub const ROUTES: &str = "crates/service/src/routes.rs";
 const ERRORS: &str = "crates/service/src/error.rs";
@@ -188,6 +189,61 @@ pub fn differences(api: &Api, source: &Source) -> Result<Vec<Difference>> {
     Ok(out)
 }
 
+/// Where what the service does with a value stands.
+const SOURCES: [(&str, &str); 4] = [
+    ("crates/service/src", "rs"),
+    ("crates/margin/src", "rs"),
+    ("crates/analysis/src", "rs"),
+    ("worker/molbox_worker", "py"),
+];
+
+/// Every word of the service's and the worker's source, in small letters and without separators, as
+/// `text/csv`, `Text_CSV` and `TextCsv` have them alike.
+pub fn words(root: &Path) -> Result<BTreeSet<String>> {
+    let mut words = BTreeSet::new();
+    for (folder, extension) in SOURCES {
+        each_file(&root.join(folder), extension, &mut |_, text| {
+            let found = text.split(|c: char| !c.is_alphanumeric() && !"-_.".contains(c));
+            words.extend(found.flat_map(|word| word.split('.').chain([word])).map(plain));
+        })?;
+    }
+    Ok(words)
+}
+
+fn plain(word: &str) -> String {
+    word.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase()
+}
+
+/// Values that requests may have by the document, but that no line of the service knows: JSON
+/// pointers and messages. What it does with those that it knows is for its tests.
+pub fn unknown_values(value: &Value, words: &BTreeSet<String>, at: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
+                let values = inner.as_array().filter(|_| ["enum", "x-values"].contains(&key.as_str()));
+                for text in values.into_iter().flatten().filter_map(Value::as_str) {
+                    if !words.contains(&plain(text)) {
+                        out.push((
+                            at.clone(),
+                            format!("admits {text}, which no line of the service or the worker has"),
+                        ));
+                    }
+                }
+                out.extend(unknown_values(inner, words, &at));
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                out.extend(unknown_values(item, words, &format!("{at}/{index}")));
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
 /// The statuses that the service answers to every request of this form, before or after its handler.
 fn expected(api: &Api, operation: &Value) -> Vec<(u16, &'static str)> {
     let parameters = operation["parameters"].as_array().into_iter().flatten().map(|parameter| api.follow(parameter));
@@ -216,8 +272,9 @@ fn expected(api: &Api, operation: &Value) -> Vec<(u16, &'static str)> {
 mod tests {
     use std::fs;
 
+    use openapi_drift::Api;
+
     use super::{Place, ROUTES, Source, differences};
-    use crate::spec::shape::Api;
     use crate::{regenerate, root};
 
     /// What is said after the source and the document were changed.

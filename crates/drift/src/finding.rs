@@ -14,6 +14,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cosmetic => "cosmetic",
@@ -33,6 +34,7 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -41,7 +43,7 @@ impl Direction {
     }
 
     /// Of a callback or webhook, where the service is the client.
-    pub fn flipped(self) -> Self {
+    pub(crate) fn flipped(self) -> Self {
         match self {
             Self::Request => Self::Response,
             Self::Response => Self::Request,
@@ -63,7 +65,7 @@ pub enum Effect {
 impl Effect {
     /// The whole of the judgement of values: who sends must not send what the other side does not
     /// expect. So requests may only come to admit more, responses only less.
-    pub fn verdict(self, direction: Direction) -> Verdict {
+    pub(crate) fn verdict(self, direction: Direction) -> Verdict {
         match (self, direction) {
             (Self::Narrower, Direction::Response) | (Self::Wider, Direction::Request) => Verdict::Compatible,
             _ => Verdict::Breaking,
@@ -78,27 +80,32 @@ pub struct Finding {
     pub operations: Vec<String>,
     /// The place: a part of the operation, or a component and a path in it.
     pub at: String,
+    /// Which way the value travels; none when it is no value.
     pub direction: Option<Direction>,
+    /// What kind of change it is, a word of the table in the README.
     pub rule: &'static str,
+    /// What happened.
     pub message: String,
     /// On the wire.
     pub verdict: Verdict,
-    /// For code that uses a client generated anew.
+    /// For code that uses a client generated anew, in a language other than Rust.
     pub code: Verdict,
+    /// What happened to the set of values that are admitted; none when it is the same.
     pub effect: Option<Effect>,
 }
 
 impl Finding {
     /// Whether it is the same change, seen from another operation.
-    pub fn is_same_change(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_change(&self, other: &Self) -> bool {
         (&self.at, self.direction, self.rule, &self.message, self.verdict)
             == (&other.at, other.direction, other.rule, &other.message, other.verdict)
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         json!({
             "verdict": self.verdict.name(),
             "generated_code": self.code.name(),
+            "languages": self.languages().iter().map(|language| language.name()).collect::<Vec<_>>(),
             "rule": self.rule,
             "direction": self.direction.map(Direction::name),
             "at": self.at,
@@ -109,7 +116,7 @@ impl Finding {
 }
 
 /// Changes that are the same become one that names all operations.
-pub fn merged(findings: Vec<Finding>) -> Vec<Finding> {
+pub(crate) fn merged(findings: Vec<Finding>) -> Vec<Finding> {
     let mut out: Vec<Finding> = Vec::new();
     for finding in findings {
         match out.iter_mut().find(|known| known.is_same_change(&finding)) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
-use super::finding::{Direction, Effect, Finding, Verdict};
-use super::shape::{Alternative, Api, Kind, Limit, Schema, Shape, canonical};
+use crate::finding::{Direction, Effect, Finding, Verdict};
+use crate::shape::{Alternative, Api, Kind, Limit, Schema, Shape, canonical};
 
 /// Formats that say which strings are admitted; others are hints to people and generators.
 const STRING_FORMATS: [&str; 15] = [
@@ -30,23 +30,32 @@ const STRING_FORMATS: [&str; 15] = [
 const TRIALS_LIMIT: usize = 1;
 
 /// Compares schemas of one message of one operation.
-pub struct Values<'a> {
+pub(crate) struct Values<'a> {
     old: &'a Api,
     new: &'a Api,
+    /// Components that are not the same in both documents.
+    changed: &'a BTreeSet<&'a str>,
     operation: String,
     direction: Direction,
     /// Pairs of schemas that were compared already, or are being compared: recursion ends here.
     seen: HashSet<(Vec<*const Value>, Vec<*const Value>)>,
     /// How many alternatives are being tried out, one within the other.
     trials: usize,
-    pub findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl<'a> Values<'a> {
-    pub fn new(old: &'a Api, new: &'a Api, operation: &str, direction: Direction) -> Self {
+    pub(crate) fn new(
+        old: &'a Api,
+        new: &'a Api,
+        changed: &'a BTreeSet<&'a str>,
+        operation: &str,
+        direction: Direction,
+    ) -> Self {
         Self {
             old,
             new,
+            changed,
             operation: operation.to_owned(),
             direction,
             seen: HashSet::new(),
@@ -82,29 +91,81 @@ impl<'a> Values<'a> {
         });
     }
 
-    /// A property or a parameter: its schema, default and deprecation.
-    pub fn member(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
-        if self.direction == Direction::Request {
-            let defaults = (self.old.default(old).map(canonical), self.new.default(new).map(canonical));
-            match defaults {
-                (Some(old), Some(new)) if old != new => {
-                    self.say(at, "default", Effect::Changed, format!("default {old} became {new}"));
-                }
-                (Some(old), None) => self.say(at, "default", Effect::Changed, format!("default {old} is gone")),
-                (None, Some(new)) => self.say(at, "default", Effect::Wider, format!("default {new} is stated")),
-                _ => {}
-            }
-        }
-        let deprecated = |api: &Api, schema: &[&Value]| {
-            api.keyword(schema, "deprecated").is_some_and(|value| *value == Value::Bool(true))
-        };
-        if deprecated(self.new, new) && !deprecated(self.old, old) {
-            self.push(at, "deprecated", None, Verdict::Compatible, Verdict::Compatible, "is deprecated");
-        }
+    /// A property: what it means, and its schema.
+    pub(crate) fn member(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+        self.meaning(old, new, at);
         self.schema(old, new, at);
     }
 
-    pub fn schema(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+    /// What a value means beside its type: default, unit, allowed values, deprecation. They stand on
+    /// the schema, or on the parameter or header that has it.
+    pub(crate) fn meaning(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+        let stated =
+            |api: &'a Api, schema: &[&'a Value], key: &str| api.keyword(schema, key).filter(|value| !value.is_null());
+        self.stated(at, "unit", (stated(self.old, old, "x-unit"), stated(self.new, new, "x-unit")));
+        if self.direction == Direction::Request {
+            let default = |api: &'a Api, schema: &[&'a Value]| {
+                stated(api, schema, "default").or_else(|| stated(api, schema, "x-default"))
+            };
+            self.stated(at, "default", (default(self.old, old), default(self.new, new)));
+            self.listed(stated(self.old, old, "x-values"), stated(self.new, new, "x-values"), at);
+            let end = |api, schema: &[&'a Value], key| {
+                let value = stated(api, schema, key)?.as_f64()?;
+                Some(Limit { value, exclusive: false })
+            };
+            let from = (end(self.old, old, "x-from"), end(self.new, new, "x-from"));
+            self.limit(at, "x-from", from.0, from.1, |old, new| new.value > old.value);
+            let to = (end(self.old, old, "x-to"), end(self.new, new, "x-to"));
+            self.limit(at, "x-to", to.0, to.1, |old, new| new.value < old.value);
+        }
+        let deprecated = |api: &'a Api, schema: &[&'a Value]| stated(api, schema, "deprecated") == Some(&true.into());
+        if deprecated(self.new, new) && !deprecated(self.old, old) {
+            self.push(at, "deprecated", None, Verdict::Compatible, Verdict::Compatible, "is deprecated");
+        }
+    }
+
+    /// Something that gives the same value another meaning.
+    fn stated(&mut self, at: &str, rule: &'static str, sides: (Option<&Value>, Option<&Value>)) {
+        let message = match sides {
+            (Some(old), Some(new)) if canonical(old) != canonical(new) => format!("{rule} {old} became {new}"),
+            (Some(old), None) => format!("{rule} {old} is no longer stated"),
+            (None, Some(new)) => {
+                // What was left open is settled.
+                let message = format!("{rule} {new} is stated");
+                return self.push(at, rule, None, Verdict::Compatible, Verdict::Compatible, message);
+            }
+            _ => return,
+        };
+        self.say(at, rule, Effect::Changed, message);
+    }
+
+    /// Allowed values of what is no enumeration in the schema.
+    fn listed(&mut self, old: Option<&Value>, new: Option<&Value>, at: &str) {
+        let texts = |list: &Value| -> BTreeSet<String> {
+            list.as_array().into_iter().flatten().map(ToString::to_string).collect()
+        };
+        let joined = |texts: BTreeSet<String>| texts.into_iter().collect::<Vec<_>>().join(", ");
+        match (old.map(texts), new.map(texts)) {
+            (None, Some(new)) => self.say(at, "x-values", Effect::Narrower, format!("admits only {}", joined(new))),
+            (Some(_), None) => self.say(at, "x-values", Effect::Wider, "its values are no longer listed"),
+            (Some(old), Some(new)) => {
+                for (values, effect, words) in
+                    [(&old - &new, Effect::Narrower, "no longer admits"), (&new - &old, Effect::Wider, "admits")]
+                {
+                    if !values.is_empty() {
+                        self.say(at, "x-values", effect, format!("{words} {}", joined(values)));
+                    }
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    pub(crate) fn schema(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
+        // Most of two versions is the same, and a record comes back from many operations.
+        if old == new && !old.iter().any(|written| refers_to(written, self.changed)) {
+            return;
+        }
         let key = |schema: &[&'a Value]| schema.iter().map(|written| std::ptr::from_ref(*written)).collect();
         // The target stands for its references, or a circle would be walked once per reference to it.
         let targets = |api: &'a Api, schema: &[&'a Value]| match schema {
@@ -297,7 +358,7 @@ impl<'a> Values<'a> {
         let mut trial = Self {
             seen: self.seen.clone(),
             trials: self.trials + 1,
-            ..Self::new(self.old, self.new, &self.operation, self.direction)
+            ..Self::new(self.old, self.new, self.changed, &self.operation, self.direction)
         };
         trial.alternative(old, new, old.name.unwrap_or(at));
         trial.findings
@@ -306,7 +367,7 @@ impl<'a> Values<'a> {
     fn alternative(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
         if old.whole != new.whole {
             let effect = if new.whole { Effect::Narrower } else { Effect::Wider };
-            self.say(at, "type", effect, format!("{} became {}", old.type_name(), new.type_name()));
+            self.say(at, "integer", effect, format!("{} became {}", old.type_name(), new.type_name()));
         }
         let keys: BTreeSet<&str> = old.opaque.keys().chain(new.opaque.keys()).copied().collect();
         for key in keys {
@@ -492,6 +553,43 @@ impl<'a> Values<'a> {
     }
 }
 
+/// Components that are not written the same in both documents, or that lead to one that is not.
+pub(crate) fn changed<'a>(old: &'a Api, new: &'a Api) -> BTreeSet<&'a str> {
+    let schemas = |api: &'a Api| api.value["components"]["schemas"].as_object().into_iter().flatten();
+    // The versions of OpenAPI read the same words differently.
+    let is_read_alike = old.reads_siblings() == new.reads_siblings();
+    let is_same = |name: &str, value: &Value| {
+        is_read_alike && new.value["components"]["schemas"].get(name).is_some_and(|other| other == value)
+    };
+    let mut changed: BTreeSet<&str> =
+        schemas(old).filter(|(name, value)| !is_same(name, value)).map(|(name, _)| name.as_str()).collect();
+    loop {
+        let more: Vec<&str> = schemas(old)
+            .map(|(name, value)| (name.as_str(), value))
+            .filter(|(name, value)| !changed.contains(name) && refers_to(value, &changed))
+            .map(|(name, _)| name)
+            .collect();
+        if more.is_empty() {
+            return changed;
+        }
+        changed.extend(more);
+    }
+}
+
+/// Whether a schema refers to one of the components, or to what is none.
+fn refers_to(value: &Value, components: &BTreeSet<&str>) -> bool {
+    match value {
+        Value::Object(map) => map.iter().any(|(key, value)| match (key.as_str(), value) {
+            ("$ref", Value::String(reference)) => {
+                reference.strip_prefix("#/components/schemas/").is_none_or(|name| components.contains(name))
+            }
+            _ => refers_to(value, components),
+        }),
+        Value::Array(items) => items.iter().any(|value| refers_to(value, components)),
+        _ => false,
+    }
+}
+
 /// What another step does: every multiple of 4 is one of 2.
 fn multiples(old: &str, new: &str) -> Effect {
     let (Ok(old), Ok(new)) = (old.parse::<f64>(), new.parse::<f64>()) else { return Effect::Changed };
@@ -529,13 +627,14 @@ impl<'a> Tags<'a> {
 /// Whether a value of an enumeration is within the bounds beside it.
 fn admits<'a>(api: &'a Api, schema: &Alternative<'a>, value: &str) -> bool {
     let value: Value = serde_json::from_str(value).expect("a canonical value is JSON");
-    super::examples::is_admitted(api, schema, &value)
+    crate::admit::is_admitted(api, schema, &value)
 }
 
 /// What a change means to code that uses a client generated anew.
 fn code(rule: &str, effect: Effect, direction: Direction) -> Verdict {
     let is_breaking = match rule {
         "type"
+        | "integer"
         | "format"
         | "property-removed"
         | "required"

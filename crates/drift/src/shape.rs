@@ -1,26 +1,32 @@
 //! What a schema admits, whatever its spelling: OpenAPI 3.0 and 3.1, `nullable` and `type` arrays,
 //! references, `allOf`, `anyOf` and `oneOf` all become a list of alternatives of one type each.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 /// An OpenAPI document that is compared or looked at.
+#[derive(Debug)]
 pub struct Api {
+    /// The document as read, in the order of the file.
     pub value: Value,
     /// OpenAPI 3.0 reads nothing beside a `$ref`; later versions do.
     siblings: bool,
+    /// The Rust generated of it, once for all comparisons.
+    #[cfg(feature = "rust")]
+    pub(crate) surface: std::sync::OnceLock<Result<crate::rust::Surface, String>>,
 }
 
 /// Schemas that hold at the same time, as written; none at all admits anything.
-pub type Schema<'a> = Vec<&'a Value>;
+pub(crate) type Schema<'a> = Vec<&'a Value>;
 
 /// References that lead in a circle end here.
 const DEPTH_LIMIT: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     Boolean,
     Number,
     String,
@@ -29,9 +35,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Boolean, Self::Number, Self::String, Self::Array, Self::Object];
+    pub(crate) const ALL: [Self; 5] = [Self::Boolean, Self::Number, Self::String, Self::Array, Self::Object];
 
-    pub fn of(value: &Value) -> Option<Self> {
+    pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Null => None,
             Value::Bool(_) => Some(Self::Boolean),
@@ -63,9 +69,9 @@ impl Kind {
 
 /// A limit of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limit {
-    pub value: f64,
-    pub exclusive: bool,
+pub(crate) struct Limit {
+    pub(crate) value: f64,
+    pub(crate) exclusive: bool,
 }
 
 impl fmt::Display for Limit {
@@ -76,29 +82,29 @@ impl fmt::Display for Limit {
 
 /// One type and what restricts it.
 #[derive(Clone, Debug)]
-pub struct Alternative<'a> {
-    pub kind: Kind,
+pub(crate) struct Alternative<'a> {
+    pub(crate) kind: Kind,
     /// Of numbers: integers alone.
-    pub whole: bool,
+    pub(crate) whole: bool,
     /// An enumeration, by canonical text.
-    pub values: Option<BTreeSet<String>>,
-    pub lower: Option<Limit>,
-    pub upper: Option<Limit>,
+    pub(crate) values: Option<BTreeSet<String>>,
+    pub(crate) lower: Option<Limit>,
+    pub(crate) upper: Option<Limit>,
     /// Length, number of items or of properties.
-    pub least: u64,
-    pub most: Option<u64>,
-    pub unique: bool,
-    pub patterns: BTreeSet<&'a str>,
-    pub format: Option<&'a str>,
-    pub items: Schema<'a>,
-    pub properties: BTreeMap<&'a str, Schema<'a>>,
-    pub required: BTreeSet<&'a str>,
+    pub(crate) least: u64,
+    pub(crate) most: Option<u64>,
+    pub(crate) unique: bool,
+    pub(crate) patterns: BTreeSet<&'a str>,
+    pub(crate) format: Option<&'a str>,
+    pub(crate) items: Schema<'a>,
+    pub(crate) properties: BTreeMap<&'a str, Schema<'a>>,
+    pub(crate) required: BTreeSet<&'a str>,
     /// What properties without a name of their own must be.
-    pub others: Schema<'a>,
+    pub(crate) others: Schema<'a>,
     /// Keywords that are compared as they are written.
-    pub opaque: BTreeMap<&'a str, String>,
+    pub(crate) opaque: BTreeMap<&'a str, String>,
     /// The component that it comes from.
-    pub name: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
 }
 
 impl Alternative<'_> {
@@ -123,7 +129,7 @@ impl Alternative<'_> {
         }
     }
 
-    pub fn type_name(&self) -> &'static str {
+    pub(crate) fn type_name(&self) -> &'static str {
         match self.kind {
             Kind::Boolean => "boolean",
             Kind::Number if self.whole => "integer",
@@ -137,11 +143,11 @@ impl Alternative<'_> {
 
 /// Everything that a schema admits.
 #[derive(Clone, Debug)]
-pub struct Shape<'a> {
-    pub null: bool,
-    pub alternatives: Vec<Alternative<'a>>,
+pub(crate) struct Shape<'a> {
+    pub(crate) null: bool,
+    pub(crate) alternatives: Vec<Alternative<'a>>,
     /// Some values match two alternatives of a `oneOf`, as far as one can tell, and are refused.
-    pub is_exclusive: bool,
+    pub(crate) is_exclusive: bool,
 }
 
 impl Shape<'_> {
@@ -153,16 +159,16 @@ impl Shape<'_> {
         Self { null: false, alternatives: Vec::new(), is_exclusive: false }
     }
 
-    pub fn is_anything(&self) -> bool {
+    pub(crate) fn is_anything(&self) -> bool {
         self.null && Kind::ALL.iter().all(|kind| self.of(*kind).next().is_some())
     }
 
-    pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Alternative<'_>> {
+    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Alternative<'_>> {
         self.alternatives.iter().filter(move |alternative| alternative.kind == kind)
     }
 
     /// Its types in words.
-    pub fn type_names(&self) -> String {
+    pub(crate) fn type_names(&self) -> String {
         if self.is_anything() {
             return "anything".to_owned();
         }
@@ -172,13 +178,23 @@ impl Shape<'_> {
 }
 
 impl Api {
+    /// Takes a document that is known to be one; [`Self::checked`] looks at it first.
     pub fn new(value: Value) -> Self {
         let siblings = !value["openapi"].as_str().unwrap_or_default().starts_with("3.0");
-        Self { value, siblings }
+        Self {
+            value,
+            siblings,
+            #[cfg(feature = "rust")]
+            surface: std::sync::OnceLock::new(),
+        }
     }
 
-    pub fn target(&self, reference: &str) -> Option<&Value> {
-        self.value.pointer(reference.strip_prefix('#')?)
+    pub(crate) fn reads_siblings(&self) -> bool {
+        self.siblings
+    }
+
+    pub(crate) fn target(&self, reference: &str) -> Option<&Value> {
+        self.value.pointer(&without_percents(reference.strip_prefix('#')?)?)
     }
 
     /// The object itself or what its reference leads to.
@@ -194,7 +210,7 @@ impl Api {
     }
 
     /// What `schema` admits.
-    pub fn shape<'a>(&'a self, schema: &[&'a Value]) -> Shape<'a> {
+    pub(crate) fn shape<'a>(&'a self, schema: &[&'a Value]) -> Shape<'a> {
         schema.iter().fold(Shape::anything(), |shape, written| both(shape, self.written(written, &mut Vec::new())))
     }
 
@@ -271,18 +287,28 @@ impl Api {
             || a.required.intersection(&b.required).any(|property| is_tag(&property))
     }
 
-    /// The default that a schema states, or its reference.
-    pub fn default<'a>(&'a self, schema: &[&'a Value]) -> Option<&'a Value> {
-        self.keyword(schema, "default").filter(|value| !value.is_null())
-    }
-
     /// A keyword of a schema or of what its reference leads to; the schema's own comes first.
-    pub fn keyword<'a>(&'a self, schema: &[&'a Value], key: &str) -> Option<&'a Value> {
+    pub(crate) fn keyword<'a>(&'a self, schema: &[&'a Value], key: &str) -> Option<&'a Value> {
         schema.iter().find_map(|written| {
             let own = written.get(key).filter(|_| self.siblings || written.get("$ref").is_none());
             own.or_else(|| self.follow(written).get(key))
         })
     }
+}
+
+/// A reference is an address: `%7B` in it is a brace.
+fn without_percents(fragment: &str) -> Option<Cow<'_, str>> {
+    if !fragment.contains('%') {
+        return Some(Cow::Borrowed(fragment));
+    }
+    let mut parts = fragment.split('%');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
 fn list<'a>(map: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a Value> {
@@ -539,7 +565,7 @@ fn intersection<'a>(a: &Alternative<'a>, b: &Alternative<'a>) -> Option<Alternat
 }
 
 /// A value in a spelling that equal values share: numbers as floats, keys in order.
-pub fn canonical(value: &Value) -> Value {
+pub(crate) fn canonical(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
         Value::Array(items) => items.iter().map(canonical).collect(),

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::finding::{Direction, Effect, Finding, Verdict, merged};
-use super::shape::{Api, canonical};
-use super::values::Values;
+use crate::finding::{Direction, Effect, Finding, Verdict, merged};
+use crate::shape::{Api, canonical};
+use crate::values::{Values, changed};
 
 const METHODS: [&str; 9] = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
 
 /// Every change from `old` to `new`, the worst first.
-pub fn compare(old: &Api, new: &Api) -> Vec<Finding> {
-    let mut walk = Walk { old, new, operation: String::new(), flipped: false, findings: Vec::new() };
+pub(crate) fn compare(old: &Api, new: &Api) -> Vec<Finding> {
+    let changed = changed(old, new);
+    let mut walk = Walk { old, new, changed: &changed, operation: String::new(), flipped: false, findings: Vec::new() };
     walk.document();
     let (before, after) = (operations(old, "paths"), operations(new, "paths"));
     walk.operations(&before, &after);
@@ -32,7 +33,7 @@ struct Operation<'a> {
 
 type Operations<'a> = BTreeMap<(String, &'a str), Operation<'a>>;
 
-/// The operations by their path, where names of parameters are of no account, and method.
+/// The operations by their path, whatever their parameters are called, and method.
 fn operations<'a>(api: &'a Api, section: &str) -> Operations<'a> {
     in_paths(api, &api.value[section])
 }
@@ -60,6 +61,8 @@ fn anonymous(path: &str) -> String {
 struct Walk<'a> {
     old: &'a Api,
     new: &'a Api,
+    /// Components that are not the same in both.
+    changed: &'a BTreeSet<&'a str>,
     operation: String,
     /// In callbacks the service sends the requests.
     flipped: bool,
@@ -99,7 +102,7 @@ impl<'a> Walk<'a> {
 
     fn values(&mut self, direction: Direction, compare: impl FnOnce(&mut Values<'a>)) {
         let direction = self.direction(direction);
-        let mut values = Values::new(self.old, self.new, &self.operation, direction);
+        let mut values = Values::new(self.old, self.new, self.changed, &self.operation, direction);
         compare(&mut values);
         let findings = values.findings;
         self.findings.extend(findings);
@@ -239,9 +242,6 @@ impl<'a> Walk<'a> {
             }
             _ => {}
         }
-        if old["deprecated"] != true && new["deprecated"] == true {
-            self.compatible(at, "deprecated", "is deprecated");
-        }
         if texts(old) != texts(new) {
             self.cosmetic(at, "wording", "texts, examples or extensions differ");
         }
@@ -255,7 +255,10 @@ impl<'a> Walk<'a> {
         }
         match (old.get("schema"), new.get("schema")) {
             (None, None) => self.contents(old.get("content"), new.get("content"), at, Direction::Request),
-            (Some(old), Some(new)) => self.values(Direction::Request, |values| values.member(&[old], &[new], at)),
+            (Some(before), Some(after)) => self.values(Direction::Request, |values| {
+                values.meaning(&[old, before], &[new, after], at);
+                values.schema(&[before], &[after], at);
+            }),
             _ => self.breaking(at, "parameter-style", "is written in another way"),
         }
     }
@@ -271,7 +274,7 @@ impl<'a> Walk<'a> {
             (style.to_owned(), explode)
         };
         let is_single = |api: &Api, value: &Value| {
-            use super::shape::Kind;
+            use crate::shape::Kind;
             let shape = api.shape(&value.get("schema").into_iter().collect::<Vec<_>>());
             shape.alternatives.iter().all(|a| !matches!(a.kind, Kind::Array | Kind::Object))
         };
@@ -389,7 +392,11 @@ impl<'a> Walk<'a> {
                 self.cosmetic(&at, "wording", "texts or extensions differ");
             }
             let schema = |value: &'a Value| value.get("schema").into_iter().collect::<Vec<_>>();
-            self.values(Direction::Response, |values| values.member(&schema(old), &schema(new), &at));
+            let all = |value: &'a Value| std::iter::once(value).chain(value.get("schema")).collect::<Vec<_>>();
+            self.values(Direction::Response, |values| {
+                values.meaning(&all(old), &all(new), &at);
+                values.schema(&schema(old), &schema(new), &at);
+            });
         }
         for name in after.keys().filter(|name| !before.contains_key(*name)) {
             self.compatible(&format!("{at} header {name}"), "header-added", "is new");

@@ -1,0 +1,239 @@
+//! What a comparison comes to, for people and for machines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value, json};
+
+use crate::compare::compare;
+use crate::finding::{Finding, Verdict};
+use crate::languages::Language;
+use crate::shape::Api;
+
+/// Everything that changed between two documents.
+#[derive(Debug)]
+pub struct Report {
+    /// On the wire and in clients of other languages, the worst first.
+    pub findings: Vec<Finding>,
+    /// In the Rust that is generated of both.
+    pub rust: Rust,
+    versions: [String; 2],
+}
+
+/// What the Rust that is generated of both documents comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rust {
+    /// Nobody asked.
+    NotCompared,
+    /// There is no code to compare, for this reason.
+    Unknown(String),
+    /// The changes of its public surface, the worst first.
+    Compared(Vec<RustChange>),
+}
+
+/// One change of the public surface of generated Rust.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RustChange {
+    /// [`Verdict::Breaking`] or [`Verdict::Compatible`].
+    pub verdict: Verdict,
+    /// Its path in the generated module.
+    pub item: String,
+    /// What happened to it.
+    pub message: String,
+}
+
+/// How far a version goes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Bump {
+    Less,
+    Same,
+    Patch,
+    Minor,
+    Major,
+}
+
+impl Report {
+    /// Compares the documents, but not the Rust that is generated of them.
+    pub fn new(old: &Api, new: &Api) -> Self {
+        let report = Self { findings: compare(old, new), rust: Rust::NotCompared, versions: Default::default() };
+        report.with_version_at(old, new, "/info/version")
+    }
+
+    /// The same, and the Rust that is generated of both.
+    #[cfg(feature = "rust")]
+    pub fn with_rust(old: &Api, new: &Api) -> Self {
+        Self { rust: crate::rust::compare(old, new), ..Self::new(old, new) }
+    }
+
+    /// Takes the versions from another place than `/info/version`, where the documents have it.
+    #[must_use]
+    pub fn with_version_at(mut self, old: &Api, new: &Api, pointer: &str) -> Self {
+        self.versions = [old, new].map(|api| {
+            let version = api.value.pointer(pointer).unwrap_or(&api.value["info"]["version"]);
+            version.as_str().unwrap_or_default().to_owned()
+        });
+        self
+    }
+
+    /// What the change means to clients that were made before it; none when nothing changed.
+    pub fn wire(&self) -> Option<Verdict> {
+        self.findings.iter().map(|finding| finding.verdict).max()
+    }
+
+    /// What it means to code that uses a generated Rust client, once that is generated anew; none
+    /// when nothing changed.
+    ///
+    /// # Errors
+    ///
+    /// Why it is unknown.
+    pub fn rust(&self) -> Result<Option<Verdict>, &str> {
+        match &self.rust {
+            Rust::NotCompared => Err("not compared"),
+            Rust::Unknown(reason) => Err(reason),
+            Rust::Compared(changes) => {
+                // A value that is refused from now on compiles all the same.
+                let wire = self.wire().map(|verdict| verdict.min(Verdict::Compatible));
+                Ok(changes.iter().map(|change| change.verdict).max().max(wire))
+            }
+        }
+    }
+
+    /// The same for clients of other generators, in any language; none when nothing changed.
+    pub fn others(&self) -> Option<Verdict> {
+        self.findings.iter().map(|finding| finding.code).max()
+    }
+
+    /// The same for one language.
+    pub fn language(&self, language: Language) -> Option<Verdict> {
+        let verdict = |finding: &Finding| match finding.languages().contains(&language) {
+            true => Verdict::Breaking,
+            false => finding.code.min(Verdict::Compatible),
+        };
+        self.findings.iter().map(verdict).max()
+    }
+
+    /// Whether the version went up far enough for what broke: on the wire, or in the generated Rust
+    /// where that was compared.
+    pub fn is_announced(&self) -> bool {
+        if self.wire() != Some(Verdict::Breaking) && self.rust() != Ok(Some(Verdict::Breaking)) {
+            return true;
+        }
+        let [old, new] = &self.versions;
+        let (Some(old), Some(new)) = (numbers(old), numbers(new)) else { return false };
+        let needed = if old[0] == 0 { Bump::Minor } else { Bump::Major };
+        bump(old, new) >= needed
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.findings.iter().filter(|finding| finding.verdict == verdict).count()
+    }
+
+    /// The report for machines; the README describes it.
+    pub fn json(&self) -> Value {
+        let name = |verdict: Option<Verdict>| verdict.map_or("none", Verdict::name);
+        let mut generated = Map::new();
+        generated.insert("rust".to_owned(), self.rust().map_or("unknown", name).into());
+        generated.insert("others".to_owned(), name(self.others()).into());
+        for language in Language::ALL {
+            generated.insert(language.name().to_owned(), name(self.language(language)).into());
+        }
+        let changes = match &self.rust {
+            Rust::Compared(changes) => changes.as_slice(),
+            _ => &[],
+        };
+        let changes = changes
+            .iter()
+            .map(|change| json!({"verdict": change.verdict.name(), "item": change.item, "message": change.message}));
+        json!({
+            "verdict": name(self.wire()),
+            "generated_code": generated,
+            "rust_unknown": self.rust().err(),
+            "old_version": self.versions[0],
+            "new_version": self.versions[1],
+            "announced": self.is_announced(),
+            "counts": {
+                "breaking": self.count(Verdict::Breaking),
+                "compatible": self.count(Verdict::Compatible),
+                "cosmetic": self.count(Verdict::Cosmetic),
+            },
+            "findings": self.findings.iter().map(Finding::json).collect::<Vec<_>>(),
+            "rust_changes": changes.collect::<Vec<_>>(),
+        })
+    }
+
+    /// The report for people; what is cosmetic is only counted unless `all` is wanted.
+    pub fn text(&self, all: bool) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            if finding.verdict != Verdict::Cosmetic || finding.code == Verdict::Breaking || all {
+                text += &shown(finding);
+            }
+        }
+        if let Rust::Compared(changes) = &self.rust {
+            for change in changes {
+                let verdict = change.verdict.name();
+                writeln!(text, "{verdict:<10} Rust {}: {}", change.item, change.message).expect("a string grows");
+            }
+        }
+        let counts = [Verdict::Breaking, Verdict::Compatible, Verdict::Cosmetic];
+        let counts = counts.map(|verdict| format!("{} {}", self.count(verdict), verdict.name()));
+        let [old, new] = &self.versions;
+        text += &format!("on the wire: {}\ngenerated code: {}\n", counts.join(", "), self.generated());
+        text += &format!("version: {old} -> {new}\n");
+        if !self.is_announced() {
+            let needed = if old.starts_with("0.") { "minor" } else { "major" };
+            text += &format!("a breaking change needs a new {needed} version\n");
+        }
+        text
+    }
+
+    /// The verdicts for generated code in a line, languages of the same verdict together.
+    fn generated(&self) -> String {
+        let name = |verdict: Option<Verdict>| verdict.map_or("unchanged", Verdict::name);
+        let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for language in Language::ALL {
+            groups.entry(name(self.language(language))).or_default().push(language.name());
+        }
+        let rust = match self.rust() {
+            Ok(verdict) => name(verdict).to_owned(),
+            Err(reason) => format!("unknown ({reason})"),
+        };
+        let others = groups.iter().map(|(verdict, languages)| format!("{} {verdict}", languages.join(", ")));
+        std::iter::once(format!("rust {rust}")).chain(others).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// A finding for people: a line, and one with the operations that it reaches.
+fn shown(finding: &Finding) -> String {
+    let direction = finding.direction.map_or(String::new(), |direction| format!(" in a {}", direction.name()));
+    let broken: Vec<&str> = finding.languages().into_iter().map(Language::name).collect();
+    let code = match (finding.verdict, broken.as_slice()) {
+        (Verdict::Breaking, _) | (_, []) => String::new(),
+        (_, languages) => format!(" (breaks code in {})", languages.join(", ")),
+    };
+    let (verdict, at) = (finding.verdict.name(), &finding.at);
+    let line = format!("{verdict:<10} {at}: {}{direction}{code} [{}]\n", finding.message, finding.rule);
+    match finding.operations.as_slice() {
+        [] => line,
+        [one] => format!("{line}           {one}\n"),
+        [first, rest @ ..] => format!("{line}           {first} and {} more\n", rest.len()),
+    }
+}
+
+/// The three numbers of a version; what follows a hyphen or a plus is ignored.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let plain = version.trim_start_matches('v').split(['-', '+']).next()?;
+    let mut parts = plain.split('.').map(|part| part.parse().ok());
+    let out = [parts.next()??, parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?];
+    Some(out)
+}
+
+fn bump(old: [u64; 3], new: [u64; 3]) -> Bump {
+    match new.cmp(&old) {
+        std::cmp::Ordering::Less => Bump::Less,
+        std::cmp::Ordering::Equal => Bump::Same,
+        std::cmp::Ordering::Greater if new[0] > old[0] => Bump::Major,
+        std::cmp::Ordering::Greater if new[1] > old[1] => Bump::Minor,
+        std::cmp::Ordering::Greater => Bump::Patch,
+    }
+}

@@ -1,0 +1,195 @@
+//! The document against the interface that it describes: `openapi/interface.yaml` has what that states.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use openapi_drift::{Api, Direction, Effect, Finding, Report, Verdict};
+use serde_json::Value;
+
+/// The interface's own table, as an OpenAPI document.
+pub const TABLE: &str = include_str!("../../../openapi/interface.yaml");
+
+const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+
+/// Kinds of change that leave what the interface states as it is.
+const ADDITIONS: [&str; 11] = [
+    "format",
+    "header-added",
+    "media-type-added",
+    "operation-added",
+    "operation-name",
+    "parameter-added",
+    "property-added",
+    "response-added",
+    "schema-name",
+    "tags",
+    "wording",
+];
+
+/// Where the document is not what the interface states: JSON pointers and messages.
+pub fn differences(document: &Api) -> Result<Vec<(String, String)>> {
+    let interface = Api::parse(TABLE).context("read openapi/interface.yaml")?;
+    let mut out: Vec<(String, String)> = Report::new(&interface, document)
+        .findings
+        .iter()
+        .filter(|finding| !is_addition(finding) && !is_open(&interface, finding))
+        .map(|finding| {
+            let direction = finding.direction.map_or(String::new(), |way| format!(" in a {}", way.name()));
+            let message = format!("{}{direction}: {}; the interface has it otherwise", finding.at, finding.message);
+            (pointer(document, finding), message)
+        })
+        .collect();
+    let url = |api: &Api| api.value["servers"][0]["url"].clone();
+    if url(&interface) != url(document) {
+        out.push(("/servers".to_owned(), format!("the interface's base address is {}", url(&interface))));
+    }
+    words(&interface.value, document, "", &mut out);
+    let mut marks = Marks { interface: &interface, document, out };
+    marks.operations();
+    marks.schemas();
+    Ok(marks.out)
+}
+
+/// Whether the interface leaves room for it: it says less, not something else.
+fn is_addition(finding: &Finding) -> bool {
+    // Bodies of responses are not shown, so whatever they are is within what is stated.
+    let is_narrower_answer = finding.direction == Some(Direction::Response) && finding.effect == Some(Effect::Narrower);
+    let is_stated = ["default", "unit"].contains(&finding.rule) && finding.effect.is_none();
+    // The address of a deployment and texts are nobody's contract.
+    let is_deployment = finding.rule == "servers" && finding.operations.is_empty();
+    is_narrower_answer
+        || is_stated
+        || is_deployment
+        || ADDITIONS.contains(&finding.rule) && finding.verdict != Verdict::Breaking
+}
+
+fn is_open(interface: &Api, finding: &Finding) -> bool {
+    interface.value["x-open"][&finding.at] == finding.rule
+}
+
+/// Words that must stand in a description.
+fn words(stated: &Value, document: &Api, at: &str, out: &mut Vec<(String, String)>) {
+    let Some(map) = stated.as_object() else { return };
+    let here = document.value.pointer(at).map(|value| document.follow(value));
+    let description = here.and_then(|value| value["description"].as_str()).unwrap_or_default();
+    for text in stated["x-words"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !description.contains(text) {
+            out.push((at.to_owned(), format!("the description lacks {text}, which the interface states")));
+        }
+    }
+    for (key, value) in map {
+        words(value, document, &format!("{at}/{}", escape(key)), out);
+    }
+}
+
+/// What is ours is marked, and what is the interface's is not.
+struct Marks<'a> {
+    interface: &'a Api,
+    document: &'a Api,
+    out: Vec<(String, String)>,
+}
+
+impl Marks<'_> {
+    fn judge(&mut self, at: String, name: &str, is_marked: bool, is_known: bool) {
+        match (is_marked, is_known) {
+            (false, false) => {
+                self.out.push((at, format!("{name} is not of the interface: mark it with `x-origin: molbox`")));
+            }
+            (true, true) => self.out.push((at, format!("{name} is the interface's, not ours: take x-origin away"))),
+            _ => {}
+        }
+    }
+
+    fn operations(&mut self) {
+        for (path, item) in self.document.value["paths"].as_object().into_iter().flatten() {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                if !METHODS.contains(&method.as_str()) {
+                    continue;
+                }
+                let at = format!("/paths/{}/{method}", escape(path));
+                let known = self.interface.value.pointer(&at);
+                let is_marked = is_ours(operation) || is_ours(item);
+                self.judge(at.clone(), &format!("{} {path}", method.to_uppercase()), is_marked, known.is_some());
+                let Some(known) = known else { continue };
+                let known_parameters: BTreeSet<&str> = names(self.interface, known).into_iter().collect();
+                let parameters = operation["parameters"].as_array().into_iter().flatten().enumerate();
+                for (index, parameter) in parameters {
+                    let parameter = self.document.follow(parameter);
+                    let name = parameter["name"].as_str().unwrap_or_default();
+                    let at = format!("{at}/parameters/{index}");
+                    self.judge(at, &format!("parameter {name}"), is_ours(parameter), known_parameters.contains(name));
+                }
+                for (status, response) in operation["responses"].as_object().into_iter().flatten() {
+                    let is_marked = is_ours(self.document.follow(response));
+                    // The body of a success is ours where it is not shown.
+                    if known["responses"].get(status).is_none() {
+                        self.judge(format!("{at}/responses/{status}"), status, is_marked, false);
+                    }
+                }
+            }
+        }
+    }
+
+    fn schemas(&mut self) {
+        let known = self.interface.value["components"]["schemas"].as_object().into_iter().flatten();
+        for (name, known) in known {
+            let at = format!("/components/schemas/{name}");
+            let Some(schema) = self.document.value.pointer(&at) else {
+                self.out.push(("/components/schemas".to_owned(), format!("{name} is gone, which the interface has")));
+                continue;
+            };
+            for (property, value) in schema["properties"].as_object().into_iter().flatten() {
+                let is_known = known["properties"].get(property).is_some();
+                // Beside a reference nothing is read; what it leads to has the mark.
+                let is_marked = is_ours(value) || !is_known && is_ours(self.document.follow(value));
+                let at = format!("{at}/properties/{}", escape(property));
+                self.judge(at, &format!("{name}.{property}"), is_marked, is_known);
+            }
+        }
+    }
+}
+
+fn is_ours(value: &Value) -> bool {
+    value["x-origin"] == "molbox"
+}
+
+fn names<'a>(api: &'a Api, operation: &'a Value) -> Vec<&'a str> {
+    let parameters = operation["parameters"].as_array().into_iter().flatten();
+    parameters.filter_map(|parameter| api.follow(parameter)["name"].as_str()).collect()
+}
+
+pub fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// Where a finding is in the document: the component that it names as far as that is there, else its
+/// first operation.
+pub fn pointer(document: &Api, finding: &Finding) -> String {
+    let mut at = String::new();
+    let (name, path) = finding.at.split_once(['.', '[']).unwrap_or((&finding.at, ""));
+    let component = format!("/components/schemas/{}", escape(name));
+    if document.value.pointer(&component).is_some() {
+        at = component;
+        let steps = path.split('.').flat_map(|step| step.split_inclusive("[]"));
+        for step in steps.flat_map(|step| match step.strip_suffix("[]") {
+            Some(property) => vec![property, "[]"],
+            None => vec![step],
+        }) {
+            let next = match step {
+                "" | "]" => continue,
+                "[]" => format!("{at}/items"),
+                "*" => format!("{at}/additionalProperties"),
+                property => format!("{at}/properties/{}", escape(property)),
+            };
+            if document.value.pointer(&next).is_none() {
+                break;
+            }
+            at = next;
+        }
+    } else if let Some((method, path)) = finding.operations.first().and_then(|operation| operation.split_once(' ')) {
+        let item = format!("/paths/{}", escape(path));
+        let operation = format!("{item}/{}", method.to_lowercase());
+        at = if document.value.pointer(&operation).is_some() { operation } else { item };
+    }
+    at
+}
