@@ -160,6 +160,30 @@ fn topologies_from_files_select_the_same() {
     }
 }
 
+/// cpptraj 7 reads a selector that does not narrow the one before it as if there were a `|` between
+/// them, which binds less than everything else. On the right the same with every binding in
+/// parentheses.
+#[test]
+fn selectors_side_by_side_bind_as_in_cpptraj() {
+    let systems = Systems::read();
+    let selected = |mask: &str| systems.select("quirks", &Mask::parse(mask).unwrap()).unwrap().0;
+    for (mask, bound) in [
+        (":2&:1<:5.0:5", "(:2&(:1<:5.0))|:5"),
+        (":1<:5.0:5&@CA", "(:1<:5.0)|(:5&@CA)"),
+        (":2&:1:5", "(:2&:1)|:5"),
+        ("!:1:2", "(!:1)|:2"),
+        (":1:3<@4.0", ":1|(:3<@4.0)"),
+        (":1@CA:3@C<@2.0", "(:1&@CA)|((:3&@C)<@2.0)"),
+        ("!^1:2@CA^2", "(!(^1&:2&@CA))|^2"),
+        ("(:1<@3.0^2)&@CA", "((:1<@3.0)|^2)&@CA"),
+        ("@CA@C&:3", "@CA|(@C&:3)"),
+    ] {
+        assert_eq!(selected(mask), selected(bound), "{mask}");
+        assert_ne!(selected(bound).len(), 0, "{bound} tells nothing");
+    }
+    assert_eq!(selected(":2&:1<:5.0:5").iter().collect::<Vec<_>>(), [5, 6, 7, 8, 21, 22, 23, 24]);
+}
+
 #[test]
 fn extensions_select_what_they_say() {
     let systems = Systems::read();

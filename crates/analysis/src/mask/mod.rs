@@ -8,9 +8,10 @@
 //! centre, `^` molecules; distances are measured without periodic images. From tight to loose:
 //! distances, `!`, `&`, `|`.
 //!
-//! Selectors without an operator between them form one operand. Only a step to a finer level
-//! narrows: `:1@CA` is atom CA of residue 1, but `::A:10` is chain A *or* residue 10, and carries a
-//! [`Warning::Union`].
+//! A selector right after another narrows it where it is a step to a finer level: `:1@CA` is atom CA
+//! of residue 1. Anywhere else, also after a distance, it is as if there were a `|` before it:
+//! `::A:10` is chain A *or* residue 10, and `:2&:1<:5.0:5` is `(:2&(:1<:5.0))|:5`. Such a mask
+//! carries a [`Warning::Union`].
 //!
 //! It differs from cpptraj, on purpose, where that misreads a likely slip or refuses a real name:
 //! blanks inside names and `@` right after a distance are errors, as is an empty mask; names may

@@ -1,15 +1,17 @@
 //! Mask text to syntax tree, by recursive descent.
 //!
 //! ```text
-//! or       := and { '|' and }
+//! or       := and { [ '|' ] and }
 //! and      := not { '&' not }
-//! not      := [ '!' ] group
-//! group    := ( '(' or ')' | '*' | selector ) { distance | selector }
+//! not      := [ '!' ] operand
+//! operand  := ( '(' or ')' | '*' | selector ) { selector } { distance }
 //! distance := ( '<' | '>' ) ( '@' | ':' | ';' | '^' ) number
 //! selector := ( ':' | '::' | ':;' | '@' | '@%' | '@/' | '^' ) item { ',' item }
 //! ```
 //!
-//! A selector may follow a selector, or a distance if it starts with `:` or `^`, but no parenthesis.
+//! A selector right after another is part of its operand where it is a step to a finer level.
+//! Elsewhere, and after a distance if it starts with `:` or `^`, it is a new term of "or", as if
+//! there were a `|` before it. None may follow a parenthesis.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -110,10 +112,15 @@ struct Parser {
 impl Parser {
     fn or(&mut self) -> Result<Expr, ParseError> {
         let mut terms = vec![self.and()?];
-        while self.eat('|') {
+        loop {
+            match self.peek() {
+                Some('|') => self.at += 1,
+                // An operand ends before a selector only where that is a term of its own.
+                Some(':' | '@' | '^') => self.warnings.push(Warning::Union { column: self.at + 1 }),
+                _ => return Ok(one_or(terms, Expr::Or)),
+            }
             terms.push(self.and()?);
         }
-        Ok(one_or(terms, Expr::Or))
     }
 
     fn and(&mut self) -> Result<Expr, ParseError> {
@@ -125,32 +132,54 @@ impl Parser {
     }
 
     fn not(&mut self) -> Result<Expr, ParseError> {
-        if self.eat('!') { Ok(Expr::Not(Box::new(self.group()?))) } else { self.group() }
+        if self.eat('!') { Ok(Expr::Not(Box::new(self.operand()?))) } else { self.operand() }
     }
 
-    fn group(&mut self) -> Result<Expr, ParseError> {
-        let mut group = match self.peek() {
-            Some('(') => Group::new(self.parenthesis()?, Last::Parenthesis),
-            Some('*') => Group::new(Expr::Select(self.everything()?), Last::Selector(Level::Residue)),
-            Some(':' | '@' | '^') => {
-                let selector = self.selector()?;
-                let level = selector.kind.level();
-                Group::new(Expr::Select(selector), Last::Selector(level))
+    fn operand(&mut self) -> Result<Expr, ParseError> {
+        let mut last = Last::Parenthesis;
+        let mut operand = match self.peek() {
+            Some('(') => self.parenthesis()?,
+            Some('*' | ':' | '@' | '^') => {
+                last = Last::Selector;
+                self.selectors()?
             }
             _ => return Err(self.expected(Expected::Operand)),
         };
         loop {
-            match (self.peek(), group.last) {
-                (None | Some('&' | '|' | ')'), _) => return Ok(group.into_expr()),
-                (Some('<' | '>'), _) => group = Group::new(self.distance(group.into_expr())?, Last::Distance),
-                (Some(':' | '^'), Last::Distance) | (Some(':' | '@' | '^'), Last::Selector(_)) => {
-                    let column = self.at + 1;
-                    if group.push(self.selector()?) == Join::Or {
-                        self.warnings.push(Warning::Union { column });
-                    }
+            match (self.peek(), last) {
+                (Some('<' | '>'), _) => {
+                    operand = self.distance(operand)?;
+                    last = Last::Distance;
                 }
+                (None | Some('&' | '|' | ')'), _)
+                | (Some(':' | '^'), Last::Distance)
+                | (Some(':' | '@' | '^'), Last::Selector) => return Ok(operand),
                 _ => return Err(self.expected(Expected::Operator)),
             }
+        }
+    }
+
+    /// Selectors in a row, as far as each narrows the one before it.
+    fn selectors(&mut self) -> Result<Expr, ParseError> {
+        let first = if self.peek() == Some('*') { self.everything()? } else { self.selector()? };
+        let mut level = first.kind.level();
+        let mut all = vec![Expr::Select(first)];
+        while let Some(next) = self.level_ahead()
+            && level.narrows_to(next)
+        {
+            all.push(Expr::Select(self.selector()?));
+            level = next;
+        }
+        Ok(one_or(all, Expr::And))
+    }
+
+    /// The level of a selector that starts here.
+    fn level_ahead(&mut self) -> Option<Level> {
+        match self.peek()? {
+            ':' => Some(Level::Residue),
+            '@' => Some(Level::Atom),
+            '^' => Some(Level::Molecule),
+            _ => None,
         }
     }
 
@@ -322,54 +351,12 @@ impl Parser {
     }
 }
 
-/// Selectors in a row, as alternatives each of which narrows step by step.
-struct Group {
-    any: Vec<Vec<Expr>>,
-    last: Last,
-}
-
+/// What an operand ends with.
 #[derive(Clone, Copy)]
 enum Last {
     Parenthesis,
     Distance,
-    Selector(Level),
-}
-
-#[derive(PartialEq, Eq)]
-enum Join {
-    And,
-    Or,
-}
-
-impl Group {
-    fn new(expr: Expr, last: Last) -> Self {
-        Self { any: vec![vec![expr]], last }
-    }
-
-    fn push(&mut self, selector: Selector) -> Join {
-        let next = selector.kind.level();
-        let join = join(self.last, next);
-        self.last = Last::Selector(next);
-        match (&join, self.any.last_mut()) {
-            (Join::And, Some(all)) => all.push(Expr::Select(selector)),
-            _ => self.any.push(vec![Expr::Select(selector)]),
-        }
-        join
-    }
-
-    fn into_expr(self) -> Expr {
-        one_or(self.any.into_iter().map(|all| one_or(all, Expr::And)).collect(), Expr::Or)
-    }
-}
-
-/// How a selector joins what stands before it: a step to a finer level narrows, any other adds. So
-/// `:1@CA` is "and", but `::A:10` is "or".
-fn join(last: Last, next: Level) -> Join {
-    match (last, next) {
-        (Last::Selector(Level::Residue), Level::Atom) => Join::And,
-        (Last::Selector(Level::Molecule), Level::Residue | Level::Atom) => Join::And,
-        _ => Join::Or,
-    }
+    Selector,
 }
 
 fn one_or(mut terms: Vec<Expr>, many: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {

@@ -64,6 +64,14 @@ pub(super) enum Level {
     Atom,
 }
 
+impl Level {
+    /// Whether a selector of the next level narrows one of this level that stands right before it:
+    /// `:1@CA` is "and", but `::A:10` is "or".
+    pub(super) fn narrows_to(self, next: Self) -> bool {
+        matches!((self, next), (Self::Residue, Self::Atom) | (Self::Molecule, Self::Residue | Self::Atom))
+    }
+}
+
 impl Kind {
     pub(super) fn level(self) -> Level {
         match self {
