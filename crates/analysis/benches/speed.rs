@@ -14,7 +14,7 @@ use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::hbond::{Between, HydrogenBonds};
 use molbox_analysis::read::{Frame, Series, Structure};
-use molbox_analysis::request::{Images, Weights};
+use molbox_analysis::request::{Damaged, Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
 use molbox_analysis::secondary::SecondaryStructure;
@@ -129,7 +129,7 @@ fn read(trajectory: &Series, atoms: &AtomSet) -> Result<f64, Failure> {
 /// The mean of the last column of the last table.
 fn run(topology: &Topology, trajectory: &Series, analyses: Vec<Analysis>, n_threads: usize) -> Result<f64, Failure> {
     // As the peers take them: coordinates as they are, but for distances and hydrogen bonds.
-    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten };
+    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten, damaged: Damaged::Fail };
     let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).ok_or("no threads")?, AtomicBool::new(false));
     let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
     let report = analyze(topology, trajectory, &request, &control)?;

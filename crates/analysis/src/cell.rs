@@ -1,5 +1,7 @@
 //! Periodic cells of any shape: construction, fractions, nearest images.
 
+use std::ops::RangeInclusive;
+
 /// A cell, by its three edge vectors in Å.
 ///
 /// The vectors stand as the file has them, so a cell need not lie along the axes.
@@ -19,13 +21,17 @@ struct Basis {
     inverse: [[f64; 3]; 3],
 }
 
+/// Edges of cells are from 0.1 Å to 10⁶ Å long, so that nothing overflows on the way to an image.
+const LENGTHS: RangeInclusive<f64> = 0.1..=1e6;
+
 impl Cell {
-    /// The cell with these edge vectors, unless they are not finite or span no volume.
+    /// The cell with these edge vectors, unless they are not finite, span no volume, or are shorter
+    /// or longer than those of any cell.
     pub fn from_vectors(vectors: [[f64; 3]; 3]) -> Option<Self> {
         let [a, b, c] = vectors;
         let volume = dot(a, cross(b, c)).abs();
-        let product = norm(a) * norm(b) * norm(c);
-        if !(product.is_finite() && volume > 1e-6 * product) {
+        let lengths = vectors.map(norm);
+        if !(lengths.iter().all(|length| LENGTHS.contains(length)) && volume > 1e-6 * lengths.iter().product::<f64>()) {
             return None;
         }
         let is_box = [a[1], a[2], b[0], b[2], c[0], c[1]] == [0.0; 6];
@@ -254,6 +260,9 @@ mod tests {
         assert_eq!(Cell::from_lengths_angles([0.0, 30.0, 30.0], [90.0; 3]), None);
         assert_eq!(Cell::from_lengths_angles([30.0; 3], [60.0, 60.0, 120.0]), None);
         assert_eq!(Cell::from_lengths_angles([f64::NAN, 30.0, 30.0], [90.0; 3]), None);
+        assert_eq!(Cell::from_lengths_angles([30.0; 3], [90.0, f64::NAN, 90.0]), None);
+        assert_eq!(Cell::from_lengths_angles([1e9, 30.0, 30.0], [90.0; 3]), None);
+        assert_eq!(Cell::from_lengths_angles([1e-9, 30.0, 30.0], [90.0; 3]), None);
         assert_eq!(Cell::from_lengths_angles([30.0; 3], [170.0, 90.0, 90.0]).map(|_| ()), Some(()));
     }
 }

@@ -4,10 +4,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cell::{difference, dot};
 use crate::episodes::Episodes;
+use crate::frames::Frames;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
 use crate::request::Group;
-use crate::run::Frames;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -38,7 +38,7 @@ impl Contacts {
             let atom = |atom| Atom {
                 atom: atom as u32,
                 slot: setup.slot(atom) as u32,
-                residue: setup.topology.atom(atom).residue as u32,
+                residue: setup.topology().atom(atom).residue as u32,
             };
             group.atoms.iter().map(atom).collect()
         };

@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::cell::{norm, sub};
+use crate::frames::Frames;
 use crate::points::Points;
 use crate::request::{Group, Weights};
-use crate::run::Frames;
 use crate::setup::Setup;
 use crate::source::{Centre, View};
 use crate::table::{Column, Table, TableGroup};

@@ -1,6 +1,6 @@
 //! How often and how long something lasts.
 
-use crate::run::Frames;
+use crate::frames::Frames;
 use crate::table::Column;
 
 /// Frames in which something is there, as runs of frames in a row.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::Topology;
 use crate::params::InvalidParams;
 use crate::topology::InvalidTopology;
 
@@ -28,6 +29,25 @@ pub enum Error {
         #[source]
         source: FormatError,
     },
+    /// A frame is whole, and its numbers cannot be positions or a cell.
+    #[error("{}, frame {frame} (counted from 0): {damage}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The frame in this file, counted from 0.
+        frame: usize,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// Every frame that would have been analysed is damaged.
+    #[error("none of {n_frames} frames can be analysed, all are damaged")]
+    AllDamaged {
+        /// Frames that were looked at.
+        n_frames: usize,
+        /// What is wrong with the first of them.
+        #[source]
+        first: Box<Self>,
+    },
     /// Topology and trajectory are of different systems.
     #[error("the topology has {topology} atoms and the trajectory {trajectory}")]
     AtomCount {
@@ -49,6 +69,26 @@ pub enum Error {
     /// The trajectory has no whole frame.
     #[error("no whole frame in the trajectory")]
     NoFrames,
+    /// Atoms that leave a rotation open, so that what is measured after it is arbitrary.
+    #[error("{label:?} cannot be superposed: {problem}")]
+    NoRotation {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// Why.
+        problem: &'static str,
+    },
+    /// A result is no number though all that was read is: a fault of this crate.
+    #[error("{table}: row {row} of {column} is not a finite number; please report this")]
+    NotFinite {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The row, from 0.
+        row: usize,
+    },
     /// An analysis of no atoms.
     #[error("no atom in {label:?}")]
     EmptyGroup {
@@ -71,6 +111,22 @@ pub enum Error {
         /// The group.
         label: String,
     },
+    /// Atoms between which there can be no hydrogen bond.
+    #[error("{label:?} has {problem}, so that there is no hydrogen bond to look for")]
+    NoHydrogenBonds {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// What it lacks.
+        problem: &'static str,
+    },
+    /// A surface of atoms without a radius.
+    #[error("no atom of {label:?} has an element, and with it a radius")]
+    NoRadius {
+        /// The group.
+        label: String,
+    },
     /// A parameter is out of its bounds.
     #[error("{name} must be {bounds}")]
     Parameter {
@@ -87,6 +143,32 @@ pub enum Error {
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,
+}
+
+/// What is wrong with the numbers of a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Damage {
+    /// A coordinate is no number, or larger than anything in a simulation.
+    Position {
+        /// The atom, counted from 0.
+        atom: usize,
+        /// Its chain, residue and name, where the topology is known.
+        label: Option<String>,
+        /// What stands there, in Å.
+        position: [f32; 3],
+    },
+    /// All atoms lie in one point.
+    OnePoint {
+        /// Atoms that were read.
+        n_atoms: usize,
+    },
+    /// The cell is not finite, spans no volume, or is larger or smaller than any.
+    Cell {
+        /// What stands there.
+        numbers: String,
+    },
+    /// There is no cell, though the first analysed frame has one.
+    NoCell,
 }
 
 /// What is wrong with the content of a file.
@@ -129,6 +211,38 @@ pub enum Problem {
     /// The parts contradict each other.
     #[error("the parts do not fit together")]
     Topology(#[source] InvalidTopology),
+}
+
+impl Error {
+    /// Names the atom that it is about.
+    pub(crate) fn label(&mut self, topology: &Topology) {
+        match self {
+            Self::Damaged { damage: Damage::Position { atom, label, .. }, .. } => {
+                *label = Some(topology.atom_label(*atom));
+            }
+            Self::AllDamaged { first, .. } => first.label(topology),
+            _ => {}
+        }
+    }
+
+    /// Whether it is about a single frame, which can be left out.
+    pub(crate) fn is_of_a_frame(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Format { .. })
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Position { atom, label, position: [x, y, z] } => {
+                let label = label.as_ref().map_or_else(String::new, |label| format!(", {label},"));
+                write!(f, "atom {}{label} is at ({x}, {y}, {z}) Å", atom + 1)
+            }
+            Self::OnePoint { n_atoms } => write!(f, "all {n_atoms} atoms that were read lie in one point"),
+            Self::Cell { numbers } => write!(f, "{numbers} is no periodic cell"),
+            Self::NoCell => f.write_str("no periodic cell, though the first frame has one"),
+        }
+    }
 }
 
 impl fmt::Display for Place {

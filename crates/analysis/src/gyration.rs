@@ -1,9 +1,9 @@
 //! Radius of gyration.
 
 use crate::Error;
+use crate::frames::Frames;
 use crate::points::{Points, Weighing};
 use crate::request::{Group, Weights};
-use crate::run::Frames;
 use crate::setup::Setup;
 use crate::source::{Members, View};
 use crate::table::{Column, Table, TableGroup};

@@ -4,10 +4,10 @@ use rustc_hash::FxHashMap;
 
 use crate::cell::{difference, dot, sub};
 use crate::episodes::Episodes;
+use crate::frames::Frames;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
 use crate::request::Group;
-use crate::run::Frames;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -104,6 +104,25 @@ impl HydrogenBonds {
         atoms
     }
 
+    /// What stands in the way of any hydrogen bond, and in which group: without a donor and an
+    /// acceptor that is another atom, counts of 0 would rest on nothing.
+    pub(crate) fn lacks(&self, topology: &Topology) -> Option<(&str, &'static str)> {
+        self.lacks_with(topology, &hydrogens(topology))
+    }
+
+    fn lacks_with(&self, topology: &Topology, hydrogens: &Hydrogens) -> Option<(&str, &'static str)> {
+        let groups = self.groups();
+        let [first, last] = [groups[0], groups[groups.len() - 1]];
+        let donors = |group| self.sites(topology, group).filter(|site| hydrogens.contains_key(site));
+        let meets = |donor: usize, group| self.sites(topology, group).any(|acceptor| acceptor != donor);
+        if donors(first).any(|donor| meets(donor, last)) || donors(last).any(|donor| meets(donor, first)) {
+            return None;
+        }
+        let has_donor = donors(first).chain(donors(last)).next().is_some();
+        let problem = if has_donor { "no acceptor besides the donor itself" } else { "no N, O or F with a hydrogen" };
+        Some((&first.label, problem))
+    }
+
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Search, Error> {
         if let Criterion::Angle { max_distance, min_angle_deg } = self.criterion {
             if !(max_distance > 0.0 && max_distance <= 10.0) {
@@ -113,16 +132,19 @@ impl HydrogenBonds {
                 return Err(Error::Parameter { analysis, name: "min_angle_deg", bounds: "from 0 to 180 degrees" });
             }
         }
+        let hydrogens = hydrogens(setup.topology());
+        if let Some((label, problem)) = self.lacks_with(setup.topology(), &hydrogens) {
+            return Err(Error::NoHydrogenBonds { analysis, label: label.to_owned(), problem });
+        }
         let groups = self.groups();
         let is_in_all = |atom| groups.iter().all(|group| group.atoms.contains(atom));
-        let hydrogens = hydrogens(setup.topology);
         let is_wanted = |atom: &usize| !matches!(self.between, Between::Within(_)) || hydrogens.contains_key(atom);
-        let first = self.sites(setup.topology, groups[0]).filter(is_wanted);
+        let first = self.sites(setup.topology(), groups[0]).filter(is_wanted);
         let a = Sites::new(setup, &hydrogens, first, is_in_all);
-        let second = self.sites(setup.topology, groups[groups.len() - 1]);
+        let second = self.sites(setup.topology(), groups[groups.len() - 1]);
         let mut b = Sites::new(setup, &hydrogens, second, is_in_all);
         if let Between::Solvent(..) = self.between {
-            b.share_names(setup.topology);
+            b.share_names(setup.topology());
         }
         let min_angle_deg = match self.criterion {
             Criterion::Angle { min_angle_deg, .. } => min_angle_deg,
@@ -174,7 +196,7 @@ struct Named {
 impl Sites {
     fn new(
         setup: &Setup<'_>,
-        hydrogens: &FxHashMap<usize, Vec<usize>>,
+        hydrogens: &Hydrogens,
         atoms: impl Iterator<Item = usize>,
         is_in_all: impl Fn(usize) -> bool,
     ) -> Self {
@@ -182,7 +204,7 @@ impl Sites {
         let mut sites = Self::default();
         for (n, atom) in atoms.enumerate() {
             sites.atoms.push(named(atom));
-            sites.residues.push(setup.topology.atom(atom).residue as u32);
+            sites.residues.push(setup.topology().atom(atom).residue as u32);
             sites.is_in_all.push(is_in_all(atom));
             sites.hydrogens.extend(hydrogens.get(&atom).into_iter().flatten().map(|hydrogen| named(*hydrogen)));
             sites.donors.resize(sites.hydrogens.len(), n as u32);
@@ -327,6 +349,10 @@ impl Search {
             // The angle is at the hydrogen, so against the vector that leads to it.
             let product = -dot(bond, onward);
             let lengths = (dot(bond, bond) * dot(onward, onward)).sqrt();
+            // Where two of the three lie in one point there is no angle.
+            if lengths == 0.0 || square == 0.0 {
+                return;
+            }
             let is_bond = match self.request.criterion {
                 Criterion::Angle { max_distance, .. } => {
                     square <= max_distance * max_distance && product <= self.max_cosine * lengths
@@ -336,14 +362,13 @@ impl Search {
                 }
                 Criterion::WernetNilsson => {
                     let (longest, less, widest) = WERNET_NILSSON;
-                    let off_deg =
-                        (dot(bond, to_acceptor) / (dot(bond, bond) * square).sqrt()).min(1.0).acos().to_degrees();
+                    let off_deg = angle_deg(dot(bond, to_acceptor) / (dot(bond, bond) * square).sqrt());
                     off_deg < widest && square.sqrt() < longest - less * off_deg * off_deg
                 }
             };
             if is_bond {
-                let angle_deg = (product / lengths).max(-1.0).acos().to_degrees();
-                found([d.counts_as, h_atom.counts_as, a.counts_as], donor, acceptor, square.sqrt(), angle_deg);
+                let at_hydrogen = angle_deg(product / lengths);
+                found([d.counts_as, h_atom.counts_as, a.counts_as], donor, acceptor, square.sqrt(), at_hydrogen);
             }
         });
     }
@@ -451,6 +476,11 @@ impl Bond {
     }
 }
 
+/// The angle of a cosine, which rounding may have left a little outside of what it can be.
+fn angle_deg(cosine: f64) -> f64 {
+    cosine.clamp(-1.0, 1.0).acos().to_degrees()
+}
+
 /// Solvent residues that bind more than one residue of the other group.
 fn n_bridges(bound: &mut Vec<[u32; 2]>) -> i64 {
     bound.sort_unstable();
@@ -470,9 +500,11 @@ impl Positions {
     }
 }
 
-/// The hydrogens that each atom is bonded to.
-fn hydrogens(topology: &Topology) -> FxHashMap<usize, Vec<usize>> {
-    let mut hydrogens: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+/// The hydrogens that each atom is bonded to, of those that have any.
+type Hydrogens = FxHashMap<usize, Vec<usize>>;
+
+fn hydrogens(topology: &Topology) -> Hydrogens {
+    let mut hydrogens = Hydrogens::default();
     for [a, b] in topology.bonds().iter().map(|bond| bond.map(|atom| atom as usize)) {
         for (atom, other) in [(a, b), (b, a)] {
             if topology.element(other) == Some(Element::H) {

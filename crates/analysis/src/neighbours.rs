@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::Cell;
 use crate::cell::norm;
-use crate::read::Frame;
+use crate::read::{FARTHEST, Frame};
 
 /// How far off coordinates of 32 bits may be, in Å.
 const SLACK: f32 = 0.01;
@@ -23,9 +23,6 @@ const MAX_PARTS: f32 = 256.0;
 /// Parts are about so full, as far as they may be that small: rows of parts are searched a few
 /// points at a time.
 const POINTS_PER_PART: f32 = 2.0;
-
-/// No coordinate is larger than this, in Å, unless it is no coordinate.
-const FARTHEST: f32 = 1e6;
 
 /// In place of the part of a point that is in none.
 const OUTSIDE: i32 = -1;

@@ -8,11 +8,14 @@ use crate::distance::Distance;
 use crate::hbond::{self, Between, Criterion, HydrogenBonds};
 use crate::mask::{self, Mask, ParseError, SelectError, Selection};
 use crate::read::{Series, Structure};
-use crate::request::{Images, Weights};
+use crate::request::{Damaged, Images, Weights};
 use crate::rmsd::Rmsd;
 use crate::rmsf::{Rmsf, Superpose};
 use crate::run::{Control, Notice, Report, analyze};
 use crate::{Analysis, AtomSet, Element, Error, Group, Request, Topology};
+
+/// Largest stride, beyond which a double no longer holds every whole number.
+const MAX_STRIDE: f64 = (1_u64 << 53) as f64;
 
 /// Parameters of an analysis. With none of distances, RMSD, RMSF or hydrogen bonds asked for, the
 /// RMSD and RMSF of the α-carbons and the hydrogen bonds of the solute are made.
@@ -32,6 +35,8 @@ pub struct Params {
     pub hbond_angle: Option<f64>,
     /// Largest distance donor–acceptor in Å; to give it asks for hydrogen bonds.
     pub hbond_distance: Option<f64>,
+    /// Whether frames that are damaged are left out; otherwise the first of them ends the analysis.
+    pub skip_damaged_frames: bool,
 }
 
 /// A place in [`Params`]: a field, and in lists the index, counted from 0, at each level.
@@ -87,6 +92,20 @@ pub enum Problem {
     /// A list of masks is empty.
     #[error("no mask")]
     NoMask,
+    /// One atom is superposed on itself exactly, so that nothing is measured.
+    #[error("{mask:?} selects one atom, and one atom is superposed exactly; take two or more")]
+    OneAtom {
+        /// The mask.
+        mask: String,
+    },
+    /// There is nothing that could make a hydrogen bond.
+    #[error("{label} has {problem}, so that there is no hydrogen bond to look for")]
+    NoHydrogenBonds {
+        /// The group.
+        label: String,
+        /// What it lacks.
+        problem: &'static str,
+    },
     /// A number is out of its bounds.
     #[error("must be {0}")]
     Bounds(&'static str),
@@ -99,8 +118,17 @@ pub struct Parsed {
     distances: Vec<[Placed; 2]>,
     rmsds: Vec<Vec<Placed>>,
     rmsfs: Vec<Placed>,
-    /// Largest distance and least angle.
-    bonds: Option<[f64; 2]>,
+    bonds: Option<Bonds>,
+    damaged: Damaged,
+}
+
+/// What hydrogen bonds are asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bonds {
+    max_distance: f64,
+    min_angle_deg: f64,
+    /// The field that asks for them.
+    field: &'static str,
 }
 
 /// A mask, and where it stands.
@@ -154,8 +182,8 @@ impl Params {
     pub fn parse(&self) -> Result<Parsed, InvalidParams> {
         let mut problems = Problems::default();
         let stride = self.downsample_frames.unwrap_or(1.0);
-        let is_whole = stride >= 1.0 && stride.fract() == 0.0;
-        let stride = NonZeroUsize::new(stride as usize).filter(|_| is_whole);
+        let is_whole = (1.0..=MAX_STRIDE).contains(&stride) && stride.fract() == 0.0;
+        let stride = if is_whole { NonZeroUsize::new(stride as usize) } else { None };
         problems.require(stride.is_some(), "downsample_frames", "a whole number of at least 1");
         let distances = self.distances(&mut problems);
         let mut rmsds = Vec::new();
@@ -172,10 +200,15 @@ impl Params {
         problems.require((0.0..=180.0).contains(&angle), "hbond_angle", "from 0 to 180 degrees");
         let distance = self.hbond_distance.unwrap_or(hbond::MAX_DISTANCE);
         problems.require(distance > 0.0 && distance <= 10.0, "hbond_distance", "above 0 and at most 10 Å");
-        let asks_for_bonds = self.hbond_angle.is_some() || self.hbond_distance.is_some();
-        let bonds = asks_for_bonds.then_some([distance, angle]);
+        let field = match (self.hbond_distance, self.hbond_angle) {
+            (Some(_), _) => Some("hbond_distance"),
+            (None, Some(_)) => Some("hbond_angle"),
+            (None, None) => None,
+        };
+        let bonds = field.map(|field| Bonds { max_distance: distance, min_angle_deg: angle, field });
+        let damaged = if self.skip_damaged_frames { Damaged::LeaveOut } else { Damaged::Fail };
         match stride {
-            Some(stride) if problems.0.is_empty() => Ok(Parsed { stride, distances, rmsds, rmsfs, bonds }),
+            Some(stride) if problems.0.is_empty() => Ok(Parsed { stride, distances, rmsds, rmsfs, bonds, damaged }),
             _ => Err(InvalidParams(problems.0)),
         }
     }
@@ -236,39 +269,54 @@ impl Parsed {
             let rmsf = Rmsf { group: group(placed), superpose: Superpose::Average };
             analyses.push((Analysis::Rmsf(rmsf), Some(placed.at.clone())));
         }
-        if let Some([max_distance, min_angle_deg]) = self.bonds {
+        let superposed = self.rmsds.iter().map(|masks| &masks[0]).chain(&self.rmsfs);
+        superposed.for_each(|placed| problems.require_two_atoms(placed, topology, positions));
+        if let Some(Bonds { max_distance, min_angle_deg, field }) = self.bonds {
             let criterion = Criterion::Angle { max_distance, min_angle_deg };
             let bonds = HydrogenBonds { criterion, ..HydrogenBonds::usual(Between::Within(solute(topology))) };
+            if let Some((label, problem)) = bonds.lacks(topology) {
+                let problem = Problem::NoHydrogenBonds { label: label.to_owned(), problem };
+                problems.add(Field { name: field, indexes: Vec::new() }, problem);
+            }
             analyses.push((Analysis::HydrogenBonds(bonds), None));
         }
         if !problems.0.is_empty() {
             return Err(InvalidParams(problems.0));
         }
         if analyses.is_empty() {
-            analyses.extend(usual(topology).into_iter().map(|analysis| (analysis, None)));
+            analyses.extend(usual(topology, &mut warnings).into_iter().map(|analysis| (analysis, None)));
         }
         let (analyses, fields) = analyses.into_iter().unzip();
-        Ok(Selected { request: Request { analyses, stride: self.stride, images: Images::Unwrapped }, fields, warnings })
+        let request = Request { analyses, stride: self.stride, images: Images::Unwrapped, damaged: self.damaged };
+        Ok(Selected { request, fields, warnings })
     }
 }
 
 /// What is made when nothing is asked for.
-fn usual(topology: &Topology) -> Vec<Analysis> {
+fn usual(topology: &Topology, warnings: &mut Vec<Notice>) -> Vec<Analysis> {
     let group = backbone(topology);
-    vec![
+    let mut analyses = vec![
         Analysis::Rmsd(Rmsd { fit: Some(group.clone()), measures: vec![group.clone()], weights: Weights::Equal }),
         Analysis::Rmsf(Rmsf { group, superpose: Superpose::Average }),
-        Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Within(solute(topology)))),
-    ]
+    ];
+    let bonds = HydrogenBonds::usual(Between::Within(solute(topology)));
+    match bonds.lacks(topology) {
+        Some((label, problem)) => {
+            let problem = Problem::NoHydrogenBonds { label: label.to_owned(), problem };
+            warnings.push(Notice::NoHydrogenBonds { reason: problem.to_string() });
+        }
+        None => analyses.push(Analysis::HydrogenBonds(bonds)),
+    }
+    analyses
 }
 
-/// The α-carbons, of which calcium is none; without any, the heavy atoms of the solute.
+/// The α-carbons, of which calcium is none; with fewer than three, the heavy atoms of the solute.
 fn backbone(topology: &Topology) -> Group {
     let element = |atom| topology.atom(atom).element;
     let is_carbon = |atom| topology.atom(atom).name == "CA" && element(atom) == Some(Element::C);
     let in_protein = |atom| is_carbon(atom) && topology.residue_atoms(topology.atom(atom).residue).len() > 1;
     let atoms = AtomSet::from_fn(topology.n_atoms(), in_protein);
-    if !atoms.is_empty() {
+    if atoms.len() >= 3 {
         return Group { label: "@CA&@/C".to_owned(), atoms };
     }
     let all = solute(topology);
@@ -309,6 +357,14 @@ impl Problems {
                 self.add(at, Problem::Parse(error));
                 None
             }
+        }
+    }
+
+    fn require_two_atoms(&mut self, Placed { at, mask }: &Placed, topology: &Topology, positions: &[[f64; 3]]) {
+        // What else is wrong with the mask has been found before.
+        let is_one = mask.select(topology, Some(positions)).is_ok_and(|selection| selection.atoms.len() == 1);
+        if is_one {
+            self.add(at.clone(), Problem::OneAtom { mask: mask.to_string() });
         }
     }
 

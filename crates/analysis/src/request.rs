@@ -9,7 +9,6 @@ use crate::hbond::HydrogenBonds;
 use crate::mask::{Mask, SelectError, Selection, Warning};
 use crate::rmsd::Rmsd;
 use crate::rmsf::Rmsf;
-use crate::run::Frames;
 use crate::secondary::SecondaryStructure;
 use crate::setup::{Setup, Together};
 use crate::surface::SurfaceArea;
@@ -25,6 +24,8 @@ pub struct Request {
     pub stride: NonZeroUsize,
     /// Which periodic images are taken.
     pub images: Images,
+    /// What becomes of damaged frames.
+    pub damaged: Damaged,
 }
 
 /// One analysis.
@@ -59,6 +60,17 @@ pub enum Images {
     AsWritten,
 }
 
+/// What becomes of frames that cannot be read or whose numbers cannot be positions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Damaged {
+    /// The first of them ends the analysis.
+    #[default]
+    Fail,
+    /// They are left out, which a [`Notice`](crate::run::Notice) tells. It takes a pass over the files
+    /// to find them.
+    LeaveOut,
+}
+
 /// What counts how much in a centre, a superposition or a mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weights {
@@ -84,9 +96,28 @@ impl Request {
         let analyses = self.analyses.iter().enumerate();
         analyses.flat_map(|(idx, analysis)| analysis.together().into_iter().map(move |together| (idx, together)))
     }
+
+    /// Groups whose atoms weigh what their masses are, with the analysis they belong to.
+    pub(crate) fn groups_by_mass(&self) -> impl Iterator<Item = (usize, &Group)> {
+        let analyses = self.analyses.iter().enumerate().filter(|(_, analysis)| analysis.weights() == Weights::Mass);
+        analyses.flat_map(|(idx, analysis)| analysis.groups().into_iter().map(move |group| (idx, group)))
+    }
 }
 
 impl Analysis {
+    fn weights(&self) -> Weights {
+        match self {
+            Self::Distance(Distance { weights, .. })
+            | Self::Gyration(Gyration { weights, .. })
+            | Self::Rmsd(Rmsd { weights, .. }) => *weights,
+            Self::Contacts(_)
+            | Self::HydrogenBonds(_)
+            | Self::Rmsf(_)
+            | Self::SecondaryStructure(_)
+            | Self::SurfaceArea(_) => Weights::Equal,
+        }
+    }
+
     pub(crate) fn groups(&self) -> Vec<&Group> {
         match self {
             Self::Contacts(Contacts { a, b, .. }) | Self::Distance(Distance { a, b, .. }) => vec![a, b],
@@ -123,14 +154,14 @@ impl Analysis {
         }
     }
 
-    pub(crate) fn task(&self, setup: &Setup<'_>, frames: &Frames<'_>, idx: usize) -> Result<Box<dyn AnyTask>, Error> {
+    pub(crate) fn task(&self, setup: &Setup<'_>, idx: usize) -> Result<Box<dyn AnyTask>, Error> {
         Ok(match self {
             Self::Contacts(contacts) => Box::new(contacts.task(setup, idx)?),
             Self::Distance(distance) => Box::new(distance.task(setup)?),
             Self::Gyration(gyration) => Box::new(gyration.task(setup)?),
             Self::HydrogenBonds(bonds) => Box::new(bonds.task(setup, idx)?),
-            Self::Rmsd(rmsd) => Box::new(rmsd.task(setup)?),
-            Self::Rmsf(rmsf) => Box::new(rmsf.task(setup, frames)?),
+            Self::Rmsd(rmsd) => Box::new(rmsd.task(setup, idx)?),
+            Self::Rmsf(rmsf) => Box::new(rmsf.task(setup, idx)?),
             Self::SecondaryStructure(structure) => Box::new(structure.task(setup, idx)?),
             Self::SurfaceArea(surface) => Box::new(surface.task(setup, idx)?),
         })

@@ -1,9 +1,9 @@
 //! Root-mean-square deviation from the first frame.
 
 use crate::Error;
+use crate::frames::Frames;
 use crate::points::Points;
 use crate::request::{Group, Weights};
-use crate::run::Frames;
 use crate::setup::{Setup, Together};
 use crate::source::{Members, View};
 use crate::superpose::{Motion, Reference};
@@ -42,8 +42,8 @@ impl Rmsd {
         Some(Together { in_place: self.fit.is_none(), ..together })
     }
 
-    pub(crate) fn task(&self, setup: &Setup<'_>) -> Result<Task, Error> {
-        let part = |group: &Group| {
+    pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Task, Error> {
+        let part = |group: &Group| -> Result<_, Error> {
             let members = setup.members(group);
             let reference = Reference::new(&setup.first_positions(&members), setup.weighing(group, self.weights)?);
             Ok((members, reference))
@@ -51,7 +51,14 @@ impl Rmsd {
         let is_fit = |group: &Group| self.fit.as_ref().is_some_and(|fit| fit.atoms == group.atoms);
         let measures = self.measures.iter().map(|group| if is_fit(group) { Ok(None) } else { part(group).map(Some) });
         let measures = measures.collect::<Result<Vec<_>, Error>>()?;
-        let (fit, measures_fit) = (self.fit.as_ref().map(part).transpose()?, measures.iter().any(Option::is_none));
+        let fit = self.fit.as_ref().map(part).transpose()?;
+        if let (Some(group), Some((_, reference))) = (&self.fit, &fit) {
+            reference.check(measures.iter().any(Option::is_some)).map_err(|problem| {
+                let label = group.label.clone();
+                Error::NoRotation { analysis, label, problem }
+            })?;
+        }
+        let measures_fit = measures.iter().any(Option::is_none);
         Ok(Task { request: self.clone(), fit, measures, measures_fit })
     }
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::cell::dot;
+use crate::frames::Frames;
 use crate::points::Points;
 use crate::request::{Group, Weights};
-use crate::run::{BLOCK_FRAMES, Frames, in_order};
+use crate::run::{BLOCK_FRAMES, in_order};
 use crate::setup::{Setup, Together};
 use crate::source::{Members, View};
 use crate::superpose::{Motion, Reference};
@@ -45,18 +46,25 @@ impl Rmsf {
         Together { atoms: self.group.atoms.clone(), label: self.group.label.clone(), in_place }
     }
 
-    pub(crate) fn task(&self, setup: &Setup<'_>, frames: &Frames<'_>) -> Result<Fluctuation, Error> {
+    pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Fluctuation, Error> {
         let members = setup.members(&self.group);
         let weighing = setup.weighing(&self.group, Weights::Equal)?;
-        let bytes = 12 * members.len() * frames.n_analyzed();
+        let bytes = 12 * members.len() * setup.frames.n_analyzed();
+        let reference = Reference::new(&setup.first_positions(&members), weighing);
+        if self.superpose != Superpose::Nothing {
+            reference.check(false).map_err(|problem| {
+                let label = self.group.label.clone();
+                Error::NoRotation { analysis, label, problem }
+            })?;
+        }
         Ok(Fluctuation {
-            reference: Reference::new(&setup.first_positions(&members), weighing.clone()),
+            reference,
             stage: match self.superpose {
                 Superpose::Average => Stage::Average { keeps: !members.is_tracked() && bytes <= KEPT_BYTES },
                 Superpose::First => Stage::Last,
                 Superpose::Nothing => Stage::Still,
             },
-            atoms: Atoms::new(setup.topology, &self.group),
+            atoms: Atoms::new(setup.topology(), &self.group),
             superpose: self.superpose,
             members,
         })
@@ -166,10 +174,14 @@ impl Fluctuation {
         let n_frames = sums.n_frames as f64;
         let fluctuation = |n: usize| {
             let mean = sums.deviation.get(n).map(|sum| sum / n_frames);
-            // Rounding may leave less than nothing where an atom does not move.
-            (sums.square[n] / n_frames - dot(mean, mean)).max(0.0).sqrt()
+            let square = sums.square[n] / n_frames - dot(mean, mean);
+            // Rounding may leave less than nothing where an atom does not move. What is no number
+            // stays so: `max` would make it 0.
+            if square < 0.0 { 0.0 } else { square.sqrt() }
         };
-        let fluctuations: Vec<f64> = (0..self.members.len()).map(fluctuation).collect();
+        // One frame is its own average, about which nothing fluctuates.
+        let n_atoms = if sums.n_frames > 1 { self.members.len() } else { 0 };
+        let fluctuations: Vec<f64> = (0..n_atoms).map(fluctuation).collect();
         let definition = match self.superpose {
             Superpose::Average => {
                 "root-mean-square fluctuation about the mean position, frames superposed on their average, which is \
@@ -186,70 +198,114 @@ impl Fluctuation {
 #[derive(Clone, Debug)]
 struct Atoms {
     group: TableGroup,
-    /// Numbers as masks count them, from 1.
-    numbers: Vec<i64>,
-    labels: Vec<String>,
-    masses_da: Vec<f64>,
-    /// Number, label and atoms of each residue, by their places in the group.
-    residues: Vec<(i64, String, Range<usize>)>,
+    rows: Vec<AtomRow>,
+    residues: Vec<ResidueRow>,
+}
+
+#[derive(Clone, Debug)]
+struct AtomRow {
+    /// As masks count it, from 1.
+    number: i64,
+    label: String,
+    mass_da: f64,
+    /// Its place among the residues.
+    residue: usize,
+}
+
+#[derive(Clone, Debug)]
+struct ResidueRow {
+    number: i64,
+    label: String,
+    chain: String,
+    author_number: i64,
+    /// Its atoms, by their places in the group.
+    atoms: Range<usize>,
 }
 
 impl Atoms {
     fn new(topology: &Topology, group: &Group) -> Self {
-        let mut residues: Vec<(i64, String, Range<usize>)> = Vec::new();
+        let (mut rows, mut residues): (Vec<AtomRow>, Vec<ResidueRow>) = (Vec::new(), Vec::new());
         for (n, atom) in group.atoms.iter().enumerate() {
-            let residue = topology.atom(atom).residue;
+            let idx = topology.atom(atom).residue;
             match residues.last_mut() {
-                Some((number, _, atoms)) if *number == residue as i64 + 1 => atoms.end += 1,
-                _ => residues.push((residue as i64 + 1, topology.residue_label(residue), n..n + 1)),
+                Some(last) if last.number == idx as i64 + 1 => last.atoms.end += 1,
+                _ => {
+                    let residue = topology.residue(idx);
+                    residues.push(ResidueRow {
+                        number: idx as i64 + 1,
+                        label: topology.residue_label(idx),
+                        chain: topology.chain_id(residue.chain).to_owned(),
+                        author_number: residue.number,
+                        atoms: n..n + 1,
+                    });
+                }
             }
+            rows.push(AtomRow {
+                number: atom as i64 + 1,
+                label: topology.atom_label(atom),
+                mass_da: topology.atom(atom).mass_da,
+                residue: residues.len() - 1,
+            });
         }
-        Self {
-            group: TableGroup::new("group", group),
-            numbers: group.atoms.iter().map(|atom| atom as i64 + 1).collect(),
-            labels: group.atoms.iter().map(|atom| topology.atom_label(atom)).collect(),
-            masses_da: group.atoms.iter().map(|atom| topology.atom(atom).mass_da).collect(),
-            residues,
-        }
+        Self { group: TableGroup::new("group", group), rows, residues }
     }
 
-    /// A table by atom, and one by residue if that is something else.
+    /// A table by atom, and one by residue if that is something else; without a row if there is no
+    /// fluctuation.
     fn tables(&self, definition: &str, fluctuations: Vec<f64>) -> Vec<Table> {
-        let table = |kind, title, definition: String, columns| {
-            Table::new(kind, title, definition, vec![self.group.clone()], columns)
-        };
-        let by_residue = self.residues.len() < self.numbers.len();
-        let means =
-            by_residue.then(|| self.residues.iter().map(|(.., atoms)| self.mean(&fluctuations, atoms)).collect());
-        let by_atom = vec![
-            Column::integers("atom", "number of the atom, counted from 1", self.numbers.clone()),
-            Column::texts("name", "chain, residue and atom", self.labels.clone()),
-            Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations),
+        let is_empty = fluctuations.is_empty();
+        let (rows, residues) = if is_empty { (&[][..], &[][..]) } else { (&self.rows[..], &self.residues[..]) };
+        let mut tables = Vec::new();
+        let means = residues.iter().map(|residue| self.mean(&fluctuations, &residue.atoms)).collect();
+        let of_atoms = rows.iter().map(|atom| &self.residues[atom.residue]);
+        let mut columns = vec![
+            Column::integers(
+                "atom",
+                "number of the atom, counted from 1",
+                rows.iter().map(|atom| atom.number).collect(),
+            ),
+            Column::texts("name", "chain, residue and atom", rows.iter().map(|atom| atom.label.clone()).collect()),
         ];
-        let mut tables = vec![table("rmsf", "RMSF of atoms", definition.to_owned(), by_atom)];
-        tables.extend(means.map(|means| {
-            let columns = vec![
+        columns.extend(residue_columns(of_atoms));
+        columns.push(Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations));
+        tables.push(self.table("rmsf", "RMSF of atoms", definition.to_owned(), columns));
+        if self.residues.len() < self.rows.len() {
+            let reduced = "mean over the atoms of a residue, weighted by mass, or equally where none has a mass";
+            let mut columns = vec![
                 Column::integers(
                     "residue",
                     "number of the residue, counted from 1",
-                    self.residues.iter().map(|r| r.0).collect(),
+                    residues.iter().map(|residue| residue.number).collect(),
                 ),
-                Column::texts("name", "chain and residue", self.residues.iter().map(|r| r.1.clone()).collect()),
-                Column::numbers("rmsf_angstrom", Some("Å"), "mean fluctuation of the atoms, weighted by mass", means),
+                Column::texts("name", "chain and residue", residues.iter().map(|r| r.label.clone()).collect()),
             ];
-            table(
-                "rmsf_by_residue",
-                "RMSF of residues",
-                format!("{definition}; mean over the atoms of a residue, weighted by mass"),
-                columns,
-            )
-        }));
+            columns.extend(residue_columns(residues.iter()));
+            columns.push(Column::numbers("rmsf_angstrom", Some("Å"), format!("fluctuation, {reduced}"), means));
+            tables.push(self.table("rmsf_by_residue", "RMSF of residues", format!("{definition}; {reduced}"), columns));
+        }
         tables
     }
 
-    fn mean(&self, fluctuations: &[f64], atoms: &Range<usize>) -> f64 {
-        let masses = &self.masses_da[atoms.clone()];
-        let sum: f64 = masses.iter().zip(&fluctuations[atoms.clone()]).map(|(m, f)| m * f).sum();
-        sum / masses.iter().sum::<f64>()
+    fn table(&self, kind: &'static str, title: &str, definition: String, columns: Vec<Column>) -> Table {
+        Table::new(kind, title, definition, vec![self.group.clone()], columns)
     }
+
+    fn mean(&self, fluctuations: &[f64], atoms: &Range<usize>) -> f64 {
+        let masses = self.rows[atoms.clone()].iter().map(|atom| atom.mass_da);
+        let total: f64 = masses.clone().sum();
+        let (weights, total): (Vec<f64>, f64) =
+            if total > 0.0 { (masses.collect(), total) } else { (vec![1.0; atoms.len()], atoms.len() as f64) };
+        let sum: f64 = weights.iter().zip(&fluctuations[atoms.clone()]).map(|(w, f)| w * f).sum();
+        sum / total
+    }
+}
+
+/// Where residues stand, for people: their chains and the numbers that the author gave them.
+fn residue_columns<'a>(residues: impl Iterator<Item = &'a ResidueRow> + Clone) -> [Column; 2] {
+    let chains = residues.clone().map(|residue| residue.chain.clone()).collect();
+    let numbers = residues.map(|residue| residue.author_number).collect();
+    [
+        Column::texts("chain", "identifier of the chain", chains),
+        Column::integers("residue_number", "number that the structure gives the residue", numbers),
+    ]
 }

@@ -1,22 +1,20 @@
 //! One pass over a trajectory for all that is asked of it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::mask;
-use crate::params::Field;
+pub use crate::notice::Notice;
 use crate::read::{Frame, Series};
 use crate::request::Request;
 use crate::setup::Setup;
 use crate::source::{Jumps, View};
-use crate::table::{Column, Table};
+use crate::table::Table;
 use crate::task::{AnyTally, Outcome, Tasks};
 use crate::{Error, Topology};
 
@@ -52,99 +50,6 @@ pub struct Report {
     pub stride: usize,
 }
 
-/// Something about a request or its files that may make the numbers other than expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A group holds several molecules, the images of which are chosen one by one.
-    SeveralMolecules {
-        /// Which analysis of the request.
-        analysis: usize,
-        /// The group.
-        label: String,
-        /// Molecules it has atoms of.
-        n_molecules: usize,
-    },
-    /// Molecules are in pieces in the trajectory, and were put together by their bonds.
-    InPieces,
-    /// The trajectory ends with part of a frame, which was left out.
-    PartOfAFrame {
-        /// Bytes after the last whole frame.
-        n_bytes: u64,
-    },
-    /// The header of the trajectory tells of more frames than there are, as when it was cut off.
-    MissingFrames {
-        /// How many more.
-        n_frames: usize,
-    },
-    /// A mask may not select what was meant.
-    Mask {
-        /// Where in the parameters.
-        at: Field,
-        /// What it does.
-        warning: mask::Warning,
-    },
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SeveralMolecules { label, n_molecules, .. } => write!(
-                f,
-                "{label} has atoms of {n_molecules} molecules; each is taken in the periodic image that is next to where \
-                 it was in the frame before"
-            ),
-            Self::InPieces => f.write_str("molecules are in pieces in the trajectory; their bonds put them together"),
-            Self::PartOfAFrame { n_bytes } => {
-                write!(f, "the trajectory ends with {n_bytes} bytes of a frame that is not whole; it was left out")
-            }
-            Self::MissingFrames { n_frames } => {
-                write!(f, "the trajectory has {n_frames} frames fewer than its header tells")
-            }
-            Self::Mask { at, warning } => write!(f, "{at}: {warning}"),
-        }
-    }
-}
-
-impl Serialize for Notice {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// Frames of a trajectory that are analysed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Frames<'a> {
-    pub(crate) topology: &'a Topology,
-    pub(crate) trajectory: &'a Series,
-    pub(crate) n_frames: usize,
-    pub(crate) stride: usize,
-    pub(crate) n_threads: usize,
-}
-
-impl Frames<'_> {
-    pub(crate) fn n_analyzed(&self) -> usize {
-        self.n_frames.div_ceil(self.stride)
-    }
-
-    /// Columns that say which frame a row belongs to.
-    pub(crate) fn columns(&self) -> Vec<Column> {
-        let frames = (0..self.n_frames).step_by(self.stride);
-        let index = frames.clone().map(|frame| frame as i64).collect();
-        let times: Option<Vec<f64>> = frames.map(|frame| self.trajectory.time_ps(frame)).collect();
-        let mut columns = vec![Column::integers("frame", "frame of the trajectory, counted from 0", index)];
-        columns.extend(times.map(|times| Column::numbers("time_ps", Some("ps"), "time of the frame", times)));
-        columns
-    }
-
-    /// Time between analysed frames in ps, if the trajectory tells it.
-    pub(crate) fn interval_ps(&self) -> Option<f64> {
-        let last = (self.n_analyzed().checked_sub(1)? * self.stride).min(self.n_frames - 1);
-        let time_ps = |frame| self.trajectory.time_ps(frame);
-        let n_intervals = self.n_analyzed() - 1;
-        (n_intervals > 0).then(|| Some((time_ps(last)? - time_ps(0)?) / n_intervals as f64)).flatten()
-    }
-}
-
 /// Makes all analyses of a request.
 ///
 /// The frames are those that the trajectory had when it was opened or last looked at, so one that
@@ -153,8 +58,9 @@ impl Frames<'_> {
 ///
 /// # Errors
 ///
-/// [`Error::AtomCount`], [`Error::NoFrames`], [`Error::EmptyGroup`], [`Error::NoMass`] and
-/// [`Error::Parameter`] for what cannot be analysed, [`Error::Io`] and [`Error::Format`] from reading, and
+/// [`Error::AtomCount`], [`Error::NoFrames`], [`Error::EmptyGroup`], [`Error::NoMass`],
+/// [`Error::NoRotation`], [`Error::NoHydrogenBonds`], [`Error::NoRadius`] and [`Error::Parameter`] for
+/// what cannot be analysed, [`Error::Io`], [`Error::Format`] and [`Error::Damaged`] from reading, and
 /// [`Error::Cancelled`].
 pub fn analyze(
     topology: &Topology,
@@ -162,18 +68,25 @@ pub fn analyze(
     request: &Request,
     control: &Control<'_>,
 ) -> Result<Report, Error> {
-    let stride = request.stride.get();
-    let n_threads = control.n_threads.get();
-    let frames = Frames { topology, trajectory, n_frames: trajectory.n_frames(), stride, n_threads };
-    let setup = Setup::new(topology, frames, request)?;
-    let mut tasks = setup.tasks(request, &frames)?;
+    let run = || {
+        let setup = Setup::new(topology, trajectory, request, control)?;
+        run(setup, request, control)
+    };
+    run().map_err(|mut error| {
+        error.label(topology);
+        error
+    })
+}
+
+fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Report, Error> {
+    let mut tasks = setup.tasks(request)?;
     let mut tables: Vec<(usize, Vec<Table>)> = Vec::new();
     let mut n_passes = 0;
     while !tasks.is_empty() {
-        let tallies = Pass { setup: &setup, frames, tasks: &tasks, control, n_passes }.run()?;
+        let tallies = Pass { setup: &setup, tasks: &tasks, control, n_passes }.run()?;
         let mut again = Vec::new();
         for ((analysis, task), tally) in tasks.into_iter().zip(tallies) {
-            match task.finish(tally, &frames) {
+            match task.finish(tally, &setup.frames) {
                 Outcome::Tables(results) => tables.push((analysis, results)),
                 Outcome::Again(task) => again.push((analysis, task)),
             }
@@ -185,12 +98,14 @@ pub fn analyze(
     let tables = tables
         .into_iter()
         .flat_map(|(analysis, tables)| tables.into_iter().map(move |table| Table { analysis, ..table }));
+    let tables = numbered(tables.collect());
+    tables.iter().try_for_each(Table::check)?;
     Ok(Report {
-        tables: numbered(tables.collect()),
+        tables,
+        n_frames: setup.frames.trajectory.n_frames(),
+        n_analyzed: setup.frames.n_analyzed(),
+        stride: setup.frames.stride,
         warnings: setup.notices,
-        n_frames: frames.n_frames,
-        n_analyzed: frames.n_analyzed(),
-        stride,
     })
 }
 
@@ -210,7 +125,6 @@ fn numbered(mut tables: Vec<Table>) -> Vec<Table> {
 /// A pass over all frames for some tasks.
 struct Pass<'a> {
     setup: &'a Setup<'a>,
-    frames: Frames<'a>,
     tasks: &'a Tasks,
     control: &'a Control<'a>,
     /// Passes before this one.
@@ -250,7 +164,7 @@ impl Pass<'_> {
             }),
             changed: Condvar::new(),
         };
-        let n_threads = self.frames.n_threads.min(self.n_blocks());
+        let n_threads = self.setup.frames.n_threads.min(self.n_blocks());
         thread::scope(|scope| {
             (1..n_threads).for_each(|_| drop(scope.spawn(|| self.work(&shared))));
             self.work(&shared);
@@ -273,7 +187,7 @@ impl Pass<'_> {
     }
 
     fn n_blocks(&self) -> usize {
-        self.frames.n_analyzed().div_ceil(self.block_frames())
+        self.setup.frames.n_analyzed().div_ceil(self.block_frames())
     }
 
     /// Takes block after block until there is none left, or the pass is over for all.
@@ -304,15 +218,15 @@ impl Pass<'_> {
     /// The tallies of a block, unless the pass is over meanwhile.
     fn block(&self, block: usize, shared: &Shared, buffers: &mut Vec<Frame>) -> Result<Option<Vec<AnyTally>>, Error> {
         let n_frames = self.block_frames();
-        let analyzed = block * n_frames..((block + 1) * n_frames).min(self.frames.n_analyzed());
+        let analyzed = block * n_frames..((block + 1) * n_frames).min(self.setup.frames.n_analyzed());
         let mut tallies = self.start();
         if self.setup.source.n_tracked() > 0 {
             return self.tracked_block(block, analyzed, shared, buffers, tallies);
         }
         buffers.resize_with(1, Frame::new);
         let frame = &mut buffers[0];
-        for n in analyzed {
-            self.setup.source.read(self.frames.trajectory, n * self.frames.stride, frame)?;
+        for n in &self.setup.frames.analyzed[analyzed] {
+            self.setup.source.read(self.setup.frames.trajectory, *n, frame)?;
             self.feed(&View { frame, shifts: &[] }, &mut tallies);
         }
         Ok(Some(tallies))
@@ -328,27 +242,26 @@ impl Pass<'_> {
         buffers: &mut Vec<Frame>,
         mut tallies: Vec<AnyTally>,
     ) -> Result<Option<Vec<AnyTally>>, Error> {
-        let (stride, trajectory) = (self.frames.stride, self.frames.trajectory);
-        let (source, between) = (&self.setup.source, &self.setup.between);
+        let Setup { source, between, frames, .. } = self.setup;
         buffers.resize_with(analyzed.len() + 1, Frame::new);
         let (skipped, kept) = buffers.split_first_mut().expect("one buffer is for frames between");
         let mut centres = Vec::new();
-        for n in analyzed.start * stride..(analyzed.end * stride).min(self.frames.n_frames) {
-            if n % stride == 0 {
-                let frame = &mut kept[n / stride - analyzed.start];
-                source.read(trajectory, n, frame)?;
-                centres.push(source.centres(frame));
-            } else {
-                between.read(trajectory, n, skipped)?;
-                centres.push(between.centres(skipped));
+        for (nth, n) in analyzed.clone().enumerate() {
+            let frame = &mut kept[nth];
+            source.read(frames.trajectory, frames.analyzed[n], frame)?;
+            centres.push((source.centres(frame), true));
+            // Those after it, up to the next block.
+            for n in frames.after(n) {
+                between.read(frames.trajectory, n, skipped)?;
+                centres.push((between.centres(skipped), false));
             }
         }
         let Some(mut jumps) = shared.jumps_before(block) else { return Ok(None) };
         let mut shifts = Vec::new();
-        for (n, centres) in centres.into_iter().enumerate() {
+        for (centres, is_analyzed) in centres {
             jumps.step(centres);
-            if n % stride == 0 {
-                shifts.push(jumps.shifts(&kept[n / stride]));
+            if is_analyzed {
+                shifts.push(jumps.shifts(&kept[shifts.len()]));
             }
         }
         shared.pass_on(block + 1, jumps);
@@ -375,7 +288,7 @@ impl Pass<'_> {
             }
             state.n_appended += 1;
         }
-        let n_analyzed = self.frames.n_analyzed();
+        let n_analyzed = self.setup.frames.n_analyzed();
         let n_done = (state.n_appended * self.block_frames()).min(n_analyzed);
         (self.control.progress)(self.n_passes * n_analyzed + n_done, (self.n_passes + 1) * n_analyzed);
     }

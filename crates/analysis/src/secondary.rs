@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 use crate::cell::{difference, dot, norm, sub};
+use crate::frames::Frames;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
 use crate::request::Group;
-use crate::run::Frames;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -73,7 +73,7 @@ impl SecondaryStructure {
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Assignment, Error> {
-        let topology = setup.topology;
+        let topology = setup.topology();
         let backbones = backbones(topology, &self.group);
         if backbones.is_empty() {
             let bounds = "a group with atoms of residues that have N, CA, C and O";
@@ -213,7 +213,8 @@ impl Assignment {
             }
             let along = Cell::nearest_or(cell, sub(position(n - 1, C), position(n - 1, O)));
             let length = norm(along);
-            [0, 1, 2].map(|k| nitrogen[k] + along[k] / length)
+            // Where C and O lie in one point there is no direction; a hydrogen on N makes no bond.
+            if length == 0.0 { nitrogen } else { [0, 1, 2].map(|k| nitrogen[k] + along[k] / length) }
         };
         let hydrogens: Vec<_> = (0..self.slots.len()).map(hydrogen).collect();
         let mut best = vec![[(0.0, usize::MAX); 2]; self.slots.len()];

@@ -1,16 +1,18 @@
 //! What a request needs of a trajectory before the first pass.
 
+use crate::frames::{Frames, damaged_frames};
+use crate::notice::Notice;
 use crate::points::{Points, Weighing};
-use crate::read::Frame;
-use crate::request::{Group, Images, Request, Weights};
-use crate::run::{Frames, Notice};
+use crate::read::{Frame, Series};
+use crate::request::{Damaged, Group, Images, Request, Weights};
+use crate::run::Control;
 use crate::source::{Members, Source, View, has_molecules_in_pieces};
 use crate::task::Tasks;
 use crate::{AtomSet, Error, Topology};
 
-/// Sources of frames, the first frame, and what was noticed on the way.
+/// Frames and how they are read, the first of them, and what was noticed on the way.
 pub(crate) struct Setup<'a> {
-    pub(crate) topology: &'a Topology,
+    pub(crate) frames: Frames<'a>,
     pub(crate) source: Source,
     /// For frames between those that are analysed.
     pub(crate) between: Source,
@@ -35,12 +37,16 @@ impl Together {
 }
 
 impl<'a> Setup<'a> {
-    pub(crate) fn new(topology: &'a Topology, frames: Frames<'_>, request: &Request) -> Result<Self, Error> {
-        let trajectory = frames.trajectory;
+    pub(crate) fn new(
+        topology: &'a Topology,
+        trajectory: &'a Series,
+        request: &Request,
+        control: &Control<'_>,
+    ) -> Result<Self, Error> {
         if trajectory.n_atoms() != topology.n_atoms() {
             return Err(Error::AtomCount { topology: topology.n_atoms(), trajectory: trajectory.n_atoms() });
         }
-        if frames.n_frames == 0 {
+        if trajectory.n_frames() == 0 {
             return Err(Error::NoFrames);
         }
         let mut atoms = AtomSet::none(topology.n_atoms());
@@ -55,6 +61,12 @@ impl<'a> Setup<'a> {
         if trajectory.n_missing() > 0 {
             notices.push(Notice::MissingFrames { n_frames: trajectory.n_missing() });
         }
+        if !trajectory.has_times() {
+            notices.push(Notice::NoTimes);
+        }
+        if trajectory.has_doubtful_cell()? {
+            notices.push(Notice::DoubtfulCell);
+        }
         let (mut tracked, mut mended) = (AtomSet::none(topology.n_molecules()), AtomSet::none(topology.n_molecules()));
         for (analysis, Together { atoms, label, in_place }) in request.together() {
             let mut molecules = AtomSet::none(topology.n_molecules());
@@ -66,6 +78,12 @@ impl<'a> Setup<'a> {
                 tracked.union_with(&molecules);
             }
             mended.union_with(&molecules);
+        }
+        let massless = request.groups_by_mass().filter_map(|(idx, group)| without_mass(topology, idx, group));
+        for notice in massless {
+            if !notices.contains(&notice) {
+                notices.push(notice);
+            }
         }
         if request.images == Images::AsWritten {
             tracked = AtomSet::none(topology.n_molecules());
@@ -80,18 +98,38 @@ impl<'a> Setup<'a> {
         }
         let mended = AtomSet::from_fn(topology.n_atoms(), |atom| mended.contains(topology.molecule_of(atom)));
         let tracked: Vec<usize> = tracked.iter().collect();
-        let source = Source::new(trajectory, topology, &atoms, &tracked, &mended);
+        let mut source = Source::new(trajectory, topology, &atoms, &tracked, &mended);
         let none = AtomSet::none(topology.n_atoms());
-        let between = Source::new(trajectory, topology, &none, &tracked, &mended);
-        let mut first = Frame::new();
-        source.read(trajectory, 0, &mut first)?;
-        Ok(Self { topology, source, between, notices, tracked, first })
+        let mut between = Source::new(trajectory, topology, &none, &tracked, &mended);
+        let first = first_frame(trajectory, &source, request)?;
+        source.needs_cell = first.cell().is_some();
+        between.needs_cell = source.needs_cell;
+        let stride = request.stride.get();
+        let n_threads = control.n_threads.get();
+        let left_out = match request.damaged {
+            Damaged::Fail => Vec::new(),
+            Damaged::LeaveOut => damaged_frames(trajectory, stride, [&source, &between], n_threads, control.cancelled)?,
+        };
+        let is_sound = |frame: &usize| left_out.binary_search(frame).is_err();
+        let analyzed = (0..trajectory.n_frames()).step_by(stride).filter(is_sound).collect();
+        if !left_out.is_empty() {
+            notices.push(Notice::LeftOut { frames: left_out.clone() });
+        }
+        let frames = Frames { topology, trajectory, stride, n_threads, analyzed, left_out };
+        if frames.n_analyzed() == 1 {
+            notices.push(Notice::OneFrame);
+        }
+        Ok(Self { frames, source, between, notices, tracked, first })
     }
 
     /// Each analysis of the request, ready for the first pass.
-    pub(crate) fn tasks(&self, request: &Request, frames: &Frames<'_>) -> Result<Tasks, Error> {
+    pub(crate) fn tasks(&self, request: &Request) -> Result<Tasks, Error> {
         let analyses = request.analyses.iter().enumerate();
-        analyses.map(|(idx, analysis)| Ok((idx, analysis.task(self, frames, idx)?))).collect()
+        analyses.map(|(idx, analysis)| Ok((idx, analysis.task(self, idx)?))).collect()
+    }
+
+    pub(crate) fn topology(&self) -> &'a Topology {
+        self.frames.topology
     }
 
     /// Where the source puts an atom that an analysis asked for.
@@ -106,7 +144,7 @@ impl<'a> Setup<'a> {
 
     /// Where the source puts the atoms of a group.
     pub(crate) fn members(&self, group: &Group) -> Members {
-        Members::new(&self.source, self.topology, &self.tracked, &group.atoms)
+        Members::new(&self.source, self.topology(), &self.tracked, &group.atoms)
     }
 
     /// Where they are in the first frame.
@@ -121,7 +159,7 @@ impl<'a> Setup<'a> {
     pub(crate) fn weighing(&self, group: &Group, weights: Weights) -> Result<Weighing, Error> {
         let weight = |atom| match weights {
             Weights::Equal => 1.0,
-            Weights::Mass => self.topology.atom(atom).mass_da,
+            Weights::Mass => self.topology().atom(atom).mass_da,
         };
         let weights: Vec<f64> = group.atoms.iter().map(weight).collect();
         if weights.iter().all(|weight| *weight == 0.0) {
@@ -129,6 +167,32 @@ impl<'a> Setup<'a> {
         }
         Ok(Weighing::new(&weights))
     }
+}
+
+/// The first frame of those to be analysed, or the first that is not damaged if that may be.
+fn first_frame(trajectory: &Series, source: &Source, request: &Request) -> Result<Frame, Error> {
+    let (mut frame, mut damage) = (Frame::new(), None);
+    for n in (0..trajectory.n_frames()).step_by(request.stride.get()) {
+        match source.read(trajectory, n, &mut frame) {
+            Ok(()) => return Ok(frame),
+            Err(error) if error.is_of_a_frame() && request.damaged == Damaged::LeaveOut => {
+                damage.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let n_frames = trajectory.n_frames().div_ceil(request.stride.get());
+    Err(damage.map_or(Error::NoFrames, |first| Error::AllDamaged { n_frames, first: Box::new(first) }))
+}
+
+/// A notice of atoms that do not weigh, though they are not the massless sites of a water model.
+fn without_mass(topology: &Topology, analysis: usize, group: &Group) -> Option<Notice> {
+    let is_lost = |atom: &usize| {
+        let atom = topology.atom(*atom);
+        atom.mass_da == 0.0 && !topology.is_water(atom.residue)
+    };
+    let n_atoms = group.atoms.iter().filter(is_lost).count();
+    (n_atoms > 0).then(|| Notice::NoMass { analysis, label: group.label.clone(), n_atoms })
 }
 
 fn check(group: &Group, topology: &Topology, analysis: usize) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::cell::{dot, nearest_integer, sub};
+use crate::error::Damage;
 use crate::points::{LANES, Points, Weighing, total};
 use crate::read::{Frame, Series, Window};
 use crate::{AtomSet, Error, Topology};
@@ -28,6 +29,8 @@ pub(crate) struct Source {
     mends: Vec<[u32; 2]>,
     /// Slots of each tracked molecule.
     tracked: Vec<Vec<Range<usize>>>,
+    /// Whether a frame without a cell is damaged, since the first one has a cell.
+    pub(crate) needs_cell: bool,
 }
 
 /// One frame, as an analysis sees it.
@@ -60,7 +63,7 @@ impl Source {
                 push_slot(&mut slots[molecule], slot(atom));
             }
         }
-        Self { mends: mends.collect(), tracked: slots, window }
+        Self { mends: mends.collect(), tracked: slots, window, needs_cell: false }
     }
 
     pub(crate) fn window(&self) -> &Window {
@@ -74,6 +77,9 @@ impl Source {
     /// Reads a frame and puts its molecules together.
     pub(crate) fn read(&self, trajectory: &Series, frame: usize, into: &mut Frame) -> Result<(), Error> {
         trajectory.read(frame, &self.window, into)?;
+        if self.needs_cell && into.cell().is_none() {
+            return Err(trajectory.damaged(frame, Damage::NoCell));
+        }
         if let Some(cell) = into.cell().copied() {
             for [to, from] in self.mends.iter().map(|mend| mend.map(|slot| slot as usize)) {
                 let apart = sub(into.position(from), into.position(to));
@@ -246,7 +252,12 @@ pub(crate) fn has_molecules_in_pieces(trajectory: &Series, topology: &Topology) 
     let window = trajectory.window(&AtomSet::all(topology.n_atoms()));
     let mut frame = Frame::new();
     for n in 0..N_PROBED.min(n_frames) {
-        trajectory.read(n * (n_frames - 1) / (N_PROBED - 1).max(1), &window, &mut frame)?;
+        match trajectory.read(n * (n_frames - 1) / (N_PROBED - 1), &window, &mut frame) {
+            Ok(()) => {}
+            // Perhaps by an atom that no analysis needs; if it is needed, it will be noticed.
+            Err(error) if error.is_of_a_frame() => continue,
+            Err(error) => return Err(error),
+        }
         let Some(cell) = frame.cell() else { continue };
         let is_torn = topology.bonds().iter().any(|bond| {
             let [a, b] = bond.map(|atom| frame.position(atom as usize));

@@ -28,6 +28,10 @@ pub(crate) struct Motion {
     pub(crate) translation: [f64; 3],
 }
 
+/// Atoms that are closer than this to a line, in Å and on average, leave the rotation about it open.
+/// Those of water are at 0.28 Å from the closest line, and carbon dioxide bends by less than 0.1 Å.
+const LEAST_WIDTH: f64 = 0.1;
+
 impl Motion {
     pub(crate) const IDENTITY: Self =
         Self { rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], translation: [0.0; 3] };
@@ -44,6 +48,29 @@ impl Reference {
             weighted.set(n, position.map(|x| weight * x));
         }
         Self { weighing, centre, centred, weighted }
+    }
+
+    /// Whether it means anything to superpose on these points, and to measure others then.
+    ///
+    /// # Errors
+    ///
+    /// What the points lack.
+    pub(crate) fn check(&self, measures_others: bool) -> Result<(), &'static str> {
+        if self.weighing.weights().iter().filter(|weight| **weight > 0.0).count() < 2 {
+            return Err("one atom is superposed exactly, wherever it is");
+        }
+        if measures_others && self.width() < LEAST_WIDTH {
+            return Err("its atoms lie on a line, about which all that is measured could be turned at will");
+        }
+        Ok(())
+    }
+
+    /// The weighted root mean square of the distances from the line that is closest to the points.
+    fn width(&self) -> f64 {
+        let covariance = self.covariance(&self.centred, [0.0; 3]);
+        let trace: f64 = (0..3).map(|k| covariance[k][k]).sum();
+        let across = (trace - largest_of_symmetric(covariance)) / self.weighing.total();
+        if across < 0.0 { 0.0 } else { across.sqrt() }
     }
 
     /// The motion that brings points as close to these as can be, by the weighted sum of squares.
@@ -129,6 +156,20 @@ impl Reference {
         };
         [row(&points.x, from[0]), row(&points.y, from[1]), row(&points.z, from[2])]
     }
+}
+
+/// The largest eigenvalue of a symmetric matrix (Smith, Commun. ACM 4, 168, 1961).
+fn largest_of_symmetric(mut a: Matrix3) -> f64 {
+    let mean = (a[0][0] + a[1][1] + a[2][2]) / 3.0;
+    (0..3).for_each(|k| a[k][k] -= mean);
+    let spread = (a.iter().map(|row| dot(*row, *row)).sum::<f64>() / 6.0).sqrt();
+    if spread == 0.0 {
+        return mean;
+    }
+    let [x, y, z] = a.map(|row| row.map(|x| x / spread));
+    // Rounding may leave it a little outside of what a cosine can be.
+    let cosine = (dot(x, cross(y, z)) / 2.0).clamp(-1.0, 1.0);
+    mean + 2.0 * spread * (cosine.acos() / 3.0).cos()
 }
 
 /// The rotation that takes x closest to y, from their covariance Σ x·yᵀ.
@@ -292,6 +333,27 @@ mod tests {
             let copy = moved(&points, n, turn(&mut state), [1.0, 2.0, 3.0]);
             assert!(reference.rmsd(&copy, &reference.fit(&copy)) < 1e-7, "{n} {sizes:?}");
         }
+    }
+
+    #[test]
+    fn points_on_a_line_leave_a_rotation_open() {
+        let mut state = 4;
+        for (n, sizes, is_open) in [
+            (2, [5.0; 3], true),
+            (9, [50.0, 0.0, 0.0], true),
+            (9, [50.0, 0.05, 0.05], true),
+            (3, [0.0; 3], true),
+            (9, [50.0, 2.0, 0.0], false),
+            (30, [8.0; 3], false),
+        ] {
+            let points = cloud(&mut state, n, sizes);
+            let turned = moved(&points, n, turn(&mut state), [30.0, -70.0, 55.0]);
+            let reference = Reference::new(&turned, Weighing::new(&vec![1.0; n]));
+            assert_eq!(reference.check(true).is_err(), is_open, "{n} {sizes:?}");
+            assert!(reference.check(false).is_ok());
+        }
+        let one = Reference::new(&cloud(&mut state, 1, [5.0; 3]), Weighing::new(&[1.0]));
+        assert!(one.check(false).is_err());
     }
 
     #[test]

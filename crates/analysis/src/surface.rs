@@ -4,9 +4,9 @@ use std::f64::consts::PI;
 use std::ops::Range;
 
 use crate::cell::{difference, norm};
+use crate::frames::Frames;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::request::Group;
-use crate::run::Frames;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -52,7 +52,7 @@ impl SurfaceArea {
             points: spiral(),
         };
         for atom in self.group.atoms.iter() {
-            let here = setup.topology.atom(atom);
+            let here = setup.topology().atom(atom);
             let Some(element) = here.element else { continue };
             if surface.residues.last() != Some(&here.residue) {
                 surface.residues.push(here.residue);
@@ -60,6 +60,9 @@ impl SurfaceArea {
             surface.residue_of.push(surface.residues.len() - 1);
             surface.slots.push(setup.slot(atom) as u32);
             surface.radii.push(element.radius() + self.probe_radius);
+        }
+        if surface.radii.is_empty() {
+            return Err(Error::NoRadius { label: self.group.label.clone() });
         }
         Ok(surface)
     }
@@ -169,6 +172,11 @@ impl Surface {
     fn cap(&self, centres: &Cloud, cell: Option<&Cell>, atom: usize, other: usize) -> Option<Cap> {
         let v = Cell::nearest_or(cell, difference(centres.get(other), centres.get(atom)));
         let (here, there, distance) = (self.radii[atom], self.radii[other], norm(v));
+        if distance == 0.0 {
+            // Of spheres with one centre the largest has all the surface, of equal ones the first.
+            let is_covered = there > here || there == here && other < atom;
+            return is_covered.then_some(Cap { axis: [0.0, 1.0, 0.0], cosine: -2.0 });
+        }
         let cosine = (here * here + distance * distance - there * there) / (2.0 * here * distance);
         (cosine < 1.0).then(|| Cap { axis: v.map(|x| x / distance), cosine })
     }

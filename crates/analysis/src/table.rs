@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::Error;
 use crate::request::Group;
 
 /// A result of an analysis.
@@ -113,6 +114,17 @@ impl Table {
         labels.dedup();
         let title = format!("{title}: {}", labels.join(", "));
         Self { analysis: 0, kind, name: kind.to_owned(), title, definition, groups, columns }
+    }
+
+    /// Checks that all numbers are finite, as they are where positions, cells and masses are.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for column in &self.columns {
+            let Values::Numbers(values) = &column.values else { continue };
+            if let Some(row) = values.iter().position(|value| !value.is_finite()) {
+                return Err(Error::NotFinite { table: self.name.clone(), column: column.name.clone(), row });
+            }
+        }
+        Ok(())
     }
 
     /// The column of a name.

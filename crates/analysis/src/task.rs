@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
+use crate::frames::Frames;
 use crate::points::Points;
-use crate::run::Frames;
 use crate::source::View;
 use crate::table::Table;
 

@@ -14,7 +14,7 @@ use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
 use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
 use molbox_analysis::read::{Frame, Series, Structure};
-use molbox_analysis::request::{Images, Weights};
+use molbox_analysis::request::{Damaged, Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
 use molbox_analysis::secondary::SecondaryStructure;
@@ -81,7 +81,7 @@ impl Case {
     }
 
     fn run(&self, analyses: Vec<Analysis>, images: Images, stride: usize, n_threads: usize) -> Report {
-        let request = Request { analyses, stride: NonZeroUsize::new(stride).unwrap(), images };
+        let request = Request { analyses, stride: NonZeroUsize::new(stride).unwrap(), images, damaged: Damaged::Fail };
         let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).unwrap(), AtomicBool::new(false));
         let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
         analyze(&self.topology, &self.trajectory, &request, &control).unwrap()
@@ -305,7 +305,7 @@ fn secondary_structure_with_helices_agrees() {
     let trajectory = Series::open(&[dcd("helices.dcd", &[(None, positions)])]).unwrap();
     let group = Group { label: "*".to_owned(), atoms: AtomSet::all(structure.topology.n_atoms()) };
     let analyses = vec![Analysis::SecondaryStructure(SecondaryStructure { group })];
-    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten };
+    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten, damaged: Damaged::Fail };
     let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &AtomicBool::new(false) };
     let report = analyze(&structure.topology, &trajectory, &request, &control).unwrap();
     let codes = texts(&report.tables[1], "codes");

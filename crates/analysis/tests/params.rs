@@ -55,6 +55,7 @@ fn everything() -> Params {
         rmsf_masks: texts(&[":1-12"]),
         hbond_angle: Some(120.0),
         hbond_distance: None,
+        skip_damaged_frames: false,
     }
 }
 
@@ -103,6 +104,7 @@ fn all_that_is_wrong_is_said_with_its_place() {
         rmsf_masks: texts(&["@CA", ""]),
         hbond_angle: Some(f64::NAN),
         hbond_distance: Some(0.0),
+        skip_damaged_frames: false,
     });
     let places: Vec<_> = problems.iter().map(|(at, _)| at.as_str()).collect();
     let expected = [

@@ -8,20 +8,20 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{Random, data, dcd};
+use common::{Random, data, dcd, frames, parameters};
 use molbox_analysis::contact::Contacts;
 use molbox_analysis::distance::Distance;
 use molbox_analysis::gyration::Gyration;
 use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
-use molbox_analysis::read::{Frame, Series, Structure, Trajectory};
-use molbox_analysis::request::{Images, Weights};
+use molbox_analysis::read::{Series, Structure};
+use molbox_analysis::request::{Damaged, Images, Weights};
 use molbox_analysis::rmsd::Rmsd;
 use molbox_analysis::rmsf::{Rmsf, Superpose};
 use molbox_analysis::run::Notice;
 use molbox_analysis::secondary::SecondaryStructure;
 use molbox_analysis::surface::SurfaceArea;
 use molbox_analysis::table::Values;
-use molbox_analysis::{Analysis, AtomSet, Cell, Control, Error, Group, Mask, Report, Request, Topology, analyze};
+use molbox_analysis::{Analysis, Cell, Control, Error, Group, Mask, Report, Request, Topology, analyze};
 
 fn mini() -> Topology {
     Structure::open(&data("mini.pdb")).unwrap().topology
@@ -58,7 +58,7 @@ fn everything(topology: &Topology) -> Vec<Analysis> {
 
 fn run(topology: &Topology, path: &Path, analyses: Vec<Analysis>, stride: usize, n_threads: usize) -> Report {
     let stride = NonZeroUsize::new(stride).unwrap();
-    let request = Request { analyses, stride, images: Images::Unwrapped };
+    let request = Request { analyses, stride, images: Images::Unwrapped, damaged: Damaged::Fail };
     let cancelled = AtomicBool::new(false);
     let n_threads = NonZeroUsize::new(n_threads).unwrap();
     let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
@@ -66,22 +66,6 @@ fn run(topology: &Topology, path: &Path, analyses: Vec<Analysis>, stride: usize,
 }
 
 /// All frames of a file, as positions and cell.
-fn frames(path: &Path) -> Vec<(Option<Cell>, Vec<[f32; 3]>)> {
-    let trajectory = Trajectory::open(path).unwrap();
-    let (window, mut frame) = (trajectory.window(&AtomSet::all(trajectory.n_atoms())), Frame::new());
-    let read = |n| {
-        trajectory.read(n, &window, &mut frame).unwrap();
-        let positions = (0..trajectory.n_atoms()).map(|atom| frame.position(atom).map(|x| x as f32));
-        (frame.cell().copied(), positions.collect())
-    };
-    (0..trajectory.n_frames()).map(read).collect()
-}
-
-fn parameters(cell: &Cell) -> [f64; 6] {
-    let ([a, b, c], [alpha, beta, gamma]) = (cell.lengths(), cell.angles_deg());
-    [a, b, c, alpha, beta, gamma]
-}
-
 /// Writes frames with each position changed, given cell, frame, and atom.
 fn changed(
     name: &str,
@@ -242,7 +226,12 @@ fn what_cannot_be_analysed_is_refused() {
     let trajectory = Series::open(&[data("mini_md.dcd")]).unwrap();
     let cancelled = AtomicBool::new(false);
     let refused = |topology: &Topology, analysis: Analysis| {
-        let request = Request { analyses: vec![analysis], stride: NonZeroUsize::MIN, images: Images::Unwrapped };
+        let request = Request {
+            analyses: vec![analysis],
+            stride: NonZeroUsize::MIN,
+            images: Images::Unwrapped,
+            damaged: Damaged::Fail,
+        };
         let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
         analyze(topology, &trajectory, &request, &control).unwrap_err()
     };
@@ -259,7 +248,12 @@ fn what_cannot_be_analysed_is_refused() {
 fn a_run_can_be_watched_and_stopped() {
     let topology = mini();
     let trajectory = Series::open(&[data("mini_md.dcd")]).unwrap();
-    let request = Request { analyses: everything(&topology), stride: NonZeroUsize::MIN, images: Images::Unwrapped };
+    let request = Request {
+        analyses: everything(&topology),
+        stride: NonZeroUsize::MIN,
+        images: Images::Unwrapped,
+        damaged: Damaged::Fail,
+    };
     let (cancelled, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let watch = |done, of| seen.lock().unwrap().push((done, of));
     let control = Control { n_threads: NonZeroUsize::new(3).unwrap(), progress: &watch, cancelled: &cancelled };

@@ -19,10 +19,22 @@ struct Dialect {
     cell: Option<[f64; 6]>,
     has_4d: bool,
     n_fixed: usize,
-    is_charmm: bool,
+    /// 0 for X-PLOR.
+    version: i32,
+    title: &'static str,
+    step_akma: f64,
 }
 
-const PLAIN: Dialect = Dialect { big_endian: false, marker: 4, cell: None, has_4d: false, n_fixed: 0, is_charmm: true };
+const PLAIN: Dialect = Dialect {
+    big_endian: false,
+    marker: 4,
+    cell: None,
+    has_4d: false,
+    n_fixed: 0,
+    version: 24,
+    title: "",
+    step_akma: 0.5,
+};
 
 const N_ATOMS: usize = 20;
 
@@ -44,19 +56,19 @@ impl Dialect {
                 8 => self.n_fixed as i32,
                 10 => i32::from(self.cell.is_some()),
                 11 => i32::from(self.has_4d),
-                19 if self.is_charmm => 24,
+                19 => self.version,
                 _ => 0,
             };
             header.extend(self.bytes(value.to_le_bytes()));
         }
-        if self.is_charmm {
-            header.splice(40..44, self.bytes(0.5_f32.to_le_bytes()));
+        if self.version > 0 {
+            header.splice(40..44, self.bytes((self.step_akma as f32).to_le_bytes()));
         } else {
-            header.splice(40..48, self.bytes(0.5_f64.to_le_bytes()));
+            header.splice(40..48, self.bytes(self.step_akma.to_le_bytes()));
         }
         self.record(&mut file, &header);
         let mut title = self.bytes(1_i32.to_le_bytes());
-        title.extend([b' '; 80]);
+        title.extend(format!("{:80}", self.title).bytes());
         self.record(&mut file, &title);
         self.record(&mut file, &self.bytes((N_ATOMS as i32).to_le_bytes()));
         if self.n_fixed > 0 {
@@ -155,9 +167,130 @@ fn every_dialect_of_dcd_reads_alike() {
     }
 }
 
+/// The cell of a file's first frame: lengths, and angles in degrees.
+fn cell_of(dialect: Dialect) -> Option<[f64; 6]> {
+    let trajectory = Trajectory::open(&temporary("cell.dcd", &dialect.file(1))).unwrap();
+    let mut frame = Frame::new();
+    trajectory.read(0, &trajectory.window(&AtomSet::none(N_ATOMS)), &mut frame).unwrap();
+    let cell = frame.cell()?;
+    let ([a, b, c], [alpha, beta, gamma]) = (cell.lengths(), cell.angles_deg());
+    Some([a, b, c, alpha, beta, gamma])
+}
+
+/// The symmetric matrix of a cell, as CHARMM makes it: the root of the products of its edges with each
+/// other. Newton's method for the root of a positive matrix converges from the matrix itself.
+fn charmm_matrix([a, b, c, alpha, beta, gamma]: [f64; 6]) -> [f64; 6] {
+    type Matrix = [[f64; 3]; 3];
+    let times = |x: &Matrix, y: &Matrix| -> Matrix {
+        [0, 1, 2].map(|i| [0, 1, 2].map(|j| (0..3).map(|k| x[i][k] * y[k][j]).sum()))
+    };
+    let inverse = |m: &Matrix| -> Matrix {
+        let minor = |i: usize, j: usize| {
+            let at = |p: usize, q: usize| m[(j + p) % 3][(i + q) % 3];
+            at(1, 1) * at(2, 2) - at(1, 2) * at(2, 1)
+        };
+        let determinant: f64 = (0..3).map(|k| m[0][k] * minor(k, 0)).sum();
+        [0, 1, 2].map(|i| [0, 1, 2].map(|j| minor(i, j) / determinant))
+    };
+    let cosine = |deg: f64| deg.to_radians().cos();
+    let (ab, ac, bc) = (a * b * cosine(gamma), a * c * cosine(beta), b * c * cosine(alpha));
+    let products = [[a * a, ab, ac], [ab, b * b, bc], [ac, bc, c * c]];
+    let (mut root, mut inverse_root): (Matrix, Matrix) =
+        (products, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
+    for _ in 0..60 {
+        let (of_root, of_inverse) = (inverse(&root), inverse(&inverse_root));
+        let mean = |x: &Matrix, y: &Matrix| [0, 1, 2].map(|i| [0, 1, 2].map(|j| (x[i][j] + y[i][j]) / 2.0));
+        (root, inverse_root) = (mean(&root, &of_inverse), mean(&inverse_root, &of_root));
+    }
+    let again = times(&root, &root);
+    assert!((again[0][1] - ab).abs() < 1e-6, "{again:?}");
+    [root[0][0], root[1][0], root[1][1], root[2][0], root[2][1], root[2][2]]
+}
+
+#[test]
+fn cells_of_every_program_are_what_it_meant() {
+    let in_degrees = |[a, b, c, alpha, beta, gamma]: [f64; 6]| [a, gamma, b, beta, alpha, c];
+    let in_cosines = |[a, b, c, alpha, beta, gamma]: [f64; 6]| {
+        let [alpha, beta, gamma] = [alpha, beta, gamma].map(|deg: f64| deg.to_radians().cos());
+        [a, gamma, b, beta, alpha, c]
+    };
+    let openmm = "Created by OpenMM 2025-01-01";
+    let charmm = "* 100 PS OF DYNAMICS, CREATED BY USER: ADA";
+    let cells = [
+        [30.0, 31.0, 32.0, 90.0, 90.0, 90.0],
+        [30.0, 31.0, 32.0, 89.9, 90.1, 90.0],
+        [30.0, 31.0, 32.0, 90.5, 89.0, 90.25],
+        [60.0, 61.0, 62.0, 88.0, 91.0, 87.5],
+        [40.0, 40.0, 40.0, 109.471_220_6, 109.471_220_6, 109.471_220_6],
+        [40.0, 40.0, 40.0, 60.0, 60.0, 90.0],
+        [40.0, 40.0, 90.0, 90.0, 90.0, 120.0],
+        [200.0, 200.0, 200.0, 60.0, 60.0, 60.0],
+    ];
+    for cell in cells {
+        for (version, title, numbers) in [
+            (24, openmm, in_cosines(cell)),
+            (24, "REMARKS FILENAME=a.dcd CREATED BY NAMD", in_cosines(cell)),
+            (24, "", in_cosines(cell)),
+            (24, "Created by MDTraj", in_degrees(cell)),
+            (21, openmm, in_degrees(cell)),
+            (21, charmm, in_degrees(cell)),
+            (24, charmm, charmm_matrix(cell)),
+            (22, charmm, charmm_matrix(cell)),
+            (36, "", charmm_matrix(cell)),
+            (47, charmm, charmm_matrix(cell)),
+            (24, "Cpptraj Generated dcd file.", charmm_matrix(cell)),
+        ] {
+            let found = cell_of(Dialect { cell: Some(numbers), version, title, ..PLAIN }).unwrap();
+            let is_same = found.iter().zip(cell).all(|(found, meant)| (found - meant).abs() < 1e-6);
+            assert!(is_same, "version {version} {title:?}: {numbers:?} is {found:?}, not {cell:?}");
+        }
+    }
+    // A file of CHARMM's that is none: 90° are no elements of a matrix with lengths of 30 Å.
+    let numbers = in_degrees(cells[0]);
+    assert_eq!(cell_of(Dialect { cell: Some(numbers), version: 36, ..PLAIN }), Some(cells[0]));
+    assert_eq!(cell_of(Dialect { cell: Some([1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), version: 36, ..PLAIN }), None);
+}
+
+#[test]
+fn cells_that_could_be_two_things_are_told() {
+    let is_doubtful = |version, title, numbers| {
+        let dialect = Dialect { cell: Some(numbers), version, title, ..PLAIN };
+        Trajectory::open(&temporary("doubtful.dcd", &dialect.file(1))).unwrap().has_doubtful_cell().unwrap()
+    };
+    let near_90 = [30.0, 0.05, 31.0, -0.02, 0.03, 32.0];
+    assert!(is_doubtful(24, "", near_90));
+    assert!(!is_doubtful(36, "", near_90) && !is_doubtful(24, "* CHARMM", near_90));
+    assert!(!is_doubtful(24, "", [30.0, 0.0, 31.0, 1e-17, 0.0, 32.0]));
+    assert!(!is_doubtful(24, "", [30.0, 0.5, 30.0, 0.5, 0.0, 30.0]));
+    assert!(!is_doubtful(24, "", [0.0; 6]));
+}
+
+#[test]
+fn times_have_no_more_digits_than_their_steps() {
+    for (step_ps, last_ps) in [(0.001, 0.25), (0.002, 0.5), (0.0025, 0.625), (0.004, 1.0), (0.005, 1.25)] {
+        let dialect = Dialect { step_akma: step_ps / 0.048_888_21, ..PLAIN };
+        let trajectory = Trajectory::open(&temporary("steps.dcd", &dialect.file(4))).unwrap();
+        assert_eq!(trajectory.time_ps(3), Some(last_ps), "frames at steps 100, 150, 200, 250");
+    }
+    let none = Dialect { step_akma: 0.0, ..PLAIN };
+    assert_eq!(Trajectory::open(&temporary("steps.dcd", &none.file(1))).unwrap().time_ps(0), None);
+}
+
+#[test]
+fn fixed_atoms_are_read_where_the_first_frame_comes_later() {
+    let dialect = Dialect { n_fixed: 6, ..PLAIN };
+    let path = temporary("fixed.dcd", &dialect.file(0));
+    let mut trajectory = Trajectory::open(&path).unwrap();
+    fs::write(&path, dialect.file(3)).unwrap();
+    assert_eq!(trajectory.refresh().unwrap(), 3);
+    let (window, mut frame) = (trajectory.window(&AtomSet::all(N_ATOMS)), Frame::new());
+    trajectory.read(2, &window, &mut frame).unwrap();
+    assert_eq!(frame.x(), (0..N_ATOMS).map(|atom| coordinate(dialect, 2, atom, 0)).collect::<Vec<_>>());
+}
+
 #[test]
 fn x_plor_files_have_no_cell_and_a_long_time_step() {
-    let dialect = Dialect { is_charmm: false, ..PLAIN };
+    let dialect = Dialect { version: 0, ..PLAIN };
     let trajectory = Trajectory::open(&temporary("xplor.dcd", &dialect.file(2))).unwrap();
     assert_eq!((trajectory.n_frames(), trajectory.n_bytes_left()), (2, 0));
     assert!((trajectory.time_ps(1).unwrap() - 150.0 * 0.5 * 0.048_888_21).abs() < 1e-6);

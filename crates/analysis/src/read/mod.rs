@@ -2,6 +2,7 @@
 
 mod bonds;
 mod dcd;
+mod decimal;
 mod mmcif;
 mod pdb;
 mod series;
@@ -18,7 +19,12 @@ pub use series::Series;
 pub use structure::Structure;
 pub use xtc::Xtc;
 
+use crate::error::Damage;
 use crate::{AtomSet, Cell, Error};
+
+/// No coordinate is larger than this, in Å, unless it is no coordinate: nothing diffuses a tenth of a
+/// millimetre in a simulation, and 32 bits hold no positions there.
+pub(crate) const FARTHEST: f32 = 1e6;
 
 /// A trajectory file, any frame of which can be read by any thread.
 #[derive(Debug)]
@@ -88,6 +94,15 @@ impl Trajectory {
         }
     }
 
+    /// The times of the first frame and the last in ps, if the file tells the times of all frames and
+    /// these do not descend. There must be a frame.
+    fn span_ps(&self) -> Option<[f64; 2]> {
+        match self {
+            Self::Dcd(dcd) => Some([dcd.time_ps(0)?, dcd.time_ps(dcd.n_frames() - 1)?]),
+            Self::Xtc(xtc) => xtc.span_ps(),
+        }
+    }
+
     /// The time of a frame in ps, where the file tells it.
     pub fn time_ps(&self, frame: usize) -> Option<f64> {
         match self {
@@ -104,15 +119,42 @@ impl Trajectory {
         }
     }
 
-    /// Reads the atoms of a window from one frame, in place of what `into` held.
+    /// Whether the cell of the first frame may have been meant in another way than it is taken.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], or [`Error::Format`] if the frame is damaged.
+    /// [`Error::Io`].
+    pub fn has_doubtful_cell(&self) -> Result<bool, Error> {
+        match self {
+            Self::Dcd(dcd) => dcd.has_doubtful_cell(),
+            Self::Xtc(_) => Ok(false),
+        }
+    }
+
+    /// Reads the atoms of a window from one frame, in place of what `into` held.
+    ///
+    /// This is the one way to coordinates, and they are checked here: what is read is finite, closer
+    /// to the origin than 10⁶ Å, and not all in one point.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] if there is no frame of this format; [`Error::Damaged`] if
+    /// there is one, and its coordinates or its cell cannot be.
     pub fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
         match self {
             Self::Dcd(dcd) => dcd.read(frame, window, into),
             Self::Xtc(xtc) => xtc.read(frame, window, into),
+        }?;
+        match into.damage(window) {
+            None => Ok(()),
+            Some(damage) => Err(Error::Damaged { path: self.path().to_owned(), frame, damage }),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Dcd(dcd) => dcd.path(),
+            Self::Xtc(xtc) => xtc.path(),
         }
     }
 }
@@ -156,6 +198,13 @@ impl Window {
     /// Number of atoms that are read.
     pub fn n_slots(&self) -> usize {
         self.n_slots
+    }
+
+    /// The atom that stands in a slot.
+    fn atom(&self, slot: usize) -> usize {
+        let n_before = self.runs.partition_point(|(_, first_slot)| *first_slot <= slot);
+        let (atoms, first_slot) = &self.runs[n_before - 1];
+        atoms.start + (slot - first_slot)
     }
 
     /// Where an atom stands in the columns of a frame, if it is read.
@@ -218,8 +267,61 @@ impl Frame {
         }
     }
 
+    /// What is wrong with the coordinates, if anything is.
+    fn damage(&self, window: &Window) -> Option<Damage> {
+        let columns = [self.x(), self.y(), self.z()];
+        if !columns.into_iter().all(are_positions) {
+            let slot = (0..window.n_slots).find(|slot| !are_positions(&self.narrow_position(*slot)))?;
+            return Some(Damage::Position {
+                atom: window.atom(slot),
+                label: None,
+                position: self.narrow_position(slot),
+            });
+        }
+        // A hole in a file is full of zeros. Two atoms may well lie in one point, or the one that is read.
+        let is_one_point = |column: &[f32]| column.iter().all(|x| *x == column[0]);
+        let n_atoms = window.n_slots;
+        (n_atoms > 2 && columns.into_iter().all(is_one_point)).then_some(Damage::OnePoint { n_atoms })
+    }
+
     /// The periodic cell, if the frame has one.
     pub fn cell(&self) -> Option<&Cell> {
         self.cell.as_ref()
+    }
+}
+
+/// Whether all of these can be coordinates: finite, and not larger than [`FARTHEST`].
+///
+/// As a rule the sum of their squares tells, which is two operations for as many numbers as a register
+/// holds. It is never less than any of them, so a sum below the largest square admits all; what is no
+/// number leaves a sum that is none. Comparing each number is half as fast.
+fn are_positions(numbers: &[f32]) -> bool {
+    const LANES: usize = 32;
+    let (chunks, rest) = numbers.as_chunks::<LANES>();
+    let mut squares = [0.0; LANES];
+    for chunk in chunks {
+        (0..LANES).for_each(|k| squares[k] += chunk[k] * chunk[k]);
+    }
+    let sum = squares.into_iter().chain(rest.iter().map(|x| x * x)).sum::<f32>();
+    sum < FARTHEST * FARTHEST || numbers.iter().all(|x| x.abs() <= FARTHEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FARTHEST, are_positions};
+
+    #[test]
+    fn what_cannot_be_a_coordinate_is_noticed_wherever_it_is() {
+        for n in [1, 31, 32, 33, 200] {
+            let mut column = vec![-FARTHEST; n];
+            assert!(are_positions(&column));
+            for at in 0..n {
+                for x in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.000_001e6, -1e30, f32::MAX] {
+                    column[at] = x;
+                    assert!(!are_positions(&column), "{x} at {at} of {n}");
+                }
+                column[at] = [0.0, -0.0, FARTHEST, f32::MIN_POSITIVE][at % 4];
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Frame, Trajectory, Window};
+use crate::error::Damage;
 use crate::{AtomSet, Error};
 
 /// Files with the frames of one trajectory, one file after the other.
@@ -84,13 +85,8 @@ impl Series {
             self.firsts.push(self.n_frames() + part.n_frames());
         }
         let parts = self.parts.iter().filter(|part| part.n_frames() > 0);
-        let ends = parts.flat_map(|part| [part.time_ps(0), part.time_ps(part.n_frames() - 1)]);
-        let times: Option<Vec<f64>> = ends.collect();
-        // The two ends of a file are one if it has a single frame.
-        self.has_times = times.is_some_and(|times| {
-            let goes_on = times.windows(2).skip(1).step_by(2).all(|between| between[0] < between[1]);
-            goes_on && times.is_sorted()
-        });
+        let spans: Option<Vec<[f64; 2]>> = parts.map(Trajectory::span_ps).collect();
+        self.has_times = spans.is_some_and(|spans| spans.windows(2).all(|pair| pair[0][1] < pair[1][0]));
     }
 
     /// The part that has a frame, and which of its frames that is.
@@ -103,6 +99,27 @@ impl Series {
     pub fn time_ps(&self, frame: usize) -> Option<f64> {
         let (part, frame) = self.find(frame);
         self.parts[part].time_ps(frame).filter(|_| self.has_times)
+    }
+
+    /// Whether frames have times.
+    pub fn has_times(&self) -> bool {
+        self.has_times
+    }
+
+    /// Whether the cells of a file may have been meant in another way than they are taken.
+    ///
+    /// # Errors
+    ///
+    /// See [`Trajectory::has_doubtful_cell`].
+    pub fn has_doubtful_cell(&self) -> Result<bool, Error> {
+        let mut parts = self.parts.iter().map(Trajectory::has_doubtful_cell);
+        parts.try_fold(false, |any, doubtful| Ok(any || doubtful?))
+    }
+
+    /// The error that a frame is damaged.
+    pub(crate) fn damaged(&self, frame: usize, damage: Damage) -> Error {
+        let (part, frame) = self.find(frame);
+        Error::Damaged { path: self.parts[part].path().to_owned(), frame, damage }
     }
 
     /// Prepares reading of these atoms.

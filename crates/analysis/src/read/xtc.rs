@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use molly::XTCReader;
 use molly::selection::AtomSelection;
 
+use super::decimal::shortest;
 use super::{Frame, Window};
-use crate::error::{FormatError, Place, Problem};
+use crate::error::{Damage, FormatError, Place, Problem};
 use crate::{AtomSet, Cell, Error};
 
 const MAGIC_1995: i32 = 1995;
@@ -65,6 +66,10 @@ impl Xtc {
         Ok(xtc)
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Number of atoms in each frame.
     pub fn n_atoms(&self) -> usize {
         self.n_atoms
@@ -82,7 +87,15 @@ impl Xtc {
 
     /// The time of a frame in ps.
     pub fn time_ps(&self, frame: usize) -> f64 {
-        self.frames[frame].time_ps.into()
+        shortest(self.frames[frame].time_ps)
+    }
+
+    /// The times of the first frame and the last in ps, if all are numbers and none is before the
+    /// one before it.
+    pub(super) fn span_ps(&self) -> Option<[f64; 2]> {
+        let are_times = self.frames.iter().all(|frame| frame.time_ps.is_finite());
+        let ascend = self.frames.is_sorted_by(|a, b| a.time_ps <= b.time_ps);
+        (are_times && ascend).then(|| [self.time_ps(0), self.time_ps(self.frames.len() - 1)])
     }
 
     /// Finds the frames that were added, and returns the number of whole frames.
@@ -106,12 +119,14 @@ impl Xtc {
         Window::new(atoms, 0)
     }
 
-    /// Reads the atoms of a window from one frame, in place of what `into` held.
+    /// Reads the atoms of a window from one frame, in place of what `into` held, whatever their
+    /// coordinates are.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], or [`Error::Format`] if the frame is damaged.
-    pub fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+    /// [`Error::Io`]; [`Error::Format`] if the frame cannot be decoded; [`Error::Damaged`] for a cell
+    /// that cannot be.
+    pub(super) fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
         let start = self.frames[frame].byte;
         let end = self.frames.get(frame + 1).map_or(self.end, |next| next.byte);
         let mut bytes = vec![0; (end - start) as usize];
@@ -127,8 +142,13 @@ impl Xtc {
             }
         }
         into.columns = window.columns.map(|first| first..first + window.n_slots);
-        let edge = |row: usize| [0, 1, 2].map(|k| f64::from(ANGSTROM_PER_NM * decoded.boxvec[3 * row + k]));
-        into.cell = Cell::from_vectors([edge(0), edge(1), edge(2)]);
+        let edges = [0, 1, 2].map(|row| [0, 1, 2].map(|k| f64::from(ANGSTROM_PER_NM * decoded.boxvec[3 * row + k])));
+        // GROMACS writes zeros where there is no cell.
+        into.cell = if edges == [[0.0; 3]; 3] { None } else { Cell::from_vectors(edges) };
+        if into.cell.is_none() && edges != [[0.0; 3]; 3] {
+            let damage = Damage::Cell { numbers: format!("{edges:?}") };
+            return Err(Error::Damaged { path: self.path.clone(), frame, damage });
+        }
         Ok(())
     }
 

@@ -1,7 +1,10 @@
 //! What several tests need.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use molbox_analysis::read::{Frame, Trajectory};
+use molbox_analysis::{AtomSet, Cell};
 
 /// A file of the test data.
 pub(crate) fn data(name: &str) -> PathBuf {
@@ -29,6 +32,24 @@ impl Random {
 
 /// A frame to be written: lengths and angles of the cell, if there is one, and positions.
 pub(crate) type Written = (Option<[f64; 6]>, Vec<[f32; 3]>);
+
+/// All frames of a trajectory.
+pub(crate) fn frames(path: &Path) -> Vec<(Option<Cell>, Vec<[f32; 3]>)> {
+    let trajectory = Trajectory::open(path).expect("the file is there");
+    let (window, mut frame) = (trajectory.window(&AtomSet::all(trajectory.n_atoms())), Frame::new());
+    let read = |n| {
+        trajectory.read(n, &window, &mut frame).expect("the frame is whole");
+        let positions = (0..trajectory.n_atoms()).map(|atom| frame.position(atom).map(|x| x as f32));
+        (frame.cell().copied(), positions.collect())
+    };
+    (0..trajectory.n_frames()).map(read).collect()
+}
+
+/// Lengths and angles of a cell, as they are written.
+pub(crate) fn parameters(cell: &Cell) -> [f64; 6] {
+    let ([a, b, c], [alpha, beta, gamma]) = (cell.lengths(), cell.angles_deg());
+    [a, b, c, alpha, beta, gamma]
+}
 
 /// A DCD file of some frames.
 pub(crate) fn dcd(name: &str, frames: &[Written]) -> PathBuf {

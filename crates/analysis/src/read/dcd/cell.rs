@@ -1,0 +1,80 @@
+//! What the six numbers of a cell mean, in the conventions that programs have had over time.
+//!
+//! CHARMM from version 22 on, and cpptraj, write the lower triangle of a symmetric matrix: xx, xy,
+//! yy, xz, yz, zz. All others write a, γ, b, β, α, c, the angles as cosines (NAMD, VMD, OpenMM,
+//! LAMMPS, molbox) or in degrees (CHARMM before, mdtraj, OpenMM and MDAnalysis for a time). The
+//! matrix of a cell whose angles are close to 90° has small elements off its diagonal, which look
+//! like cosines; so who wrote the file decides first, and only then what the numbers can be.
+
+use crate::Cell;
+use crate::cell::{cross, dot};
+
+/// The version that the others write, CHARMM's of 1996.
+const VERSION_OF_OTHERS: i32 = 24;
+
+/// The first version of CHARMM that writes a matrix.
+const FIRST_WITH_MATRIX: i32 = 22;
+
+/// Cosines as small as this come from rounding, and would make every box triclinic.
+const NO_COSINE: f64 = 1e-9;
+
+/// Angles this close to 90°, by their cosines, are not those of any shape that is chosen for a
+/// simulation, but may well be elements of a matrix.
+const ODD_COSINE: f64 = 0.2;
+
+/// How a file writes cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Convention {
+    /// A symmetric matrix.
+    Matrix,
+    /// Lengths with cosines or degrees, or a matrix that can be neither.
+    ByNumbers,
+}
+
+impl Convention {
+    /// The convention of who wrote a file, by the version in its header and its title.
+    ///
+    /// CHARMM's titles start with an asterisk, and its versions have gone on after 24.
+    pub(super) fn of(version: i32, title: &[u8]) -> Self {
+        let title = String::from_utf8_lossy(title).to_ascii_lowercase();
+        let is_charmm = version > VERSION_OF_OTHERS || title.starts_with('*');
+        let is_matrix = is_charmm || title.contains("cpptraj");
+        if is_matrix && version >= FIRST_WITH_MATRIX { Self::Matrix } else { Self::ByNumbers }
+    }
+
+    /// The cell that six numbers mean; none for lengths of 0, and of 1, which stand for no cell.
+    ///
+    /// # Errors
+    ///
+    /// The numbers in words, if they are no cell.
+    pub(super) fn cell(self, numbers: [f64; 6]) -> Result<Option<Cell>, String> {
+        let [a, gamma, b, beta, alpha, c] = numbers;
+        if [a, b, c] == [0.0; 3] || [a, b, c] == [1.0; 3] {
+            return Ok(None);
+        }
+        let angles = [alpha, beta, gamma];
+        let matrix = [[a, gamma, beta], [gamma, b, alpha], [beta, alpha, c]];
+        let cell = if self == Self::Matrix && is_positive_definite(matrix) {
+            Cell::from_vectors(matrix)
+        } else if angles.iter().all(|v| v.abs() <= 1.0) {
+            Cell::from_lengths_cosines([a, b, c], angles.map(|v| if v.abs() < NO_COSINE { 0.0 } else { v }))
+        } else if angles.iter().all(|v| (20.0..=160.0).contains(v)) {
+            Cell::from_lengths_angles([a, b, c], angles)
+        } else {
+            Cell::from_vectors(matrix)
+        };
+        cell.map(Some).ok_or_else(|| format!("{numbers:?}"))
+    }
+
+    /// Whether numbers that are taken for cosines may as well be a matrix.
+    pub(super) fn is_doubtful(self, [a, gamma, b, beta, alpha, c]: [f64; 6]) -> bool {
+        let largest = [alpha, beta, gamma].into_iter().map(f64::abs).fold(0.0, f64::max);
+        let has_cell = [a, b, c] != [0.0; 3] && [a, b, c] != [1.0; 3];
+        self == Self::ByNumbers && has_cell && (NO_COSINE..ODD_COSINE).contains(&largest)
+    }
+}
+
+/// Whether a symmetric matrix has positive eigenvalues, as that of a cell has.
+fn is_positive_definite([x, y, z]: [[f64; 3]; 3]) -> bool {
+    x[0] > 0.0 && x[0] * y[1] - x[1] * y[0] > 0.0 && dot(x, cross(y, z)) > 0.0
+}

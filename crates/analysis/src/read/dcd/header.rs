@@ -1,0 +1,246 @@
+//! What a DCD file says before its first frame.
+
+use std::fs::File;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::cell::Convention;
+use super::{CELL_BYTES, format_error};
+use crate::Error;
+use crate::error::Problem;
+use crate::read::decimal::{Decimal, fewest_digits};
+
+/// The unit of time in which the header has the time step.
+const AKMA_PS: f64 = 0.048_888_21;
+
+/// What can be a time step, in ps; other numbers in its place are something else, as are zeros.
+const STEPS_PS: RangeInclusive<f64> = 1e-9..=1e6;
+
+/// What the first record says.
+pub(super) struct Header {
+    pub(super) n_frames: usize,
+    pub(super) n_fixed: i32,
+    pub(super) has_cell: bool,
+    pub(super) has_4d: bool,
+    pub(super) clock: Option<Clock>,
+    version: i32,
+}
+
+/// When frames were written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    first_step: i64,
+    steps_per_frame: i64,
+    step_ps: Decimal,
+}
+
+impl Clock {
+    /// The time of a frame in ps.
+    pub(super) fn time_ps(self, frame: usize) -> f64 {
+        self.step_ps.times(self.first_step + frame as i64 * self.steps_per_frame)
+    }
+}
+
+impl Header {
+    /// How the file writes cells, which its title tells too.
+    pub(super) fn convention(&self, title: &[u8]) -> Convention {
+        Convention::of(self.version, title)
+    }
+}
+
+/// The records at the start of a file, one after the other.
+pub(super) struct Records<'a> {
+    file: &'a File,
+    path: &'a Path,
+    pub(super) size: u64,
+    pub(super) at: u64,
+    pub(super) endian: Endian,
+    pub(super) marker: u64,
+}
+
+impl<'a> Records<'a> {
+    /// Tells byte order and marker size by the length of the first record, which is 84 in each.
+    pub(super) fn new(file: &'a File, path: &'a Path) -> Result<Self, Error> {
+        let io = |source| Error::Io { path: path.to_owned(), source };
+        let size = file.metadata().map_err(io)?.len();
+        let mut records = Self { file, path, size, at: 0, endian: Endian { big: false }, marker: 4 };
+        let start = records.bytes(12.min(size) as usize)?;
+        (records.marker, records.endian.big) = match start.as_slice() {
+            [84, 0, 0, 0, b'C', b'O', b'R', b'D', ..] => (4, false),
+            [0, 0, 0, 84, b'C', b'O', b'R', b'D', ..] => (4, true),
+            [84, 0, 0, 0, 0, 0, 0, 0, b'C', b'O', b'R', b'D'] => (8, false),
+            [0, 0, 0, 0, 0, 0, 0, 84, b'C', b'O', b'R', b'D'] => (8, true),
+            other => {
+                let found = format!("{:?}", String::from_utf8_lossy(other));
+                return Err(records.error(Problem::Unexpected { expected: "a record of 84 bytes with `CORD`", found }));
+            }
+        };
+        Ok(records)
+    }
+
+    pub(super) fn header(&mut self) -> Result<Header, Error> {
+        let record = self.record()?;
+        let endian = self.endian;
+        let int = |n: usize| endian.i32(&record[4 + 4 * n..]);
+        let is_charmm = int(19) != 0;
+        let step_akma = if is_charmm { f64::from(endian.f32(&record[40..])) } else { endian.f64(&record[40..]) };
+        let step_ps = step_akma * AKMA_PS;
+        let (first_step, steps_per_frame) = (i64::from(int(1)), i64::from(int(2)));
+        let runs = steps_per_frame > 0 && STEPS_PS.contains(&step_ps);
+        let clock = || Clock { first_step, steps_per_frame, step_ps: fewest_digits(step_ps) };
+        Ok(Header {
+            n_frames: usize::try_from(int(0)).unwrap_or(0),
+            n_fixed: int(8),
+            has_cell: is_charmm && int(10) == 1,
+            has_4d: is_charmm && int(11) == 1,
+            clock: runs.then(clock),
+            version: int(19),
+        })
+    }
+
+    /// The lines of the title, one after another. MDAnalysis has written records that are longer than
+    /// their markers say and as long as their number of lines does.
+    pub(super) fn title(&mut self) -> Result<Vec<u8>, Error> {
+        let start = self.at;
+        let error = match self.record() {
+            Ok(record) => return Ok(record.get(4..).unwrap_or_default().to_vec()),
+            Err(error) => error,
+        };
+        self.at = start;
+        let head = self.marker + 4;
+        if self.size - start < head {
+            return Err(error);
+        }
+        let head_bytes = self.bytes(head as usize)?;
+        let n_lines = u64::try_from(self.endian.i32(&head_bytes[self.marker as usize..])).unwrap_or(0);
+        let end = start + head + 80 * n_lines;
+        if end + self.marker > self.size {
+            return Err(error);
+        }
+        self.at = start + head;
+        let lines = self.bytes((end - self.at) as usize)?;
+        self.at = end;
+        let closes = self.bytes(self.marker as usize)? == head_bytes[..self.marker as usize];
+        self.at = if closes { end + self.marker } else { start };
+        if closes { Ok(lines) } else { Err(error) }
+    }
+
+    pub(super) fn n_atoms(&mut self) -> Result<usize, Error> {
+        let start = self.at;
+        let record = self.record()?;
+        let n_atoms = if record.len() == 4 { self.endian.i32(&record) } else { -1 };
+        match usize::try_from(n_atoms) {
+            Ok(0) => Err(self.error(Problem::NoAtoms)),
+            Ok(n_atoms) => Ok(n_atoms),
+            Err(_) => {
+                let found = format!("{record:?}");
+                self.at = start;
+                Err(self.error(Problem::Unexpected { expected: "the number of atoms", found }))
+            }
+        }
+    }
+
+    /// How many atoms move.
+    pub(super) fn n_free(&self, n_fixed: i32, n_atoms: usize) -> Result<usize, Error> {
+        let n_free = usize::try_from(n_fixed).ok().and_then(|n_fixed| n_atoms.checked_sub(n_fixed));
+        n_free.filter(|n_free| *n_free > 0).ok_or_else(|| {
+            let found = format!("{n_fixed} of {n_atoms}");
+            self.error(Problem::Unexpected { expected: "a number of fixed atoms", found })
+        })
+    }
+
+    /// The indices of the atoms that move, where the file counts from 1.
+    pub(super) fn free_atoms(&mut self, n_free: usize, n_atoms: usize) -> Result<Vec<usize>, Error> {
+        let start = self.at;
+        let record = self.record()?;
+        let endian = self.endian;
+        let atom =
+            |bytes: &[u8]| usize::try_from(endian.i32(bytes)).ok()?.checked_sub(1).filter(|atom| *atom < n_atoms);
+        let atoms: Option<Vec<_>> = record.chunks_exact(4).map(atom).collect();
+        atoms.filter(|atoms| 4 * n_free == record.len() && atoms.is_sorted_by(|a, b| a < b)).ok_or_else(|| {
+            let found = format!("{} bytes of something else", record.len());
+            self.at = start;
+            self.error(Problem::Unexpected { expected: "the indices of the free atoms", found })
+        })
+    }
+
+    /// Whether the next record is a cell, if its length tells.
+    pub(super) fn cell_follows(&self, n_atoms: usize) -> Result<Option<bool>, Error> {
+        if self.size - self.at < self.marker || 4 * n_atoms as u64 == CELL_BYTES {
+            return Ok(None);
+        }
+        let length = self.endian.length(&self.bytes(self.marker as usize)?, self.marker);
+        Ok(Some(length == CELL_BYTES))
+    }
+
+    /// The next record, without its markers.
+    fn record(&mut self) -> Result<Vec<u8>, Error> {
+        let endian = self.endian;
+        let room = (self.size - self.at).saturating_sub(2 * self.marker);
+        let length = match room {
+            0 => 0,
+            _ => endian.length(&self.bytes(self.marker as usize)?, self.marker),
+        };
+        if length == 0 || length > room {
+            let found = format!("one of {length} bytes, with {room} left");
+            return Err(self.error(Problem::Unexpected { expected: "a record of the header", found }));
+        }
+        self.at += self.marker;
+        let record = self.bytes(length as usize)?;
+        self.at += length;
+        let end = endian.length(&self.bytes(self.marker as usize)?, self.marker);
+        if end != length {
+            let found = format!("{end}");
+            return Err(self.error(Problem::Unexpected { expected: "the length of the record again", found }));
+        }
+        self.at += self.marker;
+        Ok(record)
+    }
+
+    fn bytes(&self, n_bytes: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; n_bytes];
+        self.file
+            .read_exact_at(&mut bytes, self.at)
+            .map_err(|source| Error::Io { path: self.path.to_owned(), source })?;
+        Ok(bytes)
+    }
+
+    fn error(&self, problem: Problem) -> Error {
+        format_error(self.path, self.at, problem)
+    }
+}
+
+/// The byte order of a file, and numbers in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endian {
+    pub(super) big: bool,
+}
+
+impl Endian {
+    fn array<const N: usize>(self, bytes: &[u8]) -> [u8; N] {
+        let mut array = [0; N];
+        array.copy_from_slice(&bytes[..N]);
+        if self.big {
+            array.reverse();
+        }
+        array
+    }
+
+    fn i32(self, bytes: &[u8]) -> i32 {
+        i32::from_le_bytes(self.array(bytes))
+    }
+
+    fn f32(self, bytes: &[u8]) -> f32 {
+        f32::from_le_bytes(self.array(bytes))
+    }
+
+    pub(super) fn f64(self, bytes: &[u8]) -> f64 {
+        f64::from_le_bytes(self.array(bytes))
+    }
+
+    /// The length of a record in a marker of 4 or 8 bytes.
+    pub(super) fn length(self, bytes: &[u8], marker: u64) -> u64 {
+        if marker == 8 { u64::from_le_bytes(self.array(bytes)) } else { u32::from_le_bytes(self.array(bytes)).into() }
+    }
+}

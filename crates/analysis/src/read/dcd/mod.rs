@@ -1,0 +1,322 @@
+//! DCD: Fortran records of 32-bit coordinates, as CHARMM, NAMD, X-PLOR and OpenMM write them.
+//!
+//! After a header every frame takes the same number of bytes, and in it all x stand before all y
+//! before all z, so any atoms of any frame can be read alone. The number of frames follows from the
+//! size of the file, since the header's count is wrong after a crash and while the file grows.
+
+mod cell;
+mod header;
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use self::cell::Convention;
+use self::header::{Clock, Endian, Records};
+use super::{Frame, Window};
+use crate::error::{Damage, FormatError, Place, Problem};
+use crate::{AtomSet, Cell, Error};
+
+/// Bytes that are cheaper to read than to skip.
+const GAP_BYTES: u64 = 16 * 1024;
+
+const CELL_BYTES: u64 = 48;
+
+/// A DCD file.
+#[derive(Debug)]
+pub struct Dcd {
+    file: File,
+    path: PathBuf,
+    layout: Layout,
+    clock: Option<Clock>,
+    /// The atoms that move, if others are fixed.
+    free: Vec<usize>,
+    fixed: Option<Box<Fixed>>,
+    n_frames: usize,
+    /// Frames that the header tells of.
+    n_told: usize,
+    n_bytes_left: u64,
+}
+
+/// Where everything stands in the file.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    endian: Endian,
+    /// Size of the length before and after each record, 4 bytes or 8.
+    marker: u64,
+    convention: Convention,
+    n_atoms: usize,
+    /// Atoms in frames after the first.
+    n_free: usize,
+    has_cell: bool,
+    has_4d: bool,
+    first_frame: u64,
+}
+
+/// Of a file in which some atoms are fixed: what frames after the first leave out.
+#[derive(Debug)]
+struct Fixed {
+    free_window: Window,
+    first_frame: Frame,
+}
+
+impl Dcd {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], or [`Error::Format`] if this is no DCD file of coordinates.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let mut records = Records::new(&file, path)?;
+        let header = records.header()?;
+        let convention = header.convention(&records.title()?);
+        let n_atoms = records.n_atoms()?;
+        let n_free = records.n_free(header.n_fixed, n_atoms)?;
+        let free = if n_free < n_atoms { records.free_atoms(n_free, n_atoms)? } else { Vec::new() };
+        let layout = Layout {
+            endian: records.endian,
+            marker: records.marker,
+            convention,
+            n_atoms,
+            n_free,
+            has_cell: records.cell_follows(n_atoms)?.unwrap_or(header.has_cell),
+            has_4d: header.has_4d,
+            first_frame: records.at,
+        };
+        let (clock, path, n_told) = (header.clock, path.to_owned(), header.n_frames);
+        let mut dcd = Self { file, path, layout, clock, free, fixed: None, n_frames: 0, n_told, n_bytes_left: 0 };
+        dcd.refresh()?;
+        Ok(dcd)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Number of atoms in each frame.
+    pub fn n_atoms(&self) -> usize {
+        self.layout.n_atoms
+    }
+
+    /// Number of whole frames there were when the file was opened or last looked at.
+    pub fn n_frames(&self) -> usize {
+        self.n_frames
+    }
+
+    /// Bytes after the last whole frame.
+    pub fn n_bytes_left(&self) -> u64 {
+        self.n_bytes_left
+    }
+
+    /// Frames that the header tells of and the file does not have, as when it was cut off.
+    pub fn n_missing(&self) -> usize {
+        self.n_told.saturating_sub(self.n_frames)
+    }
+
+    /// Looks at the size of the file again, and returns the number of whole frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] if no frame starts where the first one should.
+    pub fn refresh(&mut self) -> Result<usize, Error> {
+        let size = self.file.metadata().map_err(|source| self.io(source))?.len();
+        let size = size.saturating_sub(self.layout.first_frame);
+        let (first, next) = (self.layout.frame_bytes(0), self.layout.frame_bytes(1));
+        let n_later = size.checked_sub(first).map(|rest| rest / next);
+        self.n_frames = n_later.map_or(0, |n| n as usize + 1);
+        self.n_bytes_left = size - n_later.map_or(0, |n| first + n * next);
+        if self.n_frames > 0 && self.fixed.is_none() && !self.free.is_empty() {
+            let mut first_frame = Frame::new();
+            self.read_columns(0, &self.window(&AtomSet::all(self.n_atoms())), &mut first_frame)?;
+            let free_window = self.layout.window(&AtomSet::all(self.free.len()), self.free.len());
+            self.fixed = Some(Box::new(Fixed { free_window, first_frame }));
+        }
+        Ok(self.n_frames)
+    }
+
+    /// The time of a frame in ps, if the header tells the time step.
+    pub fn time_ps(&self, frame: usize) -> Option<f64> {
+        self.clock.map(|clock| clock.time_ps(frame))
+    }
+
+    /// Prepares reading of these atoms.
+    pub fn window(&self, atoms: &AtomSet) -> Window {
+        self.layout.window(atoms, self.layout.n_atoms)
+    }
+
+    /// Whether the cell of the first frame may have been meant in another way than it is taken.
+    ///
+    /// # Errors
+    ///
+    /// See [`read`](Self::read).
+    pub(super) fn has_doubtful_cell(&self) -> Result<bool, Error> {
+        if self.n_frames == 0 || !self.layout.has_cell {
+            return Ok(false);
+        }
+        let mut numbers = [0; CELL_BYTES as usize];
+        let at = self.layout.first_frame + self.layout.marker;
+        self.file.read_exact_at(&mut numbers, at).map_err(|source| self.io(source))?;
+        let Layout { endian, convention, .. } = self.layout;
+        Ok(convention.is_doubtful([0, 1, 2, 3, 4, 5].map(|n| endian.f64(&numbers[8 * n..]))))
+    }
+
+    /// Reads the atoms of a window from one frame, in place of what `into` held, whatever their
+    /// coordinates are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]; [`Error::Format`] if no frame starts where one should; [`Error::Damaged`] for a
+    /// cell that cannot be.
+    pub(super) fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+        match &self.fixed {
+            Some(fixed) if frame > 0 => self.read_free(frame, window, fixed, into),
+            _ => self.read_columns(frame, window, into),
+        }
+    }
+
+    fn read_columns(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+        let start = self.layout.frame_start(frame);
+        let n_bytes: u64 = window.reads.iter().map(|bytes| bytes.end - bytes.start).sum();
+        into.words.resize(n_bytes as usize / 4, 0.0);
+        let mut rest: &mut [u8] = bytemuck::cast_slice_mut(&mut into.words);
+        for bytes in &window.reads {
+            let (part, after) = rest.split_at_mut((bytes.end - bytes.start) as usize);
+            self.file.read_exact_at(part, start + bytes.start).map_err(|source| self.io(source))?;
+            rest = after;
+        }
+        let head = bytemuck::cast_slice(&into.words[..self.layout.column(0, 0) as usize / 4]);
+        self.layout
+            .check_start(head, self.layout.n_atoms_of(frame))
+            .map_err(|(byte, problem)| format_error(&self.path, start + byte as u64, problem))?;
+        into.cell = self.layout.cell(head).map_err(|numbers| {
+            let damage = Damage::Cell { numbers };
+            Error::Damaged { path: self.path.clone(), frame, damage }
+        })?;
+        into.columns = window.columns.map(|first| first..first + window.n_slots);
+        if self.layout.endian.big != cfg!(target_endian = "big") {
+            into.words.iter_mut().for_each(|word| *word = f32::from_bits(word.to_bits().swap_bytes()));
+        }
+        Ok(())
+    }
+
+    /// Reads a frame without the fixed atoms, which are as they were in the first frame.
+    fn read_free(&self, frame: usize, window: &Window, fixed: &Fixed, into: &mut Frame) -> Result<(), Error> {
+        let mut moved = Frame::new();
+        self.read_columns(frame, &fixed.free_window, &mut moved)?;
+        into.words.clear();
+        for k in 0..3 {
+            for (atoms, _) in &window.runs {
+                into.words.extend_from_slice(&fixed.first_frame.column(k)[atoms.clone()]);
+            }
+            into.columns[k] = k * window.n_slots..(k + 1) * window.n_slots;
+        }
+        for (nth, atom) in self.free.iter().enumerate() {
+            if let Some(slot) = window.slot(*atom) {
+                (0..3).for_each(|k| into.words[k * window.n_slots + slot] = moved.column(k)[nth]);
+            }
+        }
+        into.cell = moved.cell;
+        Ok(())
+    }
+
+    fn io(&self, source: std::io::Error) -> Error {
+        Error::Io { path: self.path.clone(), source }
+    }
+}
+
+impl Layout {
+    fn n_atoms_of(&self, frame: usize) -> usize {
+        if frame == 0 { self.n_atoms } else { self.n_free }
+    }
+
+    fn frame_start(&self, frame: usize) -> u64 {
+        match frame as u64 {
+            0 => self.first_frame,
+            n => self.first_frame + self.frame_bytes(0) + (n - 1) * self.frame_bytes(1),
+        }
+    }
+
+    fn frame_bytes(&self, frame: usize) -> u64 {
+        let n_columns = if self.has_4d { 4 } else { 3 };
+        self.column(n_columns, self.n_atoms_of(frame)) - self.marker
+    }
+
+    /// Where the coordinates along an axis start in a frame of so many atoms.
+    fn column(&self, axis: u64, n_atoms: usize) -> u64 {
+        let cell = if self.has_cell { CELL_BYTES + 2 * self.marker } else { 0 };
+        cell + self.marker + axis * (4 * n_atoms as u64 + 2 * self.marker)
+    }
+
+    fn window(&self, atoms: &AtomSet, n_atoms: usize) -> Window {
+        let mut window = Window::new(atoms, GAP_BYTES as usize / 4);
+        let mut reads = Reads { ranges: Vec::new(), n_words: 0 };
+        reads.push(0..self.column(0, n_atoms));
+        for axis in 0..3 {
+            let start = self.column(axis as u64, n_atoms);
+            let bytes = |atoms: &Range<usize>| start + 4 * atoms.start as u64..start + 4 * atoms.end as u64;
+            let words: Vec<_> = window.runs.iter().map(|(atoms, _)| reads.push(bytes(atoms))).collect();
+            window.columns[axis] = words.first().copied().unwrap_or(0);
+        }
+        window.reads = reads.ranges;
+        window
+    }
+
+    /// Checks that a frame starts here, by the bytes before its coordinates.
+    fn check_start(&self, head: &[u8], n_atoms: usize) -> Result<(), (usize, Problem)> {
+        let record = |at: usize, expected: u64, name| match self.endian.length(&head[at..], self.marker) {
+            found if found == expected => Ok(()),
+            found => Err((at, Problem::Unexpected { expected: name, found: format!("a record of {found} bytes") })),
+        };
+        let mut coordinates = 0;
+        if self.has_cell {
+            let end = self.marker as usize + CELL_BYTES as usize;
+            record(0, CELL_BYTES, "a cell of 48 bytes")?;
+            record(end, CELL_BYTES, "the end of a cell of 48 bytes")?;
+            coordinates = end + self.marker as usize;
+        }
+        record(coordinates, 4 * n_atoms as u64, "the x coordinates of all atoms")
+    }
+
+    /// The cell in the bytes before the coordinates.
+    fn cell(&self, head: &[u8]) -> Result<Option<Cell>, String> {
+        if !self.has_cell {
+            return Ok(None);
+        }
+        let first = self.marker as usize;
+        self.convention.cell([0, 1, 2, 3, 4, 5].map(|n| self.endian.f64(&head[first + 8 * n..])))
+    }
+}
+
+/// Collects byte ranges to read one after the other into words.
+struct Reads {
+    ranges: Vec<Range<u64>>,
+    n_words: usize,
+}
+
+impl Reads {
+    /// Adds a range that starts at or after the end of the last, and returns the word it will
+    /// start at. What lies between is read along if it is small.
+    fn push(&mut self, bytes: Range<u64>) -> usize {
+        let n_words = |from: u64, to: u64| (to - from) as usize / 4;
+        let start = match self.ranges.last_mut() {
+            Some(last) if bytes.start - last.end <= GAP_BYTES => {
+                let start = self.n_words + n_words(last.end, bytes.start);
+                last.end = bytes.end;
+                start
+            }
+            _ => {
+                self.ranges.push(bytes.clone());
+                self.n_words
+            }
+        };
+        self.n_words = start + n_words(bytes.start, bytes.end);
+        start
+    }
+}
+
+fn format_error(path: &Path, byte: u64, problem: Problem) -> Error {
+    let source = FormatError { format: "DCD", place: Place::Byte(byte), problem };
+    Error::Format { path: path.to_owned(), source }
+}
