@@ -74,7 +74,9 @@ impl Flag {
     fn arg(&self) -> Arg {
         let schema = self.schema;
         let arg = Arg::new(self.id()).long(self.name.clone()).help(schema::description(schema));
-        let arg = arg.help_heading("Fields of the request").allow_hyphen_values(true);
+        // A boolean can stand alone, and the flag after it is not its value.
+        let takes_hyphens = kind(schema) != Kind::Boolean;
+        let arg = arg.help_heading("Fields of the request").allow_hyphen_values(takes_hyphens);
         let unit = schema::unit(schema);
         let placeholder = unit.unwrap_or(match kind(schema) {
             Kind::Number => "NUMBER",

@@ -60,6 +60,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         rmsf_masks: request.rmsf_masks,
         hbond_angle: request.hbond_angle.map(molbox::Finite::get),
         hbond_distance: distance.or(arguments.hbonds.then_some(HBOND_DISTANCE_ANGSTROM)),
+        skip_damaged_frames: request.skip_damaged_frames.unwrap_or(false),
     };
     let is_trajectory = |path: &&PathBuf| {
         path.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcd") || e.eq_ignore_ascii_case("xtc"))
@@ -182,9 +183,15 @@ fn figure(table: &Table) -> Option<Figure> {
 }
 
 fn failure(error: Error) -> Failure {
-    let code = match &error {
-        Error::Io { .. } | Error::Format { .. } | Error::Parts { .. } => Code::File,
-        _ => Code::Invalid,
+    let (code, remedy) = match &error {
+        Error::Io { .. } | Error::Format { .. } | Error::Parts { .. } | Error::AllDamaged { .. } => (Code::File, None),
+        Error::Damaged { .. } => (Code::File, Some("--skip-damaged-frames leaves such frames out")),
+        Error::NotFinite { .. } => (Code::Other, None),
+        _ => (Code::Invalid, None),
     };
-    Failure::new(code, format!("{:#}", anyhow::Error::new(error)))
+    let failure = Failure::new(code, format!("{:#}", anyhow::Error::new(error)));
+    match remedy {
+        Some(remedy) => failure.remedy(remedy),
+        None => failure,
+    }
 }

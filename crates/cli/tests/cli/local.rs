@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -170,6 +171,41 @@ fn a_reader_that_leaves_is_no_failure() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
+}
+
+/// The dodecahedral test system's trajectory with an x that is no number, of the first atom in frame 3.
+fn damaged_trajectory(folder: &Path) {
+    const N_ATOMS: usize = 2111;
+    let frame_bytes = 56 + 3 * (4 * N_ATOMS + 8);
+    let mut bytes = fs::read(repository().join("crates/analysis/tests/data/mini_tri.dcd")).unwrap();
+    let at = bytes.len() - 37 * frame_bytes + 60;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(folder.join("damaged.dcd"), bytes).unwrap();
+}
+
+#[test]
+fn a_damaged_frame_is_named_and_left_out_by_request() {
+    let folder = tempfile::tempdir().unwrap();
+    damaged_trajectory(folder.path());
+    let structure = repository().join("crates/analysis/tests/data/mini_tri.pdb");
+    let analyze = |flags: &[&str]| {
+        let mut command = molbox(folder.path(), &["analyze", "damaged.dcd"]);
+        command.arg(&structure).args(["--rmsf", ":1-12"]).args(flags);
+        command
+    };
+    let (code, error) = failure(&mut analyze(&[]));
+    assert_eq!((code, &error["remedy"]), (11, &json!("--skip-damaged-frames leaves such frames out")));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("damaged.dcd, frame 3 (counted from 0): atom 1, A:SER"), "{message}");
+    assert!(message.contains("is at (NaN, "), "{message}");
+
+    let report: Value = serde_json::from_str(&ok(&mut analyze(&["--skip-damaged-frames", "--json"]))).unwrap();
+    assert_eq!((&report["frames_total"], &report["frames_analyzed"]), (&json!(40), &json!(39)));
+    let warnings = report["warnings"].as_array().unwrap();
+    assert!(warnings[0].as_str().unwrap().starts_with("1 damaged frame was left out: 3"), "{warnings:?}");
+    let columns = report["tables"][0]["columns"].as_array().unwrap();
+    let fluctuations = columns.iter().find(|column| column["name"] == "rmsf_angstrom").unwrap()["values"].as_array();
+    assert!(fluctuations.unwrap().iter().all(|value| value.as_f64().unwrap() > 0.1));
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn params(request: &AnalysisRequest) -> Params {
         rmsf_masks: request.rmsf_masks.clone(),
         hbond_angle: request.hbond_angle.map(molbox::Finite::get),
         hbond_distance: request.hbond_distance.map(molbox::Finite::get),
+        skip_damaged_frames: request.skip_damaged_frames.unwrap_or(false),
     }
 }
 
@@ -199,23 +200,26 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
             app.objects.place(&format!("tasks/{system}/topology.json"), &to)?;
         }
     }
-    let mut trajectory = Vec::new();
-    if let Some(given) = &plan.trajectory {
-        trajectory.push(app.objects.local_file(&app.content_of(&given.file_id)?));
-    } else {
-        let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
-        trajectory = trajectory_of(app, job);
-    }
+    // Named so that a message about the file says something.
+    let (name, trajectory) = match &plan.trajectory {
+        Some(given) => {
+            let file = app.objects.local_file(&app.content_of(&given.file_id)?);
+            (format!("trajectory.{}", given.format), vec![file])
+        }
+        None => {
+            let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
+            (TRAJECTORY.to_owned(), trajectory_of(app, job))
+        }
+    };
     let mut names = Vec::new();
-    for (index, from) in trajectory.iter().enumerate() {
-        let name = format!("trajectory_{index}");
+    for from in &trajectory {
         let to = input.join(&name);
         if to.exists() {
             fs::remove_file(&to)?;
         }
         // A job that runs may end meanwhile; what is linked stays.
         fs::hard_link(from, &to).or_else(|_| fs::copy(from, &to).map(drop))?;
-        names.push(name);
+        names.push(name.clone());
     }
     let request: AnalysisRequest = serde_json::from_str(&row.request)?;
     Ok(json!({ "job": plan.job, "structure": plan.structure_file(), "trajectory": names, "request": request }))
@@ -256,7 +260,7 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
             Ok(0)
         }
         Err(error) => {
-            let failure = explain(error);
+            let failure = explain(&error, &folder.join("input"));
             let text = |member: &str| failure[member].as_str().unwrap_or_default();
             writeln!(&log, "failed: {}: {}", text("code"), text("message"))?;
             finish(folder, &task, json!({ "status": "failed", "error": failure, "versions": versions() }))?;
@@ -295,23 +299,25 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     Ok(Report { warnings: selected.warnings.into_iter().chain(report.warnings).collect(), ..report })
 }
 
-/// The failure in the form of the records.
-fn explain(error: Error) -> Value {
-    let which = match &error {
-        Error::AtomCount { .. } => 0,
-        Error::NoFrames => 1,
-        Error::Format { .. } => 2,
-        Error::Io { .. } => 3,
-        _ => 4,
-    };
-    let message = format!("{:#}", anyhow::Error::new(error));
-    match which {
-        0 => failure("atom_count", message, "give the topology that belongs to the trajectory"),
-        1 => failure("no_frames", message, "analyse again when the job has written frames"),
-        2 => failure("trajectory_damaged", message, "check the file, or run the job again"),
-        3 => {
-            failure("trajectory_unreadable", message, "analyse again; tell the operator of the service if it stays so")
+/// The failure in the form of the records; `input` is the folder of the files that it may name.
+fn explain(error: &Error, input: &Path) -> Value {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    let message = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let message = message.replace(&format!("{}/", input.display()), "");
+    match error {
+        Error::AtomCount { .. } => failure("atom_count", message, "give the topology that belongs to the trajectory"),
+        Error::NoFrames => failure("no_frames", message, "analyse again when the job has written frames"),
+        Error::Format { .. } => failure("trajectory_damaged", message, "check the file, or run the job again"),
+        Error::Damaged { .. } => {
+            let remedy = "run the job again, or leave such frames out with skip_damaged_frames";
+            failure("frame_damaged", message, remedy)
         }
+        Error::AllDamaged { .. } => failure("frame_damaged", message, "check the file, or run the job again"),
+        Error::Io { .. } => {
+            let remedy = "analyse again; tell the operator of the service if it stays so";
+            failure("trajectory_unreadable", message, remedy)
+        }
+        Error::NotFinite { .. } => failure("internal", message, "tell the operator of the service"),
         _ => failure("not_analysed", message, "see the message; change the masks or the topology"),
     }
 }

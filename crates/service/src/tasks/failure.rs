@@ -53,6 +53,7 @@ const FAULTS: [(Fault, &[&str]); 5] = [
             "force_field_error",
             "force_field_unreadable",
             "force_field_unsafe",
+            "frame_damaged",
             "ligand_bonds",
             "ligand_chemistry",
             "ligand_element",

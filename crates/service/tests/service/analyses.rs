@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use molbox::workflow::types::{AnalysisRecord, EquilibrationStep, ProductionParams};
 use molbox::{Client, Error};
@@ -137,6 +138,52 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
     assert!(values.iter().zip(&rmsd).all(|(a, b)| (a.as_f64().unwrap() - b).abs() < 1e-6), "{values:?} {rmsd:?}");
     let mismatched = molbox.analysis_submit().body_map(|a| a.topology("villin").trajectory("frames")).send().await;
     assert_eq!(mismatched.unwrap_err().status().unwrap(), 422);
+}
+
+/// The dodecahedral test system's trajectory with an x that is no number, of the first atom in frame 3.
+fn damaged_trajectory() -> Vec<u8> {
+    const N_ATOMS: usize = 2111;
+    let frame_bytes = 56 + 3 * (4 * N_ATOMS + 8);
+    let mut bytes = fs::read(test_data("mini_tri.dcd")).unwrap();
+    let at = bytes.len() - 37 * frame_bytes + 60;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    bytes
+}
+
+fn test_data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/data").join(name)
+}
+
+#[tokio::test]
+async fn a_damaged_frame_fails_the_analysis_or_is_left_out_by_request() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.dcd");
+    fs::write(&path, damaged_trajectory()).unwrap();
+    molbox.upload(path).name("frames").await.unwrap();
+    molbox.upload(test_data("mini_tri.pdb")).name("atoms").await.unwrap();
+    let submit = |skips: Option<bool>| {
+        let request = molbox.analysis_submit().body_map(|a| {
+            let a = a.topology("atoms").trajectory("frames").rmsf_masks([":1-12"]);
+            if let Some(skips) = skips { a.skip_damaged_frames(skips) } else { a }
+        });
+        request.send()
+    };
+    for skips in [None, Some(false)] {
+        let failed = submit(skips).await.unwrap().analysis_id.clone();
+        let error = molbox.wait_analysis(&failed).await.unwrap_err();
+        let record = molbox.analysis_view().analysis_id(failed.as_str()).send().await.unwrap();
+        let failure = record.error.as_ref().unwrap_or_else(|| panic!("{error}"));
+        assert_eq!(failure.code, "frame_damaged");
+        let message = &failure.message;
+        assert!(message.starts_with("trajectory.dcd, frame 3 (counted from 0): atom 1, A:SER"), "{message}");
+        assert!(failure.remedy.as_ref().unwrap().contains("skip_damaged_frames"), "{failure:?}");
+    }
+    let left_out = analysed(&molbox, &submit(Some(true)).await.unwrap().analysis_id).await;
+    assert!(left_out.warnings[0].message.starts_with("1 damaged frame was left out: 3"), "{:?}", left_out.warnings);
+    let data = molbox.analysis_retrieve().job_id(left_out.analysis_id.as_str()).send().await.unwrap();
+    assert_eq!((data.frames_total, data.frames_analyzed), (40, 39));
 }
 
 #[tokio::test]
