@@ -224,7 +224,18 @@ impl Document {
 
 /// Whether a key of the document is a specification extension.
 pub(crate) fn is_extension(key: &str) -> bool {
-    ["x-origin", "x-choice", "x-unit", "x-default", "x-dropshot-pagination", "x-release"].contains(&key)
+    const KNOWN: [&str; 9] = [
+        "x-origin",
+        "x-choice",
+        "x-unit",
+        "x-default",
+        "x-values",
+        "x-from",
+        "x-to",
+        "x-dropshot-pagination",
+        "x-release",
+    ];
+    KNOWN.contains(&key)
 }
 
 /// Every `$ref` at or below `value`.

@@ -103,6 +103,8 @@ impl<'a> Check<'a> {
                         let fine = match key.as_str() {
                             "x-origin" => value == "molbox",
                             "x-choice" | "x-unit" => value.is_string(),
+                            "x-from" | "x-to" => value.is_number(),
+                            "x-values" => value.as_array().is_some_and(|values| !values.is_empty()),
                             "x-release" => at == "/info/x-release" && value.is_string(),
                             _ => is_extension(key),
                         };
@@ -458,7 +460,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Units and defaults stand in the description for people and beside it for machines.
+    /// Units, defaults and allowed values stand in the description for people and beside it for
+    /// machines.
     fn texts(&mut self, map: &'a Object, at: &str) {
         let text = map.get("description").and_then(Value::as_str).unwrap_or_default();
         if let Some(unit) = map.get("x-unit").and_then(Value::as_str)
@@ -472,7 +475,37 @@ impl<'a> Check<'a> {
                 self.fail(at, format!("the description does not say `Default: {default}`"));
             }
         }
+        let values = map.get("x-values").and_then(Value::as_array);
+        for value in values.into_iter().flatten() {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if !text.contains(&format!("`{shown}`")) {
+                self.fail(at, format!("the description does not name `{shown}`, which x-values has"));
+            }
+        }
+        for key in ["x-from", "x-to"] {
+            if let Some(end) = map.get(key)
+                && !numbers(text).any(|number| Some(number) == end.as_f64())
+            {
+                self.fail(at, format!("the description does not name {end}, which is {key}"));
+            }
+        }
+        if let Some(default) = map.get("x-default") {
+            let is_outside = |key: &str, beyond: fn(f64, f64) -> bool| {
+                let end = map.get(key).and_then(Value::as_f64);
+                matches!((default.as_f64(), end), (Some(default), Some(end)) if beyond(default, end))
+            };
+            let is_unlisted = values.is_some_and(|values| !values.contains(default));
+            if is_unlisted || is_outside("x-from", |a, b| a < b) || is_outside("x-to", |a, b| a > b) {
+                self.fail(at, format!("x-default {default} is none of the values that are allowed"));
+            }
+        }
     }
+}
+
+/// The numbers of a text.
+fn numbers(text: &str) -> impl Iterator<Item = f64> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
+    words.filter_map(|word| word.trim_end_matches('.').parse().ok())
 }
 
 /// Where a schema stands.

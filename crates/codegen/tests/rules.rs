@@ -19,7 +19,7 @@ fn the_document_obeys_the_rules() {
 
 /// A first occurrence of some text in the document, what to put in its place, and words of the
 /// problem that this makes.
-const FAULTS: [(&str, &str, &str); 32] = [
+const FAULTS: [(&str, &str, &str); 38] = [
     ("openapi: 3.0.3", "openapi: 3.1.0", "must be 3.0.3"),
     (
         "          minimum: 0\n          nullable: true\n          x-unit: K",
@@ -59,6 +59,16 @@ const FAULTS: [(&str, &str, &str); 32] = [
     ("          description: 'Human-friendly batch name. Default: none.'\n", "", "needs a description"),
     ("x-unit: K\n", "x-unit: °C\n", "does not name the unit °C"),
     ("x-default: 300\n", "x-default: 298\n", "does not say `Default: 298`"),
+    ("x-default: cube\n", "x-default: cube\n          x-values: [cube, sphere]\n", "does not name `sphere`"),
+    ("x-default: cube\n", "x-default: cube\n          x-values: [octahedron]\n", "none of the values that are allowed"),
+    ("x-default: 7.4\n", "x-default: 7.4\n          x-from: 0.5\n", "does not name 0.5, which is x-from"),
+    ("x-default: 7.4\n", "x-default: 7.4\n          x-from: 14\n", "none of the values that are allowed"),
+    ("x-default: 7.4\n", "x-default: 7.4\n          x-to: ten\n", "not an extension of this document"),
+    (
+        "      in: path\n      required: true\n      description: Identifier of a file.",
+        "      in: path\n      description: Identifier of a file.",
+        "a path parameter is `required: true`",
+    ),
     ("          x-origin: molbox\n", "          x-origin: somebody\n", "not an extension of this document"),
     ("x-choice: the defaults", "x-because: the defaults", "not an extension of this document"),
     (
