@@ -11,6 +11,9 @@ pub const TABLE: &str = include_str!("../../../openapi/interface.yaml");
 
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 
+/// The response whose body the interface does not show.
+const NOT_SHOWN: &str = "#/components/responses/NotShown";
+
 /// Kinds of change that leave what the interface states as it is.
 const ADDITIONS: [&str; 11] = [
     "format",
@@ -120,10 +123,15 @@ impl Marks<'_> {
                     self.judge(at, &format!("parameter {name}"), is_ours(parameter), known_parameters.contains(name));
                 }
                 for (status, response) in operation["responses"].as_object().into_iter().flatten() {
-                    let is_marked = is_ours(self.document.follow(response));
-                    // The body of a success is ours where it is not shown.
-                    if known["responses"].get(status).is_none() {
-                        self.judge(format!("{at}/responses/{status}"), status, is_marked, false);
+                    let response = self.document.follow(response);
+                    let at = format!("{at}/responses/{status}");
+                    match known["responses"].get(status) {
+                        None => self.judge(at, status, is_ours(response), false),
+                        // A body that is not shown is settled here.
+                        Some(known) if known["$ref"] == NOT_SHOWN => {
+                            self.judge(at, &format!("the body of {path}"), is_settled(response), false);
+                        }
+                        Some(_) => {}
                     }
                 }
             }
@@ -131,6 +139,13 @@ impl Marks<'_> {
     }
 
     fn schemas(&mut self) {
+        for (name, schema) in self.document.value["components"]["schemas"].as_object().into_iter().flatten() {
+            // What has no type of its own is a name for a part of something that has.
+            let is_known = self.interface.value["components"]["schemas"].get(name).is_some();
+            if !is_known && schema.get("type").is_some() {
+                self.judge(format!("/components/schemas/{}", escape(name)), name, is_settled(schema), false);
+            }
+        }
         let known = self.interface.value["components"]["schemas"].as_object().into_iter().flatten();
         for (name, known) in known {
             let at = format!("/components/schemas/{name}");
@@ -151,6 +166,11 @@ impl Marks<'_> {
 
 fn is_ours(value: &Value) -> bool {
     value["x-origin"] == "molbox"
+}
+
+/// Whether something is ours, or the interface's with what it left open.
+fn is_settled(value: &Value) -> bool {
+    is_ours(value) || value["x-choice"].is_string()
 }
 
 fn names<'a>(api: &'a Api, operation: &'a Value) -> Vec<&'a str> {

@@ -110,6 +110,9 @@ impl<'a> Mutations<'a> {
             let at = format!("/components/schemas/{name}");
             let ours = is_ours(schema);
             self.restrictions(schema, &at, &[name], ours);
+            if ours {
+                self.push("mark of a schema lost", &at, State::Broken, &[name], [remove(&at, "x-origin")]);
+            }
             if schema.get("additionalProperties") == Some(&json!({})) {
                 // The Rust client keeps what it does not know in a field of its own.
                 let edit = remove(&at, "additionalProperties");
@@ -280,6 +283,11 @@ impl<'a> Mutations<'a> {
             self.push("status lost", &place, State::Changed, &[status], [set(at, "responses", rest)]);
             let target =
                 response["$ref"].as_str().map_or_else(|| format!("{at}/responses/{status}"), |r| r[1..].to_owned());
+            if status == "200" && !ours && self.follow(response).get("x-choice").is_some() && !target.contains("margin")
+            {
+                let edit = remove(&target, "x-choice");
+                self.push("mark of an answer lost", &target, State::Broken, &[path, "x-origin"], [edit]);
+            }
             for (media, value) in self.follow(response)["content"].as_object().into_iter().flatten() {
                 let content = format!("{target}/content");
                 let edits = [remove(&content, media), set(&content, "application/x-other", value.clone())];
@@ -304,6 +312,9 @@ impl<'a> Mutations<'a> {
         ] {
             self.push(kind, "the document", State::Broken, &[words], [edit]);
         }
+        let shape = "/components/schemas/SystemBuildRequest/properties/box_shape";
+        let edit = set(shape, "x-values", json!(["cube", "unheardof"]));
+        self.push("values and text disagree", shape, State::Broken, &["box_shape", "unheardof"], [edit]);
         // The other direction: what needs nobody's decision.
         let jobs = "/paths/~1info~1jobs";
         let edit = set(&format!("{jobs}/get"), "description", "Lists jobs.");
