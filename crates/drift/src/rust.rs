@@ -11,7 +11,7 @@ use std::sync::Once;
 
 use molbox_codegen::{Document, Part, Scope};
 use quote::{ToTokens, quote};
-use syn::visit::{self, Visit};
+use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, Fields, FnArg, ImplItem, ImplItemFn, Item, ItemImpl, ItemMacro, Signature, Type, Visibility};
 
 use crate::finding::Verdict;
@@ -233,16 +233,18 @@ impl Module {
     /// The fields that a builder begins with as an error, since only the caller knows them.
     fn beginnings(&mut self, method: &ImplItemFn, owner: &str) {
         struct Find<'a>(&'a mut BTreeSet<(String, String)>, &'a str);
-        impl<'ast> Visit<'ast> for Find<'_> {
-            fn visit_field_value(&mut self, field: &'ast syn::FieldValue) {
+        impl VisitMut for Find<'_> {
+            fn visit_field_value_mut(&mut self, field: &mut syn::FieldValue) {
                 let is_error = matches!(&field.expr, Expr::Call(call) if text(&call.func) == "Err");
                 if let (true, syn::Member::Named(name)) = (is_error, &field.member) {
                     self.0.insert((self.1.to_owned(), name.to_string()));
                 }
-                visit::visit_field_value(self, field);
+                visit_mut::visit_field_value_mut(self, field);
             }
         }
-        Find(&mut self.required, owner).visit_block(&method.block);
+        // The visitor that changes nothing is a feature of syn that the code generator has no use for:
+        // with it, and with the generator in build scripts, everything from syn on is built twice.
+        Find(&mut self.required, owner).visit_block_mut(&mut method.block.clone());
     }
 
     /// `built!` and `parsed!` implement conversions for the types that they name.
