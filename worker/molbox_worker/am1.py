@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
         positions = found.coord_update if molecule["relax"] else system.coord
         answer["charges"] = found.charge.tolist()
         answer["positions"] = np.reshape(positions, (-1, 3)).tolist()
-    (folder / "am1.json").write_text(json.dumps(answer))
+    (folder / "am1.json").write_text(json.dumps(answer, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ HEADER_BYTES = 276
 CELL_BYTES = 56
 # CHARMM's unit of time, in ps.
 AKMA_PS = 0.04888821
+# The header counts in 32 bits.
+MAX_COUNT = 2**31 - 1
 
 
 class DcdFile:
@@ -41,12 +43,14 @@ class DcdFile:
 
     def __init__(self, path: Path, n_atoms: int, interval: int, timestep_ps: float, committed: int | None) -> None:
         self._n_atoms = n_atoms
-        self._interval = interval
+        # Fewer and longer steps take as long.
+        factor = -(-interval // MAX_COUNT)
+        self._interval, timestep_ps = interval // factor, timestep_ps * (interval / (interval // factor))
         self._frame_bytes = CELL_BYTES + 3 * (4 * n_atoms + 8)
         self._file: BinaryIO
         if committed is None:
             self._file = path.open("w+b")
-            self._file.write(_header(n_atoms, interval, timestep_ps))
+            self._file.write(_header(n_atoms, self._interval, timestep_ps))
             self.n_frames = 0
         else:
             self._file = path.open("r+b")
@@ -79,7 +83,8 @@ class DcdFile:
         self._file.seek(8)
         self._file.write(struct.pack("<i", self.n_frames))
         self._file.seek(20)
-        self._file.write(struct.pack("<i", self.n_frames * self._interval))
+        # Steps in all, which nobody needs: frames and the steps between them tell the time.
+        self._file.write(struct.pack("<i", min(self.n_frames * self._interval, MAX_COUNT)))
         self._file.seek(0, os.SEEK_END)
         self._file.flush()
         os.fsync(self._file.fileno())

@@ -92,7 +92,7 @@ def parametrise(job: Job, molecule: Chem.Mol, what: str, seconds: float, loc: li
     content: dict[str, Any] = {"xml": xml, "charge": Chem.GetFormalCharge(molecule), "notes": notes}
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, json.dumps(content).encode())
+        replace(path, json.dumps(content, allow_nan=False).encode())
     shutil.rmtree(folder)
     return Parameters(**content, is_cached=False)
 
@@ -166,7 +166,7 @@ class Programs:
             "charge": Chem.GetFormalCharge(molecule),
             "relax": relax,
         }
-        (self.folder / "molecule.json").write_text(json.dumps(content))
+        (self.folder / "molecule.json").write_text(json.dumps(content, allow_nan=False))
         code, text = self._execute([sys.executable, "-m", "molbox_worker.am1", "."])
         if code != 0:
             raise self.failure("MOPAC", text)

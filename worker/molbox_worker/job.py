@@ -8,7 +8,7 @@ file                  written by  holds
 ``input/``            service    the files that the plan names
 ``output/``           worker     the files that become the results
 ``progress.json``     worker     how far it has come, for people; replaced whole
-``commit.json``       worker     what is safely on disk, for going on after a kill
+``commit/``           worker     what is safely on disk, for going on after a kill
 ``heartbeat``         worker     nothing; touched by a worker that is long at a step without progress
 ``result.json``       worker     how it ended; its presence means that it ended by itself
 ====================  =========  ==================================================================
@@ -86,7 +86,7 @@ class Job:
         self.output = path / "output"
         self.output.mkdir(exist_ok=True)
         self.stop_requested = False
-        self._warnings: list[dict[str, str]] = []
+        self.warnings: list[dict[str, str]] = []
         self._progress: dict[str, Any] = {}
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -105,14 +105,17 @@ class Job:
     def warn(self, code: str, message: str) -> None:
         """Record something that the user should know but that stops nothing."""
         self.log(f"warning: {message}")
-        self._warnings.append({"code": code, "message": message})
+        warning = {"code": code, "message": message}
+        # An earlier attempt may have said so.
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
     def progress(self, fraction: float, **details: Any) -> None:
         """Say how far the task has come, from 0 to 1."""
         # Not fsynced: it is for people, and a second old at most.
         known = {key: value for key, value in details.items() if value is not None}
-        self._progress = {**known, "fraction": round(fraction, 6), "warnings": self._warnings}
-        replace(self.path / "progress.json", json.dumps(self._progress).encode(), sync=False)
+        self._progress = {**known, "fraction": round(fraction, 6), "warnings": self.warnings}
+        replace(self.path / "progress.json", dump(self._progress), sync=False)
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
@@ -137,8 +140,20 @@ class Job:
     def finish(self, **result: Any) -> None:
         """Record how the task ended."""
         result["attempt"] = self.task["attempt"]
-        result["warnings"] = self._warnings
-        replace(self.path / "result.json", json.dumps(result, indent=1).encode())
+        result["warnings"] = self.warnings
+        replace(self.path / "result.json", dump(result))
+
+
+def dump(value: object) -> bytes:
+    """A value as JSON.
+
+    Raises
+    ------
+    ValueError
+        When it holds NaN or infinity, which JSON has not; Python would write them all the same.
+
+    """
+    return json.dumps(value, allow_nan=False).encode()
 
 
 def replace(path: Path, content: bytes, *, sync: bool = True) -> None:

@@ -1,11 +1,7 @@
 """Running a simulation: minimisation, equilibration stages, production.
 
-Killed at any moment and started again, it goes on as if nothing had been.
-
-What counts is `commit.json`. A commit makes the trajectory durable, then the log, then writes the
-checkpoint under a new name, and last replaces `commit.json`, which names the length of each file
-and the checkpoint: that rename is the moment of the commit. Whatever the files hold beyond those
-lengths was never promised and is cut off at the next start.
+Killed at any moment and started again, it goes on as if nothing had been: from the last commit, which
+`commit.py` explains.
 
 A checkpoint is good on the same platform only; the portable state beside it serves on others.
 
@@ -14,8 +10,8 @@ bits on the neighbour list, which is as old as the context; so there commits are
 and the context is made anew after each, as it would be after a kill. Only a commit on being asked to
 stop comes when it comes: what follows it is as good, and differs in the last bits.
 
-A succeeded production stage leaves `production.resume.json` among the results, with the checkpoint
-that it names, and can be extended: given them and a plan with more steps, the same code goes on.
+The last commit of a production stage stays when it has succeeded. Given it, the results and a plan with
+more steps, the same code goes on: the job is extended.
 """
 
 from __future__ import annotations
@@ -26,6 +22,7 @@ import math
 import os
 import time
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,30 +31,34 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app
 
+from molbox_worker import minimise
+from molbox_worker.commit import Checkpoint, CommitFolder, File, Minimised
 from molbox_worker.dcd import DcdFile
 from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, platform, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
 from molbox_worker.topology import WATER, read_topology
 
 PRODUCTION = "production"
-RESUME = f"{PRODUCTION}.resume.json"
 BOLTZMANN = 0.00831446261815324  # kJ/mol/K
 BAROSTAT_INTERVAL = 25
 CONSTRAINT_TOLERANCE = 1e-6
-FORCE_TOLERANCE = 10.0  # kJ/mol/nm, root mean square
-# OpenMM minimises in passes, each with stiffer stand-ins for the constraints and a limit of its own.
-MINIMISER_PASSES = 6
 # A chunk of steps takes about this long, so that signals and progress are not kept waiting.
 CHUNK_SECONDS = 0.5
 # Estimated time between commits in steps, so that a run on one CPU thread is exact; and what a step
 # costs there, in seconds per atom.
 EXACT_SECONDS = 30.0
 SECONDS_PER_ATOM_STEP = 4.3e-6
+# The same of a minimisation. Its commits are small, and a step takes longer than one of dynamics.
+MINIMISER_SECONDS = 3.0
+# Its first steps between commits, where that is found by the clock.
+MINIMISER_CHUNK = 10
 # From one step to the next, forces do not grow by this much in anything that holds together.
 DEADLY_FORCE = 1e4
 MAX_MORE_STEPS = 50
 # Atoms that the report of an instability names.
 WORST_ATOMS = 3
+# Digits after the point of times, at least: as many as a time step of 0.1 fs needs.
+TIME_DIGITS = 4
 LOG_HEADER = (
     "step,time (ps),potential energy (kJ/mol),kinetic energy (kJ/mol),temperature (K),volume (nm^3),density (g/mL)\n"
 )
@@ -98,7 +99,7 @@ def simulate(job: Job) -> dict[str, Any]:
     for index, stage in enumerate(simulation.stages):
         simulation.run(index, stage)
     return {
-        "stages": simulation.commit["ended"],
+        "stages": simulation.ended,
         "platform": simulation.platform.getName(),
         "versions": versions(),
     }
@@ -118,130 +119,173 @@ class Simulation:
         self.n_atoms = self.topology.getNumAtoms()
         self.timestep_ps = self.plan["timestep_fs"] / 1000
         self.is_exact = self.platform.getName() == "CPU" and job.task["threads"] == 1
-        seconds = min(job.task["checkpoint_seconds"], EXACT_SECONDS)
-        self.exact_steps = max(1, round(seconds / (SECONDS_PER_ATOM_STEP * self.n_atoms)))
-        self.commit = self._last_commit()
+        self.exact_steps = self._steps_in(EXACT_SECONDS)
+        self.commits = CommitFolder(job.path / "commit", self._fingerprint())
+        self.ended = self.commits.last.ended
         self._before_chunk: tuple[int, int, openmm.State] = (0, 0, None)
         self._last_progress = 0.0
         self._energies: dict[str, float] | None = None
+        job.warnings = [*self.commits.last.warnings]
         job.log(f"platform {self.platform.getName()} {self.properties}, {self.n_atoms} atoms")
+        if self.commits.last.number:
+            job.log(f"going on from {self._place_of_commit()}")
 
-    def _last_commit(self) -> dict[str, Any]:
+    def _steps_in(self, seconds: float) -> int:
+        """Steps between commits where that is to be the same in each attempt."""
+        seconds = min(self.job.task["checkpoint_seconds"], seconds)
+        return max(1, int(seconds / (SECONDS_PER_ATOM_STEP * self.n_atoms)))
+
+    def _fingerprint(self) -> str:
         # Production may be given more steps; anything else that changes makes another simulation.
         stages = [
             {**stage, "steps": stage["steps"] if stage["name"] != PRODUCTION else 0} for stage in self.plan["stages"]
         ]
         inputs = json.dumps({**self.plan, "stages": stages}, sort_keys=True) + str(self.seed) + self.system_xml
-        fingerprint = hashlib.sha256(inputs.encode()).hexdigest()
-        path = self.job.path / "commit.json"
-        if not path.exists():
-            self._take_up_production()
-        if not path.exists():
-            return {"fingerprint": fingerprint, "stage": None, "step": 0, "seconds": 0.0, "ended": []}
-        commit: dict[str, Any] = json.loads(path.read_text())
-        if commit["fingerprint"] != fingerprint:
-            raise JobError("inputs_changed", "the inputs are not those that the committed progress was made with")
-        self.job.log(f"going on from step {commit['step']} of {self._stage_name(commit['stage'])}")
-        return commit
+        return hashlib.sha256(inputs.encode()).hexdigest()
 
-    def _take_up_production(self) -> None:
-        """Make what a succeeded production stage left behind the present commit, if it is there."""
-        left = self.job.output / RESUME
-        if not left.exists():
-            return
-        commit = json.loads(left.read_text())
-        start = self.stages[commit["stage"] - 1].name if commit["stage"] > 0 else "minimization"
-        copies = {f"{start}.state.xml": f"state_{commit['stage']}.xml"}
-        if commit.get("checkpoint"):
-            names = (commit["checkpoint"]["file"], commit["checkpoint"]["state"])
-            copies |= {f"{PRODUCTION}.{name}": name for name in names}
-        for source, target in copies.items():
-            replace(self.job.path / target, (self.job.output / source).read_bytes())
-        replace(self.job.path / "commit.json", left.read_bytes())
-
-    def _stage_name(self, index: int) -> str:
-        return self.stages[index].name if index < len(self.stages) else "the end"
+    def _place_of_commit(self) -> str:
+        last = self.commits.last
+        if last.stage is None:
+            return f"step {last.minimised.steps if last.minimised else 0} of the minimization"
+        name = self.stages[last.stage].name if last.stage < len(self.stages) else "the end"
+        return f"step {last.step} of {name}"
 
     def _write_commit(self, **changes: Any) -> None:
-        self.commit.update(changes)
-        replace(self.job.path / "commit.json", json.dumps(self.commit).encode())
+        self.commits.write(warnings=[*self.job.warnings], **changes)
+        self.ended = self.commits.last.ended
 
     # Minimisation
 
     def minimise(self) -> None:
         """Minimise the energy, unless that is committed already."""
-        if self.commit["stage"] is not None:
+        last = self.commits.last
+        if last.stage is not None:
             return
-        start = time.monotonic()
+        clock = Clock(last.seconds)
         context = self._context(None, None)
-        self._place(context, self._read_state(self.job.input("state.xml")))
-        before, _ = self._energy_and_force(context)
+        built = self._read_state(self.job.input("state.xml").read_bytes())
+        self._place(context, built)
+        before = last.minimised.energy_before if last.minimised else self._energy(context)
         if not math.isfinite(before):
-            raise JobError("not_finite", "the energy of the starting structure is not finite", loc=["body", "box_id"])
+            raise self._not_finite("of the starting structure")
         limit = self.plan["minimization_steps"]
-        reporter = MinimisationProgress(self, limit)
-        if limit > 0:
-            # 0 would mean "until converged".
-            per_pass = max(1, limit // MINIMISER_PASSES)
-            openmm.LocalEnergyMinimizer.minimize(context, FORCE_TOLERANCE, per_pass, reporter)
-            if self.job.stop_requested:
-                raise Stopped
-            if reporter.positions_at_limit is not None:
-                context.setPositions(reporter.positions_at_limit)
+        steps = 0
+        try:
+            if limit > 0:
+                positions, steps = self._minimise(context, limit, before, clock)
+                if self.is_exact:
+                    # An attempt that went on has calculated less with it.
+                    context.reinitialize()
+                    self._place(context, built)
+                context.setPositions(positions)
                 context.applyConstraints(CONSTRAINT_TOLERANCE)
                 context.computeVirtualSites()
-        after, force = self._energy_and_force(context)
+            after, forces = self._energy(context), minimise.net_forces(context)
+        except openmm.OpenMMException as error:
+            if "nan" in str(error).lower():
+                raise self._not_finite("in the minimisation") from error
+            raise
         if not math.isfinite(after):
-            raise JobError(
-                "not_finite",
-                "the energy is not finite after minimisation",
-                stage="minimization",
-                loc=["body", "box_id"],
+            raise self._not_finite("after minimisation")
+        rms, largest = float(np.sqrt(np.mean(forces**2))), float(forces.max())
+        self.job.log(
+            f"minimization: {before:.0f} -> {after:.0f} kJ/mol in {steps} steps; "
+            f"net forces {rms:.1f} kJ/mol/nm (root mean square), at most {largest:.0f}"
+        )
+        if rms > minimise.LARGE_RMS_FORCE or largest > minimise.LARGE_FORCE:
+            atom = list(self.topology.atoms())[int(np.argmax(forces))]
+            self.job.warn(
+                "minimization_unfinished",
+                f"after {steps} of at most {limit} minimization steps net forces of {rms:.0f} kJ/mol/nm remain (root "
+                f"mean square; {largest:.0f} on {_place_of(atom)}): beyond {minimise.LARGE_RMS_FORCE:.0f}, or "
+                f"{minimise.LARGE_FORCE:.0f} on one atom, the simulation starts hot; give more minimization_steps",
             )
-        self.job.log(f"minimization: {before:.0f} -> {after:.0f} kJ/mol, largest force {force:.0f} kJ/mol/nm")
         ended = {
             "name": "minimization",
-            "steps": reporter.steps,
+            "steps": steps,
             "frames": 0,
-            "seconds": round(time.monotonic() - start, 3),
+            "seconds": round(clock.seconds(), 3),
             "energy_before": before,
             "energy_after": after,
-            "largest_force": force,
+            "largest_force": largest,
         }
         self._write_structure("minimization", context)
-        self._write_state(0, context.getState(positions=True))
-        self._write_commit(stage=0, step=0, seconds=0.0, ended=[ended], checkpoint=None)
+        start = self._put_start("minimization", context.getState(positions=True))
+        self._write_commit(stage=0, step=0, seconds=0.0, ended=[ended], minimised=None, start=start)
 
-    def _energy_and_force(self, context: openmm.Context) -> tuple[float, float]:
-        state = context.getState(energy=True, forces=True)
-        forces = state.getForces(asNumpy=True)._value
-        return float(state.getPotentialEnergy()._value), float(np.linalg.norm(forces, axis=1).max())
+    def _minimise(
+        self, context: openmm.Context, limit: int, before: float, clock: Clock
+    ) -> tuple[NDArray[np.float64], int]:
+        """Go through the passes from where they were left; returns positions in nm and the steps of all."""
+        minimised = self.commits.last.minimised
+        if minimised:
+            index, pass_steps, steps = minimised.index, minimised.pass_steps, minimised.steps
+            positions = self.commits.array(minimised.positions)
+        else:
+            index, pass_steps, steps = 0, 0, 0
+            context.applyConstraints(CONSTRAINT_TOLERANCE)
+            positions = np.array(context.getState(positions=True).getPositions(asNumpy=True)._value)
+        box = context.getState().getPeriodicBoxVectors()
+        springs = minimise.SpringSystem(
+            self._system(None, None), box, self.platform, self.properties, is_exact=self.is_exact
+        )
+        chunk = self._steps_in(MINIMISER_SECONDS) if self.is_exact else MINIMISER_CHUNK
+        while index < len(minimise.SPRINGS):
+            allowed = minimise.allowance(index, limit, steps, pass_steps)
+            n_steps = min(chunk, allowed)
+            taken, begin = 0, time.monotonic()
+            if n_steps:
+                springs.stiffen(minimise.SPRINGS[index])
+                tell = MinimisationProgress(self, steps, limit)
+                positions, taken = springs.minimise(positions, n_steps, tell)
+            if self.job.stop_requested:
+                raise Stopped
+            if not np.isfinite(positions).all():
+                raise openmm.OpenMMException("Particle coordinate is NaN")
+            steps, pass_steps = steps + taken, pass_steps + taken
+            if taken < n_steps or taken == allowed:
+                self.job.log(f"minimization: pass {index + 1} of {len(minimise.SPRINGS)}, {pass_steps} steps")
+                index, pass_steps = index + 1, 0
+            elif not self.is_exact:
+                took = time.monotonic() - begin
+                chunk = max(1, min(chunk * 2, int(chunk * MINIMISER_SECONDS / max(took, 1e-6))))
+            file = self.commits.put_array("minimization.npy", positions)
+            self._write_commit(minimised=Minimised(index, pass_steps, steps, before, file), seconds=clock.seconds())
+        return positions, steps
+
+    def _energy(self, context: openmm.Context) -> float:
+        return float(context.getState(energy=True).getPotentialEnergy()._value)
+
+    def _not_finite(self, where: str) -> JobError:
+        return JobError("not_finite", f"the energy {where} is not finite", stage="minimization", loc=["body", "box_id"])
 
     # Stages
 
     def run(self, index: int, stage: Stage) -> None:
         """Run one stage to its end, unless that is committed already."""
-        if self.commit["stage"] > index:
+        last = self.commits.last
+        if last.stage is None or last.stage > index:
             return
         if self.job.stop_requested:
             raise Stopped
-        start = self._read_state(self.job.path / f"state_{index}.xml")
+        start = self._start()
         context = self._context(stage, start)
         step = self._begin(context, start)
-        files = StageFiles(self.job.output, stage, self.n_atoms, self.timestep_ps, self.commit.get("files"))
+        files = StageFiles(self.job.output, stage, self.n_atoms, self.timestep_ps, last.files)
         self.job.log(f"{stage.name}: {stage.ensemble}, from step {step} of {stage.steps}")
+        clock = Clock(last.seconds)
         try:
-            self._steps(index, stage, context, files, step)
+            self._steps(index, stage, context, files, step, clock)
         except openmm.OpenMMException as error:
-            raise self._explain(error, index, stage, context) from error
+            raise self._explain(error, stage) from error
         if stage.name == PRODUCTION and stage.steps and not self.is_exact:
-            self._commit_step(context, files, stage.steps, self.commit["seconds"])
+            self._commit_step(context, files, stage.steps, clock.seconds())
         n_frames = files.close()
-        self._end(index, stage, context, n_frames)
+        self._end(index, stage, context, n_frames, clock.seconds())
 
     def _begin(self, context: openmm.Context, start: openmm.State) -> int:
         """Put the context where the stage starts or was left; returns the step."""
-        checkpoint = self.commit.get("checkpoint")
+        checkpoint = self.commits.last.checkpoint
         if checkpoint is None:
             self._place(context, start)
             try:
@@ -250,23 +294,20 @@ class Simulation:
                 # A minimised structure has none.
                 context.setVelocitiesToTemperature(self.plan["temperature_k"], self.seed)
             return 0
-        if checkpoint["platform"] == self.platform.getName():
-            content = (self.job.path / checkpoint["file"]).read_bytes()
-            # OpenMM loads a truncated checkpoint without complaint.
-            if hashlib.sha256(content).hexdigest() != checkpoint["sha256"]:
-                raise JobError("checkpoint_damaged", f"{checkpoint['file']} is not what was written")
+        if checkpoint.platform == self.platform.getName():
             try:
-                context.loadCheckpoint(content)
-                return int(self.commit["step"])
-            except openmm.OpenMMException as error:
-                # Another version or another processor: the portable state serves.
+                context.loadCheckpoint(self.commits.content(checkpoint.file))
+                return self.commits.last.step
+            except (openmm.OpenMMException, JobError) as error:
+                # Another version or another processor, or a damaged file: the portable state serves.
                 self.job.warn("state_resumed", f"the checkpoint does not fit here ({error}); went on from its state")
-        context.setState(self._read_state(self.job.path / checkpoint["state"]))
-        return int(self.commit["step"])
+        context.setState(self._read_state(self.commits.content(checkpoint.state)))
+        return self.commits.last.step
 
-    def _steps(self, index: int, stage: Stage, context: openmm.Context, files: StageFiles, step: int) -> None:
+    def _steps(
+        self, index: int, stage: Stage, context: openmm.Context, files: StageFiles, step: int, clock: Clock
+    ) -> None:
         integrator = context.getIntegrator()
-        clock = Clock(self.commit["seconds"])
         first_step, chunk = step, 10
         last_commit = time.monotonic()
         interval = self.job.task["checkpoint_seconds"]
@@ -275,7 +316,7 @@ class Simulation:
             events.append(self.exact_steps)
         while step < stage.steps:
             n = min(stage.steps - step, chunk, *(frequency - step % frequency for frequency in events))
-            self._before_chunk = (step, n, context.getState(positions=True, velocities=True))
+            self._before_chunk = (step, n, self._finite_state(context))
             begin = time.monotonic()
             integrator.step(n)
             step += n
@@ -301,7 +342,15 @@ class Simulation:
                     raise Stopped
                 if self.is_exact:
                     context.reinitialize(preserveState=True)
-        self.commit["seconds"] = clock.seconds()
+        self._finite_state(context)
+
+    def _finite_state(self, context: openmm.Context) -> openmm.State:
+        """Positions and velocities, which must be numbers: what is not would be found later, if at all."""
+        state = context.getState(positions=True, velocities=True, parameters=True)
+        for array in (state.getPositions(asNumpy=True)._value, state.getVelocities(asNumpy=True)._value):
+            if not np.isfinite(array).all():
+                raise openmm.OpenMMException("Particle coordinate is NaN")
+        return state
 
     def _log_energies(self, context: openmm.Context, files: StageFiles, step: int) -> None:
         state = context.getState(energy=True)
@@ -309,8 +358,9 @@ class Simulation:
         if not math.isfinite(potential + kinetic):
             raise openmm.OpenMMException("Energy is NaN")
         volume = state.getPeriodicBoxVolume()._value
+        time_ps = self._time_ps(step)
         self._energies = {
-            "time": step * self.timestep_ps / 1000,
+            "time": float(time_ps / 1000),
             "potential_energy": potential,
             "kinetic_energy": kinetic,
             "temperature": 2 * kinetic / (self.degrees_of_freedom * BOLTZMANN),
@@ -319,69 +369,39 @@ class Simulation:
         }
         e = self._energies
         files.write_log(
-            f"{step},{step * self.timestep_ps:.4f},{potential:.4f},{kinetic:.4f},"
+            f"{step},{_decimal(time_ps)},{potential:.4f},{kinetic:.4f},"
             f"{e['temperature']:.3f},{volume:.5f},{e['density']:.5f}\n"
         )
 
+    def _time_ps(self, step: int) -> Decimal:
+        """Time since the start of the stage, exactly: 50 steps of 2 fs are 0.1 ps."""
+        return step * Decimal(repr(self.plan["timestep_fs"])) / 1000
+
     def _commit_step(self, context: openmm.Context, files: StageFiles, step: int, seconds: float) -> None:
+        state = self._finite_state(context)
         lengths = files.commit()
-        content = context.createCheckpoint()
-        name, previous = f"checkpoint_{step}", self.commit.get("checkpoint")
-        replace(self.job.path / f"{name}.chk", content)
-        state = context.getState(positions=True, velocities=True, parameters=True)
-        replace(self.job.path / f"{name}.xml", openmm.XmlSerializer.serialize(state).encode())
-        checkpoint = {
-            "file": f"{name}.chk",
-            "sha256": hashlib.sha256(content).hexdigest(),
-            "platform": self.platform.getName(),
-            "state": f"{name}.xml",
-        }
+        checkpoint = Checkpoint(
+            self.platform.getName(),
+            self.commits.put("checkpoint.chk", context.createCheckpoint()),
+            self.commits.put("checkpoint.xml", openmm.XmlSerializer.serialize(state).encode()),
+        )
         self._write_commit(step=step, seconds=seconds, files=lengths, checkpoint=checkpoint)
-        self._forget(previous, checkpoint)
 
-    def _forget(self, previous: dict[str, str] | None, present: dict[str, str] | None) -> None:
-        """Remove a checkpoint that no commit names any more."""
-        if previous and previous != present:
-            for key in ("file", "state"):
-                (self.job.path / previous[key]).unlink(missing_ok=True)
-
-    def _end(self, index: int, stage: Stage, context: openmm.Context, n_frames: int) -> None:
+    def _end(self, index: int, stage: Stage, context: openmm.Context, n_frames: int, seconds: float) -> None:
         self._write_structure(stage.name, context)
-        self._write_state(index + 1, context.getState(positions=True, velocities=True))
-        seconds = self.commit["seconds"]
+        start = self._put_start(stage.name, context.getState(positions=True, velocities=True))
         ended = {"name": stage.name, "steps": stage.steps, "frames": n_frames, "seconds": round(seconds, 3)}
         if stage.steps and seconds > 0:
             ended["ns_per_day"] = self._ns_per_day(stage.steps / seconds)
-        if stage.name == PRODUCTION:
-            self._leave_resumable()
-        previous = self.commit.get("checkpoint")
-        self._write_commit(
-            stage=index + 1,
-            step=0,
-            seconds=0.0,
-            files=None,
-            checkpoint=None,
-            ended=[*self.commit["ended"], ended],
-        )
-        self._forget(previous, None)
+        self.ended = [*self.ended, ended]
+        if stage.name != PRODUCTION:
+            changes = {"step": 0, "seconds": 0.0, "files": None, "checkpoint": None}
+            self._write_commit(stage=index + 1, start=start, ended=self.ended, **changes)
+        # An extension goes on from the last commit within production. Where that is exact it is the one
+        # before the end; the few steps since are run again, to the same bits.
         self.job.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
 
-    def _leave_resumable(self) -> None:
-        """Leave the last commit among the results, to go on from when the job is extended.
-
-        Where going on is exact that is the commit before the end; the few steps since are run again,
-        to the same bits. Elsewhere it is one of the end itself.
-        """
-        checkpoint = self.commit.get("checkpoint")
-        names = {checkpoint["file"], checkpoint["state"]} if checkpoint else set()
-        for name in names:
-            replace(self.job.output / f"{PRODUCTION}.{name}", (self.job.path / name).read_bytes())
-        replace(self.job.output / RESUME, json.dumps(self.commit).encode())
-        for old in self.job.output.glob(f"{PRODUCTION}.checkpoint_*"):
-            if old.name.removeprefix(f"{PRODUCTION}.") not in names:
-                old.unlink()
-
-    def _explain(self, error: openmm.OpenMMException, index: int, stage: Stage, context: openmm.Context) -> Exception:
+    def _explain(self, error: openmm.OpenMMException, stage: Stage) -> Exception:
         """The failure of a simulation in words of its physics."""
         text = str(error)
         step, _, before = self._before_chunk
@@ -397,7 +417,7 @@ class Simulation:
                 step=step,
             )
         if "nan" in text.lower() or "constraint" in text.lower():
-            last, where = self._diagnose(index, stage)
+            last, where = self._diagnose(stage)
             return JobError(
                 "unstable",
                 f"{stage.name}: the simulation became unstable after step {last}: {where}",
@@ -409,10 +429,10 @@ class Simulation:
         unexplained: Exception = error
         return unexplained
 
-    def _diagnose(self, index: int, stage: Stage) -> tuple[int, str]:
+    def _diagnose(self, stage: Stage) -> tuple[int, str]:
         """Run the last chunk once more, step by step; the last sound step, and what went wrong there."""
         first, n_steps, before = self._before_chunk
-        context = self._context(stage, self._read_state(self.job.path / f"state_{index}.xml"), grouped=True)
+        context = self._context(stage, self._start(), grouped=True)
         self._place(context, before)
         context.setVelocities(before.getVelocities())
         at_first = self._terms(context)
@@ -452,8 +472,8 @@ class Simulation:
 
     # Contexts
 
-    def _context(self, stage: Stage | None, start: openmm.State | None, *, grouped: bool = False) -> openmm.Context:
-        """A context for a stage, or for the minimisation; `grouped` gives each force a group of its own."""
+    def _system(self, stage: Stage | None, start: openmm.State | None) -> openmm.System:
+        """The system of a stage, or of the minimisation."""
         system = openmm.XmlSerializer.deserialize(self.system_xml)
         self._set_nonbonded(system)
         if self.plan["hydrogen_mass_da"]:
@@ -465,6 +485,12 @@ class Simulation:
             barostat = self._barostat(temperature)
             barostat.setRandomNumberSeed(self._stage_seed(stage, 1))
             system.addForce(barostat)
+        return system
+
+    def _context(self, stage: Stage | None, start: openmm.State | None, *, grouped: bool = False) -> openmm.Context:
+        """A context for a stage, or for the minimisation; `grouped` gives each force a group of its own."""
+        system = self._system(stage, start)
+        temperature = self.plan["temperature_k"]
         if grouped:
             for i, force in enumerate(system.getForces()):
                 force.setForceGroup(i)
@@ -518,14 +544,20 @@ class Simulation:
 
     # Files
 
-    def _read_state(self, path: Path) -> openmm.State:
-        return openmm.XmlSerializer.deserialize(path.read_text())
+    def _read_state(self, content: bytes) -> openmm.State:
+        return openmm.XmlSerializer.deserialize(content.decode())
 
-    def _write_state(self, index: int, state: openmm.State) -> None:
+    def _start(self) -> openmm.State:
+        """The state in which the present stage began."""
+        start = self.commits.last.start
+        assert start is not None
+        return self._read_state(self.commits.content(start))
+
+    def _put_start(self, ended: str, state: openmm.State) -> File:
+        """Keep the state at the end of a stage, for the next and for people."""
         content = openmm.XmlSerializer.serialize(state).encode()
-        replace(self.job.path / f"state_{index}.xml", content)
-        name = self.stages[index - 1].name if index > 0 else "minimization"
-        replace(self.job.output / f"{name}.state.xml", content)
+        replace(self.job.output / f"{ended}.state.xml", content)
+        return self.commits.put("start.xml", content)
 
     def _write_structure(self, name: str, context: openmm.Context) -> None:
         """The present structure with molecules whole and in the box."""
@@ -547,8 +579,9 @@ class Simulation:
         if now - self._last_progress < 0.5:
             return
         self._last_progress = now
-        # A minimisation step costs about as much as a step of dynamics.
-        work = [self.plan["minimization_steps"], *(stage.steps for stage in self.stages)]
+        # A minimisation step costs about as much as a step of dynamics, and it seldom takes its limit.
+        minimisation = self.ended[0]["steps"] if self.ended else self.plan["minimization_steps"]
+        work = [minimisation, *(stage.steps for stage in self.stages)]
         done = sum(work[:index]) + step
         self.job.progress(
             done / max(1, sum(work)),
@@ -560,33 +593,24 @@ class Simulation:
             ns_per_day=self._ns_per_day(steps_per_second) if steps_per_second else None,
             eta_seconds=(sum(work) - done) / steps_per_second if steps_per_second else None,
             energies=self._energies,
-            stages=self.commit["ended"],
+            stages=self.ended,
             platform=self.platform.getName(),
         )
 
 
-class MinimisationProgress(openmm.MinimizationReporter):
-    """Counts steps, ends the minimisation at their limit, and tells progress."""
+class MinimisationProgress:
+    """Tells how far a minimisation has come, and ends it when the service asks for that."""
 
-    def __init__(self, simulation: Simulation, limit: int) -> None:
-        super().__init__()
+    def __init__(self, simulation: Simulation, steps_before: int, limit: int) -> None:
         self._simulation = simulation
+        self._steps = steps_before
         self._limit = limit
-        self.steps = 0
-        self.positions_at_limit: NDArray[np.float64] | None = None
 
-    def report(self, _iteration: int, x: list[float], _gradient: object, _args: object) -> bool:
-        """Called by OpenMM after each step; True ends the minimisation, where it began.
-
-        So the positions at the limit are kept here.
-        """
-        if self.positions_at_limit is not None:
-            return True
-        self.steps += 1
-        self._simulation._progress(0, "minimization", self.steps, self._limit)
-        if self.steps >= self._limit:
-            self.positions_at_limit = np.array(x).reshape(-1, 3)
-        return self.positions_at_limit is not None or self._simulation.job.stop_requested
+    def __call__(self) -> bool:
+        """Called after each step; true ends it."""
+        self._steps += 1
+        self._simulation._progress(0, "minimization", self._steps, self._limit)
+        return self._simulation.job.stop_requested
 
 
 class StageFiles:
@@ -675,6 +699,12 @@ def _degrees_of_freedom(system: openmm.System) -> int:
     if any(isinstance(force, openmm.CMMotionRemover) for force in system.getForces()):
         n -= 3
     return n
+
+
+def _decimal(value: Decimal) -> str:
+    """A number as people write it, without an exponent, with as many digits as it has."""
+    digits = max(TIME_DIGITS, -int(value.normalize().as_tuple().exponent))
+    return f"{value:.{digits}f}"
 
 
 def _place_of(atom: app.topology.Atom) -> str:

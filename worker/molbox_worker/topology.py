@@ -50,7 +50,7 @@ def write_topology(path: Path, topology: app.Topology, system: openmm.System, st
         "bonds": [[bond[0].index, bond[1].index] for bond in topology.bonds()],
         "positions": state.getPositions(asNumpy=True)._value.round(5).tolist(),
     }
-    path.write_text(json.dumps(content, separators=(",", ":")))
+    path.write_text(json.dumps(content, separators=(",", ":"), allow_nan=False))
 
 
 def kind(residue: app.topology.Residue) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
 import signal
 import struct
@@ -17,6 +18,9 @@ import openmm
 import pytest
 from conftest import Directory
 from numpy.typing import NDArray
+
+from molbox_worker.dcd import AKMA_PS, DcdFile
+from molbox_worker.job import dump
 
 
 def rows(path: Path) -> list[dict[str, float]]:
@@ -219,7 +223,7 @@ def test_on_one_thread_a_killed_simulation_gives_the_same_bytes(
     whole = simulation(water, stages, checkpoint_seconds=0.5)
     assert whole.run() == 0, whole.log()
     killed = simulation(water, stages, checkpoint_seconds=0.5)
-    commit = killed.path / "commit.json"
+    commit = killed.path / "commit" / "commit.json"
     for _ in range(3):
         process = killed.start()
         before = commit.read_bytes() if commit.exists() else b""
@@ -242,7 +246,8 @@ def test_a_finished_job_can_be_extended(water: Directory, simulation: Callable[.
     assert short.run() == 0, short.log()
     extended = simulation(water, longer, threads=threads, checkpoint_seconds=0.5)
     # What the service puts there: the results of the job as it was.
-    shutil.copytree(short.path / "output", extended.path / "output")
+    for folder in ("output", "commit"):
+        shutil.copytree(short.path / folder, extended.path / folder)
     assert extended.run() == 0, extended.log()
     assert "minimization:" not in extended.log(), "it does not begin again"
     assert [row["step"] for row in rows(extended.output("production.csv"))] == list(range(10, 301, 10))
@@ -266,7 +271,7 @@ def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
         {"name": "production", "ensemble": "NPT", "steps": 2000, "traj_freq": 20, "log_freq": 5},
     ]
     job = simulation(water, stages, checkpoint_seconds=0.3)
-    commit, kills = job.path / "commit.json", 0
+    commit, kills = job.path / "commit" / "commit.json", 0
     while True:
         process = job.start()
         before = commit.read_bytes() if commit.exists() else b""
@@ -296,9 +301,9 @@ def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., 
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 3
-    commit = json.loads((job.path / "commit.json").read_text())
+    commit = json.loads((job.path / "commit" / "commit.json").read_text())
     assert commit["step"] > 0
-    assert (job.path / commit["checkpoint"]["file"]).exists()
+    assert (job.path / "commit" / commit["checkpoint"]["file"]["name"]).exists()
     assert not (job.path / "result.json").exists()
 
 
@@ -309,21 +314,32 @@ def progress(job: Directory) -> dict[str, Any]:
 
 
 def committed_step(job: Directory) -> int:
-    path = job.path / "commit.json"
+    path = job.path / "commit" / "commit.json"
     return int(json.loads(path.read_text())["step"]) if path.exists() else 0
 
 
 def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[..., Directory]) -> None:
-    job = simulation(water, [{"steps": 1_000_000}], checkpoint_seconds=1)
+    job = simulation(water, [{"steps": 400, "log_freq": 20}], checkpoint_seconds=0.2)
     process = job.start()
-    wait_for(lambda: progress(job).get("stage") == "production")
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=20)
-    commit = json.loads((job.path / "commit.json").read_text())
-    checkpoint = job.path / commit["checkpoint"]["file"]
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-1000])
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checkpoint = json.loads((job.path / "commit" / "commit.json").read_text())["checkpoint"]
+    # The state beside it serves as well.
+    _cut(job, checkpoint["file"]["name"])
+    undamaged = shutil.copytree(job.path, job.path.with_name("undamaged"))
+    assert job.run() == 0, job.log()
+    assert [warning["code"] for warning in job.result["warnings"]] == ["state_resumed"]
+    assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 401, 20))
+    job.path = undamaged
+    _cut(job, checkpoint["state"]["name"])
     assert job.run() == 2
     assert job.result["error"]["code"] == "checkpoint_damaged"
+
+
+def _cut(job: Directory, name: str) -> None:
+    path = job.path / "commit" / name
+    path.write_bytes(path.read_bytes()[:-1000])
 
 
 def test_a_simulation_goes_on_on_another_platform_from_its_state(
@@ -334,9 +350,154 @@ def test_a_simulation_goes_on_on_another_platform_from_its_state(
     wait_for(lambda: committed_step(job) > 0)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    commit = json.loads((job.path / "commit.json").read_text())
+    commit = json.loads((job.path / "commit" / "commit.json").read_text())
     # As if that had been a GPU's.
     commit["checkpoint"]["platform"] = "CUDA"
-    (job.path / "commit.json").write_text(json.dumps(commit))
+    (job.path / "commit" / "commit.json").write_text(json.dumps(commit))
     assert job.run() == 0, job.log()
     assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 401, 20))
+
+
+def test_on_one_thread_a_killed_minimisation_gives_the_same_bytes(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    settings = {"minimization_steps": 60, "checkpoint_seconds": 0.05}
+    whole = simulation(water, [], **settings)
+    assert whole.run() == 0, whole.log()
+    killed = simulation(water, [], **settings)
+    assert lives(killed) > 5
+    assert whole.output("minimization.state.xml").read_bytes() == killed.output("minimization.state.xml").read_bytes()
+    ends = [job.result["stages"][0] for job in (whole, killed)]
+    assert [end.pop("seconds") > 0 for end in ends] == [True, True]
+    assert ends[0] == ends[1]
+    assert ends[0]["steps"] == 60
+
+
+def test_a_minimisation_ends_however_often_it_is_killed(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(water, [], minimization_steps=100, threads=2)
+    assert lives(job) > 2
+    end = job.result["stages"][0]
+    assert end["steps"] == 100
+    whole = simulation(water, [], minimization_steps=100, threads=2)
+    assert whole.run() == 0
+    # It takes another way down each time.
+    energy = whole.result["stages"][0]["energy_after"]
+    assert end["energy_after"] == pytest.approx(energy, abs=0.05 * (end["energy_before"] - energy))
+
+
+def lives(job: Directory) -> int:
+    """Run a job whose worker is killed after each commit; how many it took."""
+    commit, n_lives = job.path / "commit" / "commit.json", 0
+    while True:
+        n_lives += 1
+        before = commit.read_bytes() if commit.exists() else b""
+        process = job.start()
+        wait_for(lambda p=process, b=before: p.poll() is not None or (commit.exists() and commit.read_bytes() != b))
+        process.send_signal(signal.SIGKILL)
+        if process.wait() >= 0:
+            assert process.returncode == 0, job.log()
+            return n_lives
+
+
+def test_a_minimisation_with_steps_to_spare_gets_as_low_as_openmm_does(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    # More than OpenMM counts to.
+    job = simulation(water, [], minimization_steps=2**40, threads=2)
+    assert job.run() == 0, job.log()
+    end = job.result["stages"][0]
+    assert end["steps"] < 5000
+    assert not warnings_of(job), "it converged"
+    assert end["largest_force"] < 300
+    system = openmm.XmlSerializer.deserialize(water.output("system.xml").read_text())
+    integrator = openmm.VerletIntegrator(0.001)
+    integrator.setConstraintTolerance(1e-6)
+    context = openmm.Context(system, integrator, openmm.Platform.getPlatformByName("CPU"))
+    context.setState(openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()))
+    openmm.LocalEnergyMinimizer.minimize(context)
+    own = context.getState(energy=True).getPotentialEnergy()._value
+    # Of the many minima of water each finds another.
+    assert end["energy_after"] < own + 0.01 * abs(own)
+    assert end["energy_before"] > own + 10_000
+
+
+def warnings_of(job: Directory) -> dict[str, str]:
+    return {warning["code"]: warning["message"] for warning in job.result["warnings"]}
+
+
+@pytest.mark.parametrize(("steps", "is_told"), [(0, True), (5, True), (150, False)])
+def test_large_forces_that_remain_are_told(
+    water: Directory, simulation: Callable[..., Directory], steps: int, is_told: bool
+) -> None:
+    job = simulation(water, [{"steps": 10}], minimization_steps=steps)
+    assert job.run() == 0, job.log()
+    assert job.result["stages"][0]["steps"] == steps, "the limit is of all passes"
+    message = warnings_of(job).get("minimization_unfinished")
+    assert (message is not None) == is_told, message
+    if message:
+        assert f"after {steps} of at most {steps}" in message
+        assert " of HOH " in message
+
+
+def test_warnings_survive_a_kill(water: Directory, simulation: Callable[..., Directory]) -> None:
+    job = simulation(water, [{"steps": 300}], minimization_steps=2, checkpoint_seconds=0.2)
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert job.run() == 0, job.log()
+    assert list(warnings_of(job)) == ["minimization_unfinished"]
+
+
+def test_what_is_no_number_in_the_last_step_of_a_stage_is_noticed(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    # One step with velocities whose squares overflow; nothing is logged and no frame is written.
+    for name in ("equilibration_1", "production"):
+        job = simulation(water, [{"name": name, "steps": 1}], temperature_k=1e300, timestep_fs=5)
+        assert job.run() == 2, job.log()
+        assert (job.result["error"]["code"], job.result["error"]["stage"]) == ("unstable", name)
+        assert job.result["error"]["step"] == 0
+
+
+def test_stages_without_steps_are_allowed(water: Directory, simulation: Callable[..., Directory]) -> None:
+    stages = [
+        {"name": "equilibration_1", "steps": 0, "log_freq": 1},
+        {"name": "equilibration_2", "steps": 0, "ensemble": "NPT"},
+        {"steps": 20, "traj_freq": 20},
+    ]
+    job = simulation(water, stages)
+    assert job.run() == 0, job.log()
+    assert [(stage["steps"], stage["frames"]) for stage in job.result["stages"][1:]] == [(0, 0), (0, 0), (20, 1)]
+    assert rows(job.output("equilibration_1.csv")) == []
+
+
+def test_times_are_exact(water: Directory, simulation: Callable[..., Directory]) -> None:
+    for timestep, first, last in ((2, "0.0060", "0.0600"), (0.01, "0.00003", "0.0003"), (1 / 3, "0.", "0.0")):
+        job = simulation(water, [{"steps": 30, "log_freq": 3}], timestep_fs=timestep, minimization_steps=100)
+        assert job.run() == 0, job.log()
+        times = [line.split(",")[1] for line in job.output("production.csv").read_text().splitlines()[1:]]
+        assert times[0].startswith(first)
+        assert times[-1].startswith(last)
+        assert [float(time) for time in times] == pytest.approx([n * timestep * 0.003 for n in range(1, 11)])
+        assert len(set(times)) == 10
+
+
+def test_a_trajectory_of_more_steps_than_its_header_holds_can_be_written(tmp_path: Path) -> None:
+    for interval in (2**31, 10**12):
+        file = DcdFile(tmp_path / "long.dcd", 3, interval, 0.002, None)
+        for _ in range(2):
+            file.write(np.zeros((3, 3)), np.eye(3))
+        file.commit()
+        file.close()
+        data = (tmp_path / "long.dcd").read_bytes()
+        n_frames, first, between = struct.unpack_from("<3i", data, 8)
+        (timestep,) = struct.unpack_from("<f", data, 44)
+        assert n_frames == 2
+        assert first == between
+        assert between * timestep * AKMA_PS == pytest.approx(interval * 0.002)
+
+
+def test_what_is_no_number_is_not_written_as_json() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        dump({"energy": math.nan})

@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::TaskRow;
 use crate::error::ApiError;
-use crate::tasks::{RESUME, simulate};
+use crate::tasks::{has_commit, simulate};
 use crate::validate::loc;
 
 const KIND: &str = "job";
@@ -87,7 +87,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         return Err(not_ready(at(), &row.id, &row.status, "only a job that has succeeded can be extended"));
     }
     let parameters = simulate::extended(&stored(&row.parameters)?, &row.id, extension.time)?;
-    if !app.objects.exists(&format!("{}/{RESUME}", task_prefix(&row.id))) {
+    if !has_commit(app, &row.id) {
         return Err(ApiError::conflict(at(), format!("{} left nothing to go on from; submit it anew", row.id)));
     }
     let parameters = serde_json::to_string(&parameters).map_err(ApiError::internal)?;

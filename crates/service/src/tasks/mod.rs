@@ -42,12 +42,17 @@ const LOG_LINES: usize = 20;
 const STOPPED: i32 = 3;
 /// Exit status of a worker that could not write because the disk is full.
 const DISK_FULL: i32 = 4;
-/// Files of a task's output that matter to the service, not to people.
-const NOT_IN_BUNDLE: [&str; 3] = [".deflate", ".chk", ".resume.json"];
 /// What the bundle is made of besides what the worker wrote.
 const OURS: [&str; 2] = ["manifest.json", "log.txt"];
-/// What a production stage leaves to be extended from.
-pub(crate) const RESUME: &str = "production.resume.json";
+/// How the name of an object ends that is another one deflated, for the bundle.
+const DEFLATED: &str = ".deflate";
+/// What a simulation goes on from: a folder of the task's folder, and of its objects when it has ended.
+const COMMIT: &str = "commit";
+
+/// Whether a job that has ended left something to go on from.
+pub(crate) fn has_commit(app: &App, id: &str) -> bool {
+    app.objects.exists(&format!("tasks/{id}/{COMMIT}/commit.json"))
+}
 
 /// Runs tasks until the service ends; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
@@ -370,7 +375,7 @@ fn attempt(app: &App, row: &TaskRow) -> Attempt {
 
 /// Writes the folder of a task. Progress that an earlier attempt committed stays.
 fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32>) -> Result<()> {
-    take_up(app, row, folder)?;
+    restore(app, row, folder)?;
     let input = folder.join("input");
     let (kind, plan) = match row.kind.as_str() {
         "system" => ("build", build::place_inputs(app, row, &input)?),
@@ -401,26 +406,36 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
     Ok(())
 }
 
-/// Puts the results of a job that is extended back into its folder. They are copied: the job's
-/// bundle stays what it is until the new results are there.
-fn take_up(app: &App, row: &TaskRow, folder: &Path) -> Result<()> {
+/// Puts what a job that goes on had come to back into its folder. It is copied: the job's bundle
+/// stays what it is until there is another.
+fn restore(app: &App, row: &TaskRow, folder: &Path) -> Result<()> {
     let prefix = format!("tasks/{}", row.id);
     let output = folder.join("output");
     if output.exists() || !app.objects.exists(&prefix) {
         return Ok(());
     }
-    let partial = folder.join("output.partial");
-    fs::create_dir_all(&partial)?;
-    for key in app.objects.list(&prefix)? {
-        let name = key.rsplit('/').next().unwrap_or_default();
-        if !name.ends_with(".deflate") && !OURS.contains(&name) {
-            fs::copy(app.objects.local_file(&key), partial.join(name))?;
-        }
-    }
     let log = app.objects.local_file(&format!("{prefix}/log.txt"));
     if log.exists() {
         fs::copy(log, folder.join("log.txt"))?;
     }
+    if !has_commit(app, &row.id) {
+        // It begins again.
+        return Ok(());
+    }
+    let copy = |from: &str, to: &Path| -> Result<()> {
+        fs::create_dir_all(to)?;
+        for key in app.objects.list(from)? {
+            let name = key.rsplit('/').next().unwrap_or_default();
+            if !name.ends_with(DEFLATED) && !OURS.contains(&name) {
+                fs::copy(app.objects.local_file(&key), to.join(name))?;
+            }
+        }
+        Ok(())
+    };
+    copy(&format!("{prefix}/{COMMIT}"), &folder.join(COMMIT))?;
+    let partial = folder.join("output.partial");
+    copy(&prefix, &partial)?;
+    // Last: it shows that all is there.
     fs::rename(partial, output)?;
     Ok(())
 }
@@ -520,7 +535,12 @@ fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result
     if log.exists() {
         fs::rename(&log, output.join("log.txt"))?;
     }
-    // An extended job has results already, which these contain.
+    // Not in the bundle: what a job goes on from when it is extended or tried again.
+    let commit = folder.join(COMMIT);
+    if commit.exists() {
+        fs::rename(commit, output.join(COMMIT))?;
+    }
+    // A job that went on has results already, which these contain.
     let is_new = fs::read_dir(&output)?.next().is_some();
     if is_new {
         app.objects.remove(&prefix)?;
@@ -581,12 +601,10 @@ fn warnings(row: &TaskRow, outcome: &Value) -> Result<Vec<Value>> {
 
 fn entries(app: &App, id: &str, folder: &str) -> Result<Vec<Entry>> {
     let keys = app.objects.list(&format!("tasks/{id}"))?;
-    let is_for_people =
-        |key: &String| !NOT_IN_BUNDLE.iter().any(|end| key.ends_with(end)) && !key.contains("/production.checkpoint_");
     let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
     Ok(keys
         .into_iter()
-        .filter(is_for_people)
+        .filter(|key| !key.ends_with(DEFLATED))
         .map(|key| Entry { name: format!("{folder}/{}", name(&key)), key })
         .filter(|entry| entry.name != format!("{id}/manifest.json"))
         .collect())

@@ -56,7 +56,7 @@ pub(crate) mod default {
     pub(crate) const TIMESTEP: f64 = 2.0;
     pub(crate) const EWALD_TOLERANCE: f64 = 5e-4;
     pub(crate) const CUTOFF: f64 = 1.0;
-    pub(crate) const MINIMIZATION_STEPS: u64 = 1000;
+    pub(crate) const MINIMIZATION_STEPS: u64 = 10_000;
     pub(crate) const STAGE_TIME: f64 = 0.1;
     pub(crate) const STAGE_TRAJ_FREQ: u64 = 0;
     pub(crate) const STAGE_LOG_FREQ: u64 = 1000;
@@ -114,7 +114,7 @@ pub(crate) fn extended(parameters: &JobCreateParams, id: &str, time: Positive) -
     };
     let timestep = get(parameters.integration_timestep);
     let before = get_or_zero(production.time);
-    let after = before + time.get();
+    let after = sum(before, time.get());
     if after * 1e6 / timestep > MAX_STEPS {
         let msg = format!("makes {:.3e} steps in all, at most {MAX_STEPS:e} can be run", after * 1e6 / timestep);
         return Err(ApiError::invalid(vec![violation("out_of_range", at(&["time"]), msg)]));
@@ -125,6 +125,12 @@ pub(crate) fn extended(parameters: &JobCreateParams, id: &str, time: Positive) -
         return Err(ApiError::invalid(vec![violation("value_error", at(&["time"]), msg)]));
     }
     Ok(all)
+}
+
+/// A sum of times as people add them: 0.1 and 0.2 are 0.3, not 0.30000000000000004. A double holds
+/// fifteen digits of any decimal.
+fn sum(first: f64, second: f64) -> f64 {
+    format!("{:.14e}", first + second).parse().expect("a number of our own")
 }
 
 /// Masks that the default stages restrain, chosen when a system has been built.
