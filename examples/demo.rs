@@ -65,7 +65,6 @@ async fn main() -> Result<()> {
                 .batch_name("demo")
                 .temperature(300) // K
                 .integration_timestep(4) // fs
-                .minimization_steps(200)
                 .equilibration([
                     stage().type_("NVT").time(0.002).log_freq(25).restraint_mask("!:HOH,NA,CL&!@/H"),
                     stage().type_("NPT").time(0.004).log_freq(25).restraint_mask("@CA").restraint_force(100),

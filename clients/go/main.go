@@ -102,7 +102,7 @@ func main() {
 	params := molbox.JobCreateParams{
 		BoxId:             molbox.PtrString(system.SystemId),
 		NonBondedCutoff:   *molbox.NewNullableFloat64(molbox.PtrFloat64(0.7)),
-		MinimizationSteps: *molbox.NewNullableInt64(molbox.PtrInt64(20)),
+		MinimizationSteps: *molbox.NewNullableInt64(molbox.PtrInt64(100)),
 		Equilibration:     []molbox.EquilibrationStep{{Time: *molbox.NewNullableFloat64(molbox.PtrFloat64(0.0001))}},
 		Production: *molbox.NewNullableProductionParams(&molbox.ProductionParams{
 			Time:     *molbox.NewNullableFloat64(molbox.PtrFloat64(0.0002)),

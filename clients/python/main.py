@@ -83,7 +83,7 @@ def main() -> None:
     params = JobCreateParams(
         box_id=system.system_id,
         non_bonded_cutoff=0.7,
-        minimization_steps=20,
+        minimization_steps=100,  # enough for this test; left out, it goes on until it has converged
         equilibration=[EquilibrationStep(time=0.0001)],
         production=ProductionParams(time=0.0002, traj_freq=25),
         seed=7,

@@ -272,7 +272,12 @@ fn done(text: &mut String, run: &Run, system: &Value, parameters: &Value) -> Res
     let molecules = summary["molecules"].as_object().into_iter().flatten();
     let molecules: Vec<String> = molecules.map(|(name, count)| format!("{count} {name}")).collect();
     writeln!(text, "  Molecules: {}.", molecules.join(", "))?;
-    writeln!(text, "- Minimised the energy, at most {} steps.", plain(&parameters["minimization_steps"]))?;
+    let stages = run.replicas.iter().flat_map(|replica| &replica.job.stages);
+    let steps: Vec<u64> = stages.filter(|stage| stage.name == "minimization").map(|stage| stage.steps).collect();
+    if let (Some(least), Some(most)) = (steps.iter().min(), steps.iter().max()) {
+        let steps = if least == most { most.to_string() } else { format!("{least} to {most}") };
+        writeln!(text, "- Minimised the energy in {steps} steps.")?;
+    }
     for stage in parameters["equilibration"].as_array().into_iter().flatten() {
         let mask = stage["restraint_mask"].as_str();
         let restraint =

@@ -64,7 +64,7 @@ public final class Main {
         var params = new JobCreateParams()
                 .boxId(system.getSystemId())
                 .nonBondedCutoff(0.7)
-                .minimizationSteps(20L)
+                .minimizationSteps(100L)
                 .equilibration(List.of(new EquilibrationStep().time(0.0001)))
                 .production(new ProductionParams().time(0.0002).trajFreq(25L))
                 .seed(7L);
