@@ -14,7 +14,7 @@ use crate::objects::Objects;
 /// Asks the workers' environment what it has; prints JSON.
 const PROBE: &str = "
 import json, sys
-import openmm, pdbfixer, numpy, molbox_worker
+import openmm, pdbfixer, gemmi, numpy, scipy, molbox_worker
 from openmm import app
 app.ForceField('amber14-all.xml', 'amber14/tip3p.xml')
 platforms = [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
