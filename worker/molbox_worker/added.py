@@ -1,0 +1,209 @@
+"""Heavy atoms that a structure lacks: loops, side chains, parts of nucleotides and caps.
+
+PDBFixer builds loops and completes nucleotides and caps. Side chains, those of loops too, are grown
+by `complete`.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from openmm import Vec3, app, unit
+from openmm.app import element
+from pdbfixer import PDBFixer
+
+from molbox_worker import complete, names
+from molbox_worker.chains import Run
+from molbox_worker.contacts import near_pairs, radius
+from molbox_worker.engine import platform
+from molbox_worker.job import Job, Stopped
+from molbox_worker.structure import Atom, Residue
+
+# A loop is built anew when its atoms come nearer to others than this, as a share of their radii.
+LOOP_ROOM = 0.75
+LOOP_ATTEMPTS = 4
+ONE_ATOM = "HETATM    1  O   HOH A   1       0.000   0.000   0.000  1.00  0.00           O\n"
+BACKBONE = ("N", "CA", "C", "O")
+
+
+def _no_download(_self: PDBFixer, _name: str) -> None:
+    """Keep PDBFixer from fetching residue definitions: a worker has no network."""
+
+
+PDBFixer._downloadCCDDefinition = _no_download
+
+
+def add_missing(job: Job, runs: list[Run], others: list[Residue], seed: int) -> int:
+    """Add all heavy atoms that are missing; returns how many residues were built."""
+    fixer = PDBFixer(pdbfile=io.StringIO(ONE_ATOM))
+    # Its own choice would be the fastest platform with all of its threads.
+    fixer.platform = platform(job)[0]
+    n_built = _add_with_pdbfixer(job, fixer, runs, others, seed)
+    wanted = {}
+    following = {}
+    for run in runs:
+        for i, residue in enumerate(run.residues):
+            is_last = i + 1 == len(run.residues) and not run.is_closed
+            if not is_last:
+                following[residue] = run.residues[(i + 1) % len(run.residues)]
+            template = fixer.templates.get(residue.name)
+            if residue.name in names.AMINO_ACIDS and template is not None:
+                lacking = complete.missing(residue, template, is_last=is_last)
+                if lacking:
+                    wanted[residue] = lacking
+                    _report(job, residue, lacking)
+    residues = [residue for run in runs for residue in run.residues]
+    dry = [residue for residue in others if not residue.is_water]
+    complete.complete(wanted, residues + dry, fixer.templates, following)
+    return n_built
+
+
+def _report(job: Job, residue: Residue, lacking: list[str]) -> None:
+    # Ends of chains seldom have their second oxygen, and built residues are reported as such.
+    inner = [name for name in lacking if name != "OXT"]
+    if inner and residue.deposited:
+        job.warn("atoms_added", f"missing atoms {', '.join(inner)} added to {residue}")
+
+
+def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[Residue], seed: int) -> int:
+    for run in runs:
+        for i, residue in enumerate(run.residues):
+            if residue in run.loops and i > 0:
+                last = run.residues[i - 1]
+                last.atoms = [atom for atom in last.atoms if atom.name != "OXT"]
+    fixer.topology, fixer.positions, copies = _topology(runs, others)
+    fixer.missingResidues = {
+        (chain, i): run.loops[residue]
+        for chain, run in enumerate(runs)
+        for i, residue in enumerate(run.residues)
+        if residue in run.loops
+    }
+    fixer.missingTerminals = {}
+    fixer.missingAtoms = _missing_of_others(job, fixer, runs, copies)
+    if not fixer.missingResidues and not fixer.missingAtoms:
+        return 0
+    before = fixer.topology, fixer.positions
+    n_built = sum(len(loop) for loop in fixer.missingResidues.values())
+    best: tuple[float, app.Topology, object] | None = None
+    for attempt in range(LOOP_ATTEMPTS):
+        fixer.topology, fixer.positions = before
+        fixer.addMissingAtoms(seed=seed + attempt)
+        room = _room(runs, others, fixer)
+        job.log(f"missing parts, attempt {attempt + 1}: {room:.2f} of the radii to the nearest other atom")
+        if best is None or room > best[0]:
+            best = room, fixer.topology, fixer.positions
+        if room >= LOOP_ROOM:
+            break
+        if job.stop_requested:
+            raise Stopped
+    assert best is not None
+    _, fixer.topology, fixer.positions = best
+    _take_added(runs, fixer)
+    return n_built
+
+
+def _topology(
+    runs: list[Run], others: list[Residue]
+) -> tuple[app.Topology, unit.Quantity, dict[Residue, app.topology.Residue]]:
+    """What is there, each run as a chain, in OpenMM's form."""
+    topology = app.Topology()
+    places = []
+    copies = {}
+    for chain_name, residues in [(run.chain, run.residues) for run in runs] + [("", others)]:
+        chain = topology.addChain(chain_name)
+        for residue in residues:
+            copies[residue] = topology.addResidue(residue.name, chain, str(residue.number), residue.insertion)
+            for atom in residue.atoms:
+                topology.addAtom(atom.name, atom.element, copies[residue])
+                places.append(Vec3(*atom.place))
+    topology.createStandardBonds()
+    return topology, places * unit.nanometer, copies
+
+
+def _missing_of_others(
+    job: Job, fixer: PDBFixer, runs: list[Run], copies: dict[Residue, app.topology.Residue]
+) -> dict[app.topology.Residue, list[app.topology.Atom]]:
+    """Atoms that nucleotides and caps lack; a strand begins without a phosphate."""
+    found = {}
+    for run in runs:
+        for i, residue in enumerate(run.residues):
+            template = fixer.templates.get(residue.name)
+            if template is None or residue.name in names.AMINO_ACIDS:
+                continue
+            without = {"P", "OP1", "OP2"} if i == 0 else set()
+            lacking = [
+                atom
+                for atom in template.topology.atoms()
+                if atom.name not in residue and atom.name not in without and atom.element is not element.hydrogen
+            ]
+            if lacking:
+                found[copies[residue]] = lacking
+                _report(job, residue, [atom.name for atom in lacking])
+    return found
+
+
+def _room(runs: list[Run], others: list[Residue], fixer: PDBFixer) -> float:
+    """Shortest distance of an added atom from one that no bond or angle joins it to, as a share of radii.
+
+    Side chains of loops are grown anew afterwards and do not count; nor does water, which may go.
+    """
+    old = {tuple(atom.place) for run in runs for residue in run.residues for atom in residue.atoms}
+    atoms = [
+        atom
+        for atom in fixer.topology.atoms()
+        if atom.element not in (None, element.hydrogen) and atom.residue.name != "HOH"
+    ]
+    places = np.array([[x for x in fixer.positions[atom.index]._value] for atom in atoms])
+    is_new = [tuple(place) not in old and _counts(atom) for place, atom in zip(places, atoms, strict=True)]
+    joined: dict[int, set[int]] = {atom.index: set() for atom in atoms}
+    for a, b in fixer.topology.bonds():
+        if a.index in joined and b.index in joined:
+            joined[a.index].add(b.index)
+            joined[b.index].add(a.index)
+    pairs, distances = near_pairs(places, 0.3)
+    shares = [1.0]
+    for (i, j), distance in zip(pairs, distances, strict=True):
+        a, b = atoms[i], atoms[j]
+        is_joined = b.index in joined[a.index] or bool(joined[a.index] & joined[b.index])
+        if (is_new[i] or is_new[j]) and not is_joined and _counts(a) and _counts(b):
+            shares.append(float(distance) / (radius(a.element) + radius(b.element)))
+    return min(shares)
+
+
+def _counts(atom: app.topology.Atom) -> bool:
+    return atom.residue.name not in names.AMINO_ACIDS or atom.name in BACKBONE
+
+
+def _take_added(runs: list[Run], fixer: PDBFixer) -> None:
+    """Put what PDBFixer has added into the runs; of amino acids of loops the backbone alone."""
+    positions = fixer.positions.value_in_unit(unit.nanometer)
+    for run, chain in zip(runs, fixer.topology.chains(), strict=False):
+        copies = list(chain.residues())
+        residues: list[Residue] = []
+        old = iter(run.residues)
+        waiting = next(old)
+        while copies:
+            n_new = len(run.loops.get(waiting, ()))
+            residues += [_new_residue(run, copy, positions) for copy in copies[:n_new]]
+            present = {atom.name for atom in waiting.atoms}
+            waiting.atoms += [
+                Atom(atom.name, atom.element, np.array(positions[atom.index]), built=True)
+                for atom in copies[n_new].atoms()
+                if atom.name not in present
+            ]
+            residues.append(waiting)
+            copies = copies[n_new + 1 :]
+            if copies:
+                waiting = next(old)
+        run.residues = residues
+        run.loops = {}
+
+
+def _new_residue(run: Run, copy: app.topology.Residue, positions: list[Vec3]) -> Residue:
+    atoms = [
+        Atom(atom.name, atom.element, np.array(positions[atom.index]), built=True)
+        for atom in copy.atoms()
+        if _counts(atom)
+    ]
+    return Residue(copy.name, run.chain, int(copy.id), "", "", atoms)
