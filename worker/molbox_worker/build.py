@@ -6,6 +6,7 @@ service's `tasks/build.rs` for its fields. Lengths are in nm, energies in kJ/mol
 
 from __future__ import annotations
 
+import io
 import math
 import random
 import time
@@ -18,10 +19,10 @@ import openmm
 from numpy.typing import NDArray
 from openmm import app, unit
 
-from molbox_worker import charmm, force_field, prepare
+from molbox_worker import charmm, check, force_field, hydrogens, prepare, relax, solvent
 from molbox_worker.engine import DALTON_PER_NM3, MAX_PDB_ATOMS, is_charmm, platform, templates_explained, versions
 from molbox_worker.job import Job, JobError, Stopped, replace
-from molbox_worker.topology import WATER, is_solvent, kind, write_topology
+from molbox_worker.topology import is_solvent, kind, write_topology
 
 T = TypeVar("T")
 
@@ -38,6 +39,8 @@ WEIGHTS = {
     "check": 4,
     "write": 5,
 }
+# Residues between neighbours of which every program knows the bonds.
+STANDARD = frozenset(app.PDBFile._standardResidues)
 # The same of a step that grows a membrane.
 MEMBRANE_WEIGHT = 1000
 # The direct-space cutoff that a new system is made with; a job sets its own.
@@ -46,8 +49,6 @@ CUTOFF_NM = 1.0
 SHRINKAGE_NM = 0.1
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100
-# Of atoms that lie on top of each other rather than too close, kJ/mol/nm.
-SUSPICIOUS_FORCE = 1e8
 
 
 def build(job: Job) -> dict[str, Any]:
@@ -59,27 +60,27 @@ def build(job: Job) -> dict[str, Any]:
     steps = Steps(job, {**WEIGHTS, "solvate": MEMBRANE_WEIGHT} if plan.get("membrane") else WEIGHTS)
 
     base = steps.run("force_field", lambda: force_field.load(job, plan, []))
-    modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
+    prepared = prepare.nothing()
     if plan.get("protein"):
-        fixer = steps.run("read", lambda: prepare.read(job, plan))
-        modeller = steps.run("prepare", lambda: prepare.prepare(job, plan, fixer, base, seed))
+        structure = steps.run("read", lambda: prepare.read(job, plan))
+        prepared = steps.run("prepare", lambda: prepare.prepare(job, plan, structure, base, seed))
+    modeller = prepared.modeller
     if plan.get("ligands"):
         # RDKit takes 0.1 s to import.
         from molbox_worker import ligand
 
         ligands = steps.run("ligands", lambda: ligand.read(job, plan))
-        ligand.add(job, modeller, ligands)
+        ligand.add(job, prepared, ligands)
         base = steps.run("parametrise_ligands", lambda: ligand.parametrise(job, plan, base, ligands))
     if modeller.topology.getNumAtoms():
-        _name_chains(modeller.topology)
         _write_structure(job, "prepared", modeller.topology, modeller.positions)
     if is_charmm(plan):
         charmm.prune(base, modeller.topology)
-    variants = steps.run("hydrogens", lambda: _add_hydrogens(job, plan, modeller, base))
+    variants = steps.run("hydrogens", lambda: hydrogens.add(job, plan, prepared, base))
     steps.run("solvate", lambda: _solvate(job, plan, modeller, base, steps.tell))
     _name_chains(modeller.topology)
     system = steps.run("parametrise", lambda: _parametrise(job, plan, modeller.topology, base))
-    state = steps.run("check", lambda: _check(job, system, modeller, seed))
+    state, findings = steps.run("check", lambda: _check(job, system, modeller, prepared.account))
 
     def write() -> None:
         write_topology(job.output / "topology.json", modeller.topology, system, state)
@@ -89,7 +90,7 @@ def build(job: Job) -> dict[str, Any]:
 
     steps.run("write", write)
     return {
-        "summary": _summary(job, plan, modeller.topology, system, state, variants),
+        "summary": {**_summary(job, plan, modeller.topology, system, state, variants), "check": findings},
         "versions": versions(),
         "seconds": steps.seconds,
     }
@@ -136,73 +137,11 @@ class Steps:
         return result
 
 
-def _add_hydrogens(job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField) -> dict[str, int]:
-    """Place hydrogens at the pH; returns how many residues took which protonation variant."""
-    if modeller.topology.getNumAtoms() == 0:
-        return {}
-    chosen_platform = platform(job)[0]
-    waters = _take_out_water(modeller) if _water(plan, base)[1] > 3 else None
-    chosen = prepare.variants_beside_metals(job, modeller)
-    if plan["keep_hydrogens"]:
-        in_file = [prepare.variant_of_file(residue) for residue in modeller.topology.residues()]
-        chosen = [beside_metal or told for beside_metal, told in zip(chosen, in_file, strict=True)]
-    if modeller.topology.getNumAtoms():
-        with templates_explained(modeller.topology):
-            modeller.addHydrogens(base, pH=plan["ph"], variants=chosen, platform=chosen_platform)
-    if waters is not None:
-        # Of four sites and more, it has no template without the last ones, which come after its hydrogens.
-        waters.addHydrogens(platform=chosen_platform)
-        modeller.add(waters.topology, waters.positions)
-    if _needs_extra_particles(plan, base):
-        modeller.addExtraParticles(base)
-    found = Counter(variant(residue) for residue in modeller.topology.residues())
-    return {name: found[name] for name in sorted(found) if name}
-
-
-def _take_out_water(modeller: app.Modeller) -> app.Modeller | None:
-    """The structure's own water, which is no longer in it; None when it has none."""
-    residues = list(modeller.topology.residues())
-    if not any(residue.name == WATER for residue in residues):
-        return None
-    waters = app.Modeller(modeller.topology, modeller.positions)
-    waters.delete([residue for residue in residues if residue.name != WATER])
-    modeller.delete([residue for residue in residues if residue.name == WATER])
-    return waters
-
-
-def variant(residue: app.topology.Residue) -> str:
-    """The protonation variant of a residue by Amber's name, told by its hydrogens; "" for the usual one."""
-    names = {atom.name for atom in residue.atoms()}
-    told = {
-        "ASP": "ASH" if "HD2" in names else "",
-        "GLU": "GLH" if "HE2" in names else "",
-        "LYS": "" if {"HZ1", "HZ2", "HZ3"} <= names else "LYN",
-        "CYS": "" if "HG" in names else "CYX",
-        "HIS": {(True, True): "HIP", (True, False): "HID", (False, True): "HIE"}.get(
-            ("HD1" in names, "HE2" in names), ""
-        ),
-    }
-    return told.get(residue.name, "")
-
-
-def _needs_extra_particles(plan: dict[str, Any], base: app.ForceField) -> bool:
-    """Whether water has more than three sites, or other residues may have some, as CHARMM's."""
-    return is_charmm(plan) or _water(plan, base)[1] > 3
-
-
-def _water(plan: dict[str, Any], base: app.ForceField) -> tuple[str, int]:
-    """The model whose geometry `addSolvent` places, and its sites; a custom force field's by its template."""
-    water = plan["water"]
-    if water.get("model"):
-        return water["model"], water["sites"]
-    sites = force_field.water_sites(base)
-    return {3: "tip3p", 4: "tip4pew", 5: "tip5p"}[sites], sites
-
-
 def _solvate(
     job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField, tell: Callable[[float], None]
 ) -> None:
-    model, sites = _water(plan, base)
+    model, sites = hydrogens.water(plan, base)
+    n_residues = modeller.topology.getNumResidues()
     if plan.get("membrane"):
         if sites != 3:
             raise JobError(
@@ -217,6 +156,7 @@ def _solvate(
         with templates_explained(modeller.topology, field="membrane"):
             membrane.add(job, plan, modeller, base, tell)
         _refuse_narrow_box(modeller.topology)
+        solvent.settle(job, modeller, n_residues)
         return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
     _refuse_many_atoms(plan, vectors[0][0] * vectors[1][1] * vectors[2][2])
@@ -231,7 +171,8 @@ def _solvate(
             ionicStrength=plan["concentration"] * unit.molar,
             neutralize=True,
         )
-    if _needs_extra_particles(plan, base):
+    solvent.settle(job, modeller, n_residues)
+    if hydrogens.needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
 
 
@@ -299,7 +240,8 @@ def _name_chains(topology: app.Topology) -> None:
         if not chain.id.strip() or chain.id in seen:
             unnamed.append(chain)
         seen.add(chain.id)
-    prepare.name_chains(unnamed, seen)
+    for chain, name in zip(unnamed, prepare.chain_letters(seen), strict=False):
+        chain.id = name
 
 
 def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: app.ForceField) -> openmm.System:
@@ -316,36 +258,57 @@ def _parametrise(job: Job, plan: dict[str, Any], topology: app.Topology, base: a
     return system
 
 
-def _check(job: Job, system: openmm.System, modeller: app.Modeller, seed: int) -> openmm.State:
-    """Refuse what has no finite energy."""
+def _check(
+    job: Job, system: openmm.System, modeller: app.Modeller, account: prepare.Account
+) -> tuple[openmm.State, dict[str, Any]]:
+    """The state of the system as it is written, and what the check found."""
     integrator = openmm.VerletIntegrator(0.001 * unit.picosecond)
-    chosen, properties = platform(job)
-    context = openmm.Context(system, integrator, chosen, properties)
+    context = openmm.Context(system, integrator, *platform(job))
     context.setPositions(modeller.positions)
     state = context.getState(positions=True, energy=True, forces=True)
-    energy = state.getPotentialEnergy().value_in_unit(unit.kilojoule_per_mole)
     forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
-    worst = list(modeller.topology.atoms())[int(forces.argmax())]
-    place = f"{worst.name} of {worst.residue.name} {worst.residue.id} in chain {worst.residue.chain.id}"
-    if not math.isfinite(energy):
-        raise JobError(
-            "not_finite",
-            f"the energy is not finite: atoms lie on top of each other, worst at {place}",
-            remedy="check the coordinates of the structure file",
-            loc=["body", "protein"],
-        )
-    job.log(f"potential energy {energy:.0f} kJ/mol, largest force {forces.max():.0f} kJ/mol/nm at {place}")
-    if forces.max() > SUSPICIOUS_FORCE:
-        job.warn("large_force", f"a force of {forces.max():.3g} kJ/mol/nm remains at {place}; minimise well")
-    return context.getState(positions=True)
+    worst = list(modeller.topology.atoms())[int(np.nan_to_num(forces, nan=np.inf).argmax())]
+    job.log(f"largest force {forces.max():.3g} kJ/mol/nm on {check.place(worst, account.authors)}")
+    if not forces.max() <= check.LARGEST_FORCE:
+        job.log("what was added to the structure is minimised in the box")
+        context.setPositions(relax.in_box(job, system, state, account.deposited))
+        state = context.getState(positions=True, energy=True, forces=True)
+    findings = check.check(job, modeller.topology, system, state, account)
+    energy = state.getPotentialEnergy().value_in_unit(unit.kilojoule_per_mole)
+    job.log(f"potential energy {energy:.0f} kJ/mol; {findings}")
+    return context.getState(positions=True), findings.summary()
 
 
 def _write_structure(job: Job, name: str, topology: app.Topology, positions: Any) -> None:
     with (job.output / f"{name}.cif").open("w") as file:
-        app.PDBxFile.writeFile(topology, positions, file, keepIds=True)
+        header = io.StringIO()
+        app.PDBxFile.writeHeader(topology, header, keepIds=True)
+        file.write(_with_links(header.getvalue(), topology))
+        app.PDBxFile.writeModel(topology, positions, file, keepIds=True)
     if topology.getNumAtoms() <= MAX_PDB_ATOMS:
         with (job.output / f"{name}.pdb").open("w") as file:
             app.PDBFile.writeFile(topology, positions, file, keepIds=True)
+
+
+def _with_links(header: str, topology: app.Topology) -> str:
+    """The header of a mmCIF file with the bonds that close rings, which OpenMM leaves out of it.
+
+    It writes those of residues that it does not know, and those of disulfides.
+    """
+    rows: list[str] = []
+    for a, b in topology.bonds():
+        is_inner = a.residue is b.residue or abs(a.residue.index - b.residue.index) == 1
+        is_written = {a.residue.name, b.residue.name} - STANDARD or a.name == b.name == "SG"
+        if not is_inner and not is_written:
+            ends = [f"{x.residue.chain.id} {x.residue.name} {x.residue.id} {x.name}" for x in (a, b)]
+            rows.append(f"ring{len(rows) + 1} covale {ends[0]} {ends[1]}\n")
+    start, atoms, rest = header.partition("loop_\n_atom_site.")
+    if not rows:
+        return header
+    if "_struct_conn.id" not in start:
+        columns = [f"ptnr{i}_label_{what}" for i in (1, 2) for what in ("asym_id", "comp_id", "seq_id", "atom_id")]
+        start += "loop_\n" + "".join(f"_struct_conn.{column}\n" for column in ("id", "conn_type_id", *columns))
+    return start.removesuffix("#\n") + "".join(rows) + "#\n" + atoms + rest
 
 
 def _positions(modeller: app.Modeller) -> NDArray[np.float64]:
@@ -366,8 +329,6 @@ def _summary(
     volume = float(abs(np.linalg.det(box)))
     n_atoms = system.getNumParticles()
     mass = sum(system.getParticleMass(i)._value for i in range(n_atoms))
-    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
-    charge = sum(nonbonded.getParticleParameters(i)[0]._value for i in range(n_atoms))
     kinds = [kind(residue) for residue in topology.residues()]
     solvent = [name for name, what in zip(_names(topology), kinds, strict=True) if is_solvent(what)]
     return {
@@ -376,7 +337,7 @@ def _summary(
         "chains": topology.getNumChains(),
         "molecules": dict(Counter(_kinds_of_molecules(topology, kinds))),
         # Adding zero takes the sign off a rounded -0.0.
-        "net_charge": round(charge, 4) + 0.0,
+        "net_charge": round(check.net_charge(system), 4) + 0.0,
         "box_vectors": [[round(float(x), 6) for x in row] for row in box],
         "volume": round(volume, 6),
         "density": round(mass / volume * DALTON_PER_NM3, 6),

@@ -9,9 +9,12 @@ rule, which `NonbondedForce` knows.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import openmm
-from openmm import app
+from openmm import app, unit
+
+from molbox_worker.prepare import Prepared
 
 AMINO_ACIDS = frozenset(
     "ALA ARG ASN ASP CYS GLN GLU GLY HSD HSE HSP ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL".split()  # noqa: SIM905
@@ -21,6 +24,12 @@ NUCLEOTIDES = frozenset({"A", "C", "G", "U", "DA", "DC", "DG", "DT"})
 # Of a nucleotide: its ends, and deoxyribose. The others make modified ones, which preparation replaces;
 # methylated deoxyuridine would be thymidine again.
 NUCLEIC_PATCHES = ("5TER", "5MET", "5PHO", "5POM", "3TER", "3PHO", "3PO3", "3POM", "DEO", "MET2")
+# CHARMM's names of the atoms of caps, by OpenMM's.
+CAP_ATOMS = {
+    "ACE": {"CH3": "CAY", "C": "CY", "O": "OY", "H1": "HY1", "H2": "HY2", "H3": "HY3"},
+    "NME": {"N": "NT", "H": "HNT", "C": "CAT", "H1": "HT1", "H2": "HT2", "H3": "HT3"},
+    "NH2": {"N": "NT", "HN1": "HT1", "HN2": "HT2"},
+}
 # Two coefficients are the same when rounding alone tells them apart.
 SAME = 1e-6
 
@@ -37,6 +46,47 @@ def prune(force_field: app.ForceField, topology: app.Topology) -> None:
         for name, which in force_field._templatePatches.items()
         if name in names
     }
+
+
+def merge_caps(prepared: Prepared) -> None:
+    """Make caps parts of the residues that they are bonded to: CHARMM patches these."""
+    modeller = prepared.modeller
+    carriers = _carriers(modeller.topology)
+    if not carriers:
+        return
+    topology = app.Topology()
+    atoms: dict[app.topology.Atom, app.topology.Atom] = {}
+    for chain in modeller.topology.chains():
+        copy = topology.addChain(chain.id)
+        for residue in chain.residues():
+            if residue in carriers:
+                continue
+            parts = [cap for cap, carrier in carriers.items() if carrier is residue] + [residue]
+            new = topology.addResidue(residue.name, copy, residue.id, residue.insertionCode)
+            for part in sorted(parts, key=lambda part: part.index):
+                names = {} if part is residue else CAP_ATOMS[part.name]
+                for atom in part.atoms():
+                    atoms[atom] = topology.addAtom(names.get(atom.name, atom.name), atom.element, new)
+    for a, b in modeller.topology.bonds():
+        topology.addBond(atoms[a], atoms[b])
+    positions = modeller.positions.value_in_unit(unit.nanometer)
+    modeller.topology = topology
+    modeller.positions = [positions[atom.index] for atom in atoms] * unit.nanometer
+    account = prepared.account
+    gone = {(cap.chain.id, cap.id, cap.insertionCode) for cap in carriers}
+    account.identities = Counter({key: n for key, n in account.identities.items() if key not in gone})
+    account.joined = {pair for pair in account.joined if not pair & gone}
+    prepared.forget({cap.index for cap in carriers})
+
+
+def _carriers(topology: app.Topology) -> dict[app.topology.Residue, app.topology.Residue]:
+    """The residue that each cap is bonded to."""
+    carriers = {}
+    for pair in topology.bonds():
+        for atom, other in (pair, pair[::-1]):
+            if atom.residue.name in CAP_ATOMS and other.residue.name not in CAP_ATOMS:
+                carriers[atom.residue] = other.residue
+    return carriers
 
 
 def simplify(system: openmm.System) -> int:

@@ -58,10 +58,11 @@ def templates_explained(topology: app.Topology, *, field: str = "protein") -> It
         # OpenMM raises ValueError for a template that is missing, and plain Exception for two that fit.
         if type(error) not in {ValueError, Exception}:
             raise
-        raise _explain_template(error, topology, field) from error
+        raise explain_template(error, topology, field) from error
 
 
-def _explain_template(error: Exception, topology: app.Topology, field: str) -> JobError:
+def explain_template(error: Exception, topology: app.Topology, field: str) -> JobError:
+    """What OpenMM says of a template, of the residue as its author numbers it."""
     match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
     if not match:
         return JobError("force_field_error", str(error), loc=["body", "force_field"])

@@ -24,6 +24,7 @@ from rdkit.Chem import rdDetermineBonds
 from molbox_worker import force_field, gaff
 from molbox_worker.engine import is_charmm
 from molbox_worker.job import Job, JobError
+from molbox_worker.prepare import Prepared
 from molbox_worker.topology import WATER, is_common_name
 
 # Atoms that are nearer than this are in the same place, those of crystal water in the ligand's.
@@ -329,12 +330,13 @@ def graph(molecule: Chem.Mol) -> str:
     return str(Chem.MolToSmiles(bare))
 
 
-def add(job: Job, modeller: app.Modeller, ligands: list[Ligand]) -> None:
+def add(job: Job, prepared: Prepared, ligands: list[Ligand]) -> None:
     """Put ligands into a structure. Water in their place goes; anything else there is an error."""
+    modeller = prepared.modeller
     for ligand in ligands:
         if modeller.topology.getNumAtoms():
-            _make_room(job, modeller, ligand)
-        modeller.add(ligand.topology(), ligand.positions_nm * unit.nanometer)
+            _make_room(job, prepared, ligand)
+        prepared.add(ligand.topology(), ligand.positions_nm)
 
 
 def parametrise(job: Job, plan: dict[str, Any], base: app.ForceField, ligands: list[Ligand]) -> app.ForceField:
@@ -365,7 +367,8 @@ def parametrise(job: Job, plan: dict[str, Any], base: app.ForceField, ligands: l
     return force_field.load(job, plan, list(files.values())) if files else base
 
 
-def _make_room(job: Job, modeller: app.Modeller, ligand: Ligand) -> None:
+def _make_room(job: Job, prepared: Prepared, ligand: Ligand) -> None:
+    modeller = prepared.modeller
     heavy = [atom.GetAtomicNum() > 1 for atom in ligand.molecule.GetAtoms()]
     mine = ligand.positions_nm[heavy] if any(heavy) else ligand.positions_nm
     atoms = [atom for atom in modeller.topology.atoms() if atom.element not in (None, app.element.hydrogen)]
@@ -391,5 +394,5 @@ def _make_room(job: Job, modeller: app.Modeller, ligand: Ligand) -> None:
         if atom.residue.name == WATER and d < WATER_CLASH_NM
     }
     if waters:
-        modeller.delete(list(waters))
+        prepared.remove(waters)
         job.warn("water_removed", f"{len(waters)} crystal waters removed in the place of {ligand.what}")

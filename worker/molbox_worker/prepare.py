@@ -1,476 +1,594 @@
 """Making a deposited structure complete: what is missing, foreign or doubled in it.
 
-Everything that is removed, added, replaced or guessed becomes a warning.
+Everything that is removed, added, replaced or guessed becomes a warning, and every residue of the
+file is counted as kept, replaced or removed. What cannot be built as what it is, and stands where
+leaving it out would change the rest, ends the build with its name.
 """
 
 from __future__ import annotations
 
-import io
 import itertools
-from collections import Counter
-from collections.abc import Iterable
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from openmm import app, unit
+from openmm import Vec3, app, unit
 from openmm.app import element
-from pdbfixer import PDBFixer
-from pdbfixer.pdbfixer import dnaResidues, proteinResidues, rnaResidues
+from scipy.spatial import cKDTree
 
-from molbox_worker import force_field, locations
-from molbox_worker.engine import platform
-from molbox_worker.job import Job, JobError, Stopped
-from molbox_worker.topology import WATER
+from molbox_worker import chains, names, templates
+from molbox_worker.added import add_missing
+from molbox_worker.chains import Run, is_nucleotide
+from molbox_worker.decide import SINGLY_CHARGED, Decision
+from molbox_worker.job import Job, JobError
+from molbox_worker.structure import HYDROGENS, WATER, Atom, Link, Residue, Structure
+from molbox_worker.structure import read as read_structure
 
 # More residues of a kind are counted, not listed.
 MAX_NAMED = 20
-# Longer gaps are not built: a loop of this length is already a guess.
-MAX_BUILT_GAP = 20
-# A loop is built anew when atoms that are not bonded come nearer than this, so many times in all.
-LOOP_ROOM_NM = 0.13
-LOOP_ATTEMPTS = 4
 # A coordinate beyond this is a damaged file, in nm.
 MAX_COORDINATE_NM = 10_000.0
 # Three points give a place and an orientation.
 MIN_HEAVY_ATOMS = 3
-# Residues further apart are not bonded; bonds of the backbone have 0.13 and 0.16 nm.
-MAX_BACKBONE_BOND_NM = 0.25
+# Oxygens of neighbouring waters are further apart, and from other atoms as well; ions may be nearer.
+WATER_ROOM_NM = 0.24
+WATER_TO_ION_NM = 0.17
 # Atoms nearer than this to a metal are its ligands.
 METAL_BOND_NM = 0.28
-POLYMER = {*proteinResidues, *dnaResidues, *rnaResidues}
-KEPT = {*POLYMER, "N", "ACE", "NME", "NMA", "NH2", WATER}
-HEAVY_WATER = "DOD"
-GLYCANS = {"NAG", "NDG", "BMA", "MAN", "FUC", "FUL", "GAL", "GLA", "GLC", "BGC", "SIA", "XYP", "XYS", "NGA", "A2G"}
-SINGLY_CHARGED = {"NA", "K", "LI", "RB", "CS", "CL", "BR", "F", "IOD", "I"}
-HYDROGENS = (element.hydrogen, element.deuterium)
 LOC: list[str | int] = ["body", "protein"]
+# While hydrogens are placed, a ligand has no name: Modeller would complete it by that of an amino acid.
+NO_NAME = "~"
+# Identifiers that any reader of mmCIF and PDB takes as they are: `_` and `data_` begin something else there.
+GOOD_CHAIN = re.compile(r"[A-Za-z0-9]{1,8}")
 
 
-def _no_download(_self: PDBFixer, _name: str) -> None:
-    """Keep PDBFixer from fetching residue definitions: a worker has no network."""
+@dataclass
+class Account:
+    """What became of the residues of a file.
+
+    Attributes
+    ----------
+    counts : Counter
+        Residues ``kept``, ``replaced``, ``removed`` and ``built``.
+    identities : Counter
+        Chain, number and insertion code of the residues that the system has to have.
+    joined : set of frozenset
+        Pairs of these that are bonded.
+    deposited : array, shape (n, 3)
+        Places of the atoms that are to stay where they are, in nm.
+    authors : dict
+        What the file calls each chain.
+
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    identities: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    joined: set[frozenset[tuple[str, str, str]]] = field(default_factory=set)
+    deposited: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
+    authors: dict[str, str] = field(default_factory=dict)
 
 
-PDBFixer._downloadCCDDefinition = _no_download
+# What `Modeller.addHydrogens` is to place: None by the pH, a variant, or names with their parents' names.
+Hydrogens = str | list[tuple[str, str]] | None
 
 
-def read(job: Job, plan: dict[str, Any]) -> PDBFixer:
+@dataclass
+class Prepared:
+    """A structure that is complete but for hydrogens.
+
+    Attributes
+    ----------
+    modeller : Modeller
+        Topology and positions.
+    hydrogens : list
+        What to place on each residue.
+    openmm_names, final_names : list of str
+        What each is called while hydrogens are placed, and otherwise.
+    account : Account
+        What became of the file's residues.
+
+    """
+
+    modeller: app.Modeller
+    hydrogens: list[Hydrogens] = field(default_factory=list)
+    openmm_names: list[str] = field(default_factory=list)
+    final_names: list[str] = field(default_factory=list)
+    account: Account = field(default_factory=Account)
+
+    def add(self, topology: app.Topology, positions_nm: NDArray[np.float64]) -> None:
+        """Put a molecule beside it, hydrogens and all."""
+        self.modeller.add(topology, [Vec3(*place) for place in positions_nm] * unit.nanometer)
+        taken = {chain.id for chain in self.modeller.topology.chains()}
+        new_chains = list(self.modeller.topology.chains())[-topology.getNumChains() :]
+        for chain, name in zip(new_chains, chain_letters(taken), strict=False):
+            chain.id = name
+        new = [residue.name for residue in topology.residues()]
+        self.hydrogens += [None] * len(new)
+        self.openmm_names += [NO_NAME] * len(new)
+        self.final_names += new
+        self.account.deposited = np.concatenate([self.account.deposited, positions_nm])
+
+    def remove(self, waters: set[app.topology.Residue]) -> None:
+        """Take waters out."""
+        gone = {residue.index for residue in waters}
+        positions = _positions(self.modeller.positions)
+        places = {tuple(positions[atom.index]) for residue in waters for atom in residue.atoms()}
+        for residue in waters:
+            self.account.identities[residue.chain.id, residue.id, residue.insertionCode] -= 1
+        self.account.identities = +self.account.identities
+        stays = [tuple(place) not in places for place in self.account.deposited]
+        self.account.deposited = self.account.deposited[stays]
+        self.account.counts["kept"] -= len(waters)
+        self.account.counts["removed"] += len(waters)
+        self.forget(gone)
+        self.modeller.delete(list(waters))
+
+    def forget(self, gone: set[int]) -> None:
+        """Drop what is known of residues by their indices."""
+        stays = [i for i in range(len(self.hydrogens)) if i not in gone]
+        self.hydrogens = [self.hydrogens[i] for i in stays]
+        self.openmm_names = [self.openmm_names[i] for i in stays]
+        self.final_names = [self.final_names[i] for i in stays]
+
+
+def nothing() -> Prepared:
+    """A structure of no residues."""
+    return Prepared(app.Modeller(app.Topology(), [] * unit.nanometer))
+
+
+def read(job: Job, plan: dict[str, Any]) -> Structure:
     """Read the structure file and keep the chains that are asked for."""
     protein = plan["protein"]
     text = job.input(protein["file"]).read_text(errors="replace")
-    if protein["format"] == "pdb" and not any(line.startswith(("ATOM", "HETATM")) for line in text.splitlines()):
-        raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
     try:
-        text, chosen, n_models = locations.choose(text, protein["format"])
-        file = io.StringIO(text)
-        fixer = PDBFixer(pdbfile=file) if protein["format"] == "pdb" else PDBFixer(pdbxfile=file)
-    except Exception as error:
-        # The readers raise whatever their code runs into.
-        what = str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
-        message = f"{protein['name']} cannot be read as {protein['format']}: {what}"
+        structure = read_structure(text, protein["format"])
+    except (ValueError, RuntimeError) as error:
+        message = f"{protein['name']} cannot be read as {protein['format']}: {str(error).strip()}"
         raise JobError("unreadable", message, remedy="check the file and its format", loc=LOC) from error
-    if fixer.topology.getNumAtoms() == 0:
+    if not any(residue.atoms for residue in structure.residues()):
         raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
-    if n_models > 1:
-        job.warn("model_chosen", f"{protein['name']} has {n_models} models; the first was taken")
-    _check_coordinates(fixer, protein["name"])
+    if structure.n_models > 1:
+        job.warn("model_chosen", f"{protein['name']} has {structure.n_models} models; the first was taken")
     if plan.get("chains"):
-        _keep_chains(fixer, plan["chains"])
-    kept = {(chain.id, residue.id) for chain in fixer.topology.chains() for residue in chain.residues()}
-    for message in chosen:
-        number, chain = message.split(":", 1)[0].split()[1], message.split(":", 1)[0].split()[-1]
-        if (chain, number) in kept:
-            job.warn("location_chosen", message)
-    return fixer
+        _keep_chains(structure, plan["chains"])
+    for residue in structure.residues():
+        _check_atoms(residue, protein["name"])
+    kept = {id(residue) for residue in structure.residues()}
+    structure.links = [link for link in structure.links if {id(link.first[0]), id(link.second[0])} <= kept]
+    _name_chains_of_file(job, structure)
+    _report_locations(job, [pair for pair in structure.locations if id(pair[0]) in kept])
+    return structure
 
 
-def _check_coordinates(fixer: PDBFixer, name: str) -> None:
-    for atom, position in zip(fixer.topology.atoms(), fixer.positions, strict=True):
-        x = np.array([position[0]._value, position[1]._value, position[2]._value])
-        if not np.isfinite(x).all() or np.abs(x).max() > MAX_COORDINATE_NM:
-            place = f"{atom.name} of {place_of(atom.residue)}"
-            raise JobError("bad_coordinates", f"{name}: the coordinates of {place} are no place", loc=LOC)
+def _report_locations(job: Job, chosen: list[tuple[Residue, str]]) -> None:
+    waters = [residue for residue, _ in chosen if residue.name in names.WATERS]
+    for residue, what in chosen:
+        if residue.name not in names.WATERS:
+            job.warn("location_chosen", f"{residue}: {what}")
+    if waters:
+        job.warn("location_chosen", f"{len(waters)} waters: of several locations the most occupied one taken")
 
 
-def place_of(residue: app.topology.Residue) -> str:
-    """A residue as its author calls it."""
-    return f"{residue.name} {residue.id}{residue.insertionCode.strip()} in chain {residue.chain.id}"
+def _check_atoms(residue: Residue, name: str) -> None:
+    for atom in residue.atoms:
+        if not np.isfinite(atom.place).all() or np.abs(atom.place).max() > MAX_COORDINATE_NM:
+            what = f"{name}: the coordinates of {atom.name} of {residue} are no place"
+            raise JobError("bad_coordinates", what, remedy="correct them in the file", loc=LOC)
+    twice = [atom for atom, count in Counter(atom.name for atom in residue.atoms).items() if count > 1]
+    if twice:
+        raise JobError(
+            "unreadable",
+            f"{name}: {residue} has {twice[0]} more than once",
+            remedy="give each atom a name of its own, and alternate locations their marks",
+            loc=LOC,
+        )
 
 
-def _keep_chains(fixer: PDBFixer, wanted: list[str]) -> None:
-    present = [chain.id for chain in fixer.topology.chains()]
+def _keep_chains(structure: Structure, wanted: list[str]) -> None:
+    present = {chain.name for chain in structure.chains}
     missing = [chain for chain in wanted if chain not in present]
     if missing:
         raise JobError(
             "no_such_chain",
-            f"the structure has no chain {', '.join(missing)}; it has {', '.join(sorted(set(present)))}",
+            f"the structure has no chain {', '.join(missing)}; it has {', '.join(sorted(present))}",
             loc=["body", "chain_id"],
         )
-    fixer.removeChains(chainIds=sorted(set(present) - set(wanted)))
+    structure.chains = [chain for chain in structure.chains if chain.name in wanted]
 
 
-def prepare(job: Job, plan: dict[str, Any], fixer: PDBFixer, base: app.ForceField, seed: int) -> app.Modeller:
-    """Complete the structure: gaps, nonstandard residues, heterogens, missing atoms, hydrogens."""
-    custom = plan["force_field"].get("custom")
-    known = force_field.templates(job.input(custom["file"])) - POLYMER if custom else set()
-    _refuse_bare_residues(fixer)
-    _tell_repeated_chains(job, fixer)
-    _replace_deuterium(job, fixer)
-    _find_gaps(job, fixer)
-    _split_at_breaks(job, fixer)
-    fixer.findNonstandardResidues()
-    fixer.nonstandardResidues = [pair for pair in fixer.nonstandardResidues if pair[0].name not in known]
-    for residue, standard in fixer.nonstandardResidues:
-        job.warn(
-            "residue_replaced",
-            f"nonstandard residue {residue.name} {residue.id} of chain {residue.chain.id} replaced by {standard}",
-        )
-    fixer.replaceNonstandardResidues()
-    is_amber = plan["force_field"]["family"] == "amber"
-    _remove_heterogens(job, fixer, base, KEPT | known, takes_lone=not is_amber)
-    if fixer.topology.getNumAtoms() == 0:
+def prepare(job: Job, plan: dict[str, Any], structure: Structure, base: app.ForceField, seed: int) -> Prepared:
+    """Complete the structure: gaps, nonstandard residues, heterogens, missing atoms."""
+    account = Account()
+    _identify(job, structure)
+    n_residues = sum(1 for _ in structure.residues())
+    for residue in structure.residues():
+        if chains.is_monomer(residue) and not residue.heavy:
+            _refuse_bare(residue)
+    runs = chains.find_runs(job, structure)
+    bare = chains.drop_bare_ends(job, runs)
+    for chain in structure.chains:
+        chain.residues = [residue for residue in chain.residues if residue not in bare]
+    runs = [run for run in runs if run.residues]
+    _refuse_bare_residues(runs)
+    decision = Decision(job, plan, base, runs, structure)
+    runs, others = decision.runs, decision.others
+    account.counts["removed"] = len(bare) + len(decision.removed)
+    if not runs and not others:
         raise JobError("no_atoms", "nothing is left of the structure once heterogens are removed", loc=LOC)
-    if is_amber:
-        _remove_leading_phosphates(job, fixer)
-    fixer.findMissingAtoms()
-    for residue, atoms in fixer.missingAtoms.items():
-        names = ", ".join(atom.name for atom in atoms)
-        job.warn(
-            "atoms_added",
-            f"missing atoms {names} added to {residue.name} {residue.id} of chain {residue.chain.id}",
-        )
-    _add_missing_atoms(job, fixer, seed)
-    modeller = app.Modeller(fixer.topology, fixer.positions)
-    # Sites without an atom, as of water with four: the water model adds its own.
-    modeller.delete([a for a in modeller.topology.atoms() if a.element is None and a.residue.name == WATER])
+    account.counts["replaced"] = _replace_artefacts(job, runs)
+    _remove_leading_phosphates(job, runs)
     if not plan["keep_hydrogens"]:
-        # Those of residues that only a custom force field knows could not be placed anew.
-        modeller.delete([a for a in modeller.topology.atoms() if a.element in HYDROGENS and a.residue.name in KEPT])
-    _tell_disulfides(job, modeller.topology)
-    # The cell of the crystal is not the box of the simulation.
-    modeller.topology.setPeriodicBoxVectors(None)
-    return modeller
+        _remove_hydrogens(runs, others)
+    account.counts["built"] = add_missing(job, runs, others, seed)
+    others = _remove_overlapping_water(job, runs, others, account)
+    coordinate(job, [residue for run in runs for residue in run.residues], others)
+    account.counts["kept"] = n_residues - account.counts["removed"] - account.counts["replaced"]
+    return _assemble(job, plan, runs, others, decision.links, account)
 
 
-def _add_missing_atoms(job: Job, fixer: PDBFixer, seed: int) -> None:
-    """Add them; of several courses of a built loop, which are guesses, the one with the most room is taken."""
-    # Its own choice would be the fastest platform with all of its threads.
-    fixer.platform = platform(job)[0]
-    before = fixer.topology, fixer.positions
-    best: tuple[float, app.Topology, Any] | None = None
-    for attempt in range(LOOP_ATTEMPTS):
-        fixer.topology, fixer.positions = before
-        fixer.addMissingAtoms(seed=seed + attempt)
-        if not fixer.missingResidues:
-            return
-        room = _room_of_new_atoms(fixer, _positions(before[1]))
-        job.log(f"loops, attempt {attempt + 1}: what is not bonded to a new atom is {room:.3f} nm from it or more")
-        if best is None or room > best[0]:
-            best = room, fixer.topology, fixer.positions
-        if room >= LOOP_ROOM_NM:
-            break
-        if job.stop_requested:
-            raise Stopped
-    assert best is not None
-    _, fixer.topology, fixer.positions = best
+# --- what residues are
 
 
-def _room_of_new_atoms(fixer: PDBFixer, before: NDArray[np.float64]) -> float:
-    """Shortest distance of heavy atoms, one of them new, that no bond or angle joins."""
-    positions = _positions(fixer.positions)
-    places = {tuple(place) for place in before}
-    heavy = [atom.index for atom in fixer.topology.atoms() if atom.element not in HYDROGENS]
-    joined: dict[int, set[int]] = {index: set() for index in heavy}
-    for a, b in fixer.topology.bonds():
-        if a.index in joined and b.index in joined:
-            joined[a.index].add(b.index)
-            joined[b.index].add(a.index)
-    shortest = LOOP_ROOM_NM
-    for a in heavy:
-        if tuple(positions[a]) in places:
+def _identify(job: Job, structure: Structure) -> None:
+    """Give residues and atoms OpenMM's names where theirs stand for the same."""
+    for chain in structure.chains:
+        chain.residues = [part for residue in chain.residues for part in _without_caps(residue)]
+    n_deuterium = 0
+    for residue in structure.residues():
+        n_deuterium += _replace_deuterium(residue)
+        _name(residue)
+    if n_deuterium:
+        job.warn("deuterium_replaced", f"{n_deuterium} deuterium atoms were taken for hydrogens")
+    for chain in structure.chains:
+        renamed = [r for r in chain.residues if r.name in names.DNA and r.deposited in names.RNA]
+        if renamed:
+            count = f"{len(renamed)} nucleotides of chain {chain.name} have no O2'"
+            job.warn("residue_replaced", f"{count}: taken as DNA, though the first is called {renamed[0].deposited}")
+
+
+def _without_caps(residue: Residue) -> list[Residue]:
+    """The residue, and before and after it the caps that CHARMM writes into it."""
+    present = {atom.name for atom in residue.atoms}
+    if not present >= {"N", "CA", "C"}:
+        return [residue]
+    parts = [residue]
+    for atoms, at in ((names.CAP_BEFORE, 0), (names.CAP_AFTER, 1)):
+        taken = present & atoms.keys()
+        if not taken or (at == 0 and len(taken) < len(atoms)) or "NT" in present - taken:
             continue
-        near = np.flatnonzero(np.linalg.norm(positions[heavy] - positions[a], axis=1) < shortest)
-        for b in (heavy[i] for i in near):
-            if b != a and b not in joined[a] and not joined[a] & joined[b]:
-                shortest = min(shortest, float(np.linalg.norm(positions[a] - positions[b])))
-    return shortest
+        cap = "ACE" if at == 0 else "NME" if "CAT" in taken else "NH2"
+        own = [atom for atom in residue.atoms if atom.is_heavy and atom.name in taken]
+        mine = [atom for atom in residue.atoms if not atom.is_heavy and _parent(atom, residue.heavy) in own]
+        residue.atoms = [atom for atom in residue.atoms if atom not in own and atom not in mine]
+        new = Residue(cap, residue.chain, residue.number + 2 * at - 1, residue.insertion, cap, own + mine)
+        for atom in own:
+            atom.name = atoms[atom.name]
+        parts.insert(at * len(parts), new)
+    return parts
 
 
-def _refuse_bare_residues(fixer: PDBFixer) -> None:
-    """Refuse a residue of which too little is there to tell where the rest has to be.
-
-    At the ends of a chain one atom is enough: there is room.
-    """
-    for chain in fixer.topology.chains():
-        residues = [residue for residue in chain.residues() if residue.name in POLYMER]
-        for i, residue in enumerate(residues):
-            n_heavy = sum(atom.element not in HYDROGENS for atom in residue.atoms())
-            if n_heavy == 0 or (n_heavy < MIN_HEAVY_ATOMS and 0 < i < len(residues) - 1):
-                raise JobError(
-                    "residue_bare",
-                    f"{place_of(residue)} has {n_heavy} heavy atoms where it stands in the file; the others cannot be"
-                    f" placed from fewer than {MIN_HEAVY_ATOMS}",
-                    remedy="write all atoms of a residue together, and give a structure with side chains and backbone",
-                    loc=LOC,
-                )
+def _parent(hydrogen: Atom, heavy: list[Atom]) -> Atom | None:
+    return min(heavy, key=lambda atom: float(np.linalg.norm(atom.place - hydrogen.place)), default=None)
 
 
-def _tell_repeated_chains(job: Job, fixer: PDBFixer) -> None:
-    polymers = [chain for chain in fixer.topology.chains() if any(r.name in POLYMER for r in chain.residues())]
-    blank = [chain for chain in fixer.topology.chains() if not chain.id.strip()]
-    n_polymers = sum(chain in polymers for chain in blank)
-    if n_polymers:
-        job.warn("chain_renamed", f"{n_polymers} chains without an identifier were given letters")
-    name_chains(blank, {chain.id for chain in fixer.topology.chains()})
-    for sequence in fixer.sequences:
+def _replace_deuterium(residue: Residue) -> int:
+    found = [atom for atom in residue.atoms if atom.element is element.deuterium]
+    for atom in found:
+        atom.element = element.hydrogen
+        atom.name = "H" + atom.name[1:] if atom.name.startswith("D") else atom.name
+    return len(found)
+
+
+def _name(residue: Residue) -> None:
+    if residue.name.upper() in names.POLYMER | names.WATERS:
+        residue.name = residue.name.upper()
+        for atom in residue.atoms:
+            atom.name = atom.name.upper()
+    heavy = {atom.name for atom in residue.heavy}
+    if residue.name in names.WATERS:
+        residue.name = WATER
+        # Sites that are no atoms are left to the water model.
+        residue.atoms = [atom for atom in residue.atoms if atom.element is not None]
+    elif len(residue.atoms) == 1 and residue.name in names.IONS:
+        residue.name = names.IONS[residue.name]
+    elif residue.name in names.OTHER_CAPS:
+        residue.name = names.OTHER_CAPS[residue.name]
+    elif residue.name in names.MIRRORED and names.is_made_of(names.MIRRORED[residue.name], heavy):
+        residue.name, residue.is_mirrored = names.MIRRORED[residue.name], True
+    elif residue.name in names.RNA:
+        residue.name = names.deoxy(residue.name, heavy)
+    elif residue.name not in names.POLYMER and (found := names.standard(residue.name, heavy)):
+        residue.name, residue.variant = found
+    if residue.name in names.POLYMER or residue.is_water:
+        replacements = names.atom_names(residue.name)
+        for atom in residue.atoms:
+            atom.name = replacements.get(atom.name, atom.name)
+            if atom.element is not None:
+                # Where names are shifted by a column, CA reads as calcium.
+                letter = atom.name.lstrip("0123456789")[:1]
+                atom.element = element.get_by_symbol(letter) if letter in names.LETTERS else atom.element
+
+
+def _name_chains_of_file(job: Job, structure: Structure) -> None:
+    """Give letters to chains without an identifier, and report what is called alike."""
+    polymers = [chain for chain in structure.chains if any(map(chains.is_monomer, chain.residues))]
+    blank = [chain for chain in structure.chains if not chain.name.strip()]
+    nameless = [chain for chain in polymers if chain in blank]
+    if nameless:
+        job.warn("chain_renamed", f"{len(nameless)} chains without an identifier were given letters")
+    fresh = chain_letters({chain.name for chain in structure.chains})
+    for chain in blank:
+        sequence = structure.sequences.pop(chain.name, [])
+        chain.name = next(fresh)
         # Of several chains without an identifier, none can be told to have the sequence.
-        if not sequence.chainId.strip() and n_polymers == 1:
-            sequence.chainId = next(chain.id for chain in blank if chain in polymers)
-    for name, count in Counter(chain.id for chain in polymers).items():
+        if len(nameless) == 1 and chain in nameless:
+            structure.sequences[chain.name] = sequence
+        for residue in chain.residues:
+            residue.chain = chain.name
+    for name, count in Counter(chain.name for chain in polymers).items():
         if count > 1:
             job.warn(
                 "chain_renamed", f"{count} chains are called {name}; the first keeps its name, others were renamed"
             )
 
 
-def name_chains(chains: Iterable[app.topology.Chain], taken: set[str]) -> None:
-    """Give chains names of letters that are not taken, the shortest first."""
-    names = ("".join(letters) for n in itertools.count(1) for letters in itertools.product(ascii_uppercase, repeat=n))
-    fresh = (name for name in names if name not in taken)
-    for chain in chains:
-        chain.id = next(fresh)
+def chain_letters(taken: set[str]) -> Iterator[str]:
+    """Names of letters that are not taken, the shortest first."""
+    all_names = (
+        "".join(letters) for n in itertools.count(1) for letters in itertools.product(ascii_uppercase, repeat=n)
+    )
+    return (name for name in all_names if name not in taken)
 
 
-def _replace_deuterium(job: Job, fixer: PDBFixer) -> None:
-    """Make deuterium hydrogen. Readers know its names not, and have given it no bonds."""
-    for residue in fixer.topology.residues():
-        residue.name = WATER if residue.name == HEAVY_WATER else residue.name
-    deuterium = [atom for atom in fixer.topology.atoms() if atom.element is element.deuterium]
-    if not deuterium:
-        return
-    positions = _positions(fixer.positions)
-    bonded = {atom for bond in fixer.topology.bonds() for atom in bond}
-    for atom in deuterium:
-        atom.element = element.hydrogen
-        atom.name = "H" + atom.name[1:] if atom.name.startswith("D") else atom.name
-        heavy = [other for other in atom.residue.atoms() if other.element not in HYDROGENS]
-        if atom not in bonded and heavy:
-            lengths = np.linalg.norm(positions[[other.index for other in heavy]] - positions[atom.index], axis=1)
-            fixer.topology.addBond(heavy[int(lengths.argmin())], atom)
-    job.warn("deuterium_replaced", f"{len(deuterium)} deuterium atoms were taken for hydrogens")
+def _refuse_bare_residues(runs: list[Run]) -> None:
+    """Refuse a residue of which too little is there to tell where the rest has to be."""
+    for residue in [residue for run in runs for residue in run.residues]:
+        needed = 1 if residue.name in names.CAPS else MIN_HEAVY_ATOMS
+        if chains.is_bare(residue) or len(residue.heavy) < needed:
+            _refuse_bare(residue)
 
 
-def _find_gaps(job: Job, fixer: PDBFixer) -> None:
-    """Have gaps between residues built; ends and long gaps are reported only."""
-    fixer.findMissingResidues()
-    chains = list(fixer.topology.chains())
-    for (chain_index, position), names in list(fixer.missingResidues.items()):
-        chain = chains[chain_index]
-        n_residues = len(list(chain.residues()))
-        what = f"{len(names)} residues ({'-'.join(names[:5])}{'…' if len(names) > 5 else ''}) of chain {chain.id}"
-        if position in (0, n_residues):
-            end = "start" if position == 0 else "end"
-            job.warn("residues_missing", f"{what} are missing at its {end} and were left out")
-        elif len(names) > MAX_BUILT_GAP:
-            job.warn("residues_missing", f"{what} are missing in a gap too long to build and were left out")
-        else:
-            job.warn("residues_built", f"{what} are missing in a gap and were built without a template")
-            continue
-        del fixer.missingResidues[(chain_index, position)]
+def _refuse_bare(residue: Residue) -> None:
+    raise JobError(
+        "residue_bare",
+        f"{residue} has {len(residue.heavy)} heavy atoms where it stands in the file; the others cannot be placed"
+        f" from fewer than {MIN_HEAVY_ATOMS}, of an amino acid N, CA and C",
+        remedy="write all atoms of a residue together, and give a structure with side chains and backbone",
+        loc=LOC,
+    )
 
 
-def _split_at_breaks(job: Job, fixer: PDBFixer) -> None:
-    """End a chain where its next residue is out of reach and the gap is not built, or is no part of it.
-
-    Readers bond neighbours in a chain at any distance; such a bond would pull the ends together. And
-    the last residue before water in the same chain would not be taken for an end.
-    """
-    breaks = _find_breaks(job, fixer)
-    if not breaks:
-        return
-    topology = app.Topology()
-    topology.setPeriodicBoxVectors(fixer.topology.getPeriodicBoxVectors())
-    copies: dict[app.topology.Atom, app.topology.Atom] = {}
-    side: dict[app.topology.Residue, app.topology.Chain] = {}
-    missing = {}
-    for chain in fixer.topology.chains():
-        copy, first = topology.addChain(chain.id), 0
-        n_residues = len(list(chain.residues()))
-        for i, residue in enumerate(chain.residues()):
-            if (chain.index, i) in breaks:
-                copy, first = topology.addChain(chain.id), i
-            side[residue] = copy
-            new = topology.addResidue(residue.name, copy, residue.id, residue.insertionCode)
-            for atom in residue.atoms():
-                copies[atom] = topology.addAtom(atom.name, atom.element, new, atom.id)
-            for at in (i, i + 1) if i + 1 == n_residues else (i,):
-                if (chain.index, at) in fixer.missingResidues:
-                    missing[(copy.index, at - first)] = fixer.missingResidues[(chain.index, at)]
-    for a, b in fixer.topology.bonds():
-        is_backbone = {a.name, b.name} in ({"C", "N"}, {"O3'", "P"})
-        if a.residue is b.residue or not is_backbone or side[a.residue] is side[b.residue]:
-            topology.addBond(copies[a], copies[b])
-    fixer.topology, fixer.missingResidues = topology, missing
+# --- changes
 
 
-def _find_breaks(job: Job, fixer: PDBFixer) -> set[tuple[int, int]]:
-    """Where chains are to be ended: indices of a chain and of the first residue after the break."""
-    positions = _positions(fixer.positions)
-    breaks: set[tuple[int, int]] = set()
-    for chain in fixer.topology.chains():
-        residues = list(chain.residues())
-        for i in range(1, len(residues)):
-            if _is_link(residues[i - 1]) != _is_link(residues[i]):
-                breaks.add((chain.index, i))
+def _replace_artefacts(job: Job, runs: list[Run]) -> int:
+    """Make standard residues of what the experiment changed; returns how many."""
+    kinds: dict[str, list[tuple[Residue, str]]] = defaultdict(list)
+    for run in runs:
+        for residue in run.residues:
+            standard = names.ARTEFACTS.get(residue.name)
+            if standard is None or residue.hydrogens is not None:
                 continue
-            length = _backbone_bond(residues[i - 1], residues[i], positions)
-            if length > MAX_BACKBONE_BOND_NM and (chain.index, i) not in fixer.missingResidues:
-                breaks.add((chain.index, i))
-                ends = f"{residues[i - 1].name} {residues[i - 1].id} and {residues[i].name} {residues[i].id}"
-                job.warn(
-                    "chain_broken", f"chain {chain.id} was ended and begun anew between {ends}, {length:.2f} nm apart"
-                )
-    return breaks
-
-
-def _is_link(residue: app.topology.Residue) -> bool:
-    """Whether a residue can be part of a chain of them, nonstandard ones and caps included."""
-    names = {atom.name for atom in residue.atoms()}
-    return residue.name in KEPT - {WATER} or names >= {"N", "CA", "C"} or names >= {"C3'", "O3'", "C5'"}
-
-
-def _backbone_bond(before: app.topology.Residue, after: app.topology.Residue, positions: NDArray[np.float64]) -> float:
-    """Distance over which two neighbours in a chain would be bonded; 0 when they have no such atoms."""
-    for left, right in (("C", "N"), ("O3'", "P")):
-        ends = [atom.index for atom in before.atoms() if atom.name == left]
-        starts = [atom.index for atom in after.atoms() if atom.name == right]
-        if ends and starts and before.name in KEPT and after.name in KEPT:
-            return float(np.linalg.norm(positions[ends[0]] - positions[starts[0]]))
-    return 0.0
-
-
-def _remove_heterogens(job: Job, fixer: PDBFixer, base: app.ForceField, kept: set[str], *, takes_lone: bool) -> None:
-    """Remove what has no parameters. PDBFixer's own function would take caps of chains too."""
-    foreign: dict[tuple[str, str], list[app.topology.Residue]] = {}
-    for residue in fixer.topology.residues():
-        # Amber has amino acids within a chain and at its ends, none that are both ends.
-        chain = [other for other in residue.chain.residues() if other.name in KEPT - {WATER}]
-        is_lone = residue.name in proteinResidues and len(chain) == 1
-        if is_lone and not takes_lone:
-            foreign.setdefault(("heterogen_removed", residue.name), []).append(residue)
-        elif residue.name in kept:
-            continue
-        elif len(list(residue.atoms())) == 1 and _is_known_ion(residue, base):
-            if residue.name not in SINGLY_CHARGED:
-                place = f"{residue.name} {residue.id} of chain {residue.chain.id}"
-                job.warn("metal_kept", f"{place} kept as an ion without bonds; its coordination may change")
+            kinds[residue.name].append((residue, _replace(residue, standard)))
+    for name, replaced in kinds.items():
+        if len(replaced) > MAX_NAMED:
+            residue, change = replaced[0]
+            job.warn("residue_replaced", f"{len(replaced)} residues {name} replaced by {residue.name}, {change}")
         else:
-            code = "glycan_removed" if residue.name in GLYCANS else "heterogen_removed"
-            foreign.setdefault((code, residue.name), []).append(residue)
-    for (code, name), residues in foreign.items():
-        why = ": glycans are not built, what carried it is left bare" if code == "glycan_removed" else ""
-        why = ": the force field has no amino acid that is a chain by itself" if name in proteinResidues else why
-        if len(residues) > MAX_NAMED:
-            job.warn(code, f"{len(residues)} residues {name} removed{why}")
+            for residue, change in replaced:
+                job.warn("residue_replaced", f"{residue} replaced by {residue.name}, {change}")
+    return sum(map(len, kinds.values()))
+
+
+def _replace(residue: Residue, standard: str) -> str:
+    """Change a residue into the standard one; returns how they differ."""
+    residue.name = standard
+    selenium = residue.atom("SE")
+    if standard == "MET" and selenium is not None:
+        selenium.name, selenium.element = "SD", element.sulfur
+        change = "its selenium by sulfur"
+    else:
+        lost = [atom.name for atom in residue.heavy if atom.name not in names.HEAVY[standard]]
+        residue.atoms = [atom for atom in residue.heavy if atom.name not in lost]
+        change = f"without {' and '.join(lost)}" if lost else "whose atoms it has"
+    return change
+
+
+def _remove_leading_phosphates(job: Job, runs: list[Run]) -> None:
+    """Strands start with a hydroxyl group in the force fields."""
+    for run in runs:
+        first = run.residues[0]
+        if first.name not in names.NUCLEOTIDES:
             continue
-        for residue in residues:
-            job.warn(code, f"{name} {residue.id} of chain {residue.chain.id} removed{why}")
-    if foreign:
-        modeller = app.Modeller(fixer.topology, fixer.positions)
-        modeller.delete([residue for residues in foreign.values() for residue in residues])
-        fixer.topology, fixer.positions = modeller.topology, modeller.positions
-        # Recomputed for the residues that remain.
-        fixer.missingAtoms, fixer.missingTerminals = {}, {}
+        phosphate = {"P", "OP1", "OP2", "OP3", "HOP2", "HOP3"}
+        if any(atom.name in phosphate for atom in first.atoms):
+            first.atoms = [atom for atom in first.atoms if atom.name not in phosphate]
+            where = f"the start of chain {run.chain}, on {first.deposited} {first.number}"
+            job.warn("phosphate_removed", f"the phosphate at {where}, removed")
 
 
-def _is_known_ion(residue: app.topology.Residue, base: app.ForceField) -> bool:
-    """Whether the force field has one template for a lone atom."""
-    (atom,) = residue.atoms()
-    if atom.element is None:
-        return False
+def _remove_hydrogens(runs: list[Run], others: list[Residue]) -> None:
+    """Remove those that can be placed anew."""
+    for residue in [residue for run in runs for residue in run.residues] + others:
+        residue.atoms = [atom for atom in residue.atoms if atom.element not in HYDROGENS]
+
+
+def _remove_overlapping_water(job: Job, runs: list[Run], others: list[Residue], account: Account) -> list[Residue]:
+    """Remove crystal water that lies on other atoms, or on a water with a larger occupancy.
+
+    It belongs to another location of what it lies on, or to a place that the crystal has in part.
+    """
+    dry = [residue for run in runs for residue in run.residues] + [r for r in others if not r.is_water]
+    waters = sorted((r for r in others if r.is_water), key=lambda water: -_oxygen(water).occupancy)
+    ends = [(residue, atom) for residue in dry for atom in residue.heavy]
+    rooms = np.array([WATER_ROOM_NM if len(residue.heavy) > 1 else WATER_TO_ION_NM for residue, _ in ends])
+    removed: set[Residue] = set()
+    if waters and ends:
+        tree = cKDTree(np.array([atom.place for _, atom in ends]))
+        for water in waters:
+            near = tree.query_ball_point(_oxygen(water).place, WATER_ROOM_NM)
+            if any(np.linalg.norm(ends[i][1].place - _oxygen(water).place) < rooms[i] for i in near):
+                removed.add(water)
+    n_on_others = len(removed)
+    left = [water for water in waters if water not in removed]
+    if left:
+        places = np.array([_oxygen(water).place for water in left])
+        for i, j in sorted(cKDTree(places).query_pairs(WATER_ROOM_NM)):
+            # Sorted by occupancy: the second has the smaller one.
+            if left[i] not in removed:
+                removed.add(left[j])
+    if n_on_others:
+        job.warn("water_removed", f"{n_on_others} crystal waters removed that lay on other atoms")
+    if len(removed) > n_on_others:
+        job.warn("water_removed", f"{len(removed) - n_on_others} crystal waters removed that lay on others")
+    account.counts["removed"] += len(removed)
+    return [residue for residue in others if residue not in removed]
+
+
+def _oxygen(water: Residue) -> Atom:
+    return next(atom for atom in water.atoms if atom.element is element.oxygen)
+
+
+# --- in OpenMM's form
+
+
+def _assemble(
+    job: Job,
+    plan: dict[str, Any],
+    runs: list[Run],
+    others: list[Residue],
+    found: list[Link],
+    account: Account,
+) -> Prepared:
     topology = app.Topology()
-    topology.addAtom(atom.name, atom.element, topology.addResidue(residue.name, topology.addChain()))
-    try:
-        return not base.getUnmatchedResidues(topology)
-    except Exception as error:
-        # OpenMM's own class for this is `Exception`: iron may be Fe2+ or Fe3+.
-        if "templates" not in str(error):
-            raise
-        return False
+    atoms: dict[Atom, app.topology.Atom] = {}
+    copies: dict[Residue, app.topology.Residue] = {}
+    places = []
+    for name, residues in _named(job, runs, others):
+        chain = topology.addChain(name)
+        for residue in residues:
+            copies[residue] = topology.addResidue(residue.name, chain, str(residue.number), residue.insertion)
+            for atom in residue.atoms:
+                atoms[atom] = topology.addAtom(atom.name, atom.element, copies[residue])
+                places.append(Vec3(*atom.place))
+    _add_bonds(topology, copies, runs, found, atoms)
+    identity = {residue: (copy.chain.id, copy.id, copy.insertionCode) for residue, copy in copies.items()}
+    account.identities = Counter(identity.values())
+    account.authors = {copy.chain.id: residue.chain for residue, copy in copies.items()}
+    pairs = [pair for run in runs for pair in run.pairs()] + [(a.first[0], a.second[0]) for a in found]
+    account.joined = {frozenset((identity[a], identity[b])) for a, b in pairs}
+    deposited = [atom.place for atom in atoms if not atom.built]
+    account.deposited = np.array(deposited).reshape(-1, 3)
+    final_names = [residue.deposited if residue.is_mirrored else residue.name for residue in copies]
+    for copy, name in zip(copies.values(), final_names, strict=True):
+        copy.name = name
+    ends = {residue for run in runs if run.is_closed for residue in (run.residues[0], run.residues[-1])}
+    return Prepared(
+        app.Modeller(topology, places * unit.nanometer),
+        [_hydrogens(residue, plan, is_inner=residue in ends) for residue in copies],
+        [residue.name for residue in copies],
+        final_names,
+        account,
+    )
 
 
-def _remove_leading_phosphates(job: Job, fixer: PDBFixer) -> None:
-    """Amber's nucleic acids start with a hydroxyl group."""
-    doomed = []
-    for chain in fixer.topology.chains():
-        first = next(iter(chain.residues()), None)
-        if first is not None and first.name in {*dnaResidues, *rnaResidues}:
-            atoms = [atom for atom in first.atoms() if atom.name in {"P", "OP1", "OP2", "OP3", "O1P", "O2P", "O3P"}]
-            if atoms:
-                job.warn(
-                    "phosphate_removed",
-                    f"the phosphate at the start of chain {chain.id}, {first.name} {first.id}, removed",
-                )
-            doomed += atoms
-    if doomed:
-        modeller = app.Modeller(fixer.topology, fixer.positions)
-        modeller.delete(doomed)
-        fixer.topology, fixer.positions = modeller.topology, modeller.positions
+def _named(job: Job, runs: list[Run], others: list[Residue]) -> list[tuple[str, list[Residue]]]:
+    """Residues by chains that have a name of their own, which any reader takes as it is."""
+    parts = [(run.chain, run.residues) for run in runs]
+    parts += [(name, list(part)) for name, part in itertools.groupby(others, key=lambda residue: residue.chain)]
+    wanted = {name for name, _ in parts if GOOD_CHAIN.fullmatch(name)}
+    fresh = chain_letters(wanted)
+    taken: set[str] = set()
+    named = []
+    for i, (name, residues) in enumerate(parts):
+        new = name if name in wanted - taken else next(fresh)
+        if i < len(runs) and name not in wanted:
+            job.warn("chain_renamed", f"chain {name!r} became {new}: not every reader of mmCIF takes its name")
+        taken.add(new)
+        named.append((new, residues))
+    return named
 
 
-def _tell_disulfides(job: Job, topology: app.Topology) -> None:
-    for a, b in topology.bonds():
-        if a.name == b.name == "SG" and a.residue is not b.residue:
-            first, second = (
-                f"{atom.residue.name} {atom.residue.id} of chain {atom.residue.chain.id}" for atom in (a, b)
-            )
-            job.warn("disulfide_bond", f"{first} and {second} are bonded by their sulfur atoms")
+def _add_bonds(
+    topology: app.Topology,
+    residues: Iterable[Residue],
+    runs: list[Run],
+    found: list[Link],
+    atoms: dict[Atom, app.topology.Atom],
+) -> None:
+    residues = list(residues)
+    topology.createStandardBonds()
+    known = {frozenset(bond) for bond in topology.bonds()}
+    wanted = [(link.first[1], link.second[1]) for link in found]
+    wanted += [bond for residue in residues for bond in residue.bonds if atoms.keys() >= set(bond)]
+    for run in runs:
+        for before, after in itertools.pairwise(run.residues):
+            left, right = chains.PHOSPHODIESTER if is_nucleotide(after) else chains.PEPTIDE
+            ends = before.atom(left), after.atom(right)
+            if ends[0] and ends[1]:
+                wanted.append((ends[0], ends[1]))
+    bonded = {atom for bond in known for atom in bond}
+    for residue in residues:
+        # Hydrogens of the file whose names OpenMM does not know.
+        for atom in residue.atoms:
+            if atom.element in HYDROGENS and atoms[atom] not in bonded and (parent := _parent(atom, residue.heavy)):
+                wanted.append((parent, atom))
+    for first, second in wanted:
+        pair = frozenset((atoms[first], atoms[second]))
+        if pair not in known:
+            known.add(pair)
+            topology.addBond(atoms[first], atoms[second])
 
 
-def variants_beside_metals(job: Job, modeller: app.Modeller) -> list[str | None]:
-    """Protonation variants of residues that hold a metal: their atom towards it takes no hydrogen."""
-    atoms = list(modeller.topology.atoms())
-    positions = _positions(modeller.positions)
-    metals = [
-        atom.index
-        for atom in atoms
-        if atom.element is not None
-        and atom.element.atomic_number > 11
-        and atom.residue.name not in SINGLY_CHARGED | KEPT
-        and len(list(atom.residue.atoms())) == 1
-    ]
-    variants: list[str | None] = [None] * modeller.topology.getNumResidues()
+def _hydrogens(residue: Residue, plan: dict[str, Any], *, is_inner: bool) -> Hydrogens:
+    if residue.hydrogens is not None:
+        return residue.hydrogens
+    variant = residue.variant
+    if variant is None and plan["keep_hydrogens"]:
+        variant = variant_of_file(residue)
+    # Modeller takes the first and the last residue of a chain for ends.
+    return templates.standard_hydrogens(residue.name, variant, plan["ph"]) if is_inner else variant
+
+
+def coordinate(job: Job, residues: Iterable[Residue], others: Iterable[Residue]) -> None:
+    """Have the atom of a residue that holds a metal take no hydrogen, unless its name says so."""
+    metals = [atom.place for residue in others for atom in residue.heavy if _is_metal(residue)]
     if not metals:
-        return variants
+        return
     told = {("HIS", "ND1"): "HIE", ("HIS", "NE2"): "HID", ("CYS", "SG"): "CYX"}
-    for atom in atoms:
-        variant = told.get((atom.residue.name, atom.name))
-        if variant is None:
-            continue
-        distance = float(np.linalg.norm(positions[metals] - positions[atom.index], axis=1).min())
-        if distance < METAL_BOND_NM and variants[atom.residue.index] is None:
-            variants[atom.residue.index] = variant
-            # CYX without its bond has the atoms of CYM, the thiolate.
-            name = "CYM" if variant == "CYX" else variant
-            message = (
-                f"{atom.residue.name} {atom.residue.id} of chain {atom.residue.chain.id} holds a metal: taken as {name}"
-            )
-            job.warn("metal_ligand", message)
-    return variants
+    for residue in residues:
+        for atom in residue.heavy:
+            variant = told.get((residue.name, atom.name))
+            if variant is None or residue.variant is not None:
+                continue
+            if np.linalg.norm(np.array(metals) - atom.place, axis=1).min() < METAL_BOND_NM:
+                residue.variant = variant
+                # CYX without its bond has the atoms of CYM, the thiolate.
+                job.warn("metal_ligand", f"{residue} holds a metal: taken as {'CYM' if variant == 'CYX' else variant}")
 
 
-def variant_of_file(residue: app.topology.Residue) -> str | None:
+def _is_metal(residue: Residue) -> bool:
+    (first, *more) = residue.heavy
+    is_heavy = first.element is not None and first.element.atomic_number > 11
+    return is_heavy and not more and residue.name not in SINGLY_CHARGED and not residue.is_water
+
+
+def variant_of_file(residue: Residue) -> str | None:
     """Protonation variant that the hydrogens of a residue tell; None when they leave it to the pH."""
-    names = {atom.name for atom in residue.atoms() if atom.element in HYDROGENS}
-    if not names:
+    found = {atom.name for atom in residue.atoms if atom.element in HYDROGENS}
+    if not found:
         return None
     told = {
-        "ASP": "ASH" if names & {"HD1", "HD2"} else "ASP",
-        "GLU": "GLH" if names & {"HE1", "HE2"} else "GLU",
-        "LYS": {3: "LYS", 2: "LYN"}.get(len(names & {"HZ1", "HZ2", "HZ3"})),
-        "CYS": "CYS" if "HG" in names else None,
-        "HIS": {("HD1", "HE2"): "HIP", ("HD1",): "HID", ("HE2",): "HIE"}.get(tuple(sorted(names & {"HD1", "HE2"}))),
+        "ASP": "ASH" if found & {"HD1", "HD2"} else "ASP",
+        "GLU": "GLH" if found & {"HE1", "HE2"} else "GLU",
+        "LYS": {3: "LYS", 2: "LYN"}.get(len(found & {"HZ1", "HZ2", "HZ3"})),
+        "CYS": "CYS" if "HG" in found else None,
+        "HIS": {("HD1", "HE2"): "HIP", ("HD1",): "HID", ("HE2",): "HIE"}.get(tuple(sorted(found & {"HD1", "HE2"}))),
     }
     return told.get(residue.name)
 

@@ -19,13 +19,15 @@ from typing import Any
 import openmm
 from openmm import app
 
+from molbox_worker.names import MIRRORED
+
 WATER = "HOH"
 IONS = {"NA", "K", "LI", "CS", "RB", "CL", "BR", "F", "I"}
 LIPIDS = frozenset("POP POPC POPE DLP DLPC DLPE DMP DMPC DOP DOPC DPP DPPC PA PC OL PE".split())  # noqa: SIM905
 PROTEIN = frozenset(
     "ALA ARG ASN ASP CYS GLN GLU GLY HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL "  # noqa: SIM905
-    "ASH GLH LYN CYX CYM HID HIE HIP HSD HSE HSP ACE NME NMA NH2".split()
-)
+    "ASH GLH LYN CYX CYM HID HIE HIP HSD HSE HSP ACE NME NMA NH2 HYP NLE SEP TPO PTR ALY".split()
+) | set(MIRRORED)
 NUCLEIC_ACID = {"A", "C", "G", "U", "I", "DA", "DC", "DG", "DT", "DI"}
 
 

@@ -33,6 +33,14 @@ BUILD = {
     "padding_nm": 1.2,
     "max_atoms": 100_000,
 }
+AMBER19 = {
+    "force_field": {"name": "amber19", "family": "amber", "files": ["amber19-all.xml"]},
+    "water": {"name": "opc", "file": "amber19/opc.xml", "model": "tip4pew", "sites": 4},
+}
+CHARMM36_2024 = {
+    "force_field": {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"]},
+    "water": {"name": "tip3p", "file": "charmm36_2024/water.xml", "model": "tip3p", "sites": 3},
+}
 SIMULATE: dict[str, Any] = {
     "temperature_k": 300,
     "pressure_bar": 1,

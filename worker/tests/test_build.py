@@ -173,7 +173,7 @@ def atom(name: str, residue: str, x: str = "0.000") -> str:
         ("not a structure\n", "no_atoms", "no atoms"),
         (atom("CA", "ALA", "x.y"), "unreadable", "line 1: 'x.y' in columns 31 to 38 is no coordinate"),
         (atom("CA", "ALA")[:40] + "\n", "unreadable", "line 1: '' in columns 39 to 46"),
-        (atom("CA", "ALA", "nan"), "bad_coordinates", "CA of ALA 1 in chain A"),
+        (atom("CA", "ALA", "nan"), "bad_coordinates", "CA of ALA 1 of chain A"),
         (atom("C1", "XYZ"), "no_atoms", "nothing is left"),
     ],
 )

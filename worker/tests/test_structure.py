@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import openmm
 import pytest
 from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, text, warnings
-from openmm import app, unit
 
-from molbox_worker import locations, prepare
-from molbox_worker.job import Job
+from molbox_worker.structure import read
 
 Builder = Callable[..., Directory]
 VILLIN = (EXAMPLES / "1vii.pdb").read_text()
@@ -45,6 +41,8 @@ def test_the_location_with_the_larger_occupancy_is_taken(builder: Builder) -> No
     assert built.result["status"] == "succeeded", built.log()
     said = warnings(built)
     assert "ILE 7 of chain A: location B taken, A left out" in said["location_chosen"]
+    # Their backbones go with it.
+    assert "VAL 8 of chain A: location B taken, A left out" in said["location_chosen"]
     assert any("LEU 25 of chain A" in message and "so it is LEU" in message for message in said["location_chosen"])
     file = structure(built, "prepared")
     ours = {
@@ -64,22 +62,29 @@ def test_the_location_with_the_larger_occupancy_is_taken(builder: Builder) -> No
     assert built.result["summary"]["variants"] == {"CYX": 6}
 
 
+CIF = "data_x\nloop_\n" + "".join(
+    f"_atom_site.{column}\n"
+    for column in [
+        *("group_PDB", "id", "type_symbol", "label_atom_id", "label_alt_id", "label_comp_id", "label_asym_id"),
+        *("label_entity_id", "label_seq_id", "auth_asym_id", "auth_seq_id", "occupancy", "Cartn_x", "Cartn_y"),
+        *("Cartn_z", "pdbx_PDB_model_num"),
+    ]
+)
+
+
 def test_locations_of_mmcif_are_chosen_alike() -> None:
-    columns = [
-        *("group_PDB", "id", "label_atom_id", "label_alt_id", "label_comp_id"),
-        *("auth_asym_id", "auth_seq_id", "occupancy", "Cartn_x"),
-    ]
-    head = "data_x\nloop_\n" + "".join(f"_atom_site.{column}\n" for column in columns)
     rows = [
-        "ATOM 1 N . SER A 5 1.00 0.0\n",
-        'ATOM 2 "O5\'" A SER A 5 0.40 1.0\n',
-        'ATOM 3 "O5\'" B THR A 5 0.60 2.0\n',
-        "ATOM 4 N . GLY A 6 1.00 0.0\n",
+        "ATOM 1 N N . SER A 1 5 A 5 1.00 0.0 0 0 1\n",
+        'ATOM 2 O "O5\'" A SER A 1 5 A 5 0.40 1.0 0 0 1\n',
+        'ATOM 3 O "O5\'" B THR A 1 5 A 5 0.60 2.0 0 0 1\n',
+        "ATOM 4 N N . GLY A 1 6 A 6 1.00 0.0 0 0 1\n",
     ]
-    text, chosen, n_models = locations.choose(head + "".join(rows) + "#\n", "cif")
-    assert text == head + rows[0] + rows[2] + rows[3] + "#\n"
-    assert chosen == ["THR 5 of chain A: location B taken, A left out, so it is THR"]
-    assert n_models == 1
+    structure = read(CIF + "".join(rows) + "#\n", "cif")
+    found = [(residue.name, [atom.place[0] * 10 for atom in residue.atoms]) for residue in structure.residues()]
+    assert found == [("THR", [0.0, 2.0]), ("GLY", [0.0])]
+    ((residue, what),) = structure.locations
+    assert (str(residue), what) == ("THR 5 of chain A", "location B taken, A left out, so it is THR")
+    assert structure.n_models == 1
 
 
 def test_a_chain_ends_where_its_next_residue_is_out_of_reach(builder: Builder) -> None:
@@ -113,9 +118,7 @@ def test_a_dimer_with_a_gap_and_heterogens_is_completed(builder: Builder) -> Non
         "3 residues (GLY-ILE-GLY) of chain B are missing in a gap and were built without a template"
     ]
     assert said["heterogen_removed"] == ["XK2 263 of chain A removed"]
-    assert said["residue_replaced"] == [
-        f"nonstandard residue CSO 67 of chain {chain} replaced by CYS" for chain in "AB"
-    ]
+    assert said["residue_replaced"] == [f"CSO 67 of chain {chain} replaced by CYS, without OD" for chain in "AB"]
     assert built.result["summary"]["molecules"]["protein"] == 2
     file = structure(built)
     chains = {chain.id: [residue.name for residue in chain.residues()] for chain in file.topology.chains()}
@@ -134,12 +137,21 @@ def test_of_several_chains_the_wanted_one_is_kept(builder: Builder) -> None:
     assert "heterogen_removed" not in warnings(built), "the inhibitor is in chain A"
 
 
-def test_a_residue_in_two_places_of_the_file_is_refused_by_name(builder: Builder) -> None:
+def test_a_residue_in_two_places_of_the_file_is_put_together(builder: Builder) -> None:
     lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
     hydrogens = [line for line in lines if line[76:78].strip() == "H"]
-    failure = builder("".join([line for line in lines if line not in hydrogens] + hydrogens)).result["error"]
+    moved = "".join([line for line in lines if line not in hydrogens] + hydrogens)
+    built = builder(moved, keep_hydrogens=True, padding_nm=0.5, box_shape="octahedron")
+    assert built.result["status"] == "succeeded", built.log()
+    assert built.result["warnings"] == []
+
+
+def test_a_residue_of_hydrogens_alone_is_refused_by_name(builder: Builder) -> None:
+    lines = [line for line in VILLIN.splitlines(keepends=True) if line.startswith("ATOM")]
+    bare = "".join(line for line in lines if line[22:26] != "  49" or line[76:78].strip() == "H")
+    failure = builder(bare).result["error"]
     assert failure["code"] == "residue_bare"
-    assert "MET 41 in chain A has 0 heavy atoms" in failure["message"] and "together" in failure["remedy"]
+    assert "ALA 49 of chain A has 0 heavy atoms" in failure["message"] and "together" in failure["remedy"]
     assert failure["loc"] == ["body", "protein"]
 
 
@@ -173,8 +185,9 @@ def test_crystal_water_takes_the_sites_of_its_model(builder: Builder) -> None:
     water = {"name": "opc", "file": "amber14/opc.xml", "model": "tip4pew", "sites": 4}
     built = builder(DATA / "4c64.pdb", padding_nm=0.5, box_shape="rectangular", water=water)
     assert built.result["status"] == "succeeded", built.log()
-    first = [r for r in structure(built).topology.residues() if r.name == "HOH"][: len(crystal)]
-    assert {residue.id for residue in first} == crystal, "they come before those that are added"
+    # Of four, one lies on another and three on DNA.
+    first = [r for r in structure(built).topology.residues() if r.name == "HOH"][: len(crystal) - 4]
+    assert {residue.id for residue in first} < crystal, "they come before those that are added"
     assert {len(list(residue.atoms())) for residue in first} == {4}
 
 
@@ -243,9 +256,10 @@ def test_sites_of_water_that_are_no_atoms_are_left_to_its_model(builder: Builder
 
 
 def test_of_models_in_mmcif_the_first_is_taken() -> None:
-    head = "data_x\nloop_\n" + "".join(f"_atom_site.{name}\n" for name in ("group_PDB", "id", "pdbx_PDB_model_num"))
-    text, _, n_models = locations.choose(head + "ATOM 1 1\nATOM 2 1\nATOM 3 2\n#\n", "cif")
-    assert (text, n_models) == (head + "ATOM 1 1\nATOM 2 1\n#\n", 2)
+    rows = "".join(f"ATOM {i} N N . GLY A 1 6 A 6 1.00 {i} 0 0 {model}\n" for i, model in enumerate((1, 1, 2)))
+    structure = read(CIF + rows.replace("ATOM 1 N N", "ATOM 1 C CA") + "#\n", "cif")
+    assert [atom.name for residue in structure.residues() for atom in residue.atoms] == ["N", "CA"]
+    assert structure.n_models == 2
 
 
 def test_heavy_water_is_water(builder: Builder) -> None:
@@ -279,17 +293,4 @@ def test_dna_is_built_and_loses_its_leading_phosphate(builder: Builder) -> None:
     first = "ATOM      1  O5'"
     phosphorus = f"{'ATOM   9999  P    DC A   1':<30}{8.5:8.3f}{13.1:8.3f}{23.9:8.3f}  1.00 20.00           P  "
     begun = builder(text.replace(first, f"{phosphorus}\n{first}"), padding_nm=0.5, box_shape="rectangular")
-    assert warnings(begun)["phosphate_removed"] == ["the phosphate at the start of chain A, DC 1, removed"]
-
-
-@pytest.mark.parametrize(
-    ("atom", "residue", "variant"), [("NE2", "HIS", "HID"), ("ND1", "HIS", "HIE"), ("SG", "CYS", "CYX")]
-)
-def test_the_atom_that_holds_a_metal_takes_no_hydrogen(tmp_path: Path, atom: str, residue: str, variant: str) -> None:
-    (tmp_path / "task.json").write_text("{}")
-    topology = app.Topology()
-    holder = topology.addResidue(residue, topology.addChain("A"), "7")
-    topology.addAtom(atom, app.Element.getBySymbol(atom[0]), holder)
-    topology.addAtom("ZN", app.element.zinc, topology.addResidue("ZN", topology.addChain("B")))
-    modeller = app.Modeller(topology, [openmm.Vec3(0, 0, 0), openmm.Vec3(0.21, 0, 0)] * unit.nanometer)
-    assert prepare.variants_beside_metals(Job(tmp_path), modeller) == [variant, None]
+    assert warnings(begun)["phosphate_removed"] == ["the phosphate at the start of chain A, on DC 1, removed"]

@@ -1,0 +1,342 @@
+"""The check that every system passes before its build may succeed, whatever path led there."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import openmm
+from numpy.typing import NDArray
+from openmm import app
+from scipy.spatial import cKDTree
+
+from molbox_worker import names
+from molbox_worker.contacts import unbonded
+from molbox_worker.job import Job, JobError
+from molbox_worker.prepare import Account
+from molbox_worker.structure import HYDROGENS
+from molbox_worker.topology import WATER
+
+# Of its length in the force field.
+LONGEST_BOND = 1.2
+# Of the sum of radii. Hydrogen bonds and salt bridges are above: see contacts.DEEPER_NM.
+CLOSEST_CONTACT = 0.6
+# Contacts up to so many times as long are looked for first; the closest one is reported.
+MARGIN = 1.25
+# kJ/mol/nm, of any atom once what was added is minimised. Crystal structures have up to 1e5.
+LARGEST_FORCE = 1e6
+# Charges of templates are rounded: 5e-4 e of a whole membrane.
+CHARGE_TOLERANCE = 0.01
+# What stays where the file has it may move by the rounding of single precision, nm.
+STAYS_NM = 1e-4
+# Of the volume, in nm³, that the bonds of CA span; 2.6e-3 in an L-amino acid.
+FLAT_NM3 = 0.5e-3
+CIS_DEGREES = 30
+MAX_NAMED = 20
+LOC: list[str | int] = ["body", "protein"]
+
+
+@dataclass
+class Findings:
+    """What the check found, as the record of a system shows it.
+
+    Lengths in nm, forces in kJ/mol/nm; ratios are of a bond's length in the force field, and of the
+    sum of van der Waals radii.
+    """
+
+    longest_bond: dict[str, Any] | None = None
+    closest_contact: dict[str, Any] | None = None
+    largest_force: dict[str, Any] | None = None
+    residues: dict[str, int] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """The findings as JSON."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+def place(atom: app.topology.Atom, authors: dict[str, str] | None = None) -> str:
+    """An atom as its author calls it; `authors` has the chains' identifiers in the file by ours."""
+    residue = atom.residue
+    chain = (authors or {}).get(residue.chain.id, residue.chain.id)
+    return f"{atom.name} of {residue.name} {residue.id}{residue.insertionCode.strip()} of chain {chain}"
+
+
+def check(
+    job: Job,
+    topology: app.Topology,
+    system: openmm.System,
+    state: openmm.State,
+    account: Account,
+) -> Findings:
+    """Refuse a system that is not what it should be.
+
+    Parameters
+    ----------
+    job
+        Takes the warnings.
+    topology, system
+        The whole system.
+    state
+        Its positions, energy, forces and box, once what was added to the structure is minimised.
+    account
+        What became of the residues of the structure.
+
+    Raises
+    ------
+    JobError
+        ``not_finite``, ``bond_stretched``, ``bond_missing``, ``atoms_overlap``, ``force_too_large``,
+        ``charge_not_whole``, ``wrong_handed`` or ``residues_unaccounted``.
+
+    """
+    positions = np.asarray(state.getPositions(asNumpy=True)._value)
+    vectors = np.asarray(state.getPeriodicBoxVectors(asNumpy=True)._value)
+    atoms = list(topology.atoms())
+    authors = account.authors
+    _check_energy(state, atoms, authors)
+    findings = Findings(residues={key: account.counts[key] for key in ("kept", "replaced", "removed", "built")})
+    _check_residues(topology, positions, account)
+    findings.longest_bond = check_bonds(topology, system, positions, vectors, authors)
+    findings.closest_contact = check_contacts(topology, positions, vectors, authors)
+    findings.largest_force = _check_forces(state, atoms, authors)
+    _check_charge(system)
+    check_hands(topology, positions, authors)
+    _report_cis(job, topology, positions)
+    return findings
+
+
+def _check_energy(state: openmm.State, atoms: list[app.topology.Atom], authors: dict[str, str]) -> None:
+    energy = state.getPotentialEnergy()._value
+    if math.isfinite(energy):
+        return
+    forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
+    worst = atoms[int(np.nan_to_num(forces, nan=np.inf).argmax())]
+    raise JobError(
+        "not_finite",
+        f"the energy is not finite: atoms lie on top of each other, worst at {place(worst, authors)}",
+        remedy="check the coordinates of the structure file",
+        loc=LOC,
+    )
+
+
+def check_bonds(
+    topology: app.Topology,
+    system: openmm.System,
+    positions: NDArray[np.float64],
+    vectors: NDArray[np.float64] | None,
+    authors: dict[str, str],
+) -> dict[str, Any] | None:
+    """The bond that is longest beside its length in the force field; refuses one that is too long."""
+    atoms = list(topology.atoms())
+    bonded = {(a.index, b.index) if a.index < b.index else (b.index, a.index) for a, b in topology.bonds()}
+    lengths: dict[tuple[int, int], float] = {}
+    for force in system.getForces():
+        if isinstance(force, openmm.HarmonicBondForce):
+            for i in range(force.getNumBonds()):
+                a, b, length, strength = force.getBondParameters(i)
+                if strength._value > 0:
+                    lengths[min(a, b), max(a, b)] = length._value
+        elif isinstance(force, openmm.CustomBondForce):
+            for i in range(force.getNumBonds()):
+                a, b, _ = force.getBondParameters(i)
+                lengths.setdefault((min(a, b), max(a, b)), math.nan)
+    for i in range(system.getNumConstraints()):
+        a, b, length = system.getConstraintParameters(i)
+        lengths[min(a, b), max(a, b)] = length._value
+    without = sorted(pair for pair in bonded - lengths.keys() if not any(map(system.isVirtualSite, pair)))
+    if without:
+        a, b = (atoms[i] for i in without[0])
+        raise JobError(
+            "bond_missing",
+            f"the force field has no parameters for the bond of {place(a, authors)} to {place(b, authors)}:"
+            " nothing would hold it",
+            remedy="add the bond's parameters to the force-field file",
+            loc=["body", "force_field"],
+        )
+    pairs = np.array(sorted(bonded & lengths.keys()), dtype=np.int64).reshape(-1, 2)
+    natural = np.array([lengths[a, b] for a, b in pairs.tolist()])
+    pairs, natural = pairs[np.isfinite(natural)], natural[np.isfinite(natural)]
+    if len(pairs) == 0:
+        return None
+    found = np.linalg.norm(_nearest(positions[pairs[:, 0]] - positions[pairs[:, 1]], vectors), axis=1)
+    ratios = found / natural
+    # Water is rigid: its shape is that of the water model from the first step on.
+    is_dry = np.array([atoms[a].residue.name != WATER for a in pairs[:, 0]])
+    worst = int(ratios.argmax())
+    if ratios[worst] <= LONGEST_BOND and is_dry.any():
+        worst = int(np.where(is_dry, ratios, 0.0).argmax())
+    first, second = (atoms[i] for i in pairs[worst])
+    if ratios[worst] > LONGEST_BOND:
+        raise JobError(
+            "bond_stretched",
+            f"the bond of {place(first, authors)} to {place(second, authors)} is {found[worst]:.3f} nm long,"
+            f" {ratios[worst]:.2f} times its length in the force field",
+            remedy="correct the coordinates there, or take residues out so that a gap is left",
+            loc=LOC,
+        )
+    return {
+        "ratio": round(float(ratios[worst]), 3),
+        "length": round(float(found[worst]), 4),
+        "atoms": [place(first, authors), place(second, authors)],
+    }
+
+
+def _nearest(steps: NDArray[np.float64], vectors: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Steps between atoms of a molecule, by their nearest images; shape (n, 3)."""
+    if vectors is None:
+        return steps
+    for axis in (2, 1, 0):
+        steps = steps - np.round(steps[:, axis] / vectors[axis, axis])[:, None] * vectors[axis]
+    return steps
+
+
+def check_contacts(
+    topology: app.Topology,
+    positions: NDArray[np.float64],
+    vectors: NDArray[np.float64] | None,
+    authors: dict[str, str],
+) -> dict[str, Any] | None:
+    """The nearest atoms by their radii that no bond or angle joins; refuses those that are too near."""
+    for share in (CLOSEST_CONTACT * MARGIN, 1.0):
+        pairs, distances, ratios = unbonded(topology, positions, vectors, share)
+        if len(pairs):
+            break
+    else:
+        return None
+    atoms = list(topology.atoms())
+    worst = int(ratios.argmin())
+    if ratios[worst] < CLOSEST_CONTACT:
+        # Hydrogens are where other atoms leave them room.
+        is_heavy = np.array([all(atoms[i].element not in HYDROGENS for i in pair) for pair in pairs])
+        heavy = np.where(is_heavy, ratios, np.inf)
+        worst = int(heavy.argmin()) if heavy.min() < CLOSEST_CONTACT else worst
+    first, second = (atoms[i] for i in pairs[worst])
+    if ratios[worst] < CLOSEST_CONTACT:
+        n_more = int((ratios < CLOSEST_CONTACT).sum()) - 1
+        more = f", and {n_more} more pairs are as near" if n_more else ""
+        raise JobError(
+            "atoms_overlap",
+            f"{place(first, authors)} and {place(second, authors)} are {distances[worst]:.3f} nm apart without a bond,"
+            f" {ratios[worst]:.2f} of the sum of their radii{more}",
+            remedy="correct the coordinates there, leave one of the two out, or give their bond by a LINK record",
+            loc=LOC,
+        )
+    return {
+        "ratio": round(float(ratios[worst]), 3),
+        "distance": round(float(distances[worst]), 4),
+        "atoms": [place(first, authors), place(second, authors)],
+    }
+
+
+def _check_forces(state: openmm.State, atoms: list[app.topology.Atom], authors: dict[str, str]) -> dict[str, Any]:
+    forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
+    worst = int(np.nan_to_num(forces, nan=np.inf).argmax())
+    if not forces[worst] <= LARGEST_FORCE:
+        raise JobError(
+            "force_too_large",
+            f"a force of {forces[worst]:.2g} kJ/mol/nm is left on {place(atoms[worst], authors)} after minimisation;"
+            f" no sound structure has more than {LARGEST_FORCE:.0e}",
+            remedy="correct the coordinates there",
+            loc=LOC,
+        )
+    return {"force": float(f"{forces[worst]:.4g}"), "atom": place(atoms[worst], authors)}
+
+
+def _check_charge(system: openmm.System) -> None:
+    charge = net_charge(system)
+    if abs(charge) > CHARGE_TOLERANCE:
+        is_whole = abs(charge - round(charge)) < CHARGE_TOLERANCE
+        raise JobError(
+            "charge_not_neutral",
+            f"the charges of the system add up to {charge:+.3f} e"
+            + (": its ions do not neutralise it" if is_whole else ", which no number of ions neutralises"),
+            remedy="the charges of each molecule's template have to add up to a whole number",
+            loc=["body", "force_field"],
+        )
+
+
+def net_charge(system: openmm.System) -> float:
+    """Sum of the partial charges, e."""
+    total = 0.0
+    for force in system.getForces():
+        if isinstance(force, openmm.NonbondedForce):
+            total += sum(force.getParticleParameters(i)[0]._value for i in range(force.getNumParticles()))
+    return total
+
+
+def _check_residues(topology: app.Topology, positions: NDArray[np.float64], account: Account) -> None:
+    """Refuse a system that lacks residues or bonds of the structure, or has moved what is to stay."""
+    there = Counter((r.chain.id, r.id, r.insertionCode) for r in topology.residues())
+    lost = account.identities - there
+    if lost:
+        chain, number, insertion = next(iter(lost))
+        raise _unaccounted(f"residue {number}{insertion.strip()} of chain {chain} was lost")
+    joined: set[frozenset[tuple[str, str, str]]] = set()
+    for a, b in topology.bonds():
+        if a.residue is not b.residue:
+            joined.add(frozenset((r.chain.id, r.id, r.insertionCode) for r in (a.residue, b.residue)))
+    of_structure = {pair for pair in joined if all(identity in account.identities for identity in pair)}
+    for pair in of_structure ^ account.joined:
+        what = "are bonded by the way" if pair in of_structure else "are not bonded any more"
+        ends = " and ".join(f"{number}{code.strip()} of chain {chain}" for chain, number, code in sorted(pair))
+        raise _unaccounted(f"residues {ends} {what}")
+    if len(account.deposited):
+        distances, _ = cKDTree(positions).query(account.deposited)
+        if distances.max() > STAYS_NM:
+            raise _unaccounted(f"an atom of the structure was moved by {distances.max():.3f} nm or lost")
+
+
+def _unaccounted(what: str) -> JobError:
+    return JobError(
+        "residues_unaccounted",
+        f"the built system is not the structure that was to be built: {what}",
+        remedy="this is a defect of the program: report it with the structure file",
+        loc=LOC,
+    )
+
+
+def check_hands(topology: app.Topology, positions: NDArray[np.float64], authors: dict[str, str]) -> None:
+    """Refuse amino acids whose CA has the other hand than their name, or none."""
+    for residue in topology.residues():
+        index = {atom.name: atom.index for atom in residue.atoms()}
+        is_mirrored = residue.name in names.MIRRORED
+        if not (residue.name in names.AMINO_ACIDS or is_mirrored) or not index.keys() >= {"N", "CA", "C", "CB"}:
+            continue
+        n, ca, c, cb = (positions[index[name]] for name in ("N", "CA", "C", "CB"))
+        volume = float(np.dot(n - ca, np.cross(c - ca, cb - ca)))
+        if (-volume if is_mirrored else volume) < FLAT_NM3:
+            other = "an L-amino acid" if is_mirrored else "a D-amino acid"
+            shape = "flat" if abs(volume) < FLAT_NM3 else f"that of {other}"
+            raise JobError(
+                "wrong_handed",
+                f"the shape of {place(next(a for a in residue.atoms() if a.name == 'CA'), authors)} is {shape}",
+                remedy="correct its coordinates, or give it the name of what it is, such as DAL or ALA",
+                loc=LOC,
+            )
+
+
+def _report_cis(job: Job, topology: app.Topology, positions: NDArray[np.float64]) -> None:
+    """Report peptide bonds that are cis, but for those before proline."""
+    cis = []
+    for pair in topology.bonds():
+        if {atom.name for atom in pair} != {"C", "N"} or pair[0].residue is pair[1].residue:
+            continue
+        c, n = pair if pair[0].name == "C" else pair[::-1]
+        before, after = (next((atom for atom in end.residue.atoms() if atom.name == "CA"), None) for end in (c, n))
+        if before is None or after is None or n.residue.name in {"PRO", "DPR"}:
+            continue
+        torsion = _torsion(positions[[before.index, c.index, n.index, after.index]])
+        if abs(torsion) < CIS_DEGREES:
+            cis.append(f"{c.residue.name} {c.residue.id} and {n.residue.name} {n.residue.id}")
+    if cis:
+        more = f", and {len(cis) - MAX_NAMED} more" if len(cis) > MAX_NAMED else ""
+        job.warn("cis_peptide", f"the peptide bonds between {'; '.join(cis[:MAX_NAMED])}{more} are cis")
+
+
+def _torsion(points: NDArray[np.float64]) -> float:
+    """Torsion of four points, degrees."""
+    a, b, c = np.diff(points, axis=0)
+    left, right = np.cross(a, b), np.cross(b, c)
+    return float(np.degrees(np.arctan2(np.linalg.norm(b) * (a @ right), left @ right)))

@@ -1,0 +1,226 @@
+"""The check that every system passes: what it refuses, and what it says of one that passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openmm
+import pytest
+from conftest import BUILD, DATA, Directory, positions_nm, protein, structure
+from openmm import app
+from openmm.unit import nanometer
+from test_force_field import ARGON, CUSTOM
+from test_residues import SMALL, part
+from test_structure import hetatm
+
+from molbox_worker import build, hydrogens, solvent
+from molbox_worker.job import Job, JobError
+
+Builder = Callable[..., Directory]
+AMBER14 = {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}
+
+
+def moved(lines: list[str], atom: tuple[str, int], step: tuple[float, float, float]) -> str:
+    """A structure with one atom moved, in Å."""
+    found = []
+    for line in lines:
+        if (line[12:16].strip(), int(line[22:26])) == atom:
+            place = [float(line[k : k + 8]) + x for k, x in zip((30, 38, 46), step, strict=True)]
+            found.append(line[:30] + "".join(f"{x:8.3f}" for x in place) + line[54:])
+        else:
+            found.append(line)
+    return "".join(found)
+
+
+def molecule(*, charge: float = 0.0, bond: str = "", away: float = 3.8) -> tuple[str, str]:
+    """Two argons that are bonded: a structure, and a force field that has them."""
+    atoms = "".join(f'<Atom name="A{i}" type="argon" charge="{charge}"/>' for i in (1, 2))
+    xml = ARGON.replace(
+        '<Residue name="AR"><Atom name="AR" type="argon" charge="0"/></Residue>',
+        f'<Residue name="AR2">{atoms}<Bond atomName1="A1" atomName2="A2"/></Residue>',
+    ).replace("<NonbondedForce", f"{bond}<NonbondedForce")
+    text = hetatm("A1", "AR2", 901, (0.0, 0.0, 0.0), "AR") + hetatm("A2", "AR2", 901, (away, 0.0, 0.0), "AR")
+    return text.replace("HETATM 9901", "HETATM    2").replace(
+        "HETATM    2", "HETATM    1", 1
+    ) + "CONECT    1    2\n", xml
+
+
+def spring(length: float, strength: float) -> str:
+    bond = f'<Bond class1="argon" class2="argon" length="{length}" k="{strength}"/>'
+    return f"<HarmonicBondForce>{bond}</HarmonicBondForce>"
+
+
+def test_a_bond_that_is_too_long_is_refused(builder: Builder) -> None:
+    lines = part(44, 54)
+    cg, od1 = (
+        np.array([float(line[k : k + 8]) for k in (30, 38, 46)])
+        for name in ("CG", "OD1")
+        for line in lines
+        if line[12:16].strip() == name and line[22:26] == "  44"
+    )
+    text = moved(lines, ("OD1", 44), tuple(0.25 * (od1 - cg)))
+    failure = builder(text).result["error"]
+    assert (failure["code"], failure["loc"]) == ("bond_stretched", ["body", "protein"])
+    assert "OD1 of ASP 44 of chain A" in failure["message"] and "times its length" in failure["message"]
+
+
+def test_atoms_in_each_other_are_refused_with_both_names(builder: Builder) -> None:
+    ring = np.mean([[float(line[k : k + 8]) for k in (30, 38, 46)] for line in part(47, 47) if "CE" in line[12:16]], 0)
+    failure = builder("".join(part(44, 54)) + hetatm("ZN", "ZN", 901, tuple(ring))).result["error"]
+    assert (failure["code"], failure["loc"]) == ("atoms_overlap", ["body", "protein"])
+    assert "ZN of ZN 901" in failure["message"] and "PHE 47 of chain A" in failure["message"]
+    assert "without a bond" in failure["message"]
+
+
+def test_a_bond_without_parameters_is_refused(builder: Builder) -> None:
+    text, xml = molecule()
+    failure = builder(text, inputs={"force_field.xml": xml}, force_field=AMBER14, padding_nm=1.2).result["error"]
+    assert (failure["code"], failure["loc"]) == ("bond_missing", ["body", "force_field"])
+    assert "A1 of AR2 901 of chain A to A2 of AR2 901 of chain A" in failure["message"]
+
+
+def test_a_force_that_minimisation_leaves_is_refused(builder: Builder) -> None:
+    # A spring so stiff that a tenth of its length is too much, between atoms that stay.
+    text, xml = molecule(bond=spring(0.345, 1e9))
+    failure = builder(text, inputs={"force_field.xml": xml}, force_field=AMBER14, padding_nm=1.2).result["error"]
+    assert (failure["code"], failure["loc"]) == ("force_too_large", ["body", "protein"])
+    assert "of AR2 901 of chain A" in failure["message"] and "after minimisation" in failure["message"]
+
+
+@pytest.mark.parametrize(("charge", "words"), [(0.2, "no number of ions neutralises"), (0.05, "add up to +0.100 e")])
+def test_a_charge_that_is_not_whole_is_refused(builder: Builder, charge: float, words: str) -> None:
+    text, xml = molecule(charge=charge, bond=spring(0.38, 1e4))
+    failure = builder(text, inputs={"force_field.xml": xml}, force_field=AMBER14, padding_nm=1.2).result["error"]
+    assert (failure["code"], failure["loc"]) == ("charge_not_neutral", ["body", "force_field"])
+    assert words in failure["message"]
+
+
+def test_a_sound_molecule_of_a_custom_force_field_passes(builder: Builder) -> None:
+    text, xml = molecule(bond=spring(0.38, 1e4))
+    built = builder(text, inputs={"force_field.xml": xml}, force_field=AMBER14, padding_nm=1.2)
+    assert built.result["status"] == "succeeded", built.log()
+    assert built.result["summary"]["molecules"]["AR2"] == 1
+
+
+def job(path: Path, text: str) -> Job:
+    """A job directory for a build in this process."""
+    plan = {**BUILD, **SMALL, "protein": protein("test")}
+    directory = Directory(path / "job", "build", plan)
+    (directory.path / "input" / "protein.pdb").write_text(text)
+    return Job(directory.path)
+
+
+def drop_a_residue(prepared: Any) -> None:
+    residue = list(prepared.modeller.topology.residues())[5]
+    prepared.modeller.delete([residue])
+
+
+def cut_a_chain(prepared: Any) -> None:
+    bond = next(pair for pair in prepared.modeller.topology.bonds() if {atom.name for atom in pair} == {"C", "N"})
+    prepared.modeller.topology._bonds.remove(bond)
+
+
+def close_a_gap(prepared: Any) -> None:
+    """As readers do, which bond neighbours in a chain at any distance."""
+    first, second = (list(chain.residues()) for chain in list(prepared.modeller.topology.chains())[:2])
+    ends = [next(a for a in r.atoms() if a.name == n) for r, n in ((first[-1], "C"), (second[0], "N"))]
+    prepared.modeller.topology.addBond(*ends)
+
+
+def move_an_atom(prepared: Any) -> None:
+    prepared.modeller.positions[7] = prepared.modeller.positions[7] + openmm.Vec3(0.002, 0, 0) * nanometer
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (drop_a_residue, "residue 49 of chain A was lost"),
+        (cut_a_chain, "residues 44 of chain A and 45 of chain A are not bonded any more"),
+        (close_a_gap, "are bonded by the way"),
+        (move_an_atom, "an atom of the structure was moved by 0.002 nm or lost"),
+    ],
+)
+def test_a_system_that_is_not_the_structure_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: Callable[[Any], None], words: str
+) -> None:
+    # Between hydrogens and solvent, so that templates have been matched; parameters come without them.
+    place = hydrogens.add
+
+    def faulty(job: Job, plan: dict[str, Any], prepared: Any, base: app.ForceField) -> dict[str, int]:
+        variants = place(job, plan, prepared, base)
+        fault(prepared)
+        return variants
+
+    def parametrise(_job: Job, _plan: dict[str, Any], topology: app.Topology, _base: app.ForceField) -> openmm.System:
+        system = openmm.System()
+        for _ in topology.atoms():
+            system.addParticle(12.0)
+        return system
+
+    monkeypatch.setattr(hydrogens, "add", faulty)
+    monkeypatch.setattr(build, "_parametrise", parametrise)
+    monkeypatch.setattr(build, "_solvate", lambda *_: None)
+    lines = part(44, 54) if fault is not close_a_gap else part(44, 48) + part(51, 54)
+    with pytest.raises(JobError) as error:
+        build.build(job(tmp_path, "".join(lines)))
+    assert error.value.failure["code"] == "residues_unaccounted"
+    assert words in error.value.failure["message"]
+
+
+def test_atoms_across_the_face_of_a_box_are_near_each_other(
+    monkeypatch: pytest.MonkeyPatch, builder: Builder, tmp_path: Path
+) -> None:
+    # What settles water there is left out.
+    monkeypatch.setattr(solvent, "settle", lambda *_: None)
+    with pytest.raises(JobError) as error:
+        build.build(job(tmp_path, "".join(part(44, 54))))
+    assert error.value.failure["code"] == "atoms_overlap"
+    assert "HOH" in error.value.failure["message"]
+
+
+def test_a_peptide_bond_that_is_cis_is_reported(builder: Builder) -> None:
+    # The second half of a peptide without side chains, turned by half a circle.
+    backbone = {"N", "CA", "C", "O"}
+    lines = [line for line in part(44, 46, dict.fromkeys(range(44, 47), "GLY")) if line[12:16].strip() in backbone]
+    places = {
+        (line[12:16].strip(), int(line[22:26])): np.array([float(line[k : k + 8]) for k in (30, 38, 46)])
+        for line in lines
+    }
+    start, end = places["C", 45], places["N", 46]
+    axis = (end - start) / np.linalg.norm(end - start)
+    turned = []
+    for line in lines:
+        name, number = line[12:16].strip(), int(line[22:26])
+        x = places[name, number]
+        if number > 46 or (number == 46 and name != "N"):
+            arm = x - end
+            x = end + 2 * axis * (axis @ arm) - arm
+        turned.append(line[:30] + "".join(f"{value:8.3f}" for value in x) + line[54:])
+    built = builder("".join(turned), **{**SMALL, "padding_nm": 1.2})
+    assert built.result["status"] == "succeeded", built.log()
+    messages = {warning["code"]: warning["message"] for warning in built.result["warnings"]}
+    assert messages == {"cis_peptide": "the peptide bonds between GLY 45 and GLY 46 are cis"}
+
+
+def test_the_summary_has_the_figures_of_the_check(builder: Builder) -> None:
+    built = builder(DATA / "2nwl_helix.pdb", **SMALL)
+    assert built.result["status"] == "succeeded", built.log()
+    found = built.result["summary"]["check"]
+    file = structure(built)
+    x = positions_nm(file)
+    first, second = found["longest_bond"]["atoms"]
+    index = {
+        f"{a.name} of {a.residue.name} {a.residue.id} of chain {a.residue.chain.id}": a.index
+        for a in file.topology.atoms()
+    }
+    length = np.linalg.norm(x[index[first]] - x[index[second]])
+    assert found["longest_bond"]["length"] == pytest.approx(length, abs=1e-4)
+    assert 1.0 < found["longest_bond"]["ratio"] < 1.2
+    assert 0.6 < found["closest_contact"]["ratio"] < 1.0
+    assert found["largest_force"]["force"] < 1e6 and found["largest_force"]["atom"] in index
+    assert sum(found["residues"].values()) == found["residues"]["kept"] == 16
+    json.dumps(found, allow_nan=False)
