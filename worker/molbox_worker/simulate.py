@@ -7,8 +7,8 @@ A checkpoint is good on the same platform only; the portable state beside it ser
 
 On one thread of the CPU platform, going on is exact to the bit. OpenMM's forces depend in their last
 bits on the neighbour list, which is as old as the context; so there commits are made at fixed steps,
-and the context is made anew after each, as it would be after a kill. Only a commit on being asked to
-stop comes when it comes: what follows it is as good, and differs in the last bits.
+and the context is made anew after each, as it would be after a kill. Asked to stop, it leaves without
+another commit, and the few steps since the last are run again.
 
 The last commit of a production stage stays when it has succeeded. Given it, the results and a plan with
 more steps, the same code goes on: the job is extended.
@@ -335,13 +335,13 @@ class Simulation:
                 is_due = step % self.exact_steps == 0 and step < stage.steps
             else:
                 is_due = time.monotonic() - last_commit > interval
-            if is_due or self.job.stop_requested:
+            if is_due or (self.job.stop_requested and not self.is_exact):
                 self._commit_step(context, files, step, clock.seconds())
                 last_commit = time.monotonic()
-                if self.job.stop_requested:
-                    raise Stopped
-                if self.is_exact:
-                    context.reinitialize(preserveState=True)
+            if self.job.stop_requested:
+                raise Stopped
+            if is_due and self.is_exact:
+                context.reinitialize(preserveState=True)
         self._finite_state(context)
 
     def _finite_state(self, context: openmm.Context) -> openmm.State:

@@ -296,7 +296,7 @@ def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
 
 
 def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., Directory]) -> None:
-    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}], checkpoint_seconds=1)
+    job = simulation(water, [{"steps": 1_000_000, "log_freq": 10}], checkpoint_seconds=1000, threads=2)
     process = job.start()
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)
@@ -305,6 +305,22 @@ def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., 
     assert commit["step"] > 0
     assert (job.path / "commit" / commit["checkpoint"]["file"]["name"]).exists()
     assert not (job.path / "result.json").exists()
+
+
+def test_on_one_thread_a_stopped_simulation_gives_the_same_bytes(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    stages = [{"ensemble": "NPT", "steps": 600, "traj_freq": 20, "log_freq": 20}]
+    whole = simulation(water, stages, checkpoint_seconds=0.5)
+    assert whole.run() == 0, whole.log()
+    stopped = simulation(water, stages, checkpoint_seconds=0.5)
+    process = stopped.start()
+    wait_for(lambda: committed_step(stopped) > 0)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 3
+    assert stopped.run() == 0, stopped.log()
+    for name in ("production.dcd", "production.csv"):
+        assert whole.output(name).read_bytes() == stopped.output(name).read_bytes(), name
 
 
 def progress(job: Directory) -> dict[str, Any]:
