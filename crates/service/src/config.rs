@@ -131,7 +131,7 @@ section! {
         sandbox: Sandbox = Sandbox::Auto,
         /// Longest time for the charges of a ligand, in seconds.
         ligand_seconds: u64 = 600,
-        /// How often a task is started before it counts as failed.
+        /// How often a task is started in a row without getting any further before it counts as failed. Attempts that end with the machine or the service are not counted.
         attempts: u32 = 3,
     }
 }

@@ -81,6 +81,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     GET    "/retrieve/job/{job_id}"          job::job_download
     GET    "/retrieve/analysis/{job_id}"     analysis::analysis_retrieve
     POST   "/extend/job/{job_id}"            job::job_extend
+    POST   "/retry/job/{job_id}"             job::job_retry
     POST   "/cancel/system/{system_id}"      system::system_cancel
     POST   "/cancel/job/{job_id}"            job::job_cancel
     POST   "/cancel/analysis/{analysis_id}"  analysis::analysis_cancel

@@ -152,7 +152,7 @@ pub(crate) fn command(operation: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
 }
 
-const COMMANDS: [(&str, &str); 32] = [
+const COMMANDS: [(&str, &str); 33] = [
     ("upload_url_create", "file link"),
     ("file_register", "file register"),
     ("file_list", "file list"),
@@ -167,6 +167,7 @@ const COMMANDS: [(&str, &str); 32] = [
     ("system_download", "system download"),
     ("job_submit", "job submit"),
     ("job_extend", "job extend"),
+    ("job_retry", "job retry"),
     ("job_list", "job list"),
     ("job_view", "job show"),
     ("job_log", "job log"),

@@ -33,6 +33,14 @@ pub(crate) enum Command {
         #[arg(long)]
         wait: bool,
     },
+    /// Resume a job that has failed or was cancelled, from its last checkpoint.
+    Retry {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// Wait until it has ended.
+        #[arg(long)]
+        wait: bool,
+    },
     /// Show the log of a job.
     Log {
         /// Identifier; `latest` is the one submitted last.
@@ -70,6 +78,12 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let id = task::resolve::<JobRecord>(&client, &id).await?;
             let extend = client.job_extend().job_id(&id).body_map(|extension| extension.time(time));
             let record = extend.send().await?.into_inner();
+            task::submitted(context, &client, vec![record], wait).await
+        }
+        Command::Retry { id, wait } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<JobRecord>(&client, &id).await?;
+            let record = client.job_retry().job_id(&id).send().await?.into_inner();
             task::submitted(context, &client, vec![record], wait).await
         }
         Command::Log { id, follow } => {

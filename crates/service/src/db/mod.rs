@@ -21,9 +21,9 @@ use tokio::sync::oneshot;
 pub(crate) use account::{KeyRow, NewKey};
 pub(crate) use file::{Arrival, FileRow, Unregistered};
 pub(crate) use idempotency::{Answer, Before, Claim, Once};
-pub(crate) use task::{Deletion, End, Lane, TaskRow, Unqueued};
+pub(crate) use task::{Deletion, End, Lane, Requeue, TaskRow, Unqueued};
 
-const MIGRATIONS: [&str; 2] = [include_str!("0001.sql"), include_str!("0002.sql")];
+const MIGRATIONS: [&str; 3] = [include_str!("0001.sql"), include_str!("0002.sql"), include_str!("0003.sql")];
 /// Prepared statements that a connection keeps: all that there are.
 const STATEMENTS: usize = 200;
 /// Writes that are put into one transaction at most.

@@ -20,6 +20,8 @@ pub(crate) struct TaskRow {
     pub(crate) parameters: String,
     pub(crate) seed: i64,
     pub(crate) attempts: i64,
+    /// Attempts in a row that brought it no further.
+    pub(crate) fruitless: i64,
     pub(crate) created_at: i64,
     pub(crate) started_at: Option<i64>,
     pub(crate) finished_at: Option<i64>,
@@ -60,6 +62,19 @@ pub(crate) enum Deletion {
     NeededBy(String),
 }
 
+/// What is behind a task that is queued for another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requeue {
+    /// An attempt that brought it further.
+    Progressed,
+    /// An attempt that brought it no further.
+    Fruitless,
+    /// An attempt that ended through no fault of the task's.
+    Interrupted,
+    /// An attempt that could not begin: as if it had not been.
+    NotBegun,
+}
+
 /// How a task ended.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
@@ -72,7 +87,7 @@ pub(crate) struct End {
 }
 
 const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
-                       started_at, finished_at, is_cancelled, outcome, warnings";
+                       started_at, finished_at, is_cancelled, outcome, warnings, fruitless";
 
 fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
     Ok(TaskRow {
@@ -93,11 +108,12 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         is_cancelled: row.get(14)?,
         outcome: row.get(15)?,
         warnings: row.get(16)?,
+        fruitless: row.get(17)?,
     })
 }
 
 /// The one place where a task's state changes. States move forward: `queued`, `running`, an end;
-/// back to `queued` only for another attempt, or to be extended.
+/// back to `queued` only for another attempt, to be extended or to be retried.
 fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqlite::Result<bool> {
     let sql = "update task set status = ? where id = ? and status = ?";
     for state in from {
@@ -295,7 +311,8 @@ impl Db {
             transition(tx, &id, &["succeeded"], "queued")?;
             let sql = "
                 update task
-                set parameters = ?, warnings = ?, attempts = 0, is_cancelled = 0, finished_at = null, outcome = null
+                set parameters = ?, warnings = ?, attempts = 0, fruitless = 0, is_cancelled = 0, finished_at = null,
+                    outcome = null
                 where id = ?";
             tx.prepare_cached(sql)?.execute(params![parameters, warnings, id])?;
             Ok(Ok(()))
@@ -303,9 +320,51 @@ impl Db {
         .await
     }
 
+    /// Queues a task that has failed or was cancelled once more; what it had come to stays.
+    pub(crate) async fn retry_task(
+        &self,
+        id: String,
+        max_open: u32,
+        claim: Claim,
+        answer: Answer,
+    ) -> Result<Once<Unqueued>> {
+        self.write_once(claim, answer, move |tx| {
+            let sql = "select account, status from task where id = ?";
+            let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+            let Some((account, status)): Option<(i64, String)> = found else {
+                return Ok(Err(Unqueued::Deleted(id)));
+            };
+            if !["failed", "cancelled"].contains(&status.as_str()) {
+                return Ok(Err(Unqueued::InState(id, status)));
+            }
+            if !has_room(tx, account, max_open)? {
+                return Ok(Err(Unqueued::TooMany));
+            }
+            transition(tx, &id, &["failed", "cancelled"], "queued")?;
+            let sql =
+                "update task set fruitless = 0, is_cancelled = 0, finished_at = null, outcome = null where id = ?";
+            tx.prepare_cached(sql)?.execute([id])?;
+            Ok(Ok(()))
+        })
+        .await
+    }
+
     /// Puts a running task back into the queue, for another attempt.
-    pub(crate) async fn requeue_task(&self, id: String) -> Result<bool> {
-        self.write(move |tx| transition(tx, &id, &["running"], "queued")).await
+    pub(crate) async fn requeue_task(&self, id: String, behind: Requeue) -> Result<bool> {
+        self.write(move |tx| {
+            if !transition(tx, &id, &["running"], "queued")? {
+                return Ok(false);
+            }
+            let sql = match behind {
+                Requeue::Progressed => "update task set fruitless = 0 where id = ?",
+                Requeue::Fruitless => "update task set fruitless = fruitless + 1 where id = ?",
+                Requeue::Interrupted => return Ok(true),
+                Requeue::NotBegun => "update task set attempts = attempts - 1 where id = ?",
+            };
+            tx.prepare_cached(sql)?.execute([id])?;
+            Ok(true)
+        })
+        .await
     }
 
     /// Cancels a task: one that is queued ends, one that runs is marked to be stopped. Returns it as

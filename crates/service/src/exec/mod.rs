@@ -38,6 +38,11 @@ pub(crate) enum Status {
     Lost,
 }
 
+/// Identifier of the machine's present run, from its start to its end; none where the kernel gives none.
+pub(crate) fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
+}
+
 /// What a command may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resources {

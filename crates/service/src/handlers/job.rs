@@ -108,6 +108,28 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     once(done, &answer, |reason| unqueued(app, reason, at))
 }
 
+pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    app.check_disk()?;
+    let row = find(&call)?;
+    let at = || vec![loc("path"), loc("job_id")];
+    if !["failed", "cancelled"].contains(&row.status.as_str()) {
+        return Err(not_ready(
+            at(),
+            &row.id,
+            &row.status,
+            "only a job that has failed or was cancelled can be retried",
+        ));
+    }
+    let queued = TaskRow { status: "queued".to_owned(), finished_at: None, is_cancelled: false, outcome: None, ..row };
+    let answer = record_answer(&record(app, &queued)?)?;
+    let limit = app.config.limits.open_tasks;
+    let done = app.db.retry_task(queued.id.clone(), limit, call.claim(), answer.clone()).await?;
+    tracing::info!(task = %queued.id, "retried");
+    app.wake.notify_one();
+    once(done, &answer, |reason| unqueued(app, reason, at))
+}
+
 /// Two lists, one after the other; all of them JSON.
 fn both(first: &str, second: &str) -> Result<String, ApiError> {
     let mut all: Vec<Value> = stored(first)?;
@@ -221,7 +243,7 @@ pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
         let at = vec![loc("path"), loc("job_id")];
         not_ready(at, &row.id, &row.status, "its results can be downloaded when it has ended")
     };
-    // One that is extended has those of before until it has others; they are not its results any more.
+    // One that is extended or retried has those of before until it has others; they are not its results any more.
     if ["queued", "running"].contains(&row.status.as_str()) {
         return Err(not_ended());
     }

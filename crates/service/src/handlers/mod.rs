@@ -380,6 +380,7 @@ pub(crate) fn new_task(
         parameters: serde_json::to_string(parameters).map_err(ApiError::internal)?,
         seed: 0,
         attempts: 0,
+        fruitless: 0,
         created_at: call.app.now(),
         started_at: None,
         finished_at: None,

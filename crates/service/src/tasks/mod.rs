@@ -23,7 +23,7 @@ use tokio::process::Child;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
-use crate::db::{End, Lane, TaskRow};
+use crate::db::{End, Lane, Requeue, TaskRow};
 use crate::error::obstacle;
 use crate::exec::{self, Attempt, Exit, Lock, Resources, Status, process};
 use failure::{Fault, failure};
@@ -54,6 +54,11 @@ pub(crate) fn has_commit(app: &App, id: &str) -> bool {
     app.objects.exists(&format!("tasks/{id}/{COMMIT}/commit.json"))
 }
 
+/// How often a simulation has committed what it had come to.
+fn n_commits(folder: &Path) -> u64 {
+    read_json(&folder.join(COMMIT).join("commit.json")).and_then(|commit| commit["number"].as_u64()).unwrap_or(0)
+}
+
 /// Runs tasks until the service ends; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
     let mut runner = Runner { app, running: HashMap::new() };
@@ -82,6 +87,8 @@ struct Running {
     /// The process, when it was launched by this service; waited for so that it does not stay as
     /// a zombie.
     child: Option<Child>,
+    /// Whether nothing is known of it yet but that an earlier service had started it.
+    is_adopted: bool,
     /// Since when this service knows that it runs.
     since: Instant,
     sign: SignOfLife,
@@ -123,7 +130,8 @@ enum Why {
 impl Running {
     fn new(row: TaskRow, cpus: usize, gpu: Option<u32>, child: Option<Child>) -> Self {
         let now = Instant::now();
-        Self { row, cpus, gpu, child, since: now, sign: SignOfLife { modified: None, seen: now }, stop: None }
+        let sign = SignOfLife { modified: None, seen: now };
+        Self { row, cpus, gpu, is_adopted: child.is_none(), child, since: now, sign, stop: None }
     }
 }
 
@@ -152,6 +160,7 @@ impl Runner {
                     if let Some(progress) = progress(&folder) {
                         self.app.set_progress(id, progress);
                     }
+                    task.is_adopted = false;
                     watch_over(&self.app, task, &folder);
                 }
                 Ok(Status::Exited(exit)) => ended.push((id.clone(), Some(exit))),
@@ -209,7 +218,7 @@ impl Runner {
                 Ok(Start::Later) => return,
                 Err(error) if obstacle(&error).is_some() => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    if let Err(error) = self.app.db.requeue_task(id.clone()).await {
+                    if let Err(error) = self.app.db.requeue_task(id.clone(), Requeue::NotBegun).await {
                         tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
                     }
                     return;
@@ -273,12 +282,12 @@ impl Runner {
             // No word of its own: it was stopped or killed. Its commits are good.
             None if is_cancelled => ("cancelled", so_far(&folder)),
             None => {
-                let may_try_again = row.attempts < i64::from(self.app.config.worker.attempts);
-                let was_stopped = exit.is_some_and(|exit| exit.code == Some(STOPPED)) && why.is_none();
-                if was_stopped || (may_try_again && why != Some(Why::WallLimit)) {
-                    tracing::warn!(task = %row.id, ?exit, attempt = row.attempts, "queued again");
+                let behind = behind(task, exit, &folder);
+                let has_attempts = row.fruitless + 1 < i64::from(self.app.config.worker.attempts);
+                if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
+                    tracing::warn!(task = %row.id, ?exit, attempt = row.attempts, ?behind, "queued again");
                     self.app.forget(&row.id);
-                    self.app.db.requeue_task(row.id.clone()).await?;
+                    self.app.db.requeue_task(row.id.clone(), behind).await?;
                     return Ok(());
                 }
                 let mut outcome = so_far(&folder);
@@ -310,6 +319,23 @@ impl Runner {
         self.app.db.end_task(id.to_owned(), end, self.app.now()).await?;
         self.app.forget(id);
         Ok(())
+    }
+}
+
+/// What an attempt that left no result was to its task.
+fn behind(task: &Running, exit: Option<Exit>, folder: &Path) -> Requeue {
+    let begun = read_json(&folder.join("task.json")).unwrap_or_default();
+    let was_stopped = exit.is_some_and(|exit| exit.code == Some(STOPPED)) && task.stop.is_none();
+    // With the service and its worker, whoever would have noted the end was gone too; at a shutdown it may
+    // have noted how it was killed.
+    let machine_stopped = (task.is_adopted && exit.is_none())
+        || exec::boot_id().is_some_and(|now| begun["boot"].as_str().is_some_and(|then| then != now));
+    if n_commits(folder) > begun["commits"].as_u64().unwrap_or(0) {
+        Requeue::Progressed
+    } else if was_stopped || machine_stopped {
+        Requeue::Interrupted
+    } else {
+        Requeue::Fruitless
     }
 }
 
@@ -386,6 +412,9 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
         "kind": kind,
         "id": row.id,
         "attempt": row.attempts,
+        // With these, an attempt that left no result is judged.
+        "boot": exec::boot_id(),
+        "commits": n_commits(folder),
         "plan": plan,
         "seed": row.seed,
         "platform": Some(&app.config.worker.platform).filter(|name| !name.is_empty()),
@@ -544,6 +573,9 @@ fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result
     let is_new = fs::read_dir(&output)?.next().is_some();
     if is_new {
         app.objects.remove(&prefix)?;
+    } else if app.objects.exists(&prefix) {
+        // Collected before. A folder here would pass for what a retried job had come to.
+        fs::remove_dir(&output)?;
     }
     if !app.objects.exists(&prefix) {
         app.objects.adopt(&output, &prefix)?;

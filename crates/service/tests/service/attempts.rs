@@ -138,11 +138,12 @@ async fn an_analysis_whose_run_task_was_killed_stays_the_only_one_and_its_result
 
 #[tokio::test]
 async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
-    let service = Service::start_with(&["worker.attempts=2"]);
+    let service = Service::start_with(&["worker.attempts=1"]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
     let id = endless_job(&molbox, &system).await;
     until_it_produces(&molbox, &id).await;
+    // It has committed its minimisation, so that it may try again.
     assert!(kill_task(&folder(&service, &id)));
     wait_until(&molbox, &id, |job| job.attempts == 2 && job.progress.is_some()).await;
     until_it_produces(&molbox, &id).await;
@@ -152,6 +153,62 @@ async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
     assert!(kill_task(&folder(&service, &id)));
     let job = wait_until(&molbox, &id, |job| ["queued", "failed"].contains(&job.status.as_str())).await;
     assert_eq!((job.status.as_str(), job.attempts), ("failed", 2));
+    assert_eq!(job.error.unwrap().code, "worker_died");
+}
+
+fn n_commits(service: &Service, id: &str) -> Option<u64> {
+    let text = fs::read_to_string(folder(service, id).join("commit/commit.json")).ok()?;
+    serde_json::from_str::<Value>(&text).ok()?["number"].as_u64()
+}
+
+#[tokio::test]
+async fn a_job_that_gets_further_each_time_is_never_given_up() {
+    let service = Service::start_with(&["worker.attempts=1", "worker.checkpoint_seconds=0.3"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    let mut committed = 0;
+    for attempt in 1..=4 {
+        wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == attempt).await;
+        committed = wait_for("it has got further", || n_commits(&service, &id).filter(|n| *n > committed));
+        assert!(kill_task(&folder(&service, &id)));
+    }
+    wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == 5).await;
+}
+
+#[tokio::test]
+async fn the_loss_of_the_machine_is_held_against_no_task() {
+    let mut service = Service::start_with(&["worker.attempts=1"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    let has_worker = |service: &Service, attempt: u64| {
+        let found = processes(&folder(service, &id));
+        let is_started = found.iter().any(|process| process.command.contains(&format!("--attempt={attempt}")));
+        found.into_iter().find(|process| !process.is_run_task()).filter(|_| is_started)
+    };
+    // Nothing is committed between them: the next checkpoint is a minute away.
+    for attempt in 1..=3 {
+        wait_for("it runs", || has_worker(&service, attempt));
+        service.power_cut_and_restart();
+    }
+    // The machine is shut down: the worker is killed, its end is noted, and another run of the machine begins.
+    let worker = wait_for("it runs", || has_worker(&service, 4));
+    service.kill();
+    worker.signal("KILL");
+    wait_for("its end is noted", || folder(&service, &id).join("exit.json").exists().then_some(()));
+    let path = folder(&service, &id).join("task.json");
+    let mut task: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    task["boot"] = "another run of this machine".into();
+    fs::write(&path, task.to_string()).unwrap();
+    service.restart();
+    let worker = wait_for("it runs", || has_worker(&service, 5));
+    worker.signal("KILL");
+    let molbox = service.client_with(&key);
+    let job = wait_until(&molbox, &id, |job| job.status != "running").await;
+    assert_eq!((job.status.as_str(), job.attempts), ("failed", 5), "this one counts");
     assert_eq!(job.error.unwrap().code, "worker_died");
 }
 

@@ -61,11 +61,25 @@ impl Service {
         self.margin_url = addresses["margin_base_url"].as_str().unwrap().to_owned();
     }
 
-    /// Kills the service as a power cut would, and starts it again on the same data.
+    /// Kills the service, and starts it again on the same data.
     pub(crate) fn kill_and_restart(&mut self) {
+        self.kill();
+        self.restart();
+    }
+
+    /// Kills the service and all of its tasks at once, as a power cut would, and starts it again.
+    pub(crate) fn power_cut_and_restart(&mut self) {
+        self.kill();
+        for entry in fs::read_dir(self.data.join("tasks")).unwrap().flatten() {
+            while kill_task(&entry.path()) {}
+        }
+        self.restart();
+    }
+
+    /// Kills the service; its tasks go on.
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.restart();
     }
 
     /// Starts the service again after it has ended.

@@ -13,5 +13,6 @@ mod kills;
 mod margin;
 mod oracle;
 mod repeats;
+mod retries;
 mod unknown;
 mod work;

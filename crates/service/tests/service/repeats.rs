@@ -135,6 +135,17 @@ async fn every_post_is_answered_as_the_first_time_in_every_state() {
     let extended = molbox.wait_job(&job).await.unwrap();
     assert_eq!(extended.stages.last().unwrap().steps, 150, "it was extended once");
     repeats.again("after it was extended").await;
+    let stopped = molbox.job_submit().body_map(|job| job.box_id(system.as_str())).send().await.unwrap();
+    let stopped = stopped.job_id.as_str();
+    molbox.job_cancel().job_id(stopped).send().await.unwrap();
+    molbox.wait_job(stopped).await.unwrap_err();
+    repeats.first(&base, "job_retry", &format!("/retry/job/{stopped}"), None).await;
+    molbox.job_cancel().job_id(stopped).send().await.unwrap();
+    molbox.wait_job(stopped).await.unwrap_err();
+    repeats.again("after it was retried and cancelled").await;
+    let after = molbox.job_view().job_id(stopped).send().await.unwrap();
+    assert_eq!(after.status, "cancelled", "it was retried once");
+    molbox.job_delete().job_id(stopped).send().await.unwrap();
     let analysis = json!({"job_id": job, "distance_masks": [":1@O :2@O"]});
     let analysis = repeats.first(&base, "analysis_submit", "/submit/analysis", Some(analysis)).await;
     let analysis = text(&analysis["analysis_id"]);
