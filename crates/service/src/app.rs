@@ -6,6 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -16,14 +17,19 @@ use crate::auth::Uses;
 use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
+use crate::folder::Folder;
 use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
 use crate::pdb;
 use crate::rates::Rates;
+use crate::reserve::Reserve;
 use crate::tasks::topology::Recent;
 use crate::turns::Turns;
 use crate::validate::Contract;
+
+/// How long the check of the database may delay the start.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
 
 /// The document that the service serves and keeps to.
 pub(crate) const DOCUMENT: &str = include_str!("../../../openapi/openapi.json");
@@ -34,6 +40,7 @@ pub(crate) struct App {
     pub(crate) contract: Contract,
     pub(crate) db: Db,
     pub(crate) objects: Arc<Objects>,
+    pub(crate) reserve: Reserve,
     /// Signs upload links.
     pub(crate) secret: [u8; 32],
     /// Wakes the runner when there is something to start.
@@ -62,10 +69,15 @@ impl App {
         let data = &config.data;
         fs::create_dir_all(data).with_context(|| format!("make {}", data.display()))?;
         let document: Value = serde_json::from_str(DOCUMENT).context("read the document")?;
+        let db = Db::open(data)?;
+        if !db.check(CHECK_LIMIT)? {
+            tracing::warn!("the database is too large to be checked at the start; `molboxd check` does it");
+        }
         let app = Self {
             contract: Contract::new(&document),
-            db: Db::open(&data.join("molbox.sqlite"))?,
+            db,
             objects: Arc::new(Objects::open(data)?),
+            reserve: Reserve::of(data),
             secret: secret(&data.join("secret"))?,
             wake: Notify::new(),
             stopping: watch::Sender::new(false),
@@ -81,6 +93,7 @@ impl App {
             origin: OnceLock::new(),
             config,
         };
+        app.db.watch(Folder::remember(&app.config.data)?);
         if !app.config.public_url.is_empty() {
             app.listens_at(app.config.public_url.trim_end_matches('/').to_owned());
         }
@@ -123,8 +136,10 @@ impl App {
 
     /// Refuses what would fill the disk, while there is room to end what has begun.
     pub(crate) fn check_disk(&self) -> Result<(), ApiError> {
+        self.db.check_folder().map_err(anyhow::Error::new)?;
         let free = self.objects.free_bytes()?;
         if free >= self.config.limits.free_disk_bytes {
+            self.reserve.keep();
             return Ok(());
         }
         let cause = anyhow::anyhow!("{free} bytes are free, limits.free_disk_bytes asks for more");

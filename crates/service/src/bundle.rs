@@ -152,7 +152,16 @@ impl Layout {
         self.segments.push(segment);
     }
 
-    fn digest(&self, objects: &Objects) -> Result<String> {
+    /// Keys and sizes of the objects that it is made of.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Object { key, size } => Some((key.as_str(), *size)),
+            Segment::Bytes(_) => None,
+        })
+    }
+
+    /// SHA-256 of the whole, as the objects are now.
+    pub(crate) fn digest(&self, objects: &Objects) -> Result<String> {
         let mut sha256 = Sha256::new();
         for segment in &self.segments {
             match segment {
@@ -218,7 +227,8 @@ pub(crate) fn read_chunks(file: tokio::fs::File, left: u64) -> impl Stream<Item 
     })
 }
 
-struct HashWriter<'a>(&'a mut Sha256);
+/// Hashes what is written to it.
+pub(crate) struct HashWriter<'a>(pub(crate) &'a mut Sha256);
 
 impl Write for HashWriter<'_> {
     fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {

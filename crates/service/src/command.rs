@@ -1,6 +1,6 @@
 //! The command line of `molboxd`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -9,10 +9,12 @@ use jiff::{Span, Timestamp};
 
 use crate::app::rfc3339;
 use crate::auth::Key;
+use crate::check::{self, Kind};
 use crate::config::Config;
 use crate::db::{Db, NewKey};
 use crate::doctor;
 use crate::exec::{Attempt, Resources, process};
+use crate::folder::DATABASE;
 use crate::market;
 use crate::serve::serve;
 use crate::tasks::analyze;
@@ -62,6 +64,12 @@ enum Command {
     Migrate,
     /// Print every setting with its meaning and its default, as a configuration file.
     Config,
+    /// Read everything that is stored and compare it with the database: sizes, digests, orphans.
+    Check {
+        /// Print what was found as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Check what the service needs: Python, OpenMM, disk, database, mirror.
     Doctor,
     /// Carry out the analysis of a folder; the service starts this by itself.
@@ -149,28 +157,38 @@ fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Serve => {
             log();
-            runtime.block_on(serve(config))?;
+            let served = runtime.block_on(serve(config));
+            // A check or a margin that is still being calculated has nobody to be answered to.
+            runtime.shutdown_background();
+            served?;
+            return Ok(0);
         }
         Command::Migrate => {
-            let path = database(&config)?;
-            Db::open(&path)?;
-            say(&format!("{} is up to date", path.display()));
+            database(&config)?;
+            say(&format!("{} is up to date", config.data.join(DATABASE).display()));
         }
-        Command::Account(command) => runtime.block_on(account(&Db::open(&database(&config)?)?, command))?,
-        Command::Key(command) => runtime.block_on(key(&Db::open(&database(&config)?)?, command))?,
+        Command::Account(command) => runtime.block_on(account(&database(&config)?, command))?,
+        Command::Key(command) => runtime.block_on(key(&database(&config)?, command))?,
         Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
         Command::Market(MarketCommand::Reload) => say(&runtime.block_on(market::ask_to_reload(&config))?),
         Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
         Command::Config => say(Config::documentation().trim_end()),
+        Command::Check { json } => return check(&config, json),
         Command::Doctor => return runtime.block_on(doctor(&config)),
         Command::Analyze { .. } | Command::RunTask { .. } => unreachable!("handled above"),
     }
     Ok(0)
 }
 
-fn database(config: &Config) -> Result<PathBuf> {
+/// The database of the data folder; a new one is announced, in case that another folder was meant.
+fn database(config: &Config) -> Result<Db> {
     std::fs::create_dir_all(&config.data).with_context(|| format!("make {}", config.data.display()))?;
-    Ok(Path::new(&config.data).join("molbox.sqlite"))
+    let is_new = !config.data.join(DATABASE).exists();
+    let db = Db::open(&config.data)?;
+    if is_new {
+        say_error(&format!("new data folder: {}", config.data.display()));
+    }
+    Ok(db)
 }
 
 fn log() {
@@ -178,6 +196,30 @@ fn log() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+}
+
+/// Says what is not as it should be; 1 when something that was stored is damaged or missing.
+fn check(config: &Config, json: bool) -> Result<u8> {
+    let report = check::check(config)?;
+    let code = u8::from(report.is_damaged());
+    if json {
+        say(&serde_json::to_string_pretty(&report).context("write the report")?);
+        return Ok(code);
+    }
+    for finding in &report.findings {
+        let what = match finding.kind {
+            Kind::Orphan => "orphan",
+            Kind::Database => "damaged database",
+            Kind::File | Kind::Task => "damaged",
+        };
+        let parts = [Some(what), finding.id.as_deref(), finding.object.as_deref()];
+        let about: Vec<&str> = parts.into_iter().flatten().collect();
+        say(&format!("{}: {}", about.join(" "), finding.problem));
+    }
+    let orphans = report.findings.iter().filter(|finding| finding.kind == Kind::Orphan).count();
+    let damaged = report.findings.len() - orphans;
+    say(&format!("{} files, {} tasks: {damaged} damaged, {orphans} orphans", report.files, report.tasks));
+    Ok(code)
 }
 
 /// Says what was found; 1 when something is missing.

@@ -54,9 +54,8 @@ fn data(config: &Config) -> Result<String> {
 }
 
 fn database(config: &Config) -> Result<String> {
-    let path = config.data.join("molbox.sqlite");
-    let db = Db::open(&path)?;
-    db.check().with_context(|| format!("{} is damaged; restore it from a backup", path.display()))?;
+    let db = Db::open(&config.data)?;
+    db.check(Duration::MAX)?;
     let accounts = db.accounts()?.len();
     if accounts == 0 {
         return Ok("sound; there is no account yet, make one with `molboxd account create NAME`".to_owned());

@@ -8,7 +8,9 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
 
 use rusqlite::ErrorCode;
+use rustix::io::Errno;
 
+use crate::folder::Displaced;
 use crate::validate::{loc, violation};
 
 /// An answer that refuses a request, or says that the service failed.
@@ -144,24 +146,56 @@ impl From<std::io::Error> for ApiError {
     }
 }
 
-/// What is in the way of writing, when a failure comes from a disk that an operator can put right.
+/// What is in the way, when a failure comes from the machine and not from the program: a disk or a
+/// database that an operator can put right, or that gets right by itself.
 pub(crate) fn obstacle(cause: &anyhow::Error) -> Option<&'static str> {
-    const FULL: &str = "the service's disk is full";
-    const READ_ONLY: &str = "the service cannot write to its disk";
     cause.chain().find_map(|error| {
+        if error.is::<Displaced>() {
+            return Some("the service's data folder is not in its place");
+        }
         if let Some(error) = error.downcast_ref::<io::Error>() {
-            return match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(FULL),
-                io::ErrorKind::ReadOnlyFilesystem => Some(READ_ONLY),
-                _ => None,
-            };
+            return of_system(error);
         }
-        match error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()? {
-            ErrorCode::DiskFull => Some(FULL),
-            ErrorCode::ReadOnly | ErrorCode::SystemIoFailure => Some(READ_ONLY),
-            _ => None,
-        }
+        Some(match error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()? {
+            ErrorCode::DiskFull => FULL,
+            ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => READ_ONLY,
+            ErrorCode::SystemIoFailure => FAILS,
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another program holds the service's database",
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => DAMAGED,
+            ErrorCode::OutOfMemory => NO_MEMORY,
+            _ => return None,
+        })
     })
+}
+
+const FULL: &str = "the service's disk is full";
+const READ_ONLY: &str = "the service cannot write to its disk";
+const FAILS: &str = "the service's disk fails";
+const DAMAGED: &str = "the service's database is damaged";
+const NO_MEMORY: &str = "the service's machine has no memory left";
+
+/// Whether a failure is that of a damaged database.
+pub(crate) fn is_damage(cause: &anyhow::Error) -> bool {
+    obstacle(cause) == Some(DAMAGED)
+}
+
+/// Whether a failure is that of a full disk.
+pub(crate) fn is_full(cause: &anyhow::Error) -> bool {
+    obstacle(cause) == Some(FULL)
+}
+
+/// What is in the way, by the error of a system call.
+fn of_system(error: &io::Error) -> Option<&'static str> {
+    let code = error.raw_os_error().map(Errno::from_raw_os_error);
+    match (error.kind(), code) {
+        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge, _) => Some(FULL),
+        (io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied, _) => Some(READ_ONLY),
+        (io::ErrorKind::StaleNetworkFileHandle, _) => Some(FAILS),
+        (_, Some(Errno::IO | Errno::NXIO | Errno::NODEV | Errno::NOTCONN)) => Some(FAILS),
+        (_, Some(Errno::MFILE | Errno::NFILE)) => Some("the service has too many files open"),
+        (io::ErrorKind::OutOfMemory, _) => Some(NO_MEMORY),
+        _ => None,
+    }
 }
 
 impl IntoResponse for ApiError {

@@ -7,12 +7,14 @@
 mod app;
 mod auth;
 mod bundle;
+mod check;
 mod command;
 mod config;
 mod db;
 mod doctor;
 mod error;
 mod exec;
+mod folder;
 mod formats;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -24,6 +26,7 @@ mod metrics;
 mod objects;
 mod pdb;
 mod rates;
+mod reserve;
 mod routes;
 mod serve;
 mod tasks;

@@ -33,11 +33,33 @@ pub(crate) enum ReceiveError {
 impl Objects {
     /// Opens the store in a folder.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let (root, partial) = (folder.join("objects"), folder.join("partial"));
-        for path in [&root, &partial] {
+        let objects = Self::at(folder);
+        for path in [&objects.root, &objects.partial] {
             fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
         }
-        Ok(Self { root, partial })
+        Ok(objects)
+    }
+
+    /// The store in a folder, to be read.
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { root: folder.join("objects"), partial: folder.join("partial") }
+    }
+
+    /// Every object of a file, and the prefix of every task's.
+    pub(crate) fn all(&self) -> io::Result<Vec<String>> {
+        let mut all = Vec::new();
+        for prefix in ["files", "tasks"] {
+            let entries = match fs::read_dir(self.path(prefix)) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for entry in entries {
+                all.push(format!("{prefix}/{}", entry?.file_name().to_string_lossy()));
+            }
+        }
+        all.sort();
+        Ok(all)
     }
 
     /// Removes what a service that was killed left unfinished.

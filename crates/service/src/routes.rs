@@ -224,6 +224,7 @@ async fn prepare(
     let (parts, body) = request.into_parts();
     let header = |name: &str| parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let key = if operation.is_secured {
+        app.db.check_folder().map_err(anyhow::Error::new)?;
         Some(app.authenticate(parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes))?)
     } else {
         None

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::net::TcpListener;
@@ -12,6 +13,10 @@ use crate::app::App;
 use crate::config::Config;
 use crate::handlers::sweep;
 use crate::{market, routes, tasks};
+
+/// How long connections may go on after the service has been asked to end. A download that is cut off
+/// resumes where it was.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config) -> Result<()> {
@@ -36,11 +41,18 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     // Before anybody can know whom to signal.
     let hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    announce(&app, &margin)?;
-    market::announce(&app)?;
+    // Small files, also on a full disk.
+    app.reserve.with(|| announce(&app, &margin))?;
+    app.reserve.with(|| market::announce(&app))?;
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
     let runner = tokio::spawn(tasks::run(app.clone()));
+    let asked = until_stopped(stopped.clone());
+    let deadline = async {
+        asked.await;
+        tokio::time::sleep(STOP_LIMIT).await;
+        tracing::info!("the connections that are still open are cut off");
+    };
     let servers = async {
         tokio::try_join!(
             axum::serve(workflow, routes::workflow(&app)).with_graceful_shutdown(until_stopped(stopped.clone())),
@@ -56,7 +68,14 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
         app.stopping.send_replace(true);
         stop.send(true).context("tell the servers to stop")
     };
-    tokio::try_join!(async { servers.await.context("serve") }, ask_to_stop)?;
+    let served = async {
+        tokio::select! {
+            served = servers => served.map(drop).context("serve"),
+            // A connection on which nothing was ever sent would be waited for without end.
+            () = deadline => Ok(()),
+        }
+    };
+    tokio::try_join!(served, ask_to_stop)?;
     runner.abort();
     reloads.abort();
     Ok(())

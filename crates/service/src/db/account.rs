@@ -68,7 +68,7 @@ impl Db {
 
     /// Disables an account for good; false when there is none of this name.
     pub(crate) async fn disable_account(&self, name: String, now: i64) -> Result<bool> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             let sql = "update account set disabled_at = coalesce(disabled_at, ?) where name = ?";
             Ok(tx.execute(sql, params![now, name])? == 1)
         })
@@ -104,7 +104,7 @@ impl Db {
 
     /// Revokes a key for good; false when there is none with this identifier.
     pub(crate) async fn revoke_key(&self, id: String, now: i64) -> Result<bool> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             let sql = "update api_key set revoked_at = coalesce(revoked_at, ?) where id = ?";
             Ok(tx.execute(sql, params![now, id])? == 1)
         })

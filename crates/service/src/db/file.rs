@@ -228,7 +228,7 @@ impl Db {
     /// Deletes a file; its content becomes garbage. One that a task is still to read stays. Gives the
     /// object that is to be removed, if there is one.
     pub(crate) async fn delete_file(&self, account: i64, id: String) -> Result<(Deletion, Option<String>)> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             let sql = "select object from file where id = ? and account = ?";
             let found = tx.prepare_cached(sql)?.query_row(params![id, account], |row| row.get(0)).optional()?;
             let Some(object): Option<Option<String>> = found else { return Ok((Deletion::NotFound, None)) };

@@ -2,26 +2,34 @@
 //!
 //! Reads run where they are asked for, on a connection of a small pool: they take microseconds.
 //! Writes go to one thread, which puts those that wait together into one transaction and one
-//! fsync; a write is on disk when its `await` returns.
+//! fsync; a write is on disk when its `await` returns. What makes room is possible on a full disk.
 
 mod account;
 mod file;
 mod idempotency;
 mod task;
+mod whole;
 
-use std::path::Path;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
+
+use crate::error::{is_damage, is_full};
+use crate::folder::{self, DATABASE, Displaced, Folder};
+use crate::reserve::Reserve;
 
 pub(crate) use account::{KeyRow, NewKey};
 pub(crate) use file::{Arrival, FileRow, Unregistered};
 pub(crate) use idempotency::{Answer, Before, Claim, Once};
 pub(crate) use task::{Deletion, End, Lane, Requeue, TaskRow, Unqueued};
+pub(crate) use whole::{Content, Whole};
 
 const MIGRATIONS: [&str; 3] = [include_str!("0001.sql"), include_str!("0002.sql"), include_str!("0003.sql")];
 /// Prepared statements that a connection keeps: all that there are.
@@ -29,15 +37,50 @@ const STATEMENTS: usize = 200;
 /// Writes that are put into one transaction at most.
 const MAX_BATCH: usize = 256;
 
-type Write = Box<dyn FnOnce(&Transaction<'_>) -> Finish + Send>;
+/// How long another program may hold the database.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Called with the transaction, or with why there is none; the error of this write comes back.
+type Write = Box<dyn FnOnce(Result<&Transaction<'_>, NotWritten>) -> (Finish, Option<NotWritten>) + Send>;
 /// Called with whether the transaction was committed.
-type Finish = Box<dyn FnOnce(bool) + Send>;
+type Finish = Box<dyn FnOnce(Result<(), NotWritten>) + Send>;
 
 /// The database.
 pub(crate) struct Db {
     readers: Mutex<Vec<Connection>>,
-    path: std::path::PathBuf,
+    path: PathBuf,
     writer: mpsc::Sender<Write>,
+    reserve: Reserve,
+    /// Where the service watches its folder, what it watches: nothing is committed elsewhere.
+    folder: Arc<OnceLock<Folder>>,
+}
+
+/// Why nothing of a transaction was written, for all whose writes were in it.
+#[derive(Clone, Debug)]
+pub(crate) enum NotWritten {
+    Sqlite(Arc<rusqlite::Error>),
+    Displaced(Displaced),
+}
+
+impl fmt::Display for NotWritten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write to the database")
+    }
+}
+
+impl std::error::Error for NotWritten {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Sqlite(error) => Some(&**error),
+            Self::Displaced(displaced) => Some(displaced),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for NotWritten {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(Arc::new(error))
+    }
 }
 
 /// What a listing shows: one page of an account's items, newest first.
@@ -50,27 +93,54 @@ pub(crate) struct Filter {
 }
 
 impl Db {
-    /// Opens the database, makes it when it is not there, and brings it up to date.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let mut connection = Connection::open(path).with_context(|| format!("open {}", path.display()))?;
-        connection.pragma_update(None, "journal_mode", "wal")?;
-        connection.pragma_update(None, "synchronous", "full")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        connection.busy_timeout(std::time::Duration::from_secs(10))?;
-        keep_statements(&connection)?;
-        migrate(&mut connection).with_context(|| format!("bring {} up to date", path.display()))?;
+    /// Opens the database of a data folder, makes it when the folder is new, and brings it up to date.
+    ///
+    /// # Errors
+    ///
+    /// Also when there is content in the folder that no database knows of.
+    pub(crate) fn open(data: &Path) -> Result<Self> {
+        folder::check_database(data)?;
+        let (path, reserve) = (data.join(DATABASE), Reserve::of(data));
+        // A log beside the database, and an index of it, are made when it is opened.
+        let connection = reserve.with(|| connect(&path)).map_err(|error| name_damage(&path, error))?;
+        if is_unused(&connection)?
+            && let Some(stray) = folder::stray(data)
+        {
+            folder::refuse(data, &stray, "a database that is empty")?;
+        }
         let (writer, writes) = mpsc::channel();
+        let watched = Arc::new(OnceLock::new());
+        let folder = watched.clone();
         thread::Builder::new()
             .name("database".to_owned())
-            .spawn(move || write_all(connection, &writes))
+            .spawn(move || write_all(connection, &writes, &watched))
             .context("start the database's thread")?;
-        Ok(Self { readers: Mutex::default(), path: path.to_owned(), writer })
+        Ok(Self { readers: Mutex::default(), path, writer, reserve, folder })
     }
 
-    /// Whether the file is whole.
-    pub(crate) fn check(&self) -> Result<()> {
-        let verdict: String = self.read(|db| db.query_row("pragma quick_check", (), |row| row.get(0)))?;
-        if verdict == "ok" { Ok(()) } else { Err(anyhow!(verdict)) }
+    /// Has nothing be written from now on unless the folder is in its place.
+    pub(crate) fn watch(&self, folder: Folder) {
+        // There is one for each process.
+        let _ = self.folder.set(folder);
+    }
+
+    /// Whether the folder is in its place, as far as it is watched.
+    pub(crate) fn check_folder(&self) -> Result<(), Displaced> {
+        self.folder.get().map_or(Ok(()), Folder::check)
+    }
+
+    /// Whether the file is whole; false when that could not be told in `limit`.
+    pub(crate) fn check(&self, limit: Duration) -> Result<bool> {
+        let end = Instant::now().checked_add(limit);
+        let mut connection = reader(&self.path)?;
+        // Asked every some ten thousand steps of SQLite's machine, which take less than a millisecond.
+        connection.progress_handler(10_000, Some(move || end.is_some_and(|end| Instant::now() > end)))?;
+        match connection.query_row("pragma quick_check(5)", (), |row| row.get::<_, String>(0)) {
+            Ok(verdict) if verdict == "ok" => Ok(true),
+            Ok(verdict) => Err(anyhow!(verdict).context(damaged(&self.path))),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(false),
+            Err(error) => Err(name_damage(&self.path, error.into())),
+        }
     }
 
     /// Reads; `query` must be short, for it runs on the caller's thread.
@@ -78,13 +148,7 @@ impl Db {
         let pooled = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match pooled {
             Some(connection) => connection,
-            None => {
-                let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let connection = Connection::open_with_flags(&self.path, flags)?;
-                keep_statements(&connection)?;
-                connection.busy_timeout(std::time::Duration::from_secs(10))?;
-                connection
-            }
+            None => reader(&self.path)?,
         };
         let result = query(&connection);
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
@@ -98,20 +162,69 @@ impl Db {
     ) -> Result<T> {
         let (answer, result) = oneshot::channel();
         let write: Write = Box::new(move |transaction| {
-            let result = within_savepoint(transaction, change);
-            Box::new(move |committed| {
-                let result = match result {
-                    Ok(value) if committed => Ok(value),
-                    Ok(_) => Err(anyhow!("the transaction was not committed")),
-                    Err(error) => Err(error.into()),
-                };
-                // Nobody waits any more when the request was dropped.
-                let _ = answer.send(result);
-            })
+            let result = transaction.and_then(|tx| within_savepoint(tx, change).map_err(NotWritten::from));
+            let error = result.as_ref().err().cloned();
+            // Nobody waits any more when the request was dropped.
+            let finish = move |committed: Result<(), NotWritten>| {
+                drop(answer.send(result.and_then(|value| committed.map(|()| value))));
+            };
+            (Box::new(finish) as Finish, error)
         });
         self.writer.send(write).map_err(|_| anyhow!("the database's thread has ended"))?;
-        result.await.context("the database's thread has ended")?
+        Ok(result.await.context("the database's thread has ended")??)
     }
+
+    /// The same for what makes room, or ends what takes it: on a full disk with the room that is kept
+    /// for it.
+    async fn write_also_when_full<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Clone + Send + 'static,
+    ) -> Result<T> {
+        match self.write(change.clone()).await {
+            Err(error) if is_full(&error) && self.reserve.release() => self.write(change).await,
+            done => done,
+        }
+    }
+}
+
+/// An error, with the file and the remedy if the file is damaged.
+fn name_damage(path: &Path, error: anyhow::Error) -> anyhow::Error {
+    if is_damage(&error) { error.context(damaged(path)) } else { error }
+}
+
+fn damaged(path: &Path) -> String {
+    format!("{} is damaged; restore it from a backup", path.display())
+}
+
+/// A connection that writes, to a database that is up to date.
+fn connect(path: &Path) -> Result<Connection> {
+    let mut connection = Connection::open(path).with_context(|| format!("open {}", path.display()))?;
+    connection.busy_timeout(BUSY)?;
+    let opened = || -> rusqlite::Result<()> {
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        keep_statements(&connection)
+    };
+    opened().with_context(|| format!("open {}", path.display()))?;
+    migrate(&mut connection).with_context(|| format!("bring {} up to date", path.display()))?;
+    Ok(connection)
+}
+
+/// A connection that reads.
+fn reader(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    keep_statements(&connection)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
+/// Whether a database has never held anything but accounts: a number was never drawn for a file or a
+/// task.
+fn is_unused(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "select not exists (select 1 from sqlite_sequence where name in ('file', 'task'))";
+    connection.query_row(sql, (), |row| row.get(0))
 }
 
 /// Has a connection keep its statements as they were planned. SQLite would plan again for each new
@@ -127,37 +240,75 @@ fn within_savepoint<T>(
 ) -> rusqlite::Result<T> {
     transaction.execute_batch("savepoint one")?;
     let result = change(transaction);
-    transaction.execute_batch(if result.is_ok() { "release one" } else { "rollback to one; release one" })?;
+    if result.is_ok() {
+        transaction.execute_batch("release one")?;
+    } else if let Err(error) = transaction.execute_batch("rollback to one; release one") {
+        // The whole transaction is undone already; the first error is the one that counts.
+        tracing::debug!(%error, "undo a write");
+    }
     result
 }
 
 /// The database's thread: ends when the last `Db` is gone.
-fn write_all(mut connection: Connection, writes: &mpsc::Receiver<Write>) {
+fn write_all(mut connection: Connection, writes: &mpsc::Receiver<Write>, folder: &OnceLock<Folder>) {
     while let Ok(first) = writes.recv() {
-        let mut finishes = Vec::new();
-        let committed =
-            connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).and_then(|transaction| {
-                finishes.push(first(&transaction));
-                while finishes.len() < MAX_BATCH
-                    && let Ok(write) = writes.try_recv()
-                {
-                    finishes.push(write(&transaction));
-                }
-                transaction.commit()
-            });
+        let (finishes, committed) = write_batch(&mut connection, first, writes, folder);
         if let Err(error) = &committed {
-            tracing::error!(%error, "database transaction failed");
+            tracing::error!(cause = format!("{:#}", anyhow!(error.clone())), "database transaction failed");
         }
         for finish in finishes {
-            finish(committed.is_ok());
+            finish(committed.clone());
         }
     }
 }
 
+/// Puts the writes that wait into one transaction; who is to be told, and what.
+fn write_batch(
+    connection: &mut Connection,
+    first: Write,
+    writes: &mpsc::Receiver<Write>,
+    folder: &OnceLock<Folder>,
+) -> (Vec<Finish>, Result<(), NotWritten>) {
+    let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+        Ok(transaction) => transaction,
+        Err(error) => {
+            // Those that wait have waited, too.
+            let error = NotWritten::from(error);
+            let all = [first].into_iter().chain(writes.try_iter());
+            return (all.map(|write| write(Err(error.clone())).0).collect(), Err(error));
+        }
+    };
+    let mut finishes = Vec::new();
+    let mut next = Some(first);
+    while let Some(write) = next.take() {
+        let (finish, error) = write(Ok(&transaction));
+        finishes.push(finish);
+        // SQLite undoes the whole transaction by itself on some errors, a full disk among them. What
+        // followed would be committed one by one, and be reported as not written.
+        if transaction.is_autocommit() {
+            let error = error.unwrap_or_else(|| NotWritten::from(rusqlite::Error::InvalidQuery));
+            return (finishes, Err(error));
+        }
+        if finishes.len() < MAX_BATCH {
+            next = writes.try_recv().ok();
+        }
+    }
+    let in_place = folder.get().map_or(Ok(()), Folder::check);
+    let committed = match in_place {
+        Ok(()) => transaction.commit().map_err(NotWritten::from),
+        // Undone as it is dropped.
+        Err(displaced) => Err(NotWritten::Displaced(displaced)),
+    };
+    (finishes, committed)
+}
+
 fn migrate(connection: &mut Connection) -> Result<()> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
-    let sql = "select user_version from pragma_user_version";
-    let version = transaction.query_row(sql, (), |row| row.get::<_, u32>(0))? as usize;
+    // Nothing is written to a database that is up to date, also on a full disk.
+    if version(connection)? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+    let version = version(&transaction)?;
     if version > MIGRATIONS.len() {
         anyhow::bail!("it was made by a newer molboxd (version {version})");
     }
@@ -167,6 +318,11 @@ fn migrate(connection: &mut Connection) -> Result<()> {
     transaction.pragma_update(None, "user_version", MIGRATIONS.len() as u32)?;
     transaction.commit()?;
     Ok(())
+}
+
+fn version(connection: &Connection) -> rusqlite::Result<usize> {
+    let sql = "select user_version from pragma_user_version";
+    Ok(connection.query_row(sql, (), |row| row.get::<_, u32>(0))? as usize)
 }
 
 #[cfg(test)]

@@ -351,7 +351,7 @@ impl Db {
 
     /// Puts a running task back into the queue, for another attempt.
     pub(crate) async fn requeue_task(&self, id: String, behind: Requeue) -> Result<bool> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             if !transition(tx, &id, &["running"], "queued")? {
                 return Ok(false);
             }
@@ -376,7 +376,7 @@ impl Db {
         id: String,
         now: i64,
     ) -> Result<Option<TaskRow>> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             let sql = format!("select {COLUMNS} from task where id = ? and account = ? and kind = ?");
             let find = |tx: &Transaction<'_>| {
                 tx.prepare_cached(&sql)?.query_row(params![id, account, kind], task_row).optional()
@@ -404,7 +404,7 @@ impl Db {
         id: String,
         garbage: String,
     ) -> Result<Deletion> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             let sql = "select status from task where id = ? and account = ? and kind = ?";
             let status: Option<String> =
                 tx.prepare_cached(sql)?.query_row(params![id, account, kind], |row| row.get(0)).optional()?;
@@ -434,7 +434,8 @@ impl Db {
 
     /// Forgets a prefix whose objects have been removed.
     pub(crate) async fn forget_garbage(&self, prefix: String) -> Result<()> {
-        self.write(move |tx| tx.execute("delete from garbage where prefix = ?", [prefix]).map(drop)).await
+        self.write_also_when_full(move |tx| tx.execute("delete from garbage where prefix = ?", [prefix]).map(drop))
+            .await
     }
 
     /// How many tasks there are, by kind and status.
@@ -447,7 +448,7 @@ impl Db {
 
     /// Ends a task; false when it has ended already.
     pub(crate) async fn end_task(&self, id: String, end: End, now: i64) -> Result<bool> {
-        self.write(move |tx| {
+        self.write_also_when_full(move |tx| {
             if !transition(tx, &id, &["running", "queued"], end.status)? {
                 return Ok(false);
             }

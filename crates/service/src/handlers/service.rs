@@ -10,6 +10,7 @@ use crate::app::DOCUMENT;
 use crate::error::ApiError;
 
 pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
+    call.app.db.check_folder().map_err(anyhow::Error::new)?;
     // A key that cannot be: the database answers, which is the point.
     call.app.db.key("")?;
     let version = env!("CARGO_PKG_VERSION").to_owned();

@@ -39,6 +39,7 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         }
     };
     let arrived = match write(app, &object, request).await {
+        // What arrived in a folder that is not in its place has not arrived: the write finds that out.
         Ok(()) => app.db.take_upload(file_id.to_owned(), object.clone()).await.map_err(ApiError::from),
         Err(error) => Err(error),
     };

@@ -12,7 +12,9 @@ use tempfile::TempDir;
 /// A running service; it ends with the value.
 pub(crate) struct Service {
     child: Child,
+    /// The data folder as this process sees it.
     pub(crate) data: PathBuf,
+    place: Place,
     pub(crate) base_url: String,
     pub(crate) margin_url: String,
     settings: Vec<String>,
@@ -35,11 +37,17 @@ impl Service {
 
     /// On data that others keep.
     pub(crate) fn start_in(data: &Path, settings: &[&str]) -> Self {
+        Self::start_at(data, Place::here(data), settings)
+    }
+
+    /// On data that lie somewhere else for the service than for this process.
+    pub(crate) fn start_at(data: &Path, place: Place, settings: &[&str]) -> Self {
         let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let child = spawn(data, &settings);
+        let child = spawn(data, &place, &settings);
         let mut service = Self {
             child,
             data: data.to_owned(),
+            place,
             base_url: String::new(),
             margin_url: String::new(),
             settings,
@@ -53,6 +61,8 @@ impl Service {
         let addresses = self.data.join("addresses.json");
         let pid = u64::from(self.child.id());
         let addresses = wait_for("the service listens", || {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "the service did not start: {}", self.log());
             let text = fs::read_to_string(&addresses).ok()?;
             let value: Value = serde_json::from_str(&text).ok()?;
             (value["pid"] == pid).then_some(value)
@@ -84,7 +94,7 @@ impl Service {
 
     /// Starts the service again after it has ended.
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(&self.data, &self.settings);
+        self.child = spawn(&self.data, &self.place, &self.settings);
         self.wait_until_it_listens();
     }
 
@@ -96,16 +106,20 @@ impl Service {
 
     /// Runs a command of `molboxd` on the service's data; its standard output.
     pub(crate) fn command(&self, arguments: &[&str]) -> String {
-        let output = molboxd(&self.data).args(arguments).output().unwrap();
+        let output = self.place.molboxd().args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
     /// Runs a command that is to fail; all that it says.
     pub(crate) fn failing_command(&self, arguments: &[&str]) -> String {
-        let output = molboxd(&self.data).args(arguments).output().unwrap();
+        let output = self.place.molboxd().args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?} succeeded");
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// A key of an account, which is made when it is not there.
@@ -141,9 +155,9 @@ impl Drop for Service {
     }
 }
 
-fn spawn(data: &Path, settings: &[String]) -> Child {
+fn spawn(data: &Path, place: &Place, settings: &[String]) -> Child {
     let log = File::options().create(true).append(true).open(data.with_extension("log")).unwrap();
-    let mut command = molboxd(data);
+    let mut command = place.molboxd();
     command.args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""]);
     if let Some(python) = python() {
         command.args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
@@ -154,10 +168,25 @@ fn spawn(data: &Path, settings: &[String]) -> Child {
     command.arg("serve").stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }
 
-fn molboxd(data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
-    command.arg("--data").arg(data);
-    command
+/// Where `molboxd` runs, and the data folder as it sees it there.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// A command that runs another one somewhere else; none for here.
+    pub(crate) within: Vec<String>,
+    pub(crate) data: PathBuf,
+}
+
+impl Place {
+    fn here(data: &Path) -> Self {
+        Self { within: Vec::new(), data: data.to_owned() }
+    }
+
+    pub(crate) fn molboxd(&self) -> Command {
+        let mut words = self.within.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_molboxd")]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg("--data").arg(&self.data);
+        command
+    }
 }
 
 /// A process of a task.

@@ -428,3 +428,12 @@ async fn every_default_of_the_document_is_the_services() {
     }
     assert!(stated.is_empty(), "defaults that no part of this test compares: {stated:?}");
 }
+
+#[test]
+fn a_silent_connection_does_not_keep_the_service_from_ending() {
+    let mut service = Service::start();
+    let address = service.base_url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let silent = std::net::TcpStream::connect(address).unwrap();
+    service.stop();
+    drop(silent);
+}

@@ -1,39 +1,95 @@
 //! What a disk can do to the service: fill up, become read-only, be copied.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use molbox::Error;
 use molbox::workflow::types::{EquilibrationStep, ProductionParams};
+use tempfile::TempDir;
 
-use crate::common::{Service, example, wait_for};
+use crate::common::{Place, Service, example, wait_for};
 use crate::work::water;
 
-/// A disk of its own, as small as a test needs; it goes with the value.
-struct Disk(PathBuf);
+/// A disk of its own, as small as a test needs: a file system in memory that is mounted in a namespace,
+/// which any user may make. It goes with the value.
+struct Disk {
+    /// Holds the namespace until its standard input is closed.
+    holder: Child,
+    /// The disk as this process sees it, and as those in the namespace see it.
+    outside: PathBuf,
+    inside: PathBuf,
+    within: Vec<String>,
+    folder: TempDir,
+}
 
 impl Disk {
-    /// None where this user may not mount.
-    fn new(folder: &Path, megabytes: u32) -> Option<Self> {
-        fs::create_dir_all(folder).unwrap();
-        let size = format!("size={megabytes}m");
-        mount(&["-t", "tmpfs", "-o", &size, "tmpfs", folder.to_str().unwrap()]).then(|| Self(folder.to_owned()))
+    fn new(megabytes: u32) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let inside = folder.path().join("data");
+        fs::create_dir(&inside).unwrap();
+        let mount = format!("mount -t tmpfs -o size={megabytes}m tmpfs \"$0\" && echo mounted && exec cat");
+        for (unshare, enter) in
+            [(&["--user", "--map-root-user", "--mount"][..], &["--user", "--mount"][..]), (&["--mount"], &["--mount"])]
+        {
+            let mut holder = Command::new("unshare");
+            holder.args(unshare).args(["sh", "-c", &mount]).arg(&inside);
+            let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            if line == "mounted\n" {
+                let pid = holder.id().to_string();
+                let mut within = vec!["nsenter", "--preserve-credentials", "--target", &pid];
+                within.extend(enter);
+                let within = within.into_iter().map(str::to_owned).collect();
+                let outside = PathBuf::from(format!("/proc/{pid}/root{}", inside.display()));
+                return Self { holder, outside, inside, within, folder };
+            }
+            holder.wait().unwrap();
+        }
+        panic!(
+            "this test mounts a small disk, and must not: allow user namespaces \
+             (kernel.apparmor_restrict_unprivileged_userns=0, kernel.unprivileged_userns_clone=1), run as root, or \
+             leave such tests out by `-- --skip disk::`"
+        );
+    }
+
+    fn place(&self) -> Place {
+        Place { within: self.within.clone(), data: self.inside.clone() }
+    }
+
+    fn serve(&self, settings: &[&str]) -> Service {
+        Service::start_at(&self.outside, self.place(), settings)
     }
 
     fn make(&self, option: &str) {
-        assert!(mount(&["-o", &format!("remount,{option}"), self.0.to_str().unwrap()]), "{option}");
+        let mut mount = Command::new(&self.within[0]);
+        mount.args(&self.within[1..]).args(["mount", "-o", &format!("remount,{option}")]).arg(&self.inside);
+        assert!(mount.status().unwrap().success(), "{option}");
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let found = rustix::fs::statvfs(&self.outside).unwrap();
+        found.f_bavail * found.f_frsize
+    }
+
+    /// Fills the disk to the last byte; the file that does so.
+    fn fill(&self) -> PathBuf {
+        let path = self.outside.join("ballast");
+        let full = fs::write(&path, vec![1; self.free_bytes() as usize + (1 << 20)]).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        assert_eq!(self.free_bytes(), 0);
+        path
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
     }
-}
-
-fn mount(arguments: &[&str]) -> bool {
-    Command::new("mount").args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
 fn unavailable(error: Error, what: &str) {
@@ -54,11 +110,9 @@ async fn with_less_room_than_is_wanted_nothing_new_is_accepted() {
 
 #[tokio::test]
 async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(disk) = Disk::new(&folder.path().join("data"), 40) else {
-        return println!("skipped: this user may not mount a small disk");
-    };
-    let service = Service::start_in(&disk.0, &["limits.free_disk_bytes=0"]);
+    let disk = Disk::new(44);
+    let folder = &disk.folder;
+    let service = disk.serve(&["limits.free_disk_bytes=0"]);
     let molbox = service.client("ada");
     let protein = fs::read_to_string(example("1vii.pdb")).unwrap();
     // Remarks make it large, and different each time.
@@ -87,10 +141,9 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
 
     // A simulation that fills the disk says so; what it committed before stays.
     let ballast = wait_for("the disk is nearly full", || {
-        let path = disk.0.join("ballast");
+        let path = disk.outside.join("ballast");
         fs::write(&path, vec![0; 1 << 20]).ok()?;
-        let free = rustix::fs::statvfs(&disk.0).ok().map(|stat| stat.f_bavail * stat.f_frsize)?;
-        fs::write(&path, vec![0; (free as usize).saturating_sub(2 << 20) + (1 << 20)]).ok()?;
+        fs::write(&path, vec![0; (disk.free_bytes() as usize).saturating_sub(2 << 20) + (1 << 20)]).ok()?;
         Some(path)
     });
     let job = molbox.job_submit().body_map(|job| {
@@ -101,8 +154,8 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
     });
     let job = job.send().await.unwrap();
     let seen = wait_for("the job has met the full disk", || {
-        let folder = disk.0.join("tasks").join(job.job_id.as_str());
-        let attempts = fs::read_to_string(disk.0.with_extension("log")).ok()?.matches("queued again").count();
+        let folder = disk.outside.join("tasks").join(job.job_id.as_str());
+        let attempts = service.log().matches("queued again").count();
         (attempts > 0 && folder.exists()).then_some(attempts)
     });
     assert!(seen > 0);
@@ -115,13 +168,72 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
     assert_eq!(job.stages.last().unwrap().frames, 1000);
 }
 
+#[tokio::test]
+async fn on_a_full_disk_everything_says_so_and_deleting_makes_room() {
+    let disk = Disk::new(24);
+    // No task starts: none is to write while the disk is looked at.
+    let settings = ["limits.free_disk_bytes=0", "worker.slots=1", "worker.python=\"/bin/false\"", "worker.attempts=1"];
+    let mut service = disk.serve(&settings);
+    let key = service.key("ada");
+    let spare = service.key("ada");
+    let molbox = service.client_with(&key);
+    let mut files = Vec::new();
+    for name in ["one", "two", "three"] {
+        files.push(molbox.upload(example("1vii.pdb")).name(name).await.unwrap());
+    }
+    let system = molbox.system_submit().send().await.unwrap();
+    molbox.wait_system(&system.system_id).await.unwrap_err();
+    wait_for("room is kept", || disk.outside.join("reserve").exists().then_some(()));
+    let ballast = disk.fill();
+    let full = |error| unavailable(error, "disk is full");
+    full(molbox.upload_url_create().filetype("pdb").send().await.unwrap_err());
+    full(molbox.upload(example("1vii.pdb")).name("four").await.unwrap_err());
+    full(molbox.system_submit().send().await.unwrap_err());
+    assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 3, "what is there can be looked at");
+
+    // What makes room, or keeps others out, is done.
+    molbox.file_delete().file_id(&files[0].file_id).send().await.unwrap();
+    molbox.system_delete().system_id(&system.system_id).send().await.unwrap();
+    let spare = service.client_with(&spare).account_view().send().await.unwrap();
+    service.command(&["key", "revoke", &spare.key_id]);
+
+    // So is a start, also after a kill.
+    fs::remove_file(&ballast).unwrap();
+    molbox.system_submit().send().await.unwrap();
+    wait_for("room is kept again", || disk.outside.join("reserve").exists().then_some(()));
+    let ballast = disk.fill();
+    service.kill_and_restart();
+    service.stop();
+    service.restart();
+    let molbox = service.client_with(&key);
+    molbox.file_delete().file_id(&files[1].file_id).send().await.unwrap();
+    assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
+    fs::remove_file(ballast).unwrap();
+    molbox.upload(example("1vii.pdb")).name("four").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_another_program_holds_is_named() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let other = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
+    other.execute_batch("begin immediate").unwrap();
+    let (first, second) =
+        tokio::join!(molbox.system_submit().send(), molbox.upload_url_create().filetype("pdb").send());
+    for error in [first.err().unwrap(), second.err().unwrap()] {
+        let Error::Refused(refusal) = &error else { panic!("{error}") };
+        assert!(refusal.retry_after.is_some_and(|after| after > Duration::ZERO));
+        unavailable(error, "another program holds the service's database");
+    }
+    other.execute_batch("rollback").unwrap();
+    molbox.system_submit().send().await.unwrap();
+    assert_eq!(molbox.system_list().send().await.unwrap().items.len(), 1, "what was refused was not done");
+}
+
 #[test]
 fn a_folder_that_is_read_only_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(disk) = Disk::new(&folder.path().join("data"), 40) else {
-        return println!("skipped: this user may not mount a small disk");
-    };
-    let mut service = Service::start_in(&disk.0, &[]);
+    let disk = Disk::new(40);
+    let mut service = disk.serve(&[]);
     service.stop();
     disk.make("ro");
     let error = service.failing_command(&["serve"]);

@@ -9,6 +9,7 @@ mod common;
 mod contract;
 mod disk;
 mod files;
+mod folder;
 mod kills;
 mod margin;
 mod oracle;

@@ -1,0 +1,241 @@
+//! The data folder: a database without its objects or the other way round, a folder that is moved under
+//! the service, content that is damaged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::common::{Service, example, wait_for};
+use crate::work::water;
+
+/// Names of everything in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Takes the database away, with its log and the index of it where these are there.
+fn remove_database(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = ["", "-wal", "-shm"].map(|end| data.join(format!("molbox.sqlite{end}")));
+    let mut removed = Vec::new();
+    for file in files.into_iter().filter(|file| file.exists()) {
+        removed.push((file.clone(), fs::read(&file).unwrap()));
+        fs::remove_file(file).unwrap();
+    }
+    removed
+}
+
+#[tokio::test]
+async fn contents_without_their_database_are_not_taken_for_a_new_service() {
+    let mut service = Service::start();
+    service.client("ada").upload(example("1vii.pdb")).await.unwrap();
+    service.stop();
+    let refused = |what: &str| {
+        for command in
+            [&["serve"][..], &["account", "create", "bob"], &["key", "list", "ada"], &["migrate"], &["check"]]
+        {
+            let said = service.failing_command(command);
+            assert!(said.contains("has contents in objects/files but"), "{what}, {command:?}: {said}");
+            assert!(said.contains("restore molbox.sqlite"), "{what}, {command:?}: {said}");
+        }
+    };
+    let backup = remove_database(&service.data);
+    refused("a lost database");
+    assert!(!service.data.join("molbox.sqlite").exists(), "none was made");
+    fs::write(service.data.join("molbox.sqlite"), "").unwrap();
+    refused("an empty file");
+    remove_database(&service.data);
+    fs::rename(service.data.join("objects"), service.data.join("aside")).unwrap();
+    service.command(&["account", "create", "bob"]);
+    fs::remove_dir_all(service.data.join("objects")).ok();
+    fs::rename(service.data.join("aside"), service.data.join("objects")).unwrap();
+    let said = service.failing_command(&["serve"]);
+    assert!(said.contains("but a database that is empty"), "{said}");
+    remove_database(&service.data);
+    for (file, content) in backup {
+        fs::write(file, content).unwrap();
+    }
+    service.restart();
+    assert_eq!(service.client("ada").file_list().send().await.unwrap().items.len(), 1);
+}
+
+#[test]
+fn a_new_folder_is_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut create = std::process::Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    create.arg("--data").arg(folder.path().join("data")).args(["account", "create", "ada"]);
+    let said = String::from_utf8(create.output().unwrap().stderr).unwrap();
+    assert!(said.contains("new data folder: "), "{said}");
+}
+
+#[tokio::test]
+async fn a_folder_that_is_moved_away_is_noticed_at_once() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let elsewhere = service.data.with_file_name("elsewhere");
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    let http = reqwest::Client::new();
+    let health = format!("{}/healthz", service.base_url);
+    let displaced = "the service's data folder is not in its place";
+
+    // Moved away, and then another one in its place.
+    for round in 0..2 {
+        if round == 0 {
+            fs::rename(&service.data, &elsewhere).unwrap();
+        } else {
+            fs::create_dir_all(service.data.join("objects")).unwrap();
+            fs::copy(elsewhere.join("molbox.sqlite"), service.data.join("molbox.sqlite")).unwrap();
+        }
+        for error in [
+            molbox.upload_url_create().filetype("pdb").send().await.unwrap_err(),
+            molbox.system_submit().send().await.unwrap_err(),
+            molbox.file_list().send().await.unwrap_err(),
+            molbox.file_delete().file_id(&link.file_id).send().await.unwrap_err(),
+        ] {
+            assert_eq!(error.status().unwrap(), 503, "{error}");
+            assert!(error.to_string().contains(displaced), "{error}");
+        }
+        let sent = http.put(&link.upload_url).body(content.clone()).send().await.unwrap();
+        assert_eq!(sent.status(), 503, "an upload is no exception");
+        let answer = http.get(&health).send().await.unwrap();
+        assert_eq!(answer.status(), 503);
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["detail"][0]["msg"], displaced);
+    }
+    assert!(names(&service.data.join("objects")).is_empty(), "nothing was written to the other folder");
+
+    // Back in its place, it is served again; nothing was acknowledged meanwhile.
+    fs::remove_dir_all(&service.data).unwrap();
+    fs::rename(&elsewhere, &service.data).unwrap();
+    assert_eq!(http.get(&health).send().await.unwrap().status(), 200);
+    assert_eq!(http.put(&link.upload_url).body(content).send().await.unwrap().status(), 200);
+    assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
+    assert!(molbox.system_list().send().await.unwrap().items.is_empty());
+    let log = service.log();
+    assert_eq!(log.matches("nothing is acknowledged any more").count(), 1, "{log}");
+    assert!(log.contains("the data folder is back in its place"));
+    service.stop();
+}
+
+/// Writes over a part of a file.
+fn damage(path: &Path, from: usize, with: &[u8]) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[from..from + with.len()].copy_from_slice(with);
+    fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_damaged_is_not_served() {
+    let mut service = Service::start();
+    let molbox = service.client("ada");
+    for _ in 0..50 {
+        molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    }
+    service.stop();
+    let database = service.data.join("molbox.sqlite");
+    // What is in the log goes into the file.
+    rusqlite::Connection::open(&database).unwrap().execute_batch("pragma wal_checkpoint(truncate)").unwrap();
+    let whole = fs::read(&database).unwrap();
+    // Every page but the first is overwritten in its middle.
+    for page in 1..whole.len() / 4096 {
+        damage(&database, page * 4096 + 1000, &[0xa5; 2000]);
+    }
+    let said = service.failing_command(&["serve"]);
+    assert!(said.contains("molbox.sqlite is damaged; restore it from a backup"), "{said}");
+    let found: Value = serde_json::from_str(&service.failing_command(&["check", "--json"])).unwrap();
+    assert_eq!(found["findings"][0]["kind"], "database", "{found}");
+    fs::write(&database, "this is no database, and longer than the header of one would be: ".repeat(20)).unwrap();
+    let said = service.failing_command(&["serve"]);
+    assert!(said.contains("molbox.sqlite") && said.contains("not a database"), "{said}");
+    assert!(service.failing_command(&["check"]).contains("damaged database: "));
+    fs::write(&database, whole).unwrap();
+    service.restart();
+}
+
+#[tokio::test]
+async fn a_check_reads_everything_and_names_what_is_damaged_missing_or_nobody_s() {
+    let mut service = Service::start();
+    let molbox = service.client("ada");
+    let mut files = Vec::new();
+    for name in ["whole", "altered", "shorter", "missing"] {
+        files.push(molbox.upload(example("1vii.pdb")).name(name).await.unwrap());
+    }
+    let [first, second] = [water(&molbox).await, water(&molbox).await];
+    let check = |service: &Service| -> Value { serde_json::from_str(&service.command(&["check", "--json"])).unwrap() };
+    let nothing = json!({"files": 4, "tasks": 2, "findings": []});
+    assert_eq!(check(&service), nothing, "while the service runs");
+    service.stop();
+    assert_eq!(check(&service), nothing, "and while it does not");
+    assert_eq!(service.command(&["check"]), "4 files, 2 tasks: 0 damaged, 0 orphans");
+
+    let objects = service.data.join("objects");
+    let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
+    let object = |name: &str| -> String {
+        database.query_row("select object from file where name = ?", [name], |row| row.get(0)).unwrap()
+    };
+    let orphan = "files/object_00000000000000000000";
+    fs::write(objects.join(orphan), "nobody's").unwrap();
+    fs::create_dir(objects.join("tasks/job_00000000000000000000")).unwrap();
+    let report = check(&service);
+    let found: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().map(|finding| finding["object"].as_str().unwrap()).collect();
+    assert_eq!(found, [orphan, "tasks/job_00000000000000000000"]);
+    assert_eq!(service.command(&["check"]).lines().last(), Some("4 files, 2 tasks: 0 damaged, 2 orphans"));
+
+    damage(&objects.join(object("altered")), 1000, b"X");
+    fs::write(objects.join(object("shorter")), "short").unwrap();
+    fs::remove_file(objects.join(object("missing"))).unwrap();
+    let (first, second) = (first.system_id.as_str(), second.system_id.as_str());
+    fs::remove_file(objects.join("tasks").join(first).join("system.xml.deflate")).unwrap();
+    damage(&objects.join("tasks").join(second).join("topology.json.deflate"), 100, &[0; 8]);
+    let said = service.failing_command(&["check"]);
+    let id = |index: usize| files[index].file_id.as_str();
+    for line in [
+        format!("damaged {} {}: the content has the SHA-256 ", id(1), object("altered")),
+        format!("damaged {} {}: the content has 5 bytes, not ", id(2), object("shorter")),
+        format!("damaged {} {}: the content is missing", id(3), object("missing")),
+        format!("damaged {first} tasks/{first}/system.xml.deflate: it is missing"),
+        format!("damaged {second}: its bundle has the SHA-256 "),
+        format!("orphan {orphan}: no record refers to it"),
+        "4 files, 2 tasks: 5 damaged, 2 orphans".to_owned(),
+    ] {
+        assert!(said.contains(&line), "{line} is missing from\n{said}");
+    }
+    assert!(!said.contains(id(0)), "{said}");
+}
+
+#[tokio::test]
+async fn a_check_of_a_busy_service_finds_nothing() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let uploads = async {
+        for index in 0..20 {
+            let file = molbox.upload(example("1vii.pdb")).name(format!("{index}")).await.unwrap();
+            if index % 2 == 0 {
+                molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+            }
+        }
+    };
+    let checks = async {
+        let place = service.place().clone();
+        let run = move || place.molboxd().args(["check", "--json"]).output().unwrap();
+        let mut reports = Vec::new();
+        for _ in 0..5 {
+            reports.push(tokio::task::spawn_blocking(run.clone()).await.unwrap());
+        }
+        reports
+    };
+    let (reports, ()) = tokio::join!(checks, uploads);
+    for report in reports {
+        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        assert_eq!(report["findings"], json!([]), "{report}");
+    }
+    wait_for("everything that was deleted is gone", || {
+        (names(&service.data.join("objects/files")).len() == 10).then_some(())
+    });
+}
