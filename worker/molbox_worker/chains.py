@@ -62,6 +62,18 @@ def is_nucleotide(residue: Residue) -> bool:
     return residue.name in names.NUCLEOTIDES or "C1'" in residue
 
 
+def rejoined(parts: list[Chain]) -> list[Chain]:
+    """Chains in which a TER separated residues that are bonded: some programs write one where numbers jump."""
+    found: list[Chain] = []
+    for part in parts:
+        before = found[-1] if found and found[-1].name == part.name else None
+        if before and before.residues and part.residues and bond_length(before.residues[-1], part.residues[0]):
+            before.residues += part.residues
+        else:
+            found.append(part)
+    return found
+
+
 def find_runs(job: Job, structure: Structure) -> list[Run]:
     """The runs of all chains; gaps in them are to be built, or end a run and are reported."""
     runs = []

@@ -31,7 +31,7 @@ COVALENT = {
     "S": 0.105, "Cl": 0.102, "As": 0.119, "Se": 0.120, "Br": 0.120, "I": 0.139,
 }  # fmt: skip
 # Of the sum of these, how short and how long bonds in deposited structures are.
-SHORTEST_BOND = 0.75
+SHORTEST_BOND = 0.70
 LONGEST_BOND = 1.18
 
 

@@ -160,6 +160,7 @@ def read(job: Job, plan: dict[str, Any]) -> Structure:
         _check_atoms(residue, protein["name"])
     kept = {id(residue) for residue in structure.residues()}
     structure.links = [link for link in structure.links if {id(link.first[0]), id(link.second[0])} <= kept]
+    structure.chains = chains.rejoined(structure.chains)
     _name_chains_of_file(job, structure)
     _report_locations(job, [pair for pair in structure.locations if id(pair[0]) in kept])
     return structure

@@ -26,6 +26,8 @@ HYDROGENS = (element.hydrogen, element.deuterium)
 MAX_RECORDED_BOND_NM = 0.30
 # Atoms by which neighbours in a chain are bonded.
 ALTERNATING = frozenset({"N", "C", "P", "O3'"})
+# Atoms of one name that are no further apart were written twice.
+SAME_ANGSTROM = 0.01
 COORDINATE_COLUMNS = (30, 38, 46)
 
 
@@ -204,14 +206,26 @@ def _whole_pdb(text: str) -> tuple[str, int, dict[str, str]]:
             continue
         if is_atom:
             _check_coordinates(i + 1, line)
-        if is_atom and line[20:21].strip():
-            short = long_names.setdefault(line[17:21].strip(), f"~{len(long_names):02}")
-            lines.append(_with_element(f"{line[:17]}{short} {line[21:]}", line[17:21].strip()))
-        elif is_atom:
-            lines.append(_with_element(line, line[17:20].strip()))
+            lines.append(_atom_line(_without_entry(line), long_names))
         else:
             lines.append(line)
     return "\n".join(lines) + "\n", n_models, {short: name for name, short in long_names.items()}
+
+
+def _atom_line(line: str, long_names: dict[str, str]) -> str:
+    """An atom's line with its element, and with a short name for one of four letters."""
+    if not line[20:21].strip():
+        return _with_element(line, line[17:20].strip())
+    name = line[17:21].strip()
+    short = long_names.setdefault(name, f"~{len(long_names):02}")
+    return _with_element(f"{line[:17]}{short} {line[21:]}", name)
+
+
+def _without_entry(line: str) -> str:
+    """An atom's line without what columns 73 to 80 had before 1996: the entry's name and the line's number."""
+    element, charge = line[76:78].strip(), line[78:80].strip()
+    is_modern = (not element or element.isalpha()) and re.fullmatch(r"([0-9][+-]|[+-][0-9]|[+-])?", charge)
+    return line if is_modern else line[:72]
 
 
 def _with_element(line: str, residue: str) -> str:
@@ -256,7 +270,11 @@ def _residues(
         name = next((residue.name for residue, atom in taken if atom.altloc == location), taken[0][0].name)
         name = long_names.get(name, name)
         for part in _molecules([atom for _, atom in taken]):
-            new = _residue(name, chain.name, group[0].seqid, part, by_serial)
+            once, repeated = _one_of_each_name(part)
+            new = _residue(name, chain.name, group[0].seqid, once, by_serial)
+            if repeated:
+                what = f"{', '.join(repeated)} stand there more than once without a mark; the first were taken"
+                structure.locations.append((new, what))
             if others:
                 mixed = f", so it is {name}" if len({other.name for other in group}) > 1 else ""
                 what = f"location {location} taken, {', '.join(sorted(others))} left out{mixed}"
@@ -329,6 +347,17 @@ def _molecules(atoms: list[gemmi.Atom]) -> list[list[gemmi.Atom]]:
             parts.append([])
         parts[-1].append(atom)
     return parts
+
+
+def _one_of_each_name(atoms: list[gemmi.Atom]) -> tuple[list[gemmi.Atom], list[str]]:
+    """Atoms of a residue without repeated ones, and the names of those that were at another place."""
+    first: dict[str, gemmi.Atom] = {}
+    moved: dict[str, None] = {}
+    for atom in atoms:
+        other = first.setdefault(atom.name, atom)
+        if other is not atom and other.pos.dist(atom.pos) > SAME_ANGSTROM:
+            moved[atom.name] = None
+    return list(first.values()), list(moved)
 
 
 def _residue(
