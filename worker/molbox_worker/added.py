@@ -1,19 +1,20 @@
 """Heavy atoms that a structure lacks: loops, side chains, parts of nucleotides and caps.
 
-PDBFixer builds loops and completes nucleotides and caps. Side chains, those of loops too, are grown
-by `complete`.
+Loops of proteins are annealed by `loops`, side chains grown by `complete`. PDBFixer builds loops of
+nucleic acids, and completes nucleotides and caps.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 
 import numpy as np
 from openmm import Vec3, app, unit
 from openmm.app import element
 from pdbfixer import PDBFixer
 
-from molbox_worker import complete, names
+from molbox_worker import chains, complete, loops, names
 from molbox_worker.chains import Run
 from molbox_worker.contacts import near_pairs, radius
 from molbox_worker.engine import platform
@@ -22,9 +23,10 @@ from molbox_worker.structure import Atom, Residue
 
 # A loop is built anew when its atoms come nearer to others than this, as a share of their radii.
 LOOP_ROOM = 0.75
+# Where the best of all attempts comes nearer than this, the gap is left.
+NO_ROOM = 0.6
 LOOP_ATTEMPTS = 4
 ONE_ATOM = "HETATM    1  O   HOH A   1       0.000   0.000   0.000  1.00  0.00           O\n"
-BACKBONE = ("N", "CA", "C", "O")
 
 
 def _no_download(_self: PDBFixer, _name: str) -> None:
@@ -34,12 +36,37 @@ def _no_download(_self: PDBFixer, _name: str) -> None:
 PDBFixer._downloadCCDDefinition = _no_download
 
 
-def add_missing(job: Job, runs: list[Run], others: list[Residue], seed: int) -> int:
-    """Add all heavy atoms that are missing; returns how many residues were built."""
+def add_missing(job: Job, runs: list[Run], others: list[Residue], seed: int) -> tuple[list[Run], int]:
+    """Add all heavy atoms that are missing; returns the runs, and how many residues were built.
+
+    A run ends where no loop could be built.
+    """
+    for run in runs:
+        for i, residue in enumerate(run.residues):
+            if residue in run.loops and i > 0:
+                last = run.residues[i - 1]
+                last.atoms = [atom for atom in last.atoms if atom.name != "OXT"]
+    runs = _build_loops(job, runs, others, seed)
     fixer = PDBFixer(pdbfile=io.StringIO(ONE_ATOM))
     # Its own choice would be the fastest platform with all of its threads.
     fixer.platform = platform(job)[0]
-    n_built = _add_with_pdbfixer(job, fixer, runs, others, seed)
+    runs = _add_with_pdbfixer(job, fixer, runs, others, seed)
+    while True:
+        try:
+            grown = _grow(fixer, runs, others)
+        except complete.NoRoom as error:
+            if error.residue.deposited:
+                raise
+            runs = _without_loop(job, runs, error.residue)
+        else:
+            break
+    for residue, lacking in grown.items():
+        _report(job, residue, lacking)
+    return runs, _report_built(job, runs)
+
+
+def _grow(fixer: PDBFixer, runs: list[Run], others: list[Residue]) -> dict[Residue, list[str]]:
+    """Grow what amino acids lack; returns the names of the atoms."""
     wanted = {}
     following = {}
     for run in runs:
@@ -52,11 +79,89 @@ def add_missing(job: Job, runs: list[Run], others: list[Residue], seed: int) -> 
                 lacking = complete.missing(residue, template, is_last=is_last)
                 if lacking:
                     wanted[residue] = lacking
-                    _report(job, residue, lacking)
     residues = [residue for run in runs for residue in run.residues]
     dry = [residue for residue in others if not residue.is_water]
     complete.complete(wanted, residues + dry, fixer.templates, following)
+    return wanted
+
+
+def _build_loops(job: Job, runs: list[Run], others: list[Residue], seed: int) -> list[Run]:
+    """Build the backbones of proteins' loops; returns the runs."""
+    found = []
+    for run in runs:
+        failed = set()
+        for after, missing in list(run.loops.items()):
+            i = run.residues.index(after)
+            loop = loops.Loop(run.residues[i - 1], missing, after)
+            if set(missing) <= names.NUCLEOTIDES:
+                continue
+            there = [residue for each in runs for residue in each.residues] + others
+            obstacles = [atom for residue in there if not residue.is_water for atom in residue.heavy]
+            parts = loops.build(job, loop, obstacles, seed) if loop.has_ends else None
+            if parts is None:
+                failed.add(after)
+                continue
+            number = loop.before.number
+            run.residues[i:i] = [
+                Residue(name, run.chain, number + k, "", "", atoms)
+                for k, (name, atoms) in enumerate(zip(missing, parts, strict=True), start=1)
+            ]
+            del run.loops[after]
+        found += _split(job, run, failed)
+    return found
+
+
+def _without_loop(job: Job, runs: list[Run], member: Residue) -> list[Run]:
+    """The runs without the loop that a residue is of, for whose side chain there is no room."""
+    found = []
+    for run in runs:
+        if member not in run.residues:
+            found.append(run)
+            continue
+        start = end = run.residues.index(member)
+        while not run.residues[start - 1].deposited:
+            start -= 1
+        while not run.residues[end].deposited:
+            end += 1
+        after = run.residues[end]
+        run.loops[after] = [residue.name for residue in run.residues[start:end]]
+        del run.residues[start:end]
+        found += _split(job, run, {after})
+    return found
+
+
+def _report_built(job: Job, runs: list[Run]) -> int:
+    """Report the loops that were built; returns how many residues they have."""
+    n_built = 0
+    for run in runs:
+        for is_built, part in itertools.groupby(run.residues, key=lambda residue: not residue.deposited):
+            if is_built:
+                built = [residue.name for residue in part]
+                n_built += len(built)
+                what = chains.describe(built, run.chain)
+                job.warn("residues_built", f"{what} are missing in a gap and were built without a template")
     return n_built
+
+
+def _split(job: Job, run: Run, failed: set[Residue]) -> list[Run]:
+    """A run in parts, each begun by one of the residues before which no loop could be built."""
+    parts = [Run(run.chain, [])]
+    for residue in run.residues:
+        if residue in failed:
+            what = chains.describe(run.loops[residue], run.chain)
+            job.warn("residues_missing", f"{what} are missing in a gap for which no sound loop was found: left out")
+            parts.append(Run(run.chain, []))
+        elif residue in run.loops:
+            parts[-1].loops[residue] = run.loops[residue]
+        parts[-1].residues.append(residue)
+    if len(parts) == 1:
+        return [run]
+    if run.is_closed:
+        # The ring is open now: its last residue goes on with its first.
+        first = parts.pop(0)
+        parts[-1].residues += first.residues
+        parts[-1].loops |= first.loops
+    return parts
 
 
 def _report(job: Job, residue: Residue, lacking: list[str]) -> None:
@@ -66,12 +171,7 @@ def _report(job: Job, residue: Residue, lacking: list[str]) -> None:
         job.warn("atoms_added", f"missing atoms {', '.join(inner)} added to {residue}")
 
 
-def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[Residue], seed: int) -> int:
-    for run in runs:
-        for i, residue in enumerate(run.residues):
-            if residue in run.loops and i > 0:
-                last = run.residues[i - 1]
-                last.atoms = [atom for atom in last.atoms if atom.name != "OXT"]
+def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[Residue], seed: int) -> list[Run]:
     fixer.topology, fixer.positions, copies = _topology(runs, others)
     fixer.missingResidues = {
         (chain, i): run.loops[residue]
@@ -82,9 +182,8 @@ def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[
     fixer.missingTerminals = {}
     fixer.missingAtoms = _missing_of_others(job, fixer, runs, copies)
     if not fixer.missingResidues and not fixer.missingAtoms:
-        return 0
+        return runs
     before = fixer.topology, fixer.positions
-    n_built = sum(len(loop) for loop in fixer.missingResidues.values())
     best: tuple[float, app.Topology, object] | None = None
     for attempt in range(LOOP_ATTEMPTS):
         fixer.topology, fixer.positions = before
@@ -98,9 +197,12 @@ def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[
         if job.stop_requested:
             raise Stopped
     assert best is not None
-    _, fixer.topology, fixer.positions = best
+    room, fixer.topology, fixer.positions = best
+    if fixer.missingResidues and room < NO_ROOM:
+        open_runs = [part for run in runs for part in _split(job, run, set(run.loops))]
+        return _add_with_pdbfixer(job, fixer, open_runs, others, seed)
     _take_added(runs, fixer)
-    return n_built
+    return runs
 
 
 def _topology(
@@ -146,7 +248,7 @@ def _missing_of_others(
 def _room(runs: list[Run], others: list[Residue], fixer: PDBFixer) -> float:
     """Shortest distance of an added atom from one that no bond or angle joins it to, as a share of radii.
 
-    Side chains of loops are grown anew afterwards and do not count; nor does water, which may go.
+    Water does not count: it may go.
     """
     old = {tuple(atom.place) for run in runs for residue in run.residues for atom in residue.atoms}
     atoms = [
@@ -155,7 +257,7 @@ def _room(runs: list[Run], others: list[Residue], fixer: PDBFixer) -> float:
         if atom.element not in (None, element.hydrogen) and atom.residue.name != "HOH"
     ]
     places = np.array([[x for x in fixer.positions[atom.index]._value] for atom in atoms])
-    is_new = [tuple(place) not in old and _counts(atom) for place, atom in zip(places, atoms, strict=True)]
+    is_new = [tuple(place) not in old for place, atom in zip(places, atoms, strict=True)]
     joined: dict[int, set[int]] = {atom.index: set() for atom in atoms}
     for a, b in fixer.topology.bonds():
         if a.index in joined and b.index in joined:
@@ -166,17 +268,13 @@ def _room(runs: list[Run], others: list[Residue], fixer: PDBFixer) -> float:
     for (i, j), distance in zip(pairs, distances, strict=True):
         a, b = atoms[i], atoms[j]
         is_joined = b.index in joined[a.index] or bool(joined[a.index] & joined[b.index])
-        if (is_new[i] or is_new[j]) and not is_joined and _counts(a) and _counts(b):
+        if (is_new[i] or is_new[j]) and not is_joined:
             shares.append(float(distance) / (radius(a.element) + radius(b.element)))
     return min(shares)
 
 
-def _counts(atom: app.topology.Atom) -> bool:
-    return atom.residue.name not in names.AMINO_ACIDS or atom.name in BACKBONE
-
-
 def _take_added(runs: list[Run], fixer: PDBFixer) -> None:
-    """Put what PDBFixer has added into the runs; of amino acids of loops the backbone alone."""
+    """Put what PDBFixer has added into the runs."""
     positions = fixer.positions.value_in_unit(unit.nanometer)
     for run, chain in zip(runs, fixer.topology.chains(), strict=False):
         copies = list(chain.residues())
@@ -201,9 +299,5 @@ def _take_added(runs: list[Run], fixer: PDBFixer) -> None:
 
 
 def _new_residue(run: Run, copy: app.topology.Residue, positions: list[Vec3]) -> Residue:
-    atoms = [
-        Atom(atom.name, atom.element, np.array(positions[atom.index]), built=True)
-        for atom in copy.atoms()
-        if _counts(atom)
-    ]
+    atoms = [Atom(atom.name, atom.element, np.array(positions[atom.index]), built=True) for atom in copy.atoms()]
     return Residue(copy.name, run.chain, int(copy.id), "", "", atoms)

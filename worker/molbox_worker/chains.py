@@ -88,7 +88,9 @@ def _runs(job: Job, chain: Chain, monomers: list[Residue], sequence: list[str]) 
     gaps = _missing(monomers, sequence)
     for end, position in (("start", 0), ("end", len(monomers))):
         if position in gaps:
-            job.warn("residues_missing", f"{_what(gaps[position], chain)} are missing at its {end} and were left out")
+            job.warn(
+                "residues_missing", f"{describe(gaps[position], chain.name)} are missing at its {end} and were left out"
+            )
     runs = [Run(chain.name, monomers[:1])]
     for i in range(1, len(monomers)):
         before, after = monomers[i - 1], monomers[i]
@@ -96,13 +98,12 @@ def _runs(job: Job, chain: Chain, monomers: list[Residue], sequence: list[str]) 
         is_bonded = length is not None
         if i in gaps and not is_bonded:
             why = _why_not_built(gaps[i], before, after)
-            what = f"{_what(gaps[i], chain)} are missing in a gap"
             if why is None:
-                job.warn("residues_built", f"{what} and were built without a template")
                 runs[-1].loops[after] = [names.ARTEFACTS.get(name, name) for name in gaps[i]]
                 is_bonded = True
             else:
-                job.warn("residues_missing", f"{what} {why} and were left out")
+                what = describe(gaps[i], chain.name)
+                job.warn("residues_missing", f"{what} are missing in a gap {why} and were left out")
         elif not is_bonded and _is_break(before, after) and (apart := nearest(before, after)) > TOUCHING_NM:
             ends = f"{before.deposited} {before.number} and {after.deposited} {after.number}, {apart:.2f} nm apart"
             job.warn("chain_broken", f"chain {chain.name} was ended and begun anew between {ends}")
@@ -113,8 +114,9 @@ def _runs(job: Job, chain: Chain, monomers: list[Residue], sequence: list[str]) 
     return runs
 
 
-def _what(gap: list[str], chain: Chain) -> str:
-    return f"{len(gap)} residues ({'-'.join(gap[:5])}{'…' if len(gap) > 5 else ''}) of chain {chain.name}"
+def describe(gap: list[str], chain: str) -> str:
+    """The residues that a gap lacks."""
+    return f"{len(gap)} residues ({'-'.join(gap[:5])}{'…' if len(gap) > 5 else ''}) of chain {chain}"
 
 
 def _is_break(before: Residue, after: Residue) -> bool:

@@ -60,6 +60,15 @@ CARBONYL_NM = 0.123
 CARBOXYL_NM = 0.125
 
 
+class NoRoom(JobError):
+    """No course of the side chain of a residue leaves its atoms room."""
+
+    def __init__(self, residue: Residue, message: str) -> None:
+        remedy = "give its atoms in the file, or leave out what is in their place"
+        super().__init__("atoms_overlap", message, remedy=remedy, loc=["body", "protein"])
+        self.residue = residue
+
+
 def missing(residue: Residue, template: Template, *, is_last: bool) -> list[str]:
     """Names of the heavy atoms that an amino acid lacks; at the end of a chain it has a carboxylate."""
     wanted = [atom.name for atom in template.topology.atoms()] + ["OXT"] * is_last
@@ -192,12 +201,10 @@ class _Growth:
                 for other in residue.heavy if residue is not self.residue else []:
                     distance = float(np.linalg.norm(other.place - atom.place))
                     if distance < NO_ROOM * (radius(atom.element) + radius(other.element)):
-                        raise JobError(
-                            "atoms_overlap",
+                        raise NoRoom(
+                            self.residue,
                             f"there is no room for the side chain of {self.residue}, of which atoms are missing:"
                             f" {atom.name} would be {distance:.3f} nm from {other.name} of {residue}",
-                            remedy="give its atoms in the file, or leave out what is in their place",
-                            loc=["body", "protein"],
                         )
 
     def _stages(self) -> list[tuple[tuple[str, ...], list[str]]]:

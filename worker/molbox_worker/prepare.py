@@ -225,7 +225,7 @@ def prepare(job: Job, plan: dict[str, Any], structure: Structure, base: app.Forc
     _remove_leading_phosphates(job, runs)
     if not plan["keep_hydrogens"]:
         _remove_hydrogens(runs, others)
-    account.counts["built"] = add_missing(job, runs, others, seed)
+    runs, account.counts["built"] = add_missing(job, runs, others, seed)
     others = _remove_overlapping_water(job, runs, others, account)
     coordinate(job, [residue for run in runs for residue in run.residues], others)
     account.counts["kept"] = n_residues - account.counts["removed"] - account.counts["replaced"]
