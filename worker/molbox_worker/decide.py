@@ -68,6 +68,7 @@ class Decision:
             self._attached[link.first[0]].append(link)
             self._attached[link.second[0]].append(link)
         self._new_ends: dict[Residue, str] = {}
+        self._kept_hands: list[Residue] = []
         self._cut_bonds = [pair for run in runs for pair in run.pairs()]
         for run in runs:
             self._decide_run(run)
@@ -79,6 +80,7 @@ class Decision:
             for residue in run.residues:
                 _refuse_foreign_atoms(residue, is_last=residue is run.residues[-1] and not run.is_closed)
         self._report_removed()
+        self._report_hands()
 
     # --- in chains
 
@@ -115,6 +117,9 @@ class Decision:
 
     def _decide_monomer(self, run: Run, i: int, residue: Residue) -> None:
         """Set what OpenMM does not know of a residue that the force field knows."""
+        if residue.name in names.MIRROR_IMAGES and not residue.is_mirrored and residue.has_hand_of_d:
+            residue.is_mirrored = True
+            self._kept_hands.append(residue)
         if residue.is_mirrored:
             self._check_mirrored(residue)
         if residue.name not in names.POLYMER and residue.name not in names.ARTEFACTS:
@@ -168,9 +173,10 @@ class Decision:
 
     def _check_mirrored(self, residue: Residue) -> None:
         if any(isinstance(force, CMAPTorsionGenerator) for force in self._base._forces):
+            what = "has the shape of a D-amino acid" if residue in self._kept_hands else "is a D-amino acid"
             raise JobError(
                 "no_template",
-                f"{residue} is a D-amino acid; the correction maps of {self._plan['force_field']['name']} are those of"
+                f"{residue} {what}; the correction maps of {self._plan['force_field']['name']} are those of"
                 " L-amino acids",
                 remedy="choose amber14, amber14-ff15ipq or amberfb15, whose parameters hold for mirror images",
                 loc=LOC,
@@ -324,6 +330,18 @@ class Decision:
                 continue
             for residue in residues:
                 self._job.warn(code, f"{residue} removed{self._why(residue, stays)}")
+
+    def _report_hands(self) -> None:
+        kinds: dict[str, list[Residue]] = defaultdict(list)
+        for residue in self._kept_hands:
+            kinds[residue.name].append(residue)
+        for name, residues in kinds.items():
+            taken = f"the shape of a D-amino acid: taken as {names.MIRROR_IMAGES[name]}"
+            if len(residues) > MAX_NAMED:
+                self._job.warn("configuration_kept", f"{len(residues)} residues {residues[0].deposited} have {taken}")
+                continue
+            for residue in residues:
+                self._job.warn("configuration_kept", f"{residue} has {taken}")
 
     def _why(self, residue: Residue, stays: set[Residue]) -> str:
         carriers = [

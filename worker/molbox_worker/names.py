@@ -44,6 +44,7 @@ MIRRORED = {
     "DHI": "HIS", "DIL": "ILE", "DLE": "LEU", "DLY": "LYS", "MED": "MET", "DPN": "PHE", "DPR": "PRO",
     "DSN": "SER", "DTH": "THR", "DTR": "TRP", "DTY": "TYR", "DVA": "VAL",
 }  # fmt: skip
+MIRROR_IMAGES = {standard: mirrored for mirrored, standard in MIRRORED.items()}
 # What the experiment made of a standard residue: selenium for its phases, and what air, X-rays and
 # buffers leave on a cysteine. None has a charge that the standard residue has not.
 ARTEFACTS = {

@@ -220,7 +220,7 @@ def prepare(job: Job, plan: dict[str, Any], structure: Structure, base: app.Forc
     runs, others = decision.runs, decision.others
     account.counts["removed"] = len(bare) + len(decision.removed)
     if not runs and not others:
-        raise JobError("no_atoms", "nothing is left of the structure once heterogens are removed", loc=LOC)
+        _refuse_nothing(decision.removed)
     account.counts["replaced"] = _replace_artefacts(job, runs)
     _remove_leading_phosphates(job, runs)
     if not plan["keep_hydrogens"]:
@@ -364,6 +364,23 @@ def _refuse_bare(residue: Residue) -> None:
     )
 
 
+def _refuse_nothing(removed: list[Residue]) -> None:
+    lone = next((residue for residue in removed if residue.name in names.AMINO_ACIDS), None)
+    if lone is not None:
+        raise JobError(
+            "no_atoms",
+            f"{lone} is a chain by itself; the force field has no such amino acid, and nothing is left without it",
+            remedy="give it caps, ACE before and NME after it",
+            loc=LOC,
+        )
+    raise JobError(
+        "no_atoms",
+        "nothing is left of the structure once heterogens are removed",
+        remedy="give a structure with a protein or a nucleic acid, or register the molecule as a ligand",
+        loc=LOC,
+    )
+
+
 # --- changes
 
 
@@ -470,7 +487,9 @@ def _assemble(
     atoms: dict[Atom, app.topology.Atom] = {}
     copies: dict[Residue, app.topology.Residue] = {}
     places = []
-    for name, residues in _named(job, runs, others):
+    named = _named(job, runs, others)
+    _number_anew(job, named)
+    for name, residues in named:
         chain = topology.addChain(name)
         for residue in residues:
             copies[residue] = topology.addResidue(residue.name, chain, str(residue.number), residue.insertion)
@@ -485,7 +504,7 @@ def _assemble(
     account.joined = {frozenset((identity[a], identity[b])) for a, b in pairs}
     deposited = [atom.place for atom in atoms if not atom.built]
     account.deposited = np.array(deposited).reshape(-1, 3)
-    final_names = [residue.deposited if residue.is_mirrored else residue.name for residue in copies]
+    final_names = [names.MIRROR_IMAGES[r.name] if r.is_mirrored else r.name for r in copies]
     for copy, name in zip(copies.values(), final_names, strict=True):
         copy.name = name
     ends = {residue for run in runs if run.is_closed for residue in (run.residues[0], run.residues[-1])}
@@ -513,6 +532,26 @@ def _named(job: Job, runs: list[Run], others: list[Residue]) -> list[tuple[str, 
         taken.add(new)
         named.append((new, residues))
     return named
+
+
+def _number_anew(job: Job, named: list[tuple[str, list[Residue]]]) -> None:
+    """Give numbers of their own to residues of a chain that share one, as waters do where numbers wrap.
+
+    Readers take neighbours with one number for one residue.
+    """
+    for name, residues in named:
+        numbers = [(residue.number, residue.insertion) for residue in residues]
+        fresh = itertools.count(max(number for number, _ in numbers) + 1)
+        taken: set[tuple[int, str]] = set()
+        renumbered = []
+        for residue, number in zip(residues, numbers, strict=True):
+            if number in taken:
+                renumbered.append(str(residue))
+                residue.number = next(fresh)
+            taken.add(number)
+        if renumbered:
+            which = renumbered[0] if len(renumbered) == 1 else f"{len(renumbered)} residues, {renumbered[0]} the first,"
+            job.warn("residue_renumbered", f"{which} had the number of another of chain {name} and got one of its own")
 
 
 def _add_bonds(

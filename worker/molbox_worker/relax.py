@@ -51,7 +51,7 @@ def alone(
     if is_charmm(plan):
         charmm.simplify(system)
     places = positions(modeller)
-    stays = _stay(places, deposited)
+    stays = stay(places, deposited)
     if stays.all():
         return
     for i in np.flatnonzero(stays):
@@ -64,7 +64,7 @@ def in_box(job: Job, system: openmm.System, state: openmm.State, deposited: NDAr
     """Minimise what was added to a structure in the whole box; returns the positions."""
     free = copy.deepcopy(system)
     places = np.asarray(state.getPositions(asNumpy=True)._value)
-    stays = _stay(places, deposited)
+    stays = stay(places, deposited)
     bonds = openmm.HarmonicBondForce()
     bonds.setUsesPeriodicBoundaryConditions(True)
     for index in reversed(range(free.getNumConstraints())):
@@ -83,7 +83,8 @@ def in_box(job: Job, system: openmm.System, state: openmm.State, deposited: NDAr
     return minimized(job, free, places, MAX_STEPS_IN_BOX) * unit.nanometer
 
 
-def _stay(places: NDArray[np.float64], deposited: NDArray[np.float64]) -> NDArray[np.bool_]:
+def stay(places: NDArray[np.float64], deposited: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which places, in nm, are those of deposited atoms; shape (n,)."""
     if len(deposited) == 0:
         return np.zeros(len(places), dtype=bool)
     distances, _ = cKDTree(deposited).query(places, distance_upper_bound=SAME_NM)

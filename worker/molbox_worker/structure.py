@@ -29,6 +29,8 @@ ALTERNATING = frozenset({"N", "C", "P", "O3'"})
 # Atoms of one name that are no further apart were written twice.
 SAME_ANGSTROM = 0.01
 COORDINATE_COLUMNS = (30, 38, 46)
+# Of the volume, in nm³, that the bonds of CA span; 2.6e-3 in an L-amino acid.
+FLAT_NM3 = 0.5e-3
 
 
 @dataclass(eq=False, slots=True)
@@ -98,9 +100,22 @@ class Residue:
         return [atom for atom in self.atoms if atom.is_heavy]
 
     @property
+    def has_hand_of_d(self) -> bool:
+        """Whether the bonds of its CA lie as in a D-amino acid."""
+        places = [atom.place for name in ("N", "CA", "C", "CB") if (atom := self.atom(name)) is not None]
+        return len(places) == 4 and ca_volume(*places) < -FLAT_NM3
+
+    @property
     def is_water(self) -> bool:
         """Whether it is water."""
         return self.name == WATER
+
+
+def ca_volume(
+    n: NDArray[np.float64], ca: NDArray[np.float64], c: NDArray[np.float64], cb: NDArray[np.float64]
+) -> float:
+    """The volume, in nm³, that the bonds of CA span; positive in an L-amino acid."""
+    return float(np.dot(n - ca, np.cross(c - ca, cb - ca)))
 
 
 @dataclass(frozen=True)

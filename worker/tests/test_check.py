@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import BUILD, DATA, Directory, positions_nm, protein, structure
+from conftest import BUILD, DATA, Directory, positions_nm, protein, structure, warnings
 from openmm import app
 from openmm.unit import nanometer
 from test_force_field import ARGON, CUSTOM
 from test_residues import SMALL, part
 from test_structure import hetatm
 
-from molbox_worker import build, hydrogens, solvent
+from molbox_worker import build, check, hydrogens, solvent
 from molbox_worker.job import Job, JobError
 
 Builder = Callable[..., Directory]
@@ -54,7 +54,8 @@ def spring(length: float, strength: float) -> str:
     return f"<HarmonicBondForce>{bond}</HarmonicBondForce>"
 
 
-def test_a_bond_that_is_too_long_is_refused(builder: Builder) -> None:
+def stretched(share: float) -> str:
+    """Part of villin with a bond of a side chain longer by a share of it."""
     lines = part(44, 54)
     cg, od1 = (
         np.array([float(line[k : k + 8]) for k in (30, 38, 46)])
@@ -62,10 +63,63 @@ def test_a_bond_that_is_too_long_is_refused(builder: Builder) -> None:
         for line in lines
         if line[12:16].strip() == name and line[22:26] == "  44"
     )
-    text = moved(lines, ("OD1", 44), tuple(0.25 * (od1 - cg)))
-    failure = builder(text).result["error"]
+    return moved(lines, ("OD1", 44), tuple(share * (od1 - cg)))
+
+
+def test_a_bond_that_is_too_long_is_refused(builder: Builder) -> None:
+    failure = builder(stretched(0.6)).result["error"]
     assert (failure["code"], failure["loc"]) == ("bond_stretched", ["body", "protein"])
     assert "OD1 of ASP 44 of chain A" in failure["message"] and "times its length" in failure["message"]
+
+
+def test_a_bond_between_residues_may_be_strained_less(builder: Builder) -> None:
+    lines = part(44, 54)
+    c, n = (
+        np.array([float(line[k : k + 8]) for k in (30, 38, 46)])
+        for name, number in (("C", "  49"), ("N", "  50"))
+        for line in lines
+        if line[12:16].strip() == name and line[22:26] == number
+    )
+    beyond = [line for line in lines if int(line[22:26]) >= 50]
+    places = [[float(line[k : k + 8]) for k in (30, 38, 46)] + 0.27 * (n - c) for line in beyond]
+    apart = [
+        line[:30] + "".join(f"{value:8.3f}" for value in x) + line[54:] for line, x in zip(beyond, places, strict=True)
+    ]
+    failure = builder("".join(line for line in lines if int(line[22:26]) < 50) + "".join(apart)).result["error"]
+    assert failure["code"] == "bond_stretched"
+    assert "C of ALA 49" in failure["message"]
+
+
+def test_a_bond_that_is_strained_within_a_residue_of_the_file_is_reported(builder: Builder) -> None:
+    built = builder(stretched(0.25), **SMALL)
+    assert built.result["status"] == "succeeded", built.log()
+    (message,) = warnings(built)["bond_strained"]
+    assert "OD1 of ASP 44 of chain A" in message and "as in the file" in message
+    assert built.result["summary"]["check"]["longest_bond"]["ratio"] > 1.2
+
+
+@pytest.mark.parametrize(
+    ("symbols", "apart", "is_refused"),
+    [("HH", 0.126, False), ("HH", 0.105, True), ("CC", 0.21, False), ("CC", 0.20, True)],
+)
+def test_atoms_without_a_bond_keep_apart_hydrogens_a_little_less(symbols: str, apart: float, is_refused: bool) -> None:
+    topology = app.Topology()
+    chain = topology.addChain("A")
+    places = []
+    for i, symbol in enumerate(symbols):
+        residue = topology.addResidue("XXX", chain, str(i))
+        inner = topology.addAtom("C1", app.element.carbon, residue)
+        outer = topology.addAtom("X1", app.Element.getBySymbol(symbol), residue)
+        topology.addBond(inner, outer)
+        places += [[i * (apart + 0.3) - 0.15, 0, 0], [i * apart, 0, 0]]
+    positions = np.array(places)
+    if is_refused:
+        with pytest.raises(JobError) as error:
+            check.check_contacts(topology, positions, None, {})
+        assert error.value.failure["code"] == "atoms_overlap"
+    else:
+        found = check.check_contacts(topology, positions, None, {})
+        assert found is not None and found["distance"] == pytest.approx(apart)
 
 
 def test_atoms_in_each_other_are_refused_with_both_names(builder: Builder) -> None:

@@ -233,14 +233,33 @@ def residues_of(lines: Iterable[str]) -> list[str]:
     return list({line[22:26]: line[17:20] for line in lines}.values())
 
 
-@pytest.mark.parametrize("hand", ["D", "L"])
-def test_a_residue_of_the_other_hand_than_its_name_is_refused(builder: Builder, hand: str) -> None:
-    lines = part(44, 54)
-    wrong = mirrored(lines, {}) if hand == "L" else "".join(part(44, 54, {49: "DAL"}))
-    failure = builder(wrong).result["error"]
+def test_a_residue_that_is_called_d_and_is_not_is_refused(builder: Builder) -> None:
+    failure = builder("".join(part(44, 54, {49: "DAL"}))).result["error"]
     assert failure["code"] == "wrong_handed"
-    expected = "ASP 44 of chain A is that of a D-amino acid" if hand == "L" else "DAL 49 of chain A is that of an L-"
-    assert expected in failure["message"]
+    assert "DAL 49 of chain A is that of an L-" in failure["message"]
+
+
+def test_residues_with_the_shape_of_d_amino_acids_are_built_as_these_and_reported(builder: Builder) -> None:
+    lines = part(44, 54)
+    image = mirrored(lines, {})
+    built = builder(image, **SMALL)
+    assert built.result["status"] == "succeeded", built.log()
+    names = residues_of(lines)
+    residues = [residue.name for residue in structure(built).topology.residues() if residue.chain.id == "A"]
+    assert residues == [D_NAMES.get(name, name) for name in names]
+    messages = warnings(built)["configuration_kept"]
+    assert len(messages) == len([name for name in names if name != "GLY"])
+    assert "ASP 44 of chain A has the shape of a D-amino acid: taken as DAS" in messages
+    # The correction maps of this one are those of L-amino acids.
+    refused = builder(image, **AMBER19).result["error"]
+    assert refused["code"] == "no_template" and refused["loc"] == ["body", "protein"]
+    assert "ASP 44 of chain A has the shape of a D-amino acid" in refused["message"]
+
+
+def test_an_amino_acid_that_is_a_chain_by_itself_is_refused_with_its_name(builder: Builder) -> None:
+    failure = builder("".join(part(49, 49))).result["error"]
+    assert failure["code"] == "no_atoms"
+    assert "ALA 49 of chain A is a chain by itself" in failure["message"] and "ACE" in failure["remedy"]
 
 
 def test_a_side_chain_of_a_d_amino_acid_is_completed_on_its_side(builder: Builder) -> None:

@@ -72,6 +72,19 @@ def test_water_at_a_distance_stays_with_its_hydrogens_apart(builder: Builder) ->
     assert closest_contact(built) > 0.6
 
 
+def test_waters_that_share_a_number_get_numbers_of_their_own(builder: Builder) -> None:
+    # As at the end of files in which numbers have run out.
+    at = place("CA", 49, z=14.0)
+    crystal = "".join(hetatm("O", "HOH", 901, tuple(at + 3.0 * i * X)) for i in range(2))
+    built = builder("".join(part(44, 54)) + "TER\n" + crystal, **SMALL)
+    assert built.result["status"] == "succeeded", built.log()
+    assert waters(built) == {"901", "902"}
+    (message,) = warnings(built)["residue_renumbered"]
+    assert "HOH 901 of chain A" in message
+    sizes = {len(list(residue.atoms())) for residue in structure(built).topology.residues() if residue.name == "HOH"}
+    assert sizes == {3}
+
+
 def test_water_around_a_metal_stays(builder: Builder) -> None:
     at = place("CA", 49, z=14.0)
     crystal = hetatm("MG", "MG", 900, tuple(at)) + "".join(
