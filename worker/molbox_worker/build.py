@@ -156,6 +156,7 @@ def _solvate(
         with templates_explained(modeller.topology, field="membrane"):
             membrane.add(job, plan, modeller, base, tell)
         _refuse_narrow_box(modeller.topology)
+        _refuse_missing_ions(plan, modeller.topology, n_residues, base)
         solvent.settle(job, modeller, n_residues)
         return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
@@ -171,9 +172,25 @@ def _solvate(
             ionicStrength=plan["concentration"] * unit.molar,
             neutralize=True,
         )
+    _refuse_missing_ions(plan, modeller.topology, n_residues, base)
     solvent.settle(job, modeller, n_residues)
     if hydrogens.needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
+
+
+def _refuse_missing_ions(plan: dict[str, Any], topology: app.Topology, n_residues: int, base: app.ForceField) -> None:
+    """Refuse added ions that the force field lacks; residues from `n_residues` on were added."""
+    added = {residue.name for residue in topology.residues() if residue.index >= n_residues}
+    for ion in (plan["positive_ion"], plan["negative_ion"]):
+        symbol = ion.rstrip("+-")
+        name = symbol.upper()
+        if name in added and not force_field.has_ion(base, name, name, app.Element.getBySymbol(symbol)):
+            raise JobError(
+                "no_template",
+                f"{plan['force_field']['name']} has no template for {ion}, that is for a residue {name} of one atom",
+                remedy="choose ions that it has, or add them to the force-field file",
+                loc=["body", "ions"],
+            )
 
 
 def _refuse_many_atoms(plan: dict[str, Any], volume_nm3: float) -> None:

@@ -229,15 +229,7 @@ class Decision:
         (atom,) = residue.atoms
         if atom.element is None:
             return False
-        topology = app.Topology()
-        topology.addAtom(atom.name, atom.element, topology.addResidue(residue.name, topology.addChain()))
-        try:
-            return not self._base.getUnmatchedResidues(topology)
-        except Exception as error:
-            # OpenMM's own class for this is `Exception`: iron may be Fe2+ or Fe3+.
-            if "templates" not in str(error):
-                raise
-            return False
+        return force_field.has_ion(self._base, residue.name, atom.name, atom.element)
 
     def _fits_template(self, residue: Residue) -> bool:
         """Whether a residue of a custom force field is there whole; with what hydrogens it has, if need be."""

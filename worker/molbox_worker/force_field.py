@@ -98,6 +98,19 @@ def templates(path: Path) -> set[str]:
     return {residue.get("name", "") for residue in ElementTree.parse(path).iterfind("Residues/Residue")}
 
 
+def has_ion(force_field: app.ForceField, name: str, atom_name: str, element: app.Element) -> bool:
+    """Whether a force field has one template for a lone atom."""
+    topology = app.Topology()
+    topology.addAtom(atom_name, element, topology.addResidue(name, topology.addChain()))
+    try:
+        return not force_field.getUnmatchedResidues(topology)
+    except Exception as error:
+        # OpenMM's own class for this is `Exception`: iron may be Fe2+ or Fe3+.
+        if "templates" not in str(error):
+            raise
+        return False
+
+
 def water_sites(force_field: app.ForceField) -> int:
     """Sites of the water that a force field has a template for."""
     for template in force_field._templates.values():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import DATA, EXAMPLES, Directory, positions_nm, structure
+from conftest import CHARMM36_2024, DATA, EXAMPLES, Directory, positions_nm, structure
 from openmm import app, unit
 
 from molbox_worker import charmm
@@ -171,9 +171,23 @@ def test_a_file_can_stand_alone_with_water_of_its_own(builder: Builder) -> None:
     ],
 )
 def test_a_file_that_could_run_or_cannot_be_read_is_refused(builder: Builder, xml: str, code: str, words: str) -> None:
-    failure = argon(
+    directory = argon(
         {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}, builder, xml
-    ).result["error"]
+    )
+    failure = directory.result["error"]
     assert failure["code"] == code
     assert "argon.xml" in failure["message"] and words in failure["message"]
+    assert str(directory.path) not in failure["message"]
     assert failure["loc"] == ["body", "force_field"]
+
+
+@pytest.mark.parametrize("family", ["amber", "charmm"])
+def test_ions_that_the_force_field_lacks_are_refused_as_such(builder: Builder, family: str) -> None:
+    amber = {
+        "force_field": {"name": "amberfb15", "family": "amber", "files": ["amberfb15.xml"]},
+        "water": {"name": "tip3pfb", "file": "tip3pfb.xml", "model": "tip3p", "sites": 3},
+    }
+    plan = amber if family == "amber" else CHARMM36_2024
+    failure = builder(positive_ion="K+", negative_ion="Br-", **plan).result["error"]
+    assert (failure["code"], failure["loc"]) == ("no_template", ["body", "ions"])
+    assert f"{plan['force_field']['name']} has no template for Br-" in failure["message"]

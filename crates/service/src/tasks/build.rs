@@ -115,6 +115,8 @@ struct ForceField {
     water_folder: &'static str,
     waters: &'static [WaterModel],
     default_water: &'static str,
+    /// Anions with parameters beside its water; all of them have each cation.
+    anions: &'static [&'static str],
     has_lipids: bool,
 }
 
@@ -122,6 +124,11 @@ impl ForceField {
     fn family(&self) -> &'static str {
         if self.name.starts_with("charmm") { "charmm" } else { "amber" }
     }
+}
+
+/// The force field of ours that has a name.
+fn named(name: &str) -> Option<&'static ForceField> {
+    FORCE_FIELDS.iter().find(|force_field| force_field.name == name)
 }
 
 /// Name, file, model of the same geometry, sites.
@@ -135,6 +142,7 @@ const FORCE_FIELDS: [ForceField; 6] = [
         water_folder: "amber14/",
         waters: &AMBER_WATERS,
         default_water: "tip3p",
+        anions: &NEGATIVE,
         has_lipids: true,
     },
     ForceField {
@@ -143,6 +151,7 @@ const FORCE_FIELDS: [ForceField; 6] = [
         water_folder: "amber19/",
         waters: &AMBER_WATERS,
         default_water: "opc",
+        anions: &NEGATIVE,
         has_lipids: true,
     },
     ForceField {
@@ -151,6 +160,7 @@ const FORCE_FIELDS: [ForceField; 6] = [
         water_folder: "amber14/",
         waters: &AMBER_WATERS,
         default_water: "spce",
+        anions: &NEGATIVE,
         has_lipids: false,
     },
     // Its sodium and chloride are not those of the amber14 folder.
@@ -160,6 +170,7 @@ const FORCE_FIELDS: [ForceField; 6] = [
         water_folder: "",
         waters: &FB15_WATERS,
         default_water: "tip3pfb",
+        anions: &["Cl"],
         has_lipids: false,
     },
     ForceField {
@@ -168,6 +179,7 @@ const FORCE_FIELDS: [ForceField; 6] = [
         water_folder: "charmm36/",
         waters: &CHARMM_WATERS,
         default_water: "tip3p",
+        anions: &["Cl"],
         has_lipids: true,
     },
     ForceField {
@@ -176,6 +188,7 @@ const FORCE_FIELDS: [ForceField; 6] = [
         water_folder: "charmm36_2024/",
         waters: &CHARMM_WATERS,
         default_water: "tip3p",
+        anions: &["Cl"],
         has_lipids: true,
     },
 ];
@@ -251,7 +264,7 @@ pub(crate) fn resolve(app: &App, account: i64, request: &SystemBuildRequest) -> 
     let (force_field, water) = force_field(app, account, request, &mut problems)?;
     let membrane = membrane(request, &water, &mut problems);
     let ligands = ligands(app, account, request, &mut problems)?;
-    let (positive_ion, negative_ion) = ions(request.ions.as_deref().unwrap_or("NaCl"), &mut problems);
+    let (positive_ion, negative_ion) = ions(request.ions.as_deref().unwrap_or("NaCl"), &force_field, &mut problems);
     let box_shape = request.box_shape.as_deref().unwrap_or("cube");
     if !BOX_SHAPES.contains(&box_shape) {
         problems.choice("box_shape", box_shape, &BOX_SHAPES);
@@ -297,7 +310,6 @@ fn force_field(
     problems: &mut Problems,
 ) -> Result<(Files, Water), ApiError> {
     let text = request.force_field.as_deref().unwrap_or("amber14");
-    let named = |name: &str| FORCE_FIELDS.iter().find(|force_field| force_field.name == name);
     let (ours, file) = match (named(text), text.split_once(',')) {
         (Some(ours), _) => (Some(ours), None),
         (None, Some((name, file))) => (named(name.trim()), Some(file.trim())),
@@ -366,9 +378,7 @@ fn membrane(request: &SystemBuildRequest, water: &Water, problems: &mut Problems
     }
     let name = request.force_field.as_deref().unwrap_or("amber14");
     let name = name.split(',').next().unwrap_or_default().trim();
-    if let Some(force_field) =
-        FORCE_FIELDS.iter().find(|force_field| force_field.name == name && !force_field.has_lipids)
-    {
+    if let Some(force_field) = named(name).filter(|force_field| !force_field.has_lipids) {
         problems.add("value_error", "membrane", format!("{} has no parameters for lipids", force_field.name));
     }
     if water.sites.is_some_and(|sites| sites != 3) {
@@ -455,17 +465,26 @@ fn numbers(
     }
 }
 
-/// `NaCl` to `Na+` and `Cl-`.
-fn ions(salt: &str, problems: &mut Problems) -> (String, String) {
+/// `NaCl` to `Na+` and `Cl-`. What a registered file has besides, the worker finds.
+fn ions(salt: &str, force_field: &Files, problems: &mut Problems) -> (String, String) {
     let parts = POSITIVE.iter().find_map(|positive| {
         let negative = NEGATIVE.iter().find(|negative| salt.strip_prefix(positive) == Some(**negative))?;
-        Some((format!("{positive}+"), format!("{negative}-")))
+        Some((positive, negative))
     });
-    parts.unwrap_or_else(|| {
+    let Some((positive, negative)) = parts else {
         let allowed = format!("one of {} followed by one of {}", POSITIVE.join(", "), NEGATIVE.join(", "));
         problems.add("value_error", "ions", format!("must be {allowed}, for example NaCl, got {salt:?}"));
-        Default::default()
-    })
+        return Default::default();
+    };
+    if let Some(ours) = named(&force_field.name).filter(|ours| !ours.anions.contains(negative)) {
+        let allowed = ours.anions.join(", ");
+        let msg = format!(
+            "{} has no parameters for {negative}-; of anions it has {allowed}, for example {positive}{}",
+            ours.name, ours.anions[0]
+        );
+        problems.add("value_error", "ions", msg);
+    }
+    (format!("{positive}+"), format!("{negative}-"))
 }
 
 fn chains(request: &SystemBuildRequest, problems: &mut Problems) -> Option<Vec<String>> {

@@ -24,7 +24,7 @@ impl Raw {
         self.http.request(method, format!("{}{path}", self.base_url)).header("x-api-key", &self.key)
     }
 
-    async fn post(&self, path: &str, body: &'static str) -> (StatusCode, Value) {
+    async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> (StatusCode, Value) {
         let request = self.request(Method::POST, path).header("content-type", "application/json").body(body);
         let response = request.send().await.unwrap();
         (response.status(), response.json().await.unwrap())
@@ -269,6 +269,56 @@ async fn metrics_count_and_name_nobody() {
     assert!(text.contains("molbox_requests_total{operation=\"account_view\",status=\"200\"} 1"), "{text}");
     assert!(text.contains("molbox_free_disk_bytes "));
     assert!(!text.contains("ada") && !text.contains(&key[4..12]));
+}
+
+/// Anions that OpenMM's files have parameters for, by force field, beside any of their waters.
+const ANIONS: &str = r#"
+import json, sys
+from openmm import app
+found = {}
+for files in json.loads(sys.argv[1]):
+    name, *files = files
+    force_field = app.ForceField(*files)
+    def has(symbol):
+        topology = app.Topology()
+        residue = topology.addResidue(symbol.upper(), topology.addChain())
+        topology.addAtom(symbol.upper(), app.Element.getBySymbol(symbol), residue)
+        return not force_field.getUnmatchedResidues(topology)
+    assert all(has(symbol) for symbol in ["Na", "K", "Li", "Cs", "Rb"])
+    found[name] = [symbol for symbol in ["Cl", "Br", "F", "I"] if has(symbol)]
+print(json.dumps(found))
+"#;
+
+#[tokio::test]
+async fn a_salt_is_refused_where_the_force_field_lacks_its_ions() {
+    let service = Service::start();
+    let raw = Raw::new(&service);
+    let files = json!([
+        ["amber14", "amber14-all.xml", "amber14/tip3p.xml"],
+        ["amber19", "amber19-all.xml", "amber19/opc.xml"],
+        ["amber14-ff15ipq", "amber14/protein.ff15ipq.xml", "amber14/spce.xml"],
+        ["amberfb15", "amberfb15.xml", "tip3pfb.xml"],
+        ["charmm36", "charmm36.xml", "charmm36/water.xml"],
+        ["charmm36_2024", "charmm36_2024.xml", "charmm36_2024/water.xml"],
+    ]);
+    let answer = std::process::Command::new(python().unwrap()).args(["-c", ANIONS, &files.to_string()]).output();
+    let anions: BTreeMap<String, Vec<String>> = serde_json::from_slice(&answer.unwrap().stdout).unwrap();
+    assert_eq!(anions.len(), 6);
+    for (force_field, has) in anions {
+        for anion in ["Cl", "Br", "F", "I"] {
+            // The concentration is refused in any case, so that nothing is built.
+            let body = json!({"force_field": force_field, "ions": format!("K{anion}"), "concentration": 9});
+            let (status, answer) = raw.post("/submit/system", body.to_string()).await;
+            assert_eq!(status, 422);
+            let refused =
+                answer["detail"].as_array().unwrap().iter().find(|item| item["loc"] == json!(["body", "ions"]));
+            let has = has.iter().any(|other| other == anion);
+            assert_eq!(refused.is_none(), has, "{force_field} with K{anion}: {answer}");
+            if let Some(refused) = refused {
+                assert!(refused["msg"].as_str().unwrap().ends_with("for example KCl"), "{answer}");
+            }
+        }
+    }
 }
 
 #[test]
