@@ -47,6 +47,7 @@ MEMBRANE_WEIGHT = 1000
 CUTOFF_NM = 1.0
 # A box as built is less dense than it becomes at constant pressure.
 SHRINKAGE_NM = 0.1
+NARROWEST_NM = 2 * CUTOFF_NM + SHRINKAGE_NM
 # Of liquid water, and near enough of proteins.
 ATOMS_PER_NM3 = 100
 
@@ -161,7 +162,6 @@ def _solvate(
         return
     vectors = box_vectors(plan["box_shape"], plan["padding_nm"], _positions(modeller))
     _refuse_many_atoms(plan, vectors[0][0] * vectors[1][1] * vectors[2][2])
-    _refuse_width(min(vectors[i][i] for i in range(3)))
     with templates_explained(modeller.topology):
         modeller.addSolvent(
             base,
@@ -206,25 +206,23 @@ def _refuse_many_atoms(plan: dict[str, Any], volume_nm3: float) -> None:
 
 def _refuse_narrow_box(topology: app.Topology) -> None:
     vectors = topology.getPeriodicBoxVectors().value_in_unit(unit.nanometer)
-    _refuse_width(min(vectors[i][i] for i in range(3)))
-
-
-def _refuse_width(width: float) -> None:
-    if width < 2 * CUTOFF_NM + SHRINKAGE_NM:
+    width = min(vectors[i][i] for i in range(3))
+    if width < NARROWEST_NM:
         raise JobError(
             "box_too_small",
-            f"the box would be {width:.2f} nm wide; it needs twice the cutoff of {CUTOFF_NM:g} nm and room to shrink,"
-            f" {2 * CUTOFF_NM + SHRINKAGE_NM:g} nm",
+            f"the membrane's box would be {width:.2f} nm wide; it needs twice the cutoff of {CUTOFF_NM:g} nm and room"
+            f" to shrink, {NARROWEST_NM:g} nm",
             remedy="raise minimum_padding",
             loc=["body", "minimum_padding"],
         )
 
 
 def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]) -> list[tuple[float, float, float]]:
-    """Vectors of a periodic box that leaves `padding_nm` between the molecules and every face.
+    """Vectors of a periodic box that leaves at least `padding_nm` between the molecules and every face.
 
     A rectangular box follows the extent of the molecules as they lie; the others hold their
-    bounding sphere, so that they may turn. Shape of `positions_nm`: (n, 3).
+    bounding sphere, so that they may turn. None is narrower than the cutoff allows. Shape of
+    `positions_nm`: (n, 3).
     """
     if len(positions_nm) == 0:
         extent, radius = np.zeros(3), 0.0
@@ -233,9 +231,8 @@ def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]
         extent = high - low
         radius = float(np.linalg.norm(positions_nm - (low + high) / 2, axis=1).max())
     if shape == "rectangular":
-        a, b, c = (float(length) + 2 * padding_nm for length in extent)
+        a, b, c = (max(float(length) + 2 * padding_nm, NARROWEST_NM) for length in extent)
         return [(a, 0.0, 0.0), (0.0, b, 0.0), (0.0, 0.0, c)]
-    width = 2 * (radius + padding_nm)
     third = 1 / 3
     unit_vectors = {
         "cube": [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)],
@@ -246,6 +243,8 @@ def box_vectors(shape: str, padding_nm: float, positions_nm: NDArray[np.float64]
             (-third, math.sqrt(2) * third, math.sqrt(6) * third),
         ],
     }[shape]
+    narrowest = min(unit_vectors[i][i] for i in range(3))
+    width = max(2 * (radius + padding_nm), NARROWEST_NM / narrowest)
     return [(x * width, y * width, z * width) for x, y, z in unit_vectors]
 
 

@@ -192,15 +192,20 @@ def test_a_missing_template_names_the_residue_by_its_authors_number(builder: Cal
     assert "ALA 49 of chain A" in failure["message"]
 
 
-def test_a_box_that_is_too_small_or_too_large_is_refused(builder: Callable[..., Directory]) -> None:
-    small = builder(padding_nm=0.9).result["error"]
-    assert small["code"] == "box_too_small" and "minimum_padding" in small["remedy"]
+@pytest.mark.parametrize("shape", ["cube", "rectangular", "dodecahedron", "octahedron"])
+def test_a_box_of_solvent_alone_is_as_wide_as_the_cutoff_needs(builder: Callable[..., Directory], shape: str) -> None:
+    built = builder(padding_nm=1.0, box_shape=shape)
+    assert built.result["status"] == "succeeded", built.log()
+    assert min(np.diag(built.result["summary"]["box_vectors"])) == pytest.approx(2.1)
+
+
+def test_a_box_that_is_too_large_is_refused(builder: Callable[..., Directory]) -> None:
     large = builder(padding_nm=5.0, max_atoms=50_000).result["error"]
     assert large["code"] == "too_large" and "50000" in large["message"]
 
 
 def test_a_platform_that_is_not_there_is_an_error(tmp_path: Path, builder: Callable[..., Directory]) -> None:
-    plan = json.loads((builder(padding_nm=0.9).path / "task.json").read_text())["plan"]
+    plan = json.loads((builder().path / "task.json").read_text())["plan"]
     directory = Directory(tmp_path / "job", "build", plan, platform="HIP")
     # No protein and no hydrogens: the platform is first asked for when the energy is checked.
     task = json.loads((directory.path / "task.json").read_text())

@@ -91,7 +91,7 @@ def test_lipids_count_as_solvent_for_default_restraints(helix: Directory) -> Non
 def test_surface_tension_acts_on_the_plane_alone(water: Directory, simulation: Simulator) -> None:
     # Pressure knows no lipids: a box of water shows the same.
     boxes = {}
-    for tension in (0.0, 500.0):
+    for tension in (0.0, 5000.0):
         job = simulation(
             water,
             [{"ensemble": "NPT", "steps": 1000, "log_freq": 500}],
@@ -106,8 +106,8 @@ def test_surface_tension_acts_on_the_plane_alone(water: Directory, simulation: S
         # x and y are scaled as one, z on its own.
         assert box[0] / box[1] == pytest.approx(start[0] / start[1], rel=1e-6)
         assert box[2] / start[2] != pytest.approx(box[0] / start[0], rel=1e-6)
-    # Against a tension of 30 kJ/mol/nm² a larger area is better.
-    assert np.prod(boxes[500.0][:2]) > np.prod(boxes[0.0][:2])
+    # Against a tension of 300 kJ/mol/nm² a larger area is better; a tenth of it is lost in 2 ps of noise.
+    assert np.prod(boxes[5000.0][:2]) > np.prod(boxes[0.0][:2])
 
 
 @pytest.mark.parametrize(("shift", "words"), [(0.0, "carry a charge"), (80.0, "does not touch the membrane")])
