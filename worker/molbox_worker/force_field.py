@@ -7,6 +7,7 @@ service lets no such file be registered; it is looked at again here, right befor
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,25 +35,31 @@ LOC: list[str | int] = ["body", "force_field"]
 
 def load(job: Job, plan: dict[str, Any], extra: list[Path]) -> app.ForceField:
     """The force field of a plan, with its water and with `extra` files of our own making."""
-    files = list(plan["force_field"]["files"])
+    ours = list(plan["force_field"]["files"])
     custom = plan["force_field"].get("custom")
+    theirs = []
     if custom:
         check(job.input(custom["file"]), custom["name"])
-        files.append(str(job.input(custom["file"])))
-    if plan["water"].get("file"):
-        files.append(plan["water"]["file"])
+        theirs.append(str(job.input(custom["file"])))
+    water = [plan["water"]["file"]] if plan["water"].get("file") else []
     try:
-        return app.ForceField(*files, *(str(path) for path in extra))
+        return app.ForceField(*ours, *theirs, *water, *(str(path) for path in extra))
     except Exception as error:
         if not custom:
             raise
         # OpenMM raises whatever its reading of the file runs into.
+        others = " and ".join(ours + water) or "nothing else"
         raise JobError(
             "force_field_unreadable",
-            f"{custom['name']} cannot be used with {' and '.join(files[:-1]) or 'nothing else'}: {error}",
+            f"{custom['name']} cannot be used with {others}: {_without_paths(error)}",
             remedy="check the file; its 1-4 scales must be those of the force field that it is added to",
             loc=LOC,
         ) from error
+
+
+def _without_paths(error: Exception) -> str:
+    """What an error says, but for where files lie on this machine."""
+    return re.sub(r"(?:/[^/\s'\"]+)+/", "", str(error))
 
 
 def check(path: Path, name: str) -> None:
@@ -89,8 +96,11 @@ def check(path: Path, name: str) -> None:
     parser.StartDoctypeDeclHandler = lambda *_: refuse("DOCTYPE is not allowed")
     try:
         parser.Parse(path.read_bytes(), True)
-    except expat.ExpatError as error:
-        raise JobError("force_field_unreadable", f"{name} is not XML: {error}", loc=LOC) from error
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        # Of encodings that it does not know, the parser raises what the codecs do.
+        raise JobError(
+            "force_field_unreadable", f"{name} is not XML: {error}", remedy="save it as UTF-8", loc=LOC
+        ) from error
 
 
 def templates(path: Path) -> set[str]:

@@ -167,6 +167,8 @@ def test_a_file_can_stand_alone_with_water_of_its_own(builder: Builder) -> None:
         ('<!DOCTYPE x [<!ENTITY a "b">]>' + ARGON, "force_field_unsafe", "DOCTYPE"),
         ("<Residues/>", "force_field_unsafe", "the root is <Residues>"),
         (ARGON[:-20], "force_field_unreadable", "is not XML"),
+        ('<?xml version="1.0" encoding="utf-7"?>' + ARGON, "force_field_unreadable", "is not XML"),
+        ('<?xml version="1.0" encoding="nothing"?>' + ARGON, "force_field_unreadable", "is not XML"),
         (ARGON.replace('lj14scale="0.5"', 'lj14scale="1.0"'), "force_field_unreadable", "1-4 scales"),
     ],
 )

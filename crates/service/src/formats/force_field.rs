@@ -5,12 +5,14 @@
 //! elements pass, only names are text, and everything else is a number.
 
 use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::{BytesDecl, BytesStart, Event};
 
 use super::Problem;
 
 const MAX_ELEMENTS: usize = 1_000_000;
 const MAX_DEPTH: usize = 12;
+/// Names of encodings in which ASCII is what it is.
+const ENCODINGS: [&str; 5] = ["utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1"];
 
 /// What OpenMM 8.6 reads in a force field and takes for data.
 const ELEMENTS: [&str; 58] = [
@@ -109,6 +111,7 @@ pub(super) fn check(text: &str) -> Result<(), Problem> {
         let line = |reader: &Reader<&[u8]>| line_at(text, reader.buffer_position());
         match reader.read_event() {
             Err(error) => return Err(Problem::at(line_at(text, reader.error_position()), error.to_string())),
+            Ok(Event::Decl(declaration)) => check_encoding(&declaration, line(&reader))?,
             Ok(Event::DocType(_)) => return Err(Problem::at(line(&reader), "DOCTYPE is not allowed")),
             Ok(Event::Start(element)) => {
                 check_element(&element, depth, line(&reader))?;
@@ -128,6 +131,18 @@ pub(super) fn check(text: &str) -> Result<(), Problem> {
             return Err(Problem::at(line(&reader), "it has too many elements, or they are nested too deeply"));
         }
     }
+}
+
+/// In another encoding the text may be something else to OpenMM than to this check.
+fn check_encoding(declaration: &BytesDecl<'_>, line: usize) -> Result<(), Problem> {
+    let encoding = match declaration.encoding() {
+        None => return Ok(()),
+        Some(encoding) => encoding.map_err(|error| Problem::at(line, error.to_string()))?,
+    };
+    if ENCODINGS.iter().any(|known| known.eq_ignore_ascii_case(&encoding)) {
+        return Ok(());
+    }
+    Err(Problem::at(line, format!("its encoding is {encoding}; save it as UTF-8")))
 }
 
 fn line_at(text: &str, position: u64) -> usize {

@@ -254,6 +254,7 @@ mod tests {
             (format!("<!DOCTYPE x [<!ENTITY a \"b\">]>{XML}"), Format::Xml, "line 1: DOCTYPE is not allowed"),
             (XML.replace("ForceField", "Residues"), Format::Xml, "line 1: the root is <Residues>, not <ForceField>"),
             ("".to_owned(), Format::Xml, "it has no element"),
+            (format!("<?xml version=\"1.0\" encoding=\"utf-7\"?>{XML}"), Format::Xml, "its encoding is utf-7"),
             ("ATOM\0".to_owned(), Format::Pdb, "line 1: it is not text"),
         ] {
             let found = problem(&text, format);
@@ -269,6 +270,7 @@ mod tests {
             )
         };
         assert_eq!(problem(&with("False"), Format::Xml), "fine");
+        assert_eq!(problem(&format!("<?xml version='1.0' encoding='UTF-8'?>{XML}"), Format::Xml), "fine");
         assert!(problem(&with("exit()"), Format::Xml).contains("useDispersionCorrection"));
     }
 
