@@ -154,11 +154,20 @@ def _first(text: str, separator: str | None) -> tuple[str, int]:
 
 def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:
     """A molecule read from PDB, with bonds that fit its geometry and the smallest charge."""
-    if all(atom.GetAtomicNum() != 1 for atom in molecule.GetAtoms()) and molecule.GetNumAtoms() > 1:
+    elements = {atom.GetSymbol() for atom in molecule.GetAtoms()}
+    if "H" not in elements and "C" in elements:
         raise JobError(
             "ligand_no_hydrogens",
             f"{what} has no hydrogens, so that its bond orders cannot be told: PDB files do not hold them",
             remedy="register the ligand as SDF or MOL2, or add its hydrogens",
+            loc=loc,
+        )
+    if "H" not in elements and molecule.GetNumAtoms() > 1:
+        # Of sulfate, the smallest charge with closed shells is 0.
+        raise JobError(
+            "ligand_bonds",
+            f"{what} has no carbon and no hydrogens, so that its charge cannot be told: PDB files do not hold it",
+            remedy="register the ligand as SDF or MOL2, which hold bond orders and charges",
             loc=loc,
         )
     names = [atom.GetPDBResidueInfo().GetName().strip() for atom in molecule.GetAtoms()]

@@ -180,6 +180,18 @@ def test_a_ligand_in_the_proteins_place_is_refused_by_name(builder: Builder) -> 
     assert failure["loc"] == ["body", "ligand_translations", 0]
 
 
+PERCHLORATE = "".join(
+    f"HETATM{i + 1:5} {name:<4} LIG A   1    {x:8.3f}{y:8.3f}{z:8.3f}  1.00  0.00          {name[:-1]:>2}  \n"
+    for i, (name, x, y, z) in enumerate(
+        [
+            ("CL1", 0.0, 0.0, 0.0),
+            ("O1", 0.831, 0.831, 0.831),
+            ("O2", 0.831, -0.831, -0.831),
+            ("O3", -0.831, 0.831, -0.831),
+            ("O4", -0.831, -0.831, 0.831),
+        ]
+    )
+)
 BAD_VALENCE = drawn("CC").replace("  1  2  1  0", "  1  2  4  0").replace("  1  2  4  0", "  1  2  3  0", 1)
 
 
@@ -205,6 +217,7 @@ BAD_VALENCE = drawn("CC").replace("  1  2  1  0", "  1  2  4  0").replace("  1  
             "ligand_no_hydrogens",
             "no hydrogens",
         ),
+        ({"a.pdb": PERCHLORATE}, [entry("a.pdb")], "ligand_bonds", "its charge cannot be told"),
         ({"a.sdf": drawn("CCO")}, [entry("a.sdf", "ALA")], "ligand_name_taken", "ALA"),
         (
             {"a.sdf": drawn("CCO"), "b.sdf": drawn("CCN")},
