@@ -6,7 +6,7 @@ be bonded over the hole. What hangs on a chain may go when what carries it is co
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from openmm import app
@@ -21,6 +21,8 @@ from molbox_worker.structure import Link, Residue, Structure
 # More residues of a kind are counted, not listed.
 MAX_NAMED = 20
 SINGLY_CHARGED = {"NA", "K", "LI", "RB", "CS", "CL", "BR", "F", "IOD", "I"}
+# Two residues may have a peptide bond and another one.
+MAX_BONDS = 2
 # Phosphates of amino acids are dianions above this pH.
 PHOSPHATE_PKA = 5.8
 PHOSPHATE_ATOMS = {"P", "O1P", "O2P", "O3P"}
@@ -266,6 +268,7 @@ class Decision:
 
     def _decide_links(self) -> None:
         gone = set(self.removed)
+        self._refuse_copies(gone)
         for link in self._found:
             if {link.first[0], link.second[0]} & gone:
                 continue
@@ -281,6 +284,20 @@ class Decision:
                 self._refuse_link(link)
             self.links.append(link)
         self._free_cysteines()
+
+    def _refuse_copies(self, gone: set[Residue]) -> None:
+        """Refuse residues that lie on each other: so many atoms of two are never bonded."""
+        pairs = Counter(frozenset((link.first[0], link.second[0])) for link in self._found)
+        for pair, count in pairs.items():
+            if count > MAX_BONDS and not pair & gone:
+                first, second = sorted(pair, key=self._order.__getitem__)
+                raise JobError(
+                    "atoms_overlap",
+                    f"{first} and {second} lie on each other: {count} pairs of their atoms are as near as bonded ones",
+                    remedy="leave one of the two out, with chain_id where they are of two chains; or give alternate"
+                    " locations their marks",
+                    loc=LOC,
+                )
 
     def _free_cysteines(self) -> None:
         """Leave to the pH what is called the half of a disulfide bond and is none."""

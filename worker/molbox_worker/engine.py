@@ -61,6 +61,11 @@ def templates_explained(topology: app.Topology, *, field: str = "protein") -> It
         raise explain_template(error, topology, field) from error
 
 
+def place_of(residue: app.topology.Residue) -> str:
+    """A residue with its number, insertion code and chain."""
+    return f"{residue.name} {residue.id}{residue.insertionCode.strip()} of chain {residue.chain.id}"
+
+
 def explain_template(error: Exception, topology: app.Topology, field: str) -> JobError:
     """What OpenMM says of a template, of the residue as its author numbers it."""
     match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
@@ -72,7 +77,7 @@ def explain_template(error: Exception, topology: app.Topology, field: str) -> Jo
     is_ours = index < len(residues) and residues[index].name == match[2]
     place = f"residue {match[2]}"
     if is_ours:
-        place = f"residue {residues[index].name} {residues[index].id} of chain {residues[index].chain.id}"
+        place = f"residue {place_of(residues[index])}"
     detail = match[3].split("  For more information")[0].strip()
     if "Multiple non-identical matching templates" in str(error):
         detail = f"several of its templates fit: {detail.lstrip(': ')}"

@@ -14,7 +14,7 @@ from openmm.app.forcefield import ForceField
 
 from molbox_worker import charmm, check, force_field, relax
 from molbox_worker.decide import OTHER_FORCE_FIELD
-from molbox_worker.engine import explain_template, is_charmm, platform
+from molbox_worker.engine import explain_template, is_charmm, place_of, platform
 from molbox_worker.job import Job, JobError
 from molbox_worker.prepare import Hydrogens, Prepared
 
@@ -109,8 +109,7 @@ def _refuse_unknown(plan: dict[str, Any], prepared: Prepared, index: int | None)
     where = "at an end of a chain" if residue in (ends[0], ends[-1]) else "within a chain"
     raise JobError(
         "no_template",
-        f"{name} {residue.id} of chain {residue.chain.id}: there is no template of it {where} in"
-        f" {plan['force_field']['name']}",
+        f"{place_of(residue)}: there is no template of {name} {where} in {plan['force_field']['name']}",
         remedy=OTHER_FORCE_FIELD,
         loc=["body", "protein"],
     )
@@ -135,7 +134,7 @@ def _make_usual(job: Job, plan: dict[str, Any], prepared: Prepared, index: int) 
     _place(job, plan, modeller, lists)
     job.warn(
         "variant_unavailable",
-        f"{residue.name} {residue.id} of chain {residue.chain.id} would be {form} at pH {plan['ph']:g};"
+        f"{place_of(residue)} would be {form} at pH {plan['ph']:g};"
         f" {plan['force_field']['name']} has no such residue there, so it is {usual}",
     )
     return True

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from openmm import Vec3, app, unit
 from openmm.app import element
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
 
 from molbox_worker import chains, names, templates
 from molbox_worker.added import add_missing
@@ -33,6 +34,10 @@ from molbox_worker.structure import read as read_structure
 MAX_NAMED = 20
 # A coordinate beyond this is a damaged file, in nm.
 MAX_COORDINATE_NM = 10_000.0
+# No residue reaches further than this, in nm; lipids have 3.
+MAX_RESIDUE_NM = 10.0
+# Bonds are twice as long, in nm: atoms that are nearer have no direction to each other.
+ONE_PLACE_NM = 0.04
 # Three points give a place and an orientation.
 MIN_HEAVY_ATOMS = 3
 # Oxygens of neighbouring waters are further apart, and from other atoms as well; ions may be nearer.
@@ -144,14 +149,16 @@ def nothing() -> Prepared:
 def read(job: Job, plan: dict[str, Any]) -> Structure:
     """Read the structure file and keep the chains that are asked for."""
     protein = plan["protein"]
-    text = job.input(protein["file"]).read_text(errors="replace")
+    # One column for each character: gemmi counts bytes.
+    text = job.input(protein["file"]).read_text(errors="replace").encode("ascii", "replace").decode()
     try:
         structure = read_structure(text, protein["format"])
     except (ValueError, RuntimeError) as error:
-        message = f"{protein['name']} cannot be read as {protein['format']}: {str(error).strip()}"
+        message = f"{protein['name']} cannot be read as {protein['format']}: {_in_lines(str(error))}"
         raise JobError("unreadable", message, remedy="check the file and its format", loc=LOC) from error
     if not any(residue.atoms for residue in structure.residues()):
-        raise JobError("no_atoms", f"{protein['name']} has no atoms", loc=LOC)
+        what = "has no atoms" if structure.n_models == 1 else "has no atoms in its first model"
+        raise JobError("no_atoms", f"{protein['name']} {what}", remedy="check the file and its format", loc=LOC)
     if structure.n_models > 1:
         job.warn("model_chosen", f"{protein['name']} has {structure.n_models} models; the first was taken")
     if plan.get("chains"):
@@ -164,6 +171,11 @@ def read(job: Job, plan: dict[str, Any]) -> Structure:
     _name_chains_of_file(job, structure)
     _report_locations(job, [pair for pair in structure.locations if id(pair[0]) in kept])
     return structure
+
+
+def _in_lines(problem: str) -> str:
+    """What gemmi says of a file, in one line and with its place as a line."""
+    return re.sub(r"^string:(\d+):\d+\(\d+\)|^Problem in line (\d+)", r"line \1\2", " ".join(problem.split()))
 
 
 def _report_locations(job: Job, chosen: list[tuple[Residue, str]]) -> None:
@@ -180,6 +192,9 @@ def _check_atoms(residue: Residue, name: str) -> None:
         if not np.isfinite(atom.place).all() or np.abs(atom.place).max() > MAX_COORDINATE_NM:
             what = f"{name}: the coordinates of {atom.name} of {residue} are no place"
             raise JobError("bad_coordinates", what, remedy="correct them in the file", loc=LOC)
+    if residue.atoms and (extent := np.ptp([atom.place for atom in residue.atoms], axis=0).max()) > MAX_RESIDUE_NM:
+        what = f"{name}: {residue} would be {extent:.0f} nm large"
+        raise JobError("bad_coordinates", what, remedy="correct its coordinates in the file", loc=LOC)
     twice = [atom for atom, count in Counter(atom.name for atom in residue.atoms).items() if count > 1]
     if twice:
         raise JobError(
@@ -352,13 +367,24 @@ def _refuse_bare_residues(runs: list[Run]) -> None:
         needed = 1 if residue.name in names.CAPS else MIN_HEAVY_ATOMS
         if chains.is_bare(residue) or len(residue.heavy) < needed:
             _refuse_bare(residue)
+        distances = pdist([atom.place for atom in residue.heavy])
+        if len(distances) and distances.min() < ONE_PLACE_NM:
+            first, second = list(itertools.combinations(residue.heavy, 2))[int(distances.argmin())]
+            raise JobError(
+                "atoms_overlap",
+                f"{first.name} and {second.name} of {residue} have the same place",
+                remedy="correct the coordinates there",
+                loc=LOC,
+            )
 
 
 def _refuse_bare(residue: Residue) -> None:
+    lacking = [name for name in ("N", "CA", "C") if residue.name in names.AMINO_ACIDS and name not in residue]
+    without = f" and lacks {' and '.join(lacking)}" if lacking and residue.heavy else ""
     raise JobError(
         "residue_bare",
-        f"{residue} has {len(residue.heavy)} heavy atoms where it stands in the file; the others cannot be placed"
-        f" from fewer than {MIN_HEAVY_ATOMS}, of an amino acid N, CA and C",
+        f"{residue} has {len(residue.heavy)} heavy atoms where it stands in the file{without}; the others cannot be"
+        f" placed from fewer than {MIN_HEAVY_ATOMS}, of an amino acid N, CA and C",
         remedy="write all atoms of a residue together, and give a structure with side chains and backbone",
         loc=LOC,
     )
@@ -426,8 +452,7 @@ def _remove_leading_phosphates(job: Job, runs: list[Run]) -> None:
         phosphate = {"P", "OP1", "OP2", "OP3", "HOP2", "HOP3"}
         if any(atom.name in phosphate for atom in first.atoms):
             first.atoms = [atom for atom in first.atoms if atom.name not in phosphate]
-            where = f"the start of chain {run.chain}, on {first.deposited} {first.number}"
-            job.warn("phosphate_removed", f"the phosphate at {where}, removed")
+            job.warn("phosphate_removed", f"the phosphate at the start of a strand, on {first}, was removed")
 
 
 def _remove_hydrogens(runs: list[Run], others: list[Residue]) -> None:

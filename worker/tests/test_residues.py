@@ -68,6 +68,14 @@ def test_a_protonation_that_is_named_is_built_whatever_the_ph(
     assert longest_bond(named) < 0.21, "no bond reaches over a hole"
 
 
+def test_a_protonation_that_the_force_field_lacks_at_an_end_gives_way_to_the_usual_one(builder: Builder) -> None:
+    built = builder("".join(part(48, 54)), ph=11.0, **SMALL)
+    assert built.result["status"] == "succeeded", built.log()
+    (message,) = warnings(built)["variant_unavailable"]
+    assert message.startswith("LYS 48 of chain A would be LYN at pH 11; amber14 has no such residue there")
+    assert built.result["summary"]["variants"] == {}
+
+
 def test_a_named_protonation_that_the_force_field_lacks_at_an_end_is_refused(builder: Builder) -> None:
     failure = builder("".join(part(44, 54, {44: "ASH"}))).result["error"]
     assert failure["code"] == "no_template"

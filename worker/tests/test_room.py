@@ -145,3 +145,17 @@ def test_added_water_is_given_room_where_the_faces_of_a_box_meet(builder: Builde
         assert built.result["summary"]["check"]["largest_force"]["force"] < 2e4
         # As dense as what it was filled with.
         assert built.result["summary"]["density"] > 0.94
+
+
+def test_a_thiolate_at_a_metal_is_counted_as_one(builder: Builder) -> None:
+    sulfur = part(52, 60, {56: "CYS"})
+    sulfur = [
+        line.replace(" OG ", " SG ").replace("           O", "           S") if "OG  CYS" in line else line
+        for line in sulfur
+    ]
+    cb, sg = place("CB", 56), place("OG", 56)
+    zinc = sg + 2.3 * (sg - cb) / np.linalg.norm(sg - cb)
+    built = builder("".join(sulfur) + hetatm("ZN", "ZN", 901, tuple(zinc)), **SMALL)
+    assert built.result["status"] == "succeeded", built.log()
+    assert warnings(built)["metal_ligand"] == ["CYS 56 of chain A holds a metal: taken as CYM"]
+    assert built.result["summary"]["variants"] == {"CYM": 1}

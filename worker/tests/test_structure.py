@@ -293,4 +293,6 @@ def test_dna_is_built_and_loses_its_leading_phosphate(builder: Builder) -> None:
     first = "ATOM      1  O5'"
     phosphorus = f"{'ATOM   9999  P    DC A   1':<30}{8.5:8.3f}{13.1:8.3f}{23.9:8.3f}  1.00 20.00           P  "
     begun = builder(text.replace(first, f"{phosphorus}\n{first}"), padding_nm=0.5, box_shape="rectangular")
-    assert warnings(begun)["phosphate_removed"] == ["the phosphate at the start of chain A, on DC 1, removed"]
+    assert warnings(begun)["phosphate_removed"] == [
+        "the phosphate at the start of a strand, on DC 1 of chain A, was removed"
+    ]

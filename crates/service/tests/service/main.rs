@@ -5,6 +5,7 @@
 mod accounts;
 mod analyses;
 mod attempts;
+mod builds;
 mod common;
 mod contract;
 mod disk;
