@@ -19,6 +19,7 @@ from test_structure import hetatm
 
 from molbox_worker import build, check, hydrogens, solvent
 from molbox_worker.job import Job, JobError
+from molbox_worker.prepare import Account
 
 Builder = Callable[..., Directory]
 AMBER14 = {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}
@@ -158,6 +159,25 @@ def test_a_sound_molecule_of_a_custom_force_field_passes(builder: Builder) -> No
     built = builder(text, inputs={"force_field.xml": xml}, force_field=AMBER14, padding_nm=1.2)
     assert built.result["status"] == "succeeded", built.log()
     assert built.result["summary"]["molecules"]["AR2"] == 1
+
+
+def test_an_energy_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    topology = app.Topology()
+    residue = topology.addResidue("AR", topology.addChain("A"), "901")
+    topology.addAtom("AR", app.Element.getBySymbol("Ar"), residue)
+    system = openmm.System()
+    system.addParticle(39.9)
+    force = openmm.CustomExternalForce("sqrt(-1 - x^2)")
+    force.addParticle(0)
+    system.addForce(force)
+    reference = openmm.Platform.getPlatformByName("Reference")
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), reference)
+    context.setPositions([openmm.Vec3(1, 0, 0)])
+    state = context.getState(positions=True, energy=True, forces=True)
+    with pytest.raises(JobError) as error:
+        check.check(job(tmp_path, ""), topology, system, state, Account())
+    assert error.value.failure["code"] == "not_finite"
+    assert "AR of AR 901 of chain A" in error.value.failure["message"]
 
 
 def job(path: Path, text: str) -> Job:
