@@ -67,7 +67,7 @@ async fn what_cannot_be_built_as_what_it_is_fails_by_name() {
         ("methylated", part(44, 54, &[(48, "MLY")]), "amber14", "no_template", "MLY 48 of chain A is part of a chain"),
         ("unknown", part(44, 54, &[(49, "UNK")]), "amber14", "no_template", "UNK 49 of chain A is part of a chain"),
         ("mirrored", part(44, 54, &[(49, "DAL")]), "amber19", "no_template", "DAL 49 of chain A is a D-amino acid"),
-        ("lactam", lactam, "amber14", "covalent_link", "NZ of LYS 8"),
+        ("lactam", lactam, "amber14", "covalent_link", "NZ of LYS 5"),
         ("overlapping", zinc_in_ring, "amber14", "atoms_overlap", "ZN of ZN 901"),
     ];
     let mut ids = Vec::new();
