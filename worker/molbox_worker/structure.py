@@ -28,7 +28,14 @@ MAX_RECORDED_BOND_NM = 0.30
 ALTERNATING = frozenset({"N", "C", "P", "O3'"})
 # Atoms of one name that are no further apart were written twice.
 SAME_ANGSTROM = 0.01
+# Further away a second atom of its name is of another residue: side chains of arginine swing over 1.4 nm.
+ANCHOR_REACH_ANGSTROM = 2.0
+REACH_ANGSTROM = 15.0
 COORDINATE_COLUMNS = (30, 38, 46)
+# Beyond 9999 they begin with a letter, in base 36. Some single molecules have none.
+RESIDUE_NUMBER = re.compile(r"-?[0-9]*|[A-Za-z][0-9A-Za-z]{3}")
+# Atoms of a residue that have one place in all of its locations, more or less.
+ANCHORS = frozenset({"N", "CA", "C", "P", "C1'"})
 # Of the volume, in nm³, that the bonds of CA span; 2.6e-3 in an L-amino acid.
 FLAT_NM3 = 0.5e-3
 
@@ -220,7 +227,7 @@ def _whole_pdb(text: str) -> tuple[str, int, dict[str, str]]:
         if n_models > 1 and (is_atom or record in {"ANISOU", "TER"}):
             continue
         if is_atom:
-            _check_coordinates(i + 1, line)
+            _check_columns(i + 1, line)
             lines.append(_atom_line(_without_entry(line), long_names))
         else:
             lines.append(line)
@@ -254,7 +261,8 @@ def _with_element(line: str, residue: str) -> str:
     return f"{line[:76]:<76} {letter}{line[78:]}"
 
 
-def _check_coordinates(number: int, line: str) -> None:
+def _check_columns(number: int, line: str) -> None:
+    """Refuse an atom's line whose place or residue number gemmi would take for another."""
     for column in COORDINATE_COLUMNS:
         text = line[column : column + 8]
         try:
@@ -262,6 +270,10 @@ def _check_coordinates(number: int, line: str) -> None:
         except ValueError:
             place = f"columns {column + 1} to {column + 8}"
             raise ValueError(f"line {number}: {text.strip()!r} in {place} is no coordinate") from None
+    if len(line.rstrip()) < COORDINATE_COLUMNS[-1] + 8:
+        raise ValueError(f"line {number} ends within its coordinates, before column {COORDINATE_COLUMNS[-1] + 8}")
+    if not RESIDUE_NUMBER.fullmatch(line[22:26].strip()):
+        raise ValueError(f"line {number}: {line[22:26].strip()!r} in columns 23 to 26 is no residue number")
 
 
 def _residues(
@@ -285,7 +297,7 @@ def _residues(
         name = next((residue.name for residue, atom in taken if atom.altloc == location), taken[0][0].name)
         name = long_names.get(name, name)
         for part in _molecules([atom for _, atom in taken]):
-            once, repeated = _one_of_each_name(part)
+            once, repeated = _one_of_each_name(f"{name} {group[0].seqid} of chain {chain.name}", part)
             new = _residue(name, chain.name, group[0].seqid, once, by_serial)
             if repeated:
                 what = f"{', '.join(repeated)} stand there more than once without a mark; the first were taken"
@@ -364,13 +376,20 @@ def _molecules(atoms: list[gemmi.Atom]) -> list[list[gemmi.Atom]]:
     return parts
 
 
-def _one_of_each_name(atoms: list[gemmi.Atom]) -> tuple[list[gemmi.Atom], list[str]]:
-    """Atoms of a residue without repeated ones, and the names of those that were at another place."""
+def _one_of_each_name(what: str, atoms: list[gemmi.Atom]) -> tuple[list[gemmi.Atom], list[str]]:
+    """Atoms of a residue without repeated ones, and the names of those that were at another place.
+
+    Raises ValueError when they are so far away that they are of another residue.
+    """
     first: dict[str, gemmi.Atom] = {}
     moved: dict[str, None] = {}
     for atom in atoms:
         other = first.setdefault(atom.name, atom)
-        if other is not atom and other.pos.dist(atom.pos) > SAME_ANGSTROM:
+        distance = other.pos.dist(atom.pos)
+        if distance > (ANCHOR_REACH_ANGSTROM if atom.name in ANCHORS else REACH_ANGSTROM):
+            places = f"two places, {distance / 10:.2f} nm apart"
+            raise ValueError(f"{what} has {atom.name} at {places}: residues need numbers of their own")
+        if distance > SAME_ANGSTROM:
             moved[atom.name] = None
     return list(first.values()), list(moved)
 

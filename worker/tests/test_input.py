@@ -17,11 +17,11 @@ from molbox_worker.job import Job, JobError
 from molbox_worker.prepare import Prepared
 
 PEPTIDE = "".join(part(44, 54))
-SERIAL, LOCATION, RESIDUE, CHAIN, X, OCCUPANCY, B_FACTOR = (
+SERIAL, LOCATION, CHAIN, NUMBER, X, OCCUPANCY, B_FACTOR = (
     slice(6, 11),
     slice(16, 17),
-    slice(17, 20),
     slice(21, 22),
+    slice(22, 26),
     slice(30, 38),
     slice(54, 60),
     slice(60, 66),
@@ -91,6 +91,10 @@ SALT_IN_WATER = hetatm("O", "HOH", 901, (30.0, 0.0, 0.0), "O") + hetatm("Na+", "
         (mmcif(), "pdb", "unreadable", "the file cannot be read as pdb: line 31"),
         (PEPTIDE, "cif", "unreadable", "the file cannot be read as cif: line 1"),
         (PEPTIDE.replace("    ", "\t"), "pdb", "unreadable", "the file cannot be read as pdb: line 1"),
+        ("".join(f"{line[:50]}\n" for line in PEPTIDE.splitlines()), "pdb", "unreadable", "line 1 ends within"),
+        (put(NUMBER, "****"), "pdb", "unreadable", "line 1: '****' in columns 23 to 26 is no residue number"),
+        (put(NUMBER, "44"), "pdb", "unreadable", "ASP 44 of chain A has N at two places, 0.46 nm apart"),
+        (put(NUMBER, "A000"), "pdb", "unreadable", "ASP 10000 of chain A has N at two places, 0.46 nm apart"),
         (ALL_AT_ONE_PLACE, "pdb", "atoms_overlap", "N and CA of ASP 44 of chain A have the same place"),
         (PEPTIDE + "TER\n" + COPY, "pdb", "atoms_overlap", "ASP 44 of chain A and ASP 44 of chain B lie on each other"),
         (PEPTIDE.replace("ALA", "ÄLA"), "pdb", "no_template", "?LA 49 of chain A is part of a chain"),
