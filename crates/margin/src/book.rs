@@ -11,6 +11,10 @@ use crate::request::Model;
 use crate::returns;
 use crate::store::{Contract, MAX_AGE_DAYS, ReturnType, Series, Store};
 
+/// The largest daily return that is calculated with: squares of more may be infinite, and a variance
+/// that is would make the days after it look calm.
+const MAX_RETURN: f64 = 1e150;
+
 /// Tickers × scenarios × days of the largest calculation.
 const MAX_STEPS: f64 = 2e10;
 
@@ -116,7 +120,9 @@ impl Book {
             let net: f64 = of_ticker.iter().map(|(_, quantity)| quantity).sum();
             let gross: f64 = of_ticker.iter().map(|(_, quantity)| quantity.abs()).sum();
             let rounding = of_ticker.len() as f64 * f64::EPSILON * gross;
-            self.tickers[of_ticker[0].0].net = if net.abs() <= rounding { 0.0 } else { net };
+            // A sum that has overflowed is no offset, and is refused as a loss.
+            let is_offset = net.is_finite() && net.abs() <= rounding;
+            self.tickers[of_ticker[0].0].net = if is_offset { 0.0 } else { net };
         }
     }
 }
@@ -141,10 +147,22 @@ fn value(contract: &Contract, fx: Option<f64>, date: Date, model: Option<Model>)
         let msg = format!("no exchange rate of {} within {MAX_AGE_DAYS} days of {date}", contract.currency);
         faults.push(Fault::new("value_error.no_fx", msg));
     }
-    let n_returns = contract.returns.until(date).1.len();
+    let (days, returns) = contract.returns.until(date);
+    let n_returns = returns.len();
+    let factor = match &contract.risk_factor {
+        factor if factor == ticker => format!("of {ticker}"),
+        factor => format!("of {factor}, the risk factor of {ticker},"),
+    };
     if model.is_some_and(|model| n_returns < returns::burn_in(model.lookback)) {
         let msg = format!("{ticker} has {n_returns} daily returns up to {date}, too few to calibrate a volatility");
         faults.push(Fault::new("value_error.history", msg));
+    } else if let Some(last) = days.last().filter(|last| date.days_since(**last) > MAX_AGE_DAYS) {
+        let msg = format!("the last daily return {factor} is of {last}, more than {MAX_AGE_DAYS} days before {date}");
+        faults.push(Fault::new("value_error.history", msg));
+    }
+    if let Some(n) = returns.iter().position(|value| value.is_nan() || value.abs() > MAX_RETURN) {
+        let msg = format!("the price {factor} changes on {} by more than can be calculated with", days[n]);
+        faults.push(Fault::new("value_error.overflow", msg));
     }
     match fx {
         Some(fx) if faults.is_empty() => Ok((price, fx)),
@@ -152,20 +170,23 @@ fn value(contract: &Contract, fx: Option<f64>, date: Date, model: Option<Model>)
     }
 }
 
-/// Date and price of entry. Without a date it is the settlement before the one of the valuation, or
-/// that one itself if it is the first.
+/// Date and price of entry. A date without a price stands for the last settlement up to it, which is
+/// then the day of entry. Without a date it is the settlement before the one of the valuation, or that
+/// one itself if it is the first.
 fn entry(position: &Position, settlements: &Series, date: Date) -> Result<(Date, f64), Fault> {
     if position.entry_date.is_some_and(|entry| entry > date) {
         return Err(Fault::new("value_error", "is after marginDate"));
     }
-    let (days, prices) = (settlements.days(), settlements.values());
+    if let (Some(entry), Some(price)) = (position.entry_date, position.entry_price) {
+        return Ok((entry, price));
+    }
     let settlement = match position.entry_date {
-        Some(entry) => settlements.last(entry),
-        None => settlements.last(date).map(|valuation| valuation.saturating_sub(1)),
+        Some(entry) => settlements.fresh(entry).map(|i| settlements.at(i)),
+        None => settlements.last(date).map(|valuation| settlements.at(valuation.saturating_sub(1))),
     };
-    let entry_date = position.entry_date.or_else(|| settlement.map(|i| days[i]));
-    let entry_price = position.entry_price.or_else(|| settlement.map(|i| prices[i]));
-    entry_date
-        .zip(entry_price)
-        .ok_or_else(|| Fault::new("value_error.no_price", "is before the first settlement price"))
+    let (entry_date, settled) = settlement.ok_or_else(|| {
+        let msg = format!("no settlement price within {MAX_AGE_DAYS} days before it; give entryPrice, or another date");
+        Fault::new("value_error.no_price", msg)
+    })?;
+    Ok((entry_date, position.entry_price.unwrap_or(settled)))
 }

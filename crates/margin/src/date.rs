@@ -33,6 +33,11 @@ impl Date {
         self.0 - earlier.0
     }
 
+    /// Days from Monday to Friday after `earlier`, up to this day.
+    pub(crate) fn weekdays_since(self, earlier: Self) -> usize {
+        (earlier.0 + 1..=self.0).filter(|day| !Self(*day).is_weekend()).count()
+    }
+
     pub(crate) fn tomorrow(self) -> Self {
         Self(self.0 + 1)
     }

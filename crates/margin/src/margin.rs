@@ -1,6 +1,6 @@
 //! The margin: expected shortfall of the simulated losses, and the share of each position in it.
 
-use std::cmp::Ordering;
+use std::sync::Arc;
 
 use fearless_simd::Level;
 
@@ -14,13 +14,16 @@ use crate::request::Request;
 use crate::revalue::LANES;
 use crate::run::Run;
 use crate::scenario::Paths;
-use crate::store::Contract;
+use crate::store::{Contract, Series};
 
 const CONFIDENCE: f64 = 0.99;
 const MAINTENANCE_RATIO: f64 = 1.10;
 
 /// With fewer dates to draw from, about a year, the report has a warning.
 const FEW_DATES: usize = 250;
+
+/// With fewer scenarios, ten in the tail, the report has a warning.
+const FEW_SCENARIOS: usize = 1000;
 
 impl Request {
     /// Calculates the margin.
@@ -42,6 +45,7 @@ impl Request {
         } else {
             Outcome::of_nothing(self.book.tickers.len())
         };
+        let warnings = self.warnings(date, pool.len(), &history.sigmas, &outcome);
         let tickers = self.book.tickers.iter().map(|ticker| self.contract(ticker).ticker.clone());
         let simulation = Simulation {
             margin_date: date,
@@ -62,7 +66,7 @@ impl Request {
                 maintenance_margin: outcome.expected_shortfall / MAINTENANCE_RATIO,
                 simulation: Some(simulation),
             },
-            warnings: self.warnings(date, pool.len()),
+            warnings,
         })
     }
 
@@ -88,13 +92,16 @@ impl Request {
 
         let mut tail = worst(&losses);
         let expected_shortfall: f64 = tail.iter().map(|&(scenario, weight)| weight * losses[scenario]).sum();
-        let value_at_risk = tail.last().map_or(0.0, |&(scenario, _)| losses[scenario]);
+        let (last, _) = tail[tail.len() - 1];
+        let value_at_risk = losses[last];
         if expected_shortfall <= 0.0 {
             return Ok(Outcome {
                 value_at_risk: unsigned_zero(value_at_risk),
+                is_simulated: true,
                 ..Outcome::of_nothing(self.book.tickers.len())
             });
         }
+        let relative_error = relative_error(&tail, &losses, expected_shortfall, value_at_risk);
 
         tail.sort_unstable_by_key(|&(scenario, _)| scenario);
         let mut shares = vec![[0.0; LANES]; history.tiles.len()];
@@ -111,7 +118,7 @@ impl Request {
             })?;
         }
         let shares = history.places.iter().map(|&(tile, lane)| shares[tile][lane]).collect();
-        Ok(Outcome { expected_shortfall, value_at_risk, shares })
+        Ok(Outcome { expected_shortfall, value_at_risk, shares, relative_error, is_simulated: true })
     }
 
     /// The positions, with the share of one long contract of each ticker in the margin.
@@ -156,13 +163,29 @@ impl Request {
         &self.store.contracts()[ticker.contract]
     }
 
-    fn warnings(&self, date: Date, n_pool_dates: usize) -> Vec<String> {
+    fn warnings(&self, date: Date, n_pool_dates: usize, sigmas: &[f64], outcome: &Outcome) -> Vec<String> {
         let mut warnings = Vec::new();
         if n_pool_dates < FEW_DATES {
             warnings.push(format!("only {n_pool_dates} historical dates in the pool"));
         }
-        let contracts = self.book.tickers.iter().map(|ticker| self.contract(ticker));
-        let n_returns = contracts.map(|contract| (contract, contract.returns.until(date).1.len()));
+        if outcome.is_simulated && self.model.n_scenarios < FEW_SCENARIOS {
+            warnings.push(few_scenarios(self.model.n_scenarios, outcome.relative_error));
+        }
+        let contracts = || self.book.tickers.iter().map(|ticker| self.contract(ticker));
+        let prices = contracts().map(|contract| ("price", &contract.ticker, &contract.settlements));
+        let rates = contracts().filter(|contract| Some(&contract.currency) != self.book.currency.as_ref());
+        let rates = rates
+            .filter_map(|contract| Some(("exchange rate", &contract.currency, self.store.rates(&contract.currency)?)));
+        let returns = contracts().map(|contract| ("daily return", &contract.risk_factor, &*contract.returns));
+        warnings.extend(old(prices, date));
+        warnings.extend(old(rates, date));
+        warnings.extend(old(returns.filter(|(_, factor, _)| contracts().all(|c| c.ticker != **factor)), date));
+        let held = self.book.tickers.iter().zip(sigmas).filter(|(ticker, _)| ticker.net != 0.0);
+        for (ticker, _) in held.filter(|(_, sigma)| **sigma == 0.0) {
+            let factor = &self.contract(ticker).risk_factor;
+            warnings.push(format!("the price of {factor} did not change in the lookback: its margin is zero"));
+        }
+        let n_returns = contracts().map(|contract| (contract, contract.returns.until(date).1.len()));
         let mut short = n_returns.filter(|(_, n_returns)| *n_returns < self.model.lookback);
         if let Some((contract, n_returns)) = short.next() {
             let others = match short.count() {
@@ -173,6 +196,56 @@ impl Request {
         }
         warnings
     }
+}
+
+/// What to know about a small number of scenarios: how few the margin rests on, the standard error of
+/// the percentile in points, √(p (1−p) / n), and that of the margin as a part of it.
+fn few_scenarios(n_scenarios: usize, relative_error: Option<f64>) -> String {
+    let n = n_scenarios as f64;
+    let points = 100.0 * (CONFIDENCE * (1.0 - CONFIDENCE) / n).sqrt();
+    let of_margin = match relative_error {
+        Some(error) => format!(", that of the margin about {:.0} %", 100.0 * error),
+        None => String::new(),
+    };
+    format!(
+        "only {n_scenarios} scenarios: the worst 1 % are {} of them, \
+         the standard error of the percentile is {points:.2} points{of_margin}",
+        n / 100.0
+    )
+}
+
+/// A warning of series that a weekday has passed since: the oldest, and how many more there are.
+fn old<'s>(series: impl Iterator<Item = (&'s str, &'s Arc<str>, &'s Series)>, date: Date) -> Option<String> {
+    let last = series.filter_map(|(what, name, series)| Some((series.at(series.last(date)?).0, what, name)));
+    let mut old: Vec<_> = last.filter(|(day, ..)| date.weekdays_since(*day) > 0).collect();
+    old.sort_unstable();
+    old.dedup();
+    let (day, what, name) = old.first()?;
+    let others = match old.len() - 1 {
+        0 => String::new(),
+        n => format!(", and {n} more are not of that day either"),
+    };
+    let days = match date.days_since(*day) {
+        1 => "a day".to_owned(),
+        n => format!("{n} days"),
+    };
+    Some(format!("the last {what} of {name} is of {day}, {days} before the margin date{others}"))
+}
+
+/// Standard error of an expected shortfall as a part of it; none where the tail is one scenario, which
+/// has no spread.
+///
+/// √((variance in the tail + p (ES − `VaR`)²) / (n (1−p))), asymptotically (Manistre and Hancock,
+/// "Variance of the CTE estimator", North American Actuarial Journal 9, 2005).
+fn relative_error(tail: &[(usize, f64)], losses: &[f64], shortfall: f64, value_at_risk: f64) -> Option<f64> {
+    if tail.len() < 2 {
+        return None;
+    }
+    // In units of the shortfall, whose square may be infinite.
+    let deviation = |loss: f64| (loss / shortfall - 1.0).powi(2);
+    let variance: f64 = tail.iter().map(|&(scenario, weight)| weight * deviation(losses[scenario])).sum();
+    let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
+    Some(((variance + CONFIDENCE * deviation(value_at_risk)) / in_tail).sqrt()).filter(|error| error.is_finite())
 }
 
 fn unsigned_zero(number: f64) -> f64 {
@@ -193,11 +266,21 @@ struct Outcome {
     value_at_risk: f64,
     /// Of one long contract of each ticker in the expected shortfall.
     shares: Vec<f64>,
+    /// Standard error of the expected shortfall as a part of it, where it can be told.
+    relative_error: Option<f64>,
+    /// Whether anything was simulated.
+    is_simulated: bool,
 }
 
 impl Outcome {
     fn of_nothing(n_tickers: usize) -> Self {
-        Self { expected_shortfall: 0.0, value_at_risk: 0.0, shares: vec![0.0; n_tickers] }
+        Self {
+            expected_shortfall: 0.0,
+            value_at_risk: 0.0,
+            shares: vec![0.0; n_tickers],
+            relative_error: None,
+            is_simulated: false,
+        }
     }
 }
 
@@ -209,7 +292,8 @@ impl Outcome {
 fn worst(losses: &[f64]) -> Vec<(usize, f64)> {
     let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
     let n = (in_tail.ceil() as usize).min(losses.len());
-    let order = |a: &usize, b: &usize| losses[*b].partial_cmp(&losses[*a]).unwrap_or(Ordering::Equal).then(a.cmp(b));
+    let compare = |a: f64, b: f64| a.partial_cmp(&b).expect("losses are finite");
+    let order = |a: &usize, b: &usize| compare(losses[*b], losses[*a]).then(a.cmp(b));
     let mut scenarios: Vec<usize> = (0..losses.len()).collect();
     scenarios.select_nth_unstable_by(n - 1, order);
     scenarios.truncate(n);

@@ -283,14 +283,15 @@ impl Reading {
                 let (days, values) = returns::daily(&settlements[factor], contract.return_type);
                 Arc::new(self.share(days, values))
             });
-            of_contract.push(returns.clone());
+            of_contract.push((listed[factor].ticker.clone(), returns.clone()));
         }
         let parts = listed.into_iter().zip(settlements).zip(of_contract);
-        let contract = |((listed, settlements), returns): ((Listed, _), _)| Contract {
+        let contract = |((listed, settlements), (risk_factor, returns)): ((Listed, _), _)| Contract {
             ticker: listed.ticker,
             currency: listed.currency,
             size: listed.size,
             return_type: listed.return_type,
+            risk_factor,
             last_trade_date: listed.last_trade_date,
             settlements,
             returns,

@@ -45,6 +45,8 @@ pub struct Contract {
     pub size: f64,
     /// How its moves are measured.
     pub return_type: ReturnType,
+    /// Ticker whose moves it has, as a rule its own.
+    pub risk_factor: Arc<str>,
     /// After this day there is nothing left to value.
     pub last_trade_date: Option<Date>,
     /// Settlement prices.
@@ -92,6 +94,11 @@ impl Store {
         let rates = self.rates.get(currency)?;
         rates.fresh(date).map(|i| rates.values[i])
     }
+
+    /// Exchange rates of a currency; none of the base currency.
+    pub(crate) fn rates(&self, currency: &str) -> Option<&Series> {
+        self.rates.get(currency).filter(|_| currency != &*self.base_currency)
+    }
 }
 
 impl Series {
@@ -103,6 +110,11 @@ impl Series {
     /// The values, one per day.
     pub fn values(&self) -> &[f64] {
         &self.values
+    }
+
+    /// Day and value at an index.
+    pub(crate) fn at(&self, index: usize) -> (Date, f64) {
+        (self.days[index], self.values[index])
     }
 
     /// Days and values up to `date`.

