@@ -19,7 +19,7 @@ use molbox::margin::types::{MarginJobRequest, Portfolio};
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, Progress};
 use molbox_analysis::AtomSet;
 use molbox_analysis::read::{Frame, Trajectory};
-use molbox_plot::{Figure, Line, Panel};
+use molbox_plot::Figure;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -83,7 +83,7 @@ async fn main() -> Result<()> {
     let frames = check_trajectory(&folder.join("production.dcd"), built.atoms)?;
     println!("checked    production.dcd: {frames} frames of {} atoms, all numbers finite", built.atoms);
     let picture = out.join("energies.png");
-    fs::write(&picture, plot(&folder)?.png(1000, 800)?)?;
+    fs::write(&picture, plot(&folder)?.png())?;
     let mut pictures = vec![picture];
     pictures.extend(analyse(&molbox, &job, &out).await?);
     margin(&out).await?;
@@ -157,7 +157,7 @@ fn check_trajectory(path: &Path, n_atoms: u64) -> Result<usize> {
     Ok(trajectory.n_frames())
 }
 
-/// Analyses a job's trajectory, and draws what came of it.
+/// Analyses a job's trajectory; returns the pictures of what came of it.
 async fn analyse(molbox: &Client, job: &JobRecord, out: &Path) -> Result<Vec<PathBuf>> {
     let analysis = molbox
         .analysis_submit()
@@ -176,30 +176,9 @@ async fn analyse(molbox: &Client, job: &JobRecord, out: &Path) -> Result<Vec<Pat
     bar.finish_and_clear();
     let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await?;
     println!("analysed   {} of {} frames", data.frames_analyzed, data.frames_total);
-    let mut pictures = Vec::new();
-    for (table, (x, x_label), (y, y_label)) in [
-        ("rmsd", ("time_ps", "time (ps)"), ("rmsd_angstrom", "RMSD (Å)")),
-        ("distance", ("time_ps", "time (ps)"), ("distance_angstrom", "distance (Å)")),
-        ("rmsf", ("atom", "atom"), ("rmsf_angstrom", "RMSF (Å)")),
-    ] {
-        let table = data.tables.iter().find(|t| t.name == table).ok_or_else(|| format!("no table {table}"))?;
-        let column = |name: &str| -> Result<Vec<f64>> {
-            let column = table.columns.iter().find(|c| c.name == name).ok_or_else(|| format!("no column {name}"))?;
-            column.values.iter().map(|value| value.as_f64().ok_or_else(|| "not a number".into())).collect()
-        };
-        let (along, values) = (column(x)?, column(y)?);
-        let points = along.into_iter().zip(values).collect();
-        let figure = Figure {
-            title: table.title.clone(),
-            x_label: x_label.to_owned(),
-            panels: vec![Panel { y_label: y_label.to_owned(), lines: vec![Line { name: None, points }] }],
-            marks: Vec::new(),
-        };
-        let picture = out.join(format!("{}.png", table.name));
-        fs::write(&picture, figure.png(1000, 500)?)?;
-        pictures.push(picture);
-    }
-    Ok(pictures)
+    let zip = molbox.download_analysis(&analysis.analysis_id, out.join("analysis.zip")).await?;
+    let folder = unpack(&zip, out)?;
+    Ok(["rmsd", "distance", "rmsf"].map(|table| folder.join(table).with_extension("png")).into())
 }
 
 /// The margin of one portfolio, written in each of the five formats: the same file each time.
@@ -234,25 +213,9 @@ async fn margin(out: &Path) -> Result<()> {
 
 /// Potential energy, temperature and density over all stages.
 fn plot(folder: &Path) -> Result<Figure> {
-    let panel = |label: &str| Panel { y_label: label.to_owned(), lines: vec![Line::default()] };
-    let mut figure = Figure {
-        title: "Villin headpiece in water".to_owned(),
-        x_label: "time (ps)".to_owned(),
-        panels: vec![panel("potential energy (kJ/mol)"), panel("temperature (K)"), panel("density (g/mL)")],
-        marks: Vec::new(),
-    };
-    let mut begin = 0.0;
-    for stage in ["equilibration_1", "equilibration_2", "production"] {
-        figure.marks.push((begin, stage.to_owned()));
-        let mut end = begin;
-        for line in fs::read_to_string(folder.join(stage).with_extension("csv"))?.lines().skip(1) {
-            let columns = line.split(',').map(str::parse).collect::<std::result::Result<Vec<f64>, _>>()?;
-            end = begin + columns[1];
-            for (panel, column) in figure.panels.iter_mut().zip([2, 4, 6]) {
-                panel.lines[0].points.push((end, columns[column]));
-            }
-        }
-        begin = end;
-    }
-    Ok(figure)
+    let stages = ["equilibration_1", "equilibration_2", "production"];
+    let log = |stage: &str| fs::read_to_string(folder.join(stage).with_extension("csv"));
+    let logs = stages.into_iter().map(log).collect::<std::io::Result<Vec<_>>>()?;
+    let logs = stages.into_iter().zip(logs.iter().map(String::as_str));
+    Figure::of_logs("Villin headpiece in water", logs).ok_or_else(|| "the logs are empty".into())
 }

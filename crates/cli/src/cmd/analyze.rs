@@ -5,12 +5,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
 use clap::Args;
 use molbox::workflow::types::AnalysisRequest;
 use molbox_analysis::table::{Table, Values};
 use molbox_analysis::{Control, Error, Params, analyze_files};
-use molbox_plot::{Figure, Line, Panel};
+use molbox_plot::Figure;
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -19,8 +18,6 @@ use crate::request::{self, Body, Flags};
 
 /// Criteria of a hydrogen bond that are used when it is only said that bonds are wanted.
 const HBOND_DISTANCE_ANGSTROM: f64 = 3.0;
-const MAX_LINES: usize = 7;
-const SIZE: (u32, u32) = (1000, 600);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -150,36 +147,12 @@ fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
         };
         write("csv", table.to_csv().as_bytes())?;
         write("parquet", &table.to_parquet())?;
-        if let Some(figure) = figure(table) {
-            write("png", &figure.png(SIZE.0, SIZE.1).context("draw a plot")?)?;
+        if let Some(figure) = Figure::of(table) {
+            write("png", &figure.png())?;
+            write("svg", figure.svg().as_bytes())?;
         }
     }
     Ok(())
-}
-
-/// The measured columns over time, frame, residue or atom; none when a table has no such course.
-fn figure(table: &Table) -> Option<Figure> {
-    const COURSES: [&str; 4] = ["time_ps", "frame", "residue", "atom"];
-    let values = |values: &Values| -> Option<Vec<f64>> {
-        match values {
-            Values::Numbers(values) => Some(values.clone()),
-            Values::Integers(values) => Some(values.iter().map(|&value| value as f64).collect()),
-            Values::Texts(_) => None,
-        }
-    };
-    let course = COURSES.iter().find_map(|name| table.column(name))?;
-    let along = values(&course.values)?;
-    let measured = table.columns.iter().filter(|column| !COURSES.contains(&column.name.as_str()));
-    let columns: Vec<_> =
-        measured.filter_map(|column| Some((column, values(&column.values)?))).take(MAX_LINES).collect();
-    let unit = columns.first()?.0.unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
-    let lines = columns.iter().map(|(column, values)| Line {
-        name: (columns.len() > 1).then(|| column.name.replace('_', " ")),
-        points: along.iter().copied().zip(values.iter().copied()).collect(),
-    });
-    let panel = Panel { y_label: format!("{}{unit}", table.kind.replace('_', " ")), lines: lines.collect() };
-    let x_label = if course.name == "time_ps" { "time (ps)" } else { course.name.as_str() };
-    Some(Figure { title: table.title.clone(), x_label: x_label.to_owned(), panels: vec![panel], marks: Vec::new() })
 }
 
 fn failure(error: Error) -> Failure {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use molbox::run::Run;
-use molbox_plot::{Figure, Line, Panel};
+use molbox_plot::Figure;
 use pulldown_cmark::{Event, Options, Parser, Tag, html};
 use serde::Serialize;
 use serde_json::Value;
@@ -143,7 +143,6 @@ const LIGANDS: [&str; 2] = [
 /// Above it hydrogens are made heavier, in fs.
 const LONGEST_STEP_FS: f64 = 2.5;
 
-const SIZE: (u32, u32) = (1000, 800);
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
     img{max-width:100%}table{border-collapse:collapse}td,th{padding:.2rem .8rem;border-bottom:1px solid #ccc;\
     text-align:left}code{background:#f3f3f3;padding:0 .2rem;overflow-wrap:anywhere}";
@@ -301,7 +300,7 @@ fn replica(text: &mut String, run: &Run, index: usize, result: &Results, paramet
         && let Some(figure) = energies(bundle, parameters)?
     {
         let picture = run.replica_folder(index).join("energies.png");
-        fs::write(&picture, figure.png(SIZE.0, SIZE.1)?)?;
+        fs::write(&picture, figure.png())?;
         writeln!(text, "![energies, temperature and density]({})\n", relative(run, &picture))?;
     }
     let Some(tables) = &result.tables else { return Ok(()) };
@@ -446,39 +445,18 @@ fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(pictures)
 }
 
-/// Potential energy, temperature and density over all stages; nothing when none was logged.
+/// The course of the simulation; nothing when none was logged.
 fn energies(bundle: &Path, parameters: &Value) -> Result<Option<Figure>> {
     let n_stages = parameters["equilibration"].as_array().map_or(0, Vec::len);
     let stages = (1..=n_stages).map(|n| format!("equilibration_{n}")).chain(["production".to_owned()]);
-    let wanted = ["potential energy (kJ/mol)", "temperature (K)", "density (g/mL)"];
-    let panel = |label: &str| Panel { y_label: label.to_owned(), lines: vec![Line::default()] };
-    let mut figure = Figure {
-        title: "Course of the simulation".to_owned(),
-        x_label: "time (ps)".to_owned(),
-        panels: wanted.map(panel).into(),
-        marks: Vec::new(),
-    };
-    let mut begin = 0.0;
+    let mut logs = Vec::new();
     for stage in stages {
-        let Ok(log) = fs::read_to_string(bundle.join(&stage).with_extension("csv")) else { continue };
-        let mut lines = log.lines();
-        let head: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
-        let column = |name: &str| head.iter().position(|head| *head == name);
-        figure.marks.push((begin, stage));
-        let mut end = begin;
-        for line in lines {
-            let cells: Vec<f64> = line.split(',').filter_map(|cell| cell.parse().ok()).collect();
-            let at = |name: &str| column(name).and_then(|column| cells.get(column).copied());
-            let Some(time) = at("time (ps)") else { continue };
-            end = begin + time;
-            for (panel, name) in figure.panels.iter_mut().zip(wanted) {
-                if let Some(value) = at(name) {
-                    panel.lines[0].points.push((end, value));
-                }
-            }
+        let path = bundle.join(&stage).with_extension("csv");
+        // A simulation that was stopped has no logs of the stages that it did not reach.
+        if path.exists() {
+            let log = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            logs.push((stage, log));
         }
-        begin = end;
     }
-    let has_points = figure.panels.iter().any(|panel| !panel.lines[0].points.is_empty());
-    Ok(has_points.then_some(figure))
+    Ok(Figure::of_logs("Course of the simulation", logs.iter().map(|(stage, log)| (stage.as_str(), log.as_str()))))
 }

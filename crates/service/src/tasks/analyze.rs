@@ -10,9 +10,8 @@ use anyhow::{Context, Result};
 use molbox::workflow::types::{AnalysisRequest, LocItem, ValidationError};
 use molbox_analysis::params::{InvalidParams, Params, Parsed};
 use molbox_analysis::read::{Series, Structure};
-use molbox_analysis::table::{Table, Values};
 use molbox_analysis::{Control, Error, Report, Topology, analyze};
-use molbox_plot::{Figure, Line, Panel};
+use molbox_plot::Figure;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -28,9 +27,6 @@ use crate::validate::{loc, violation};
 const TRAJECTORY: &str = "production.dcd";
 /// Exit status of an analysis that failed for a reason that `result.json` explains.
 const FAILED: u8 = 2;
-/// Lines of a plot; more are not told apart.
-const MAX_LINES: usize = 7;
-const PLOT_SIZE: (u32, u32) = (1000, 600);
 
 /// An analysis to be made, with everything that it refers to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -345,50 +341,12 @@ fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
         let path = |extension: &str| output.join(format!("{}.{extension}", table.name));
         write_durably(&path("csv"), table.to_csv().as_bytes())?;
         write_durably(&path("parquet"), &table.to_parquet())?;
-        if let Some(figure) = plot(table) {
-            let (width, height) = PLOT_SIZE;
-            write_durably(&path("png"), &figure.png(width, height)?)?;
-            write_durably(&path("svg"), figure.svg(width, height)?.as_bytes())?;
+        if let Some(figure) = Figure::of(table) {
+            write_durably(&path("png"), &figure.png())?;
+            write_durably(&path("svg"), figure.svg().as_bytes())?;
         }
     }
     Ok(())
-}
-
-/// The measured columns of a table over time, frame, residue or atom; none when it has no such
-/// course.
-fn plot(table: &Table) -> Option<Figure> {
-    let x = ["time_ps", "frame", "residue", "atom"].iter().find_map(|name| table.column(name))?;
-    let values = |values: &Values| -> Option<Vec<f64>> {
-        match values {
-            Values::Numbers(values) => Some(values.clone()),
-            Values::Integers(values) => Some(values.iter().map(|&value| value as f64).collect()),
-            Values::Texts(_) => None,
-        }
-    };
-    let mut along = values(&x.values)?;
-    let mut x_label = x.name.clone();
-    if x.name == "time_ps" && along.last().is_some_and(|last| *last >= 1000.0) {
-        along.iter_mut().for_each(|time| *time /= 1000.0);
-        x_label = "time (ns)".to_owned();
-    } else if x.name == "time_ps" {
-        x_label = "time (ps)".to_owned();
-    }
-    let measured =
-        table.columns.iter().filter(|column| !["time_ps", "frame", "residue", "atom"].contains(&&*column.name));
-    let columns: Vec<_> =
-        measured.filter_map(|column| Some((column, values(&column.values)?))).take(MAX_LINES).collect();
-    let (first, _) = columns.first()?;
-    let unit = first.unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
-    let name = |name: &str| match name.trim_end_matches("_angstrom") {
-        name if name.starts_with("rms") => name.replace("rmsd", "RMSD").replace("rmsf", "RMSF").replace('_', " "),
-        name => name.replace('_', " "),
-    };
-    let lines = columns.iter().map(|(column, values)| Line {
-        name: (columns.len() > 1).then(|| name(&column.name)),
-        points: along.iter().copied().zip(values.iter().copied()).collect(),
-    });
-    let panel = Panel { y_label: format!("{}{unit}", name(table.kind)), lines: lines.collect() };
-    Some(Figure { title: table.title.clone(), x_label, panels: vec![panel], marks: Vec::new() })
 }
 
 fn finish(folder: &Path, task: &Task, mut result: Value) -> Result<()> {

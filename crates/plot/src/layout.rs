@@ -1,0 +1,338 @@
+//! Where everything of a figure is: its shapes, from those behind to those in front.
+
+use std::ops::RangeInclusive;
+
+use crate::envelope::envelope;
+use crate::text::{shortened, width, wrapped};
+use crate::ticks::{Ticks, power};
+use crate::{Figure, Panel};
+
+const WIDTH: f64 = 1000.0;
+const MARGIN: f64 = 24.0;
+const TITLE: f64 = 20.0;
+const LABEL: f64 = 15.0;
+const SMALL: f64 = 13.0;
+/// From one line of small text to the next.
+const LINE: f64 = 19.0;
+const BETWEEN_PANELS: f64 = 20.0;
+/// Of a tick, and from it to its number.
+const TICK: f64 = 5.0;
+/// Length of a line's sample in the legend, and what is left free after an entry.
+const SAMPLE: f64 = 24.0;
+const AFTER_ENTRY: f64 = 26.0;
+/// From one tick to the next, about.
+const TICK_SPACING: [f64; 2] = [90.0, 50.0];
+/// What a line leaves free above and below, as a part of its range.
+const PADDING: f64 = 0.06;
+/// Part of a value below which differences are noise of its last digits, so that the line is flat.
+const LEAST_RANGE: f64 = 1e-9;
+/// Beyond it the width of an axis may not be a number; what is larger breaks a line.
+const LARGEST: f64 = 1e300;
+/// Below it the labels may not be numbers; what is smaller is drawn at zero.
+const LEAST: f64 = 1e-290;
+
+/// The colours of text and axes, of what is less important, and of the grid.
+pub(crate) const INK: &str = "#262626";
+pub(crate) const GREY: &str = "#5f5f5f";
+pub(crate) const GRID: &str = "#e6e6e6";
+/// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
+pub(crate) const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+
+/// Part of the picture, in units of length from its upper left corner.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Area {
+    pub(crate) left: f64,
+    pub(crate) top: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shape {
+    Line {
+        from: (f64, f64),
+        to: (f64, f64),
+        color: &'static str,
+        width: f64,
+        is_dashed: bool,
+    },
+    Text {
+        at: (f64, f64),
+        text: String,
+        size: f64,
+        color: &'static str,
+        anchor: Anchor,
+        is_upright: bool,
+    },
+    /// Lines in an area outside of which nothing of them is seen; a run of one point is a dot.
+    Curves {
+        area: Area,
+        curves: Vec<Curve>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Curve {
+    pub(crate) color: &'static str,
+    pub(crate) runs: Vec<Vec<(f64, f64)>>,
+}
+
+/// Which part of a text is where it is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A figure, laid out.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    /// What the figure shows, for those who do not see it.
+    pub(crate) description: String,
+    pub(crate) shapes: Vec<Shape>,
+}
+
+/// An axis: its range, ticks, and label.
+struct Axis {
+    range: RangeInclusive<f64>,
+    ticks: Ticks,
+    label: String,
+}
+
+impl Layout {
+    pub(crate) fn of(figure: &Figure) -> Self {
+        let panel_height = match figure.panels.len() {
+            0 | 1 => 400.0,
+            2 => 240.0,
+            _ => 190.0,
+        };
+        let y_axes: Vec<Axis> = figure.panels.iter().map(|panel| y_axis(panel, panel_height)).collect();
+        let labels = y_axes.iter().flat_map(|axis| &axis.ticks.labels);
+        let widest = labels.map(|label| width(label, SMALL)).fold(0.0, f64::max);
+        let left = MARGIN + LABEL + 12.0 + widest + TICK + 4.0;
+        let x_axis = x_axis(figure, WIDTH - MARGIN - left);
+        let mut sheet = Sheet { shapes: Vec::new(), left, y: MARGIN };
+        sheet.titles(figure);
+        for (n, (panel, y_axis)) in figure.panels.iter().zip(&y_axes).enumerate() {
+            sheet.legend(panel);
+            sheet.panel(figure, panel, panel_height, (&x_axis, y_axis), n == 0, n + 1 == figure.panels.len());
+        }
+        let description = [figure.title.as_str(), figure.subtitle.as_str()].join(" ").trim().to_owned();
+        Self { width: WIDTH, height: sheet.y + MARGIN - 8.0, description, shapes: sheet.shapes }
+    }
+}
+
+/// A sheet that is filled from the top.
+struct Sheet {
+    shapes: Vec<Shape>,
+    /// Where the panels start.
+    left: f64,
+    /// How far down it is filled.
+    y: f64,
+}
+
+impl Sheet {
+    fn room(&self) -> f64 {
+        WIDTH - MARGIN - self.left
+    }
+
+    fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, color: &'static str, anchor: Anchor) {
+        self.shapes.push(Shape::Text { at, text: text.into(), size, color, anchor, is_upright: false });
+    }
+
+    fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &'static str, width: f64) {
+        self.shapes.push(Shape::Line { from, to, color, width, is_dashed: false });
+    }
+
+    fn titles(&mut self, figure: &Figure) {
+        if !figure.title.is_empty() {
+            self.y += TITLE;
+            let title = shortened(&figure.title, TITLE, self.room());
+            self.text((self.left, self.y), title, TITLE, INK, Anchor::Start);
+            self.y += 6.0;
+        }
+        for line in wrapped(&figure.subtitle, SMALL, self.room(), 2) {
+            self.y += LINE;
+            self.text((self.left, self.y), line, SMALL, GREY, Anchor::Start);
+        }
+        self.y += 14.0;
+    }
+
+    /// The names of the lines in rows above the panel, where no line is.
+    fn legend(&mut self, panel: &Panel) {
+        let named = panel.lines.iter().zip(COLORS.iter().cycle());
+        let named: Vec<_> = named.filter_map(|(line, color)| Some((line.name.as_ref()?, *color))).collect();
+        if named.is_empty() {
+            return;
+        }
+        let (mut x, right) = (self.left, WIDTH - MARGIN);
+        self.y += LINE;
+        for (name, color) in named {
+            let name = shortened(name, SMALL, self.room() - SAMPLE - 8.0);
+            let entry = SAMPLE + 8.0 + width(&name, SMALL);
+            if x > self.left && x + entry > right {
+                x = self.left;
+                self.y += LINE;
+            }
+            let middle = self.y - 0.35 * SMALL;
+            self.line((x, middle), (x + SAMPLE, middle), color, 2.5);
+            self.text((x + SAMPLE + 8.0, self.y), name, SMALL, INK, Anchor::Start);
+            x += entry + AFTER_ENTRY;
+        }
+        self.y += 10.0;
+    }
+
+    fn panel(
+        &mut self,
+        figure: &Figure,
+        panel: &Panel,
+        height: f64,
+        (x_axis, y_axis): (&Axis, &Axis),
+        is_first: bool,
+        is_last: bool,
+    ) {
+        let marks = figure.marks.iter().filter(|(at, _)| x_axis.range.contains(at));
+        let marks: Vec<_> = marks.map(|(at, name)| (*at, name.as_str())).collect();
+        if is_first {
+            self.mark_names(&marks, x_axis);
+        }
+        let area = Area { left: self.left, top: self.y, width: self.room(), height };
+        let right = area.left + area.width;
+        let bottom = area.top + area.height;
+        for (tick, label) in y_axis.ticks.at.iter().zip(&y_axis.ticks.labels) {
+            let y = y_axis.place(*tick, bottom, -height);
+            self.line((area.left, y), (right, y), GRID, 1.0);
+            self.line((area.left - TICK, y), (area.left, y), INK, 1.0);
+            self.text((area.left - TICK - 4.0, y + 0.35 * SMALL), label, SMALL, INK, Anchor::End);
+        }
+        for (tick, label) in x_axis.ticks.at.iter().zip(&x_axis.ticks.labels) {
+            let x = x_axis.place(*tick, area.left, area.width);
+            self.line((x, area.top), (x, bottom), GRID, 1.0);
+            self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
+            if is_last {
+                self.text((x, bottom + TICK + 4.0 + SMALL), label, SMALL, INK, Anchor::Middle);
+            }
+        }
+        for (at, _) in &marks {
+            let x = x_axis.place(*at, area.left, area.width);
+            let (from, to) = ((x, area.top), (x, bottom));
+            self.shapes.push(Shape::Line { from, to, color: GREY, width: 1.0, is_dashed: true });
+        }
+        let curve = |(line, color): (&crate::Line, &&'static str)| {
+            let place = |(x, y): &(f64, f64)| (x_axis.place(*x, 0.0, area.width), y_axis.place(*y, height, -height));
+            let runs = line.points.split(|(x, y)| !is_drawn(*x) || !is_drawn(*y)).filter(|run| !run.is_empty());
+            let runs = runs.map(|run| envelope(&run.iter().map(place).collect::<Vec<_>>(), area.width)).collect();
+            Curve { color, runs }
+        };
+        let curves = panel.lines.iter().zip(COLORS.iter().cycle()).map(curve).collect();
+        self.shapes.push(Shape::Curves { area, curves });
+        for (from, to) in [((area.left, area.top), (area.left, bottom)), ((area.left, bottom), (right, bottom))] {
+            self.line(from, to, INK, 1.2);
+        }
+        self.shapes.push(Shape::Text {
+            at: (MARGIN + 0.8 * LABEL, area.top + height / 2.0),
+            text: shortened(&y_axis.label, LABEL, height + BETWEEN_PANELS),
+            size: LABEL,
+            color: INK,
+            anchor: Anchor::Middle,
+            is_upright: true,
+        });
+        self.y = bottom + BETWEEN_PANELS;
+        if is_last {
+            self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
+            let label = shortened(&x_axis.label, LABEL, self.room());
+            self.text((area.left + area.width / 2.0, self.y), label, LABEL, INK, Anchor::Middle);
+        }
+    }
+
+    /// The names of marks above the panel, each at its mark; one that would run into another is a row
+    /// lower.
+    fn mark_names(&mut self, marks: &[(f64, &str)], x_axis: &Axis) {
+        let mut ends: Vec<f64> = Vec::new();
+        let mut placed = Vec::new();
+        for (at, name) in marks {
+            let (at, name_width) = (x_axis.place(*at, self.left, self.room()), width(name, SMALL));
+            let start = at.min(WIDTH - MARGIN - name_width);
+            let row = ends.iter().position(|end| *end < start).unwrap_or(ends.len());
+            ends.resize(ends.len().max(row + 1), 0.0);
+            ends[row] = start + name_width + 10.0;
+            placed.push((start, row, *name));
+        }
+        let top = self.y;
+        for (start, row, name) in placed {
+            let y = top + SMALL + LINE * row as f64;
+            self.text((start, y), name, SMALL, GREY, Anchor::Start);
+        }
+        if !ends.is_empty() {
+            self.y = top + LINE * ends.len() as f64 + 4.0;
+        }
+    }
+}
+
+impl Axis {
+    /// Where a value is on an axis that starts here and is so long.
+    fn place(&self, value: f64, start: f64, length: f64) -> f64 {
+        let (low, high) = (self.range.start(), self.range.end());
+        start + (value - low) / (high - low) * length
+    }
+}
+
+fn y_axis(panel: &Panel, height: f64) -> Axis {
+    let points = panel.lines.iter().flat_map(|line| &line.points).filter(|(x, _)| is_drawn(*x));
+    let (low, high) = extent(points.map(|(_, y)| *y)).unwrap_or((0.0, 1.0));
+    // What is never below zero is seen in proportion if that does not flatten it.
+    let low = if low >= 0.0 && low < 0.5 * high { 0.0 } else { low };
+    let range = widened(low, high, panel.is_whole, PADDING);
+    let ticks = Ticks::of(&range, (height / TICK_SPACING[1]) as usize, panel.is_whole);
+    Axis { label: label(&panel.y_label, &panel.unit, ticks.exponent), range, ticks }
+}
+
+fn x_axis(figure: &Figure, room: f64) -> Axis {
+    let points = figure.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
+    let seen = points.filter(|(_, y)| is_drawn(*y)).map(|(x, _)| *x);
+    let (low, high) = extent(seen.chain(figure.marks.iter().map(|(at, _)| *at))).unwrap_or((0.0, 1.0));
+    let range = widened(low, high, figure.x_is_whole, 0.01);
+    let fits = |ticks: &Ticks| {
+        let widest = ticks.labels.iter().map(|label| width(label, SMALL)).fold(0.0, f64::max);
+        1.5 * widest * ticks.at.len() as f64 <= room
+    };
+    let most = (room / TICK_SPACING[0]) as usize;
+    let ticks = |n| Ticks::of(&range, n, figure.x_is_whole);
+    let ticks = (2..=most).rev().map(ticks).find(fits).unwrap_or_else(|| ticks(1));
+    Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks }
+}
+
+/// A range with some room on both sides, also around a single value.
+fn widened(low: f64, high: f64, is_whole: bool, part: f64) -> RangeInclusive<f64> {
+    let size = low.abs().max(high.abs());
+    let room = if size == 0.0 || (is_whole && high - low < 1.0) {
+        1.0
+    } else if high - low > LEAST_RANGE * size {
+        part * (high - low)
+    } else {
+        0.05 * size
+    };
+    low - room..=high + room
+}
+
+/// `RMSD (Å)`, `energy (10⁶ kJ/mol)`, `contacts (10³)`.
+fn label(text: &str, unit: &str, exponent: i32) -> String {
+    let parts = [if exponent == 0 { String::new() } else { power(exponent) }, unit.to_owned()];
+    let inner = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    if inner.is_empty() { text.to_owned() } else { format!("{text} ({inner})") }
+}
+
+fn is_drawn(value: f64) -> bool {
+    value.abs() <= LARGEST
+}
+
+/// Least and largest of the values that are drawn.
+fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let drawn = values.filter(|value| is_drawn(*value)).map(|value| if value.abs() < LEAST { 0.0 } else { value });
+    drawn.fold(None, |range, value| {
+        Some(range.map_or((value, value), |(low, high): (f64, f64)| (low.min(value), high.max(value))))
+    })
+}

@@ -1,0 +1,105 @@
+//! Shapes as SVG.
+
+use std::fmt::Write as _;
+
+use crate::layout::{Anchor, Area, Curve, Layout, Shape};
+use crate::text::FAMILY;
+
+const CURVE_WIDTH: f64 = 1.6;
+const DOT_RADIUS: f64 = 2.6;
+
+pub(crate) fn draw(layout: &Layout) -> String {
+    let Layout { width, height, description, shapes, .. } = layout;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'{FAMILY}', Verdana, sans-serif\">\n\
+         <title>{}</title>\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
+        escaped(description)
+    );
+    shapes.iter().for_each(|shape| add(&mut svg, shape));
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn add(svg: &mut String, shape: &Shape) {
+    match shape {
+        Shape::Line { from: (x1, y1), to: (x2, y2), color, width, is_dashed } => {
+            let dashes = if *is_dashed { " stroke-dasharray=\"4 4\"" } else { "" };
+            append(
+                svg,
+                format_args!(
+                    "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" stroke=\"{color}\" \
+                     stroke-width=\"{width}\"{dashes}/>\n"
+                ),
+            );
+        }
+        Shape::Text { at: (x, y), text, size, color, anchor, is_upright } => {
+            let anchor = match anchor {
+                Anchor::Start => "start",
+                Anchor::Middle => "middle",
+                Anchor::End => "end",
+            };
+            let turn = if *is_upright { format!(" transform=\"rotate(-90 {x:.2} {y:.2})\"") } else { String::new() };
+            append(
+                svg,
+                format_args!(
+                    "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" fill=\"{color}\" \
+                     text-anchor=\"{anchor}\"{turn}>{}</text>\n",
+                    escaped(text)
+                ),
+            );
+        }
+        Shape::Curves { area, curves } => add_curves(svg, area, curves),
+    }
+}
+
+/// Curves in an SVG of their own, which cuts off what is outside of it.
+fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves: &[Curve]) {
+    append(
+        svg,
+        format_args!(
+            "<svg x=\"{left:.2}\" y=\"{top:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" overflow=\"hidden\">\n"
+        ),
+    );
+    for Curve { color, runs } in curves {
+        for run in runs {
+            if let [(x, y)] = run[..] {
+                append(
+                    svg,
+                    format_args!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{DOT_RADIUS}\" fill=\"{color}\"/>\n"),
+                );
+                continue;
+            }
+            svg.push_str("<polyline points=\"");
+            run.iter().for_each(|(x, y)| append(svg, format_args!("{x:.2},{y:.2} ")));
+            svg.truncate(svg.trim_end().len());
+            append(
+                svg,
+                format_args!(
+                    "\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{CURVE_WIDTH}\" stroke-linejoin=\"round\" \
+                     stroke-linecap=\"round\"/>\n"
+                ),
+            );
+        }
+    }
+    svg.push_str("</svg>\n");
+}
+
+/// A text as XML can have it; what XML cannot have is a blank.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push(' '),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+fn append(svg: &mut String, text: std::fmt::Arguments<'_>) {
+    svg.write_fmt(text).expect("a string takes what is written to it");
+}

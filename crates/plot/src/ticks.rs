@@ -1,0 +1,146 @@
+//! Where an axis has ticks, and how their numbers are written.
+
+use std::ops::RangeInclusive;
+
+/// Ticks of an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ticks {
+    pub(crate) at: Vec<f64>,
+    pub(crate) labels: Vec<String>,
+    /// Power of ten that the numbers of the labels are multiples of.
+    pub(crate) exponent: i32,
+}
+
+/// Numbers of at least so many digits before the point are written with a power of ten; and those
+/// with as many zeros behind it.
+const LARGE: f64 = 1e6;
+const SMALL: f64 = 1e-3;
+
+impl Ticks {
+    /// About `n` ticks in a range, at multiples of 1, 2 or 5 times a power of ten; three at least, but
+    /// for counts in a range that has fewer whole numbers.
+    pub(crate) fn of(range: &RangeInclusive<f64>, n: usize, is_whole: bool) -> Self {
+        let (low, high) = (*range.start(), *range.end());
+        let places = |n: usize| {
+            let step = step((high - low) / n as f64, is_whole);
+            // An edge that is a multiple may not be one in its last digits.
+            let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
+            // Below zero when no multiple is in the range, which the cast makes zero.
+            let n_ticks = (last - first + 1.0) as usize;
+            ((0..n_ticks).map(|n| times(first + n as f64, step)).collect::<Vec<f64>>(), step)
+        };
+        let enough = (n.max(1)..n.max(1) + 4).map(places).find(|(at, _)| at.len() >= 3);
+        let (at, step) = enough.unwrap_or_else(|| places(n.max(1) + 4));
+        let largest = at.iter().fold(0.0_f64, |largest, tick| largest.max(tick.abs()));
+        let exponent = if largest >= LARGE || (largest < SMALL && largest > 0.0) {
+            3 * (largest.log10() / 3.0).floor() as i32
+        } else {
+            0
+        };
+        let decimals = (exponent - power_of_ten(step)).max(0) as usize;
+        let label = |tick: &f64| number(times(*tick, 10_f64.powi(-exponent)), decimals);
+        Self { labels: at.iter().map(label).collect(), at, exponent }
+    }
+}
+
+/// The least multiple of 1, 2 or 5 and a power of ten that is not below a width.
+fn step(width: f64, is_whole: bool) -> f64 {
+    let power = 10_f64.powi(power_of_ten(width));
+    let step = [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|step| *step >= width * (1.0 - 1e-9));
+    let step = step.unwrap_or(10.0 * power);
+    if is_whole { step.max(1.0) } else { step }
+}
+
+/// The power of ten of the first digit of a number above zero.
+fn power_of_ten(x: f64) -> i32 {
+    // A logarithm of 1e-3 may be a little less than -3.
+    (x.log10() + 1e-9).floor() as i32
+}
+
+/// A product without the noise of the last digits: 3 × 0.1 is 0.3.
+fn times(n: f64, step: f64) -> f64 {
+    format!("{:.12e}", n * step).parse().expect("a number is written as one")
+}
+
+/// A number with thousands apart and a true minus.
+fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && whole.len() > 4 && (whole.len() - index).is_multiple_of(3) {
+            grouped.push('\u{a0}');
+        }
+        grouped.push(digit);
+    }
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    let sign = if value < 0.0 && !is_zero { "\u{2212}" } else { "" };
+    format!("{sign}{grouped}{rest}")
+}
+
+/// A power of ten for people: `10⁶`.
+pub(crate) fn power(exponent: i32) -> String {
+    let digit = |c| match c {
+        '-' => '⁻',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        '4' => '⁴',
+        '5' => '⁵',
+        '6' => '⁶',
+        '7' => '⁷',
+        '8' => '⁸',
+        '9' => '⁹',
+        _ => '⁰',
+    };
+    let exponent: String = exponent.to_string().chars().map(digit).collect();
+    format!("10{exponent}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ticks, power};
+
+    fn labels(low: f64, high: f64, is_whole: bool) -> Vec<String> {
+        Ticks::of(&(low..=high), 5, is_whole).labels
+    }
+
+    #[test]
+    fn ticks_are_round_numbers() {
+        assert_eq!(labels(0.0, 1.0, false), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(-0.01, 0.31, false), ["0.0", "0.1", "0.2", "0.3"]);
+        assert_eq!(labels(0.0, 36.0, false), ["0", "10", "20", "30"]);
+        assert_eq!(labels(-79_100.0, -78_000.0, false)[0], "\u{2212}79\u{a0}000");
+        assert_eq!(labels(7.0, 7.004, false), ["7.000", "7.001", "7.002", "7.003", "7.004"]);
+    }
+
+    #[test]
+    fn counts_have_whole_ticks() {
+        for high in [1.0, 2.0, 3.0, 4.0, 7.0, 30.0, 1000.0] {
+            let ticks = Ticks::of(&(-0.4..=high + 0.4), 5, true);
+            assert!(ticks.at.iter().all(|tick| tick.fract() == 0.0), "{ticks:?}");
+            assert!(ticks.labels.iter().all(|label| !label.contains('.')) && ticks.labels.len() >= 2, "{ticks:?}");
+            assert!(ticks.labels.windows(2).all(|pair| pair[0] != pair[1]), "{ticks:?}");
+        }
+    }
+
+    #[test]
+    fn every_range_has_three_ticks_within_it() {
+        for n in 1..12 {
+            for (low, high) in [(0.4, 1.9), (-0.94, 0.94), (99.0, 101.3), (-7.3e8, -7.1e8), (1.1e-9, 1.9e-9)] {
+                let ticks = Ticks::of(&(low..=high), n, false);
+                assert!(ticks.at.len() >= 3, "{low} to {high}: {ticks:?}");
+                assert!(ticks.at.iter().all(|tick| (low..=high).contains(tick)), "{low} to {high}: {ticks:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_and_small_numbers_share_a_power_of_ten() {
+        let large = Ticks::of(&(0.0..=4.1e7), 5, false);
+        assert_eq!((large.labels[1].as_str(), large.exponent), ("10", 6));
+        let small = Ticks::of(&(0.0..=2e-5), 5, false);
+        assert_eq!((small.labels[1].as_str(), small.exponent), ("5", -6));
+        assert_eq!((power(6), power(-12)), ("10⁶".to_owned(), "10⁻¹²".to_owned()));
+    }
+}

@@ -1,0 +1,211 @@
+//! Figures as SVG and PNG: what is drawn, and that nothing is drawn where it must not be.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use molbox_plot::{Figure, Line, Panel};
+use roxmltree::{Document, Node};
+
+/// Units of length of the SVG are so many pixels of the PNG.
+const SCALE: f64 = 2.0;
+
+struct Picture {
+    width: usize,
+    pixels: Vec<[u8; 3]>,
+}
+
+impl Picture {
+    fn of(figure: &Figure) -> Self {
+        let bytes = figure.png();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        let pixels = pixels.as_chunks().0.to_vec();
+        Self { width: reader.info().width as usize, pixels }
+    }
+
+    fn at(&self, x: usize, y: usize) -> [u8; 3] {
+        self.pixels[y * self.width + x]
+    }
+
+    /// Where the picture has the blue of the first curve, also where that is mixed with white.
+    fn blue(&self) -> Vec<(usize, usize)> {
+        let is_blue = |n: &usize| self.pixels[*n][2] > self.pixels[*n][0].saturating_add(30);
+        (0..self.pixels.len()).filter(is_blue).map(|n| (n % self.width, n / self.width)).collect()
+    }
+}
+
+fn panel(points: Vec<(f64, f64)>) -> Panel {
+    let lines = vec![Line { name: None, points }];
+    Panel { y_label: "RMSD".to_owned(), unit: "Å".to_owned(), is_whole: false, lines }
+}
+
+fn figure(panels: Vec<Panel>) -> Figure {
+    Figure {
+        title: "A test".to_owned(),
+        x_label: "time".to_owned(),
+        x_unit: "ns".to_owned(),
+        panels,
+        ..Figure::default()
+    }
+}
+
+/// Numbers that look as if drawn by chance, between 0 and 1.
+fn noise(n: u32) -> f64 {
+    f64::from(n.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
+}
+
+fn spiky(n_points: u32) -> Vec<(f64, f64)> {
+    (0..n_points).map(|n| (f64::from(n) * 0.01, if n % 97 == 0 { 7.38 } else { noise(n) })).collect()
+}
+
+/// The areas of the panels in the SVG: left, top, width, height.
+fn areas(svg: &str) -> Vec<[f64; 4]> {
+    let document = Document::parse(svg).unwrap();
+    let nested = document.descendants().filter(|node| node.has_tag_name("svg") && node.attribute("x").is_some());
+    nested.map(|node| ["x", "y", "width", "height"].map(|name| number(node, name))).collect()
+}
+
+fn number(node: Node<'_, '_>, name: &str) -> f64 {
+    node.attribute(name).unwrap().parse().unwrap()
+}
+
+/// The points of all curves in the SVG, from its upper left corner.
+fn drawn(svg: &str) -> Vec<(f64, f64)> {
+    let document = Document::parse(svg).unwrap();
+    let curves = document.descendants().filter(|node| node.has_tag_name("polyline"));
+    let points = curves.flat_map(|curve| {
+        let area = curve.parent().unwrap();
+        let (left, top) = (number(area, "x"), number(area, "y"));
+        let points = curve.attribute("points").unwrap().split_whitespace();
+        points.map(move |point| {
+            let (x, y) = point.split_once(',').unwrap();
+            (left + x.parse::<f64>().unwrap(), top + y.parse::<f64>().unwrap())
+        })
+    });
+    points.collect()
+}
+
+fn texts(svg: &str) -> Vec<String> {
+    let document = Document::parse(svg).unwrap();
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    texts.map(|node| node.text().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn spikes_do_not_leave_their_axes() {
+    let figure = figure(vec![panel(spiky(5000)), panel(spiky(300))]);
+    let (picture, areas) = (Picture::of(&figure), areas(&figure.svg()));
+    let blue = picture.blue();
+    for (x, y) in &blue {
+        let (x, y) = (*x as f64 / SCALE, *y as f64 / SCALE);
+        let is_in = |[left, top, width, height]: &[f64; 4]| {
+            (left - 1.0..=left + width + 1.0).contains(&x) && (top - 1.0..=top + height + 1.0).contains(&y)
+        };
+        assert!(areas.iter().any(is_in), "a curve at {x}, {y}, outside of {areas:?}");
+    }
+    // The peaks end where their values are, not in spikes above them.
+    let highest = drawn(&figure.svg()).iter().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
+    let first_row = blue.iter().map(|(_, y)| *y as f64 / SCALE).fold(f64::INFINITY, f64::min);
+    assert!((highest - first_row).abs() <= 1.5, "drawn to {first_row} for points to {highest}");
+}
+
+#[test]
+fn png_and_svg_show_the_same_points() {
+    let figure = figure(vec![panel((0..60).map(|n| (f64::from(n), noise(n))).collect())]);
+    let (picture, svg) = (Picture::of(&figure), figure.svg());
+    let points = drawn(&svg);
+    assert_eq!(points.len(), 60);
+    for (x, y) in points {
+        let [r, _, b] = picture.at((x * SCALE) as usize, (y * SCALE) as usize);
+        assert!(b > r.saturating_add(60), "no curve at {x}, {y}");
+    }
+    let root = Document::parse(&svg).unwrap();
+    assert_eq!(number(root.root_element(), "width") * SCALE, picture.width as f64);
+}
+
+#[test]
+fn texts_are_drawn_without_fonts_of_the_machine() {
+    let with = figure(vec![panel(spiky(10))]);
+    let without = Figure { title: String::new(), ..with.clone() };
+    let ink = |figure: &Figure| {
+        let dark = |pixel: &&[u8; 3]| pixel.iter().all(|part| *part < 100);
+        Picture::of(figure).pixels.iter().filter(dark).count()
+    };
+    assert!(ink(&with) > ink(&without) + 200, "{} pixels with a title, {} without", ink(&with), ink(&without));
+}
+
+#[test]
+fn the_background_is_opaque_and_white() {
+    let bytes = figure(vec![panel(spiky(10))]).png();
+    let reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+    assert_eq!(reader.info().color_type, png::ColorType::Rgb);
+    assert_eq!(Picture::of(&Figure::default()).at(0, 0), [255; 3]);
+}
+
+#[test]
+fn the_legend_is_above_the_curves() {
+    let mask = ":1-12@CA,C,N,O|".repeat(30);
+    let named = |name: &str| Line { name: Some(name.to_owned()), points: spiky(200) };
+    let lines = vec![named(&mask), named("@CA"), named("<&>\u{1}")];
+    let figure = figure(vec![Panel { lines, ..panel(Vec::new()) }]);
+    let svg = figure.svg();
+    let [[left, top, width, _]] = areas(&svg)[..] else { panic!("one panel") };
+    let document = Document::parse(&svg).unwrap();
+    let texts: Vec<Node<'_, '_>> = document.descendants().filter(|node| node.has_tag_name("text")).collect();
+    for name in ["@CA", "<&> "] {
+        let text = texts.iter().find(|node| node.text() == Some(name)).unwrap_or_else(|| panic!("{name} is missing"));
+        assert!(number(*text, "y") < top);
+        assert!((left..left + width).contains(&number(*text, "x")));
+    }
+    assert!(texts.iter().any(|node| node.text().is_some_and(|text| text.contains('…'))), "a long mask is shortened");
+}
+
+#[test]
+fn a_long_line_is_drawn_with_few_points_and_all_its_peaks() {
+    let mut points: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n) * 0.002, noise(n))).collect();
+    points[54_321].1 = 7.38;
+    let svg = figure(vec![panel(points)]).svg();
+    assert!(svg.len() < 80_000, "{} bytes", svg.len());
+    let heights: Vec<f64> = drawn(&svg).into_iter().map(|(_, y)| y).collect();
+    let (highest, next) = heights.iter().fold((f64::INFINITY, f64::INFINITY), |(first, second), y| {
+        if *y < first { (*y, first) } else { (first, second.min(*y)) }
+    });
+    assert!(next > highest + 100.0, "one peak stands out");
+}
+
+#[test]
+fn what_is_no_course_is_a_figure_all_the_same() {
+    let hostile: [Vec<(f64, f64)>; 12] = [
+        vec![],
+        vec![(0.0, 0.0)],
+        vec![(3.0, -7.0)],
+        vec![(0.0, f64::NAN), (1.0, f64::INFINITY)],
+        vec![(f64::NAN, 1.0), (f64::NEG_INFINITY, 1.0)],
+        vec![(0.0, 5.0), (1.0, 5.0), (2.0, 5.0)],
+        vec![(0.0, 1e6), (1.0, 1e6 + 1e-9)],
+        vec![(0.0, f64::MAX), (1.0, f64::MIN)],
+        vec![(0.0, 1e300), (1.0, -1e300)],
+        vec![(f64::MIN_POSITIVE, 5e-324), (0.0, 1e-310)],
+        vec![(1.0, 1e-289), (2.0, 3e-289)],
+        vec![(1.0, 2.0), (1.0, 3.0), (1.0, 4.0)],
+    ];
+    for points in hostile {
+        for is_whole in [false, true] {
+            let figure = figure(vec![Panel { is_whole, ..panel(points.clone()) }]);
+            let figure = Figure { x_is_whole: is_whole, ..figure };
+            let svg = figure.svg();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{points:?}: {svg}");
+            let labels = texts(&svg).iter().filter(|text| text.contains(|c: char| c.is_ascii_digit())).count();
+            assert!(labels >= 4, "{points:?}: two numbers on each axis, {svg}");
+        }
+        figure(vec![panel(points)]).png();
+    }
+    Figure::default().png();
+    assert!(Figure::default().svg().contains("</svg>"));
+}
+
+#[test]
+fn gaps_break_a_line_and_single_points_are_dots() {
+    let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0), (4.0, f64::NAN), (5.0, 1.0), (6.0, 1.5)];
+    let svg = figure(vec![panel(points)]).svg();
+    assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 1));
+}

@@ -1,0 +1,100 @@
+//! Figures of the tables of an analysis.
+
+use molbox_analysis::table::{Column, Table, TableGroup, Values};
+use molbox_plot::Figure;
+
+fn table(kind: &'static str, groups: &[(&'static str, &str)], columns: Vec<Column>) -> Table {
+    let group = |(role, label): &(&'static str, &str)| TableGroup { role, label: (*label).to_owned(), n_atoms: 3 };
+    Table {
+        analysis: 0,
+        kind,
+        name: kind.to_owned(),
+        title: "What it is: masks".to_owned(),
+        definition: String::new(),
+        groups: groups.iter().map(group).collect(),
+        columns,
+    }
+}
+
+fn column(name: &str, unit: Option<&'static str>, values: Values) -> Column {
+    Column { name: name.to_owned(), unit, definition: name.replace('_', " "), values }
+}
+
+fn texts(values: &[&str]) -> Values {
+    Values::Texts(values.iter().map(|value| (*value).to_owned()).collect())
+}
+
+fn rmsf(kind: &'static str, rows: &[(&str, &str, i64, f64)]) -> Table {
+    let numbers = (1..=rows.len() as i64).collect();
+    let columns = vec![
+        column("atom", None, Values::Integers(numbers)),
+        column("name", None, texts(&rows.iter().map(|row| row.0).collect::<Vec<_>>())),
+        column("chain", None, texts(&rows.iter().map(|row| row.1).collect::<Vec<_>>())),
+        column("residue_number", None, Values::Integers(rows.iter().map(|row| row.2).collect())),
+        column("rmsf_angstrom", Some("Å"), Values::Numbers(rows.iter().map(|row| row.3).collect())),
+    ];
+    table(kind, &[("group", "@CA")], columns)
+}
+
+#[test]
+fn the_legend_of_an_rmsd_names_its_masks() {
+    let columns = vec![
+        column("frame", None, Values::Integers(vec![0, 1, 2])),
+        column("time_ps", Some("ps"), Values::Numbers(vec![0.0, 500.0, 1000.0])),
+        column("rmsd_1_angstrom", Some("Å"), Values::Numbers(vec![0.0, 1.0, 2.0])),
+        column("rmsd_2_angstrom", Some("Å"), Values::Numbers(vec![0.0, 2.0, 3.0])),
+    ];
+    let groups = [("fit", ":1-30@CA"), ("measure", "@CA"), ("measure", ":LIG")];
+    let figure = Figure::of(&table("rmsd", &groups, columns)).unwrap();
+    let names: Vec<_> = figure.panels[0].lines.iter().map(|line| line.name.as_deref()).collect();
+    assert_eq!(names, [Some("@CA"), Some(":LIG")]);
+    assert!(figure.subtitle.contains(":1-30@CA"), "{}", figure.subtitle);
+    assert_eq!((figure.x_unit.as_str(), figure.panels[0].lines[0].points[1].0), ("ns", 0.5));
+}
+
+#[test]
+fn one_atom_per_residue_is_drawn_over_residue_numbers_by_chain() {
+    let rows = [
+        ("A:SER17@CA", "A", 17, 1.0),
+        ("A:GLY18@CA", "A", 18, 1.1),
+        ("A:GLY18A@CA", "A", 18, 1.2),
+        ("A:ALA25@CA", "A", 25, 1.3),
+        ("B:ALA25@CA", "B", 25, 2.0),
+        ("B:SER26@CA", "B", 26, 2.1),
+    ];
+    let figure = Figure::of(&rmsf("rmsf", &rows)).unwrap();
+    assert_eq!((figure.x_label.as_str(), figure.x_is_whole), ("residue number", true));
+    let lines = &figure.panels[0].lines;
+    let names: Vec<_> = lines.iter().map(|line| line.name.as_deref()).collect();
+    assert_eq!(names, [Some("chain A"), Some("chain B")]);
+    assert_eq!(lines[1].points, [(25.0, 2.0), (26.0, 2.1)]);
+    assert_eq!(lines[0].points[..3], [(17.0, 1.0), (18.0, 1.1), (18.0, 1.2)]);
+    assert!(lines[0].points[3].1.is_nan(), "residues 19 to 24 are missing: {:?}", lines[0].points);
+}
+
+#[test]
+fn several_atoms_of_each_residue_are_left_to_the_table_by_residue() {
+    let of_atoms: Vec<(String, i64)> =
+        (1..=4).flat_map(|n| ["N", "CA"].map(|atom| (format!("A:ALA{n}@{atom}"), n))).collect();
+    let rows: Vec<_> = of_atoms.iter().map(|(label, n)| (label.as_str(), "A", *n, 1.0)).collect();
+    assert!(Figure::of(&rmsf("rmsf", &rows)).is_none());
+    let few = Figure::of(&rmsf("rmsf", &rows[..2])).unwrap();
+    assert_eq!(few.x_label, "atom number");
+    assert!(Figure::of(&rmsf("rmsf_by_residue", &rows[..4])).is_some());
+}
+
+#[test]
+fn counts_have_axes_of_whole_numbers() {
+    let columns = vec![
+        column("frame", None, Values::Integers(vec![0, 1, 2])),
+        column("bonds", None, Values::Integers(vec![3, 4, 3])),
+    ];
+    let groups = [("a", "@N"), ("b", "@O")];
+    let figure = Figure::of(&table("hydrogen_bonds_by_frame", &groups, columns)).unwrap();
+    assert!(figure.panels[0].is_whole && figure.x_is_whole);
+}
+
+#[test]
+fn a_table_without_rows_has_no_figure() {
+    assert!(Figure::of(&rmsf("rmsf", &[])).is_none());
+}
