@@ -309,7 +309,7 @@ fn cell(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         Value::Number(number) if number.is_f64() => {
-            let rounded = format!("{:.8e}", number.as_f64().unwrap_or_default());
+            let rounded = number.as_f64().map_or_else(String::new, |number| format!("{number:.8e}"));
             rounded.parse::<f64>().map_or(rounded, |number| number.to_string())
         }
         other => other.to_string(),
@@ -319,15 +319,14 @@ fn cell(value: &Value) -> String {
 /// A member in a table: fractions in per cent, times without their fractions, sizes in units.
 fn shown(pointer: &str, value: &Value) -> String {
     match value {
-        Value::Number(number) if pointer.ends_with("/fraction") => {
-            format!("{:.0} %", 100.0 * number.as_f64().unwrap_or(0.0))
+        Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => {
+            number.as_u64().map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string())
         }
-        Value::Number(number) if pointer.ends_with("_bytes") => {
-            indicatif::BinaryBytes(number.as_u64().unwrap_or(0)).to_string()
+        Value::Number(number) if pointer.ends_with("/fraction") => {
+            number.as_f64().map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction))
         }
         Value::Number(number) if number.is_f64() => {
-            let rounded = (number.as_f64().unwrap_or(0.0) * 100.0).round() / 100.0;
-            rounded.to_string()
+            number.as_f64().map_or_else(String::new, |x| ((x * 100.0).round() / 100.0).to_string())
         }
         Value::String(text) if pointer.ends_with("_at") => {
             format!("{} {}", text.get(..10).unwrap_or(text), text.get(11..19).unwrap_or_default())

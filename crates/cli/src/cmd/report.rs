@@ -260,11 +260,11 @@ fn done(text: &mut String, run: &Run, system: &Value, parameters: &Value) -> Res
     }
     writeln!(
         text,
-        "- Built `{}`: {} atoms, {} residues, {:.1} nm³, {}, {}.",
+        "- Built `{}`: {} atoms, {} residues, {} nm³, {}, {}.",
         plain(&system["system_id"]),
         plain(&summary["atoms"]),
         plain(&summary["residues"]),
-        summary["volume"].as_f64().unwrap_or_default(),
+        summary["volume"].as_f64().map_or_else(|| "?".to_owned(), |volume| format!("{volume:.1}")),
         plain(&summary["force_field"]),
         plain(&summary["water_type"])
     )?;
@@ -325,9 +325,11 @@ fn averages(text: &mut String, tables: &Path) -> Result<()> {
             continue;
         }
         for column in columns(table) {
+            // Columns of texts have no mean, nor has one in which a value is missing.
             let values = column["values"].as_array().into_iter().flatten();
-            let values: Vec<f64> = values.filter_map(Value::as_f64).collect();
-            if ["frame", "time_ps"].iter().any(|name| column["name"] == *name) || values.is_empty() {
+            let values: Option<Vec<f64>> = values.map(Value::as_f64).collect();
+            let Some(values) = values.filter(|values| !values.is_empty()) else { continue };
+            if ["frame", "time_ps"].iter().any(|name| column["name"] == *name) {
                 continue;
             }
             let mean = values.iter().sum::<f64>() / values.len() as f64;
