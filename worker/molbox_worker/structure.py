@@ -386,7 +386,9 @@ def _one_of_each_name(what: str, atoms: list[gemmi.Atom]) -> tuple[list[gemmi.At
     for atom in atoms:
         other = first.setdefault(atom.name, atom)
         distance = other.pos.dist(atom.pos)
-        if distance > (ANCHOR_REACH_ANGSTROM if atom.name in ANCHORS else REACH_ANGSTROM):
+        # Open Babel calls all hydrogens of a molecule H, however large it is.
+        is_far = distance > (ANCHOR_REACH_ANGSTROM if atom.name in ANCHORS else REACH_ANGSTROM)
+        if is_far and not atom.is_hydrogen():
             places = f"two places, {distance / 10:.2f} nm apart"
             raise ValueError(f"{what} has {atom.name} at {places}: residues need numbers of their own")
         if distance > SAME_ANGSTROM:

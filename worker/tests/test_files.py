@@ -69,6 +69,20 @@ def test_of_two_places_without_a_mark_the_first_is_taken_and_reported(
     assert "LEU 42" in message and "CD1, CD2" in message
 
 
+def test_hydrogens_of_a_large_ligand_may_have_one_name(
+    builder: Builder, plain: dict[tuple[str, str], np.ndarray]
+) -> None:
+    # As Open Babel writes them.
+    ligand = [
+        f"HETATM 99{i:02}  {name:<3} LIG B 900    {x:8.3f}{y:8.3f}   0.000  1.00  0.00          {name[0]:>2}"
+        for i, (name, x, y) in enumerate(
+            [(f"C{k}", 100 + 1.5 * k, 0.0) for k in range(13)] + [("H", 100 + 1.5 * k, 1.0) for k in range(13)]
+        )
+    ]
+    said = warnings(written(builder, [*VILLIN, "TER", *ligand], plain))
+    assert said["heterogen_removed"] == ["LIG 900 of chain B removed"]
+
+
 def test_a_chain_goes_on_after_ter_where_it_is_bonded(
     builder: Builder, plain: dict[tuple[str, str], np.ndarray]
 ) -> None:
