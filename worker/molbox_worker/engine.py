@@ -61,9 +61,9 @@ def templates_explained(topology: app.Topology, *, field: str = "protein") -> It
         raise explain_template(error, topology, field) from error
 
 
-def place_of(residue: app.topology.Residue) -> str:
-    """A residue with its number, insertion code and chain."""
-    return f"{residue.name} {residue.id}{residue.insertionCode.strip()} of chain {residue.chain.id}"
+def place_of(residue: app.topology.Residue, name: str | None = None) -> str:
+    """A residue with its number, insertion code and chain; by another name than its own, if one is given."""
+    return f"{name or residue.name} {residue.id}{residue.insertionCode.strip()} of chain {residue.chain.id}"
 
 
 def explain_template(error: Exception, topology: app.Topology, field: str) -> JobError:

@@ -109,7 +109,7 @@ def _refuse_unknown(plan: dict[str, Any], prepared: Prepared, index: int | None)
     where = "at an end of a chain" if residue in (ends[0], ends[-1]) else "within a chain"
     raise JobError(
         "no_template",
-        f"{place_of(residue)}: there is no template of {name} {where} in {plan['force_field']['name']}",
+        f"{place_of(residue, name)}: there is no template of it {where} in {plan['force_field']['name']}",
         remedy=OTHER_FORCE_FIELD,
         loc=["body", "protein"],
     )

@@ -236,6 +236,7 @@ def prepare(job: Job, plan: dict[str, Any], structure: Structure, base: app.Forc
     account.counts["removed"] = len(bare) + len(decision.removed)
     if not runs and not others:
         _refuse_nothing(decision.removed)
+    _refuse_collapsed_residues(runs)
     account.counts["replaced"] = _replace_artefacts(job, runs)
     _remove_leading_phosphates(job, runs)
     if not plan["keep_hydrogens"]:
@@ -367,6 +368,11 @@ def _refuse_bare_residues(runs: list[Run]) -> None:
         needed = 1 if residue.name in names.CAPS else MIN_HEAVY_ATOMS
         if chains.is_bare(residue) or len(residue.heavy) < needed:
             _refuse_bare(residue)
+
+
+def _refuse_collapsed_residues(runs: list[Run]) -> None:
+    """Refuse a residue with two atoms in one place."""
+    for residue in [residue for run in runs for residue in run.residues]:
         distances = pdist([atom.place for atom in residue.heavy])
         if len(distances) and distances.min() < ONE_PLACE_NM:
             first, second = list(itertools.combinations(residue.heavy, 2))[int(distances.argmin())]
