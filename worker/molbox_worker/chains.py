@@ -105,8 +105,8 @@ def _runs(job: Job, chain: Chain, monomers: list[Residue], sequence: list[str]) 
                 what = describe(gaps[i], chain.name)
                 job.warn("residues_missing", f"{what} are missing in a gap {why} and were left out")
         elif not is_bonded and _is_break(before, after) and (apart := nearest(before, after)) > TOUCHING_NM:
-            ends = f"{before.deposited} {before.number} and {after.deposited} {after.number}, {apart:.2f} nm apart"
-            job.warn("chain_broken", f"chain {chain.name} was ended and begun anew between {ends}")
+            ends = f"{before} and {after}, {apart:.2f} nm apart"
+            job.warn("chain_broken", f"a chain was ended and begun anew between {ends}")
         if is_bonded:
             runs[-1].residues.append(after)
         else:

@@ -354,7 +354,8 @@ def _report_cis(job: Job, topology: app.Topology, positions: NDArray[np.float64]
             continue
         torsion = _torsion(positions[[before.index, c.index, n.index, after.index]])
         if abs(torsion) < CIS_DEGREES:
-            cis.append(f"{c.residue.name} {c.residue.id} and {n.residue.name} {n.residue.id}")
+            ends = [f"{r.name} {r.id}{r.insertionCode.strip()}" for r in (c.residue, n.residue)]
+            cis.append(" and ".join(ends))
     if cis:
         more = f", and {len(cis) - MAX_NAMED} more" if len(cis) > MAX_NAMED else ""
         job.warn("cis_peptide", f"the peptide bonds between {'; '.join(cis[:MAX_NAMED])}{more} are cis")

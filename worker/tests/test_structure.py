@@ -88,14 +88,15 @@ def test_locations_of_mmcif_are_chosen_alike() -> None:
 
 
 def test_a_chain_ends_where_its_next_residue_is_out_of_reach(builder: Builder) -> None:
+    # With an insertion code, which reports have to name.
     broken = "".join(
-        line
+        f"{line[:26]}A{line[27:]}" if line.startswith("ATOM") and int(line[22:26]) == 54 else line
         for line in VILLIN.splitlines(keepends=True)
         if not (line.startswith("ATOM") and 55 <= int(line[22:26]) <= 60) and not line.startswith("SEQRES")
     )
     built = builder(broken, padding_nm=0.6, box_shape="octahedron")
     assert built.result["status"] == "succeeded", built.log()
-    assert "between THR 54 and LEU 61" in warnings(built)["chain_broken"][0]
+    assert "between THR 54A of chain A and LEU 61 of chain A, " in warnings(built)["chain_broken"][0]
     assert built.result["summary"]["molecules"]["protein"] == 2
     file = structure(built)
     x = positions_nm(file)
