@@ -43,11 +43,20 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// What was downloaded is not what the service sent: size or checksum differ.
+    /// A download ended early. What has arrived is kept; the same download resumes there.
+    Truncated {
+        /// The part that has arrived.
+        path: PathBuf,
+        /// Bytes of it.
+        received: u64,
+        /// Bytes of the whole.
+        total: u64,
+    },
+    /// What was downloaded is not what the service sent: checksum or size differ.
     Damaged {
         /// The file that was being written; it has been removed.
         path: PathBuf,
-        /// Size or SHA-256 as promised and as received.
+        /// SHA-256 or size as promised and as received.
         message: String,
     },
 }
@@ -115,7 +124,7 @@ impl Error {
     /// Whether the same call may succeed later: the service was out of reach or overloaded.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Connection(_) => true,
+            Self::Connection(_) | Self::Truncated { .. } => true,
             Self::Refused(refusal) => http::is_transient(refusal.status),
             _ => false,
         }
@@ -136,7 +145,12 @@ impl fmt::Display for Error {
             Self::TaskFailed(task) => task.fmt(f),
             Self::TimedOut { id, after } => write!(f, "{id} has not ended after {} s", after.as_secs()),
             Self::File { path, .. } => write!(f, "use file {}", path.display()),
-            Self::Damaged { path, message } => write!(f, "download to {}: {message}", path.display()),
+            Self::Truncated { path, received, total } => {
+                write!(f, "{received} of {total} bytes arrived, kept in {}; try again to resume", path.display())
+            }
+            Self::Damaged { path, message } => {
+                write!(f, "download to {}, which was removed: {message}", path.display())
+            }
         }
     }
 }

@@ -131,8 +131,8 @@ pub enum Event {
         path: PathBuf,
         /// Bytes received.
         done: u64,
-        /// Bytes in all.
-        size: u64,
+        /// Bytes in all, if the answer has their number.
+        size: Option<u64>,
     },
     /// A result has arrived and its checksum is right.
     Downloaded {
@@ -381,7 +381,7 @@ async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_even
     Ok(())
 }
 
-fn downloading(on_event: &OnEvent, path: &Path) -> impl FnMut(u64, u64) + Send + 'static {
+fn downloading(on_event: &OnEvent, path: &Path) -> impl FnMut(u64, Option<u64>) + Send + 'static {
     let (to, path) = (on_event.clone(), path.to_owned());
     move |done, size| tell(&to, Event::Downloading { path: path.clone(), done, size })
 }

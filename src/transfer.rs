@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use progenitor_client::{ByteStream, ResponseValue};
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
 use reqwest::{Body, StatusCode};
 use sha2::{Digest, Sha256};
 use tokio::fs::{self, File, OpenOptions};
@@ -19,10 +19,10 @@ use crate::{Error, Refusal, http};
 
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Called with the bytes done and the bytes in all.
-type OnProgress = Arc<Mutex<dyn FnMut(u64, u64) + Send>>;
+/// Called with the bytes done and the bytes in all, as far as these are known.
+type OnProgress<Size> = Arc<Mutex<dyn FnMut(u64, Size) + Send>>;
 
-fn report(on_progress: &OnProgress, done: u64, all: u64) {
+fn report<Size>(on_progress: &OnProgress<Size>, done: u64, all: Size) {
     (on_progress.lock().unwrap_or_else(PoisonError::into_inner))(done, all);
 }
 
@@ -82,7 +82,7 @@ pub struct Upload<'a> {
     name: Option<String>,
     kind: Option<String>,
     format: Option<String>,
-    on_progress: OnProgress,
+    on_progress: OnProgress<u64>,
 }
 
 impl<'a> Upload<'a> {
@@ -167,7 +167,11 @@ impl<'a> Upload<'a> {
 }
 
 /// The bytes of a file; an error when it has become shorter than `size`.
-fn chunks(file: File, size: u64, on_progress: OnProgress) -> impl futures::Stream<Item = std::io::Result<Vec<u8>>> {
+fn chunks(
+    file: File,
+    size: u64,
+    on_progress: OnProgress<u64>,
+) -> impl futures::Stream<Item = std::io::Result<Vec<u8>>> {
     futures::stream::try_unfold((file, 0), move |(mut file, done)| {
         let on_progress = on_progress.clone();
         async move {
@@ -208,18 +212,18 @@ enum Content {
 ///
 /// Bytes go to a file `<name>.<digest>.part` beside the target, which is renamed when size and
 /// SHA-256 are as the service said: the target is whole or not there. A download that broke,
-/// in this process or an earlier one, goes on where it stopped.
+/// in this process or an earlier one, resumes where it stopped.
 ///
 /// # Errors
 ///
-/// [`Error::File`] when the target cannot be written, [`Error::Damaged`] when the bytes are not
-/// those that the service sent.
+/// [`Error::File`] when the target cannot be written, [`Error::Truncated`] when fewer bytes came than
+/// were announced, [`Error::Damaged`] when the bytes are not those that the service sent.
 #[must_use = "a download begins with `.await`"]
 pub struct Download<'a> {
     client: &'a Client,
     content: Content,
     to: PathBuf,
-    on_progress: OnProgress,
+    on_progress: OnProgress<Option<u64>>,
 }
 
 impl<'a> Download<'a> {
@@ -228,8 +232,8 @@ impl<'a> Download<'a> {
     }
 
     /// Called with the bytes received, those of an earlier attempt included, and the size of the
-    /// whole.
-    pub fn on_progress(mut self, callback: impl FnMut(u64, u64) + Send + 'static) -> Self {
+    /// whole if the answer has it.
+    pub fn on_progress(mut self, callback: impl FnMut(u64, Option<u64>) + Send + 'static) -> Self {
         self.on_progress = Arc::new(Mutex::new(callback));
         self
     }
@@ -272,39 +276,78 @@ impl<'a> Download<'a> {
 
     /// Receives what is missing of `part`, all of it when the content is another one by now.
     async fn transfer(&self, part: &mut Option<Part>) -> Result<(), Error> {
-        let offset = part.as_ref().map_or(0, |part| part.size);
-        let range = (offset > 0).then(|| format!("bytes={offset}-"));
-        let response = match self.request(range).await {
-            // All bytes were there already, or more than the content has.
-            Err(Error::Refused(refusal)) if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE => {
-                if let Some(old) = part.take() {
-                    old.discard().await;
-                }
-                self.request(None).await?
-            }
-            other => other?,
-        };
-        let etag = response.headers().get(ETAG).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
-        let continues = response.status() == StatusCode::PARTIAL_CONTENT;
-        let response = match part {
-            Some(part) if continues && part.etag == etag => response,
-            _ => {
-                if let Some(old) = part.take() {
-                    old.discard().await;
-                }
-                *part = Some(Part::create(&self.to, etag).await?);
-                if continues { self.request(None).await? } else { response }
-            }
-        };
-        let part = part.as_mut().expect("found or created");
-        let total = part.size + response.content_length().unwrap_or_default();
+        let response = self.open(part).await?;
+        let arriving = part.as_mut().expect("found or created");
+        let total = total(&response, arriving.size);
         let mut stream = response.into_inner_stream();
         while let Some(chunk) = stream.next().await {
-            part.append(&chunk.map_err(Error::Connection)?).await?;
-            report(&self.on_progress, part.size, total);
+            arriving.append(&chunk.map_err(Error::Connection)?).await?;
+            report(&self.on_progress, arriving.size, total);
         }
-        part.check_size(total)
+        let received = arriving.size;
+        match total {
+            // Where a connection ends with its content, it may end too early and look like a whole.
+            Some(total) if received < total => Err(Error::Truncated { path: arriving.path.clone(), received, total }),
+            Some(total) if received > total => {
+                let part = part.take().expect("found or created");
+                Err(part.reject(format!("{received} bytes arrived, not {total}")).await)
+            }
+            _ => Ok(()),
+        }
     }
+
+    /// Asks for what is missing of `part`; for all, and into a new part, when there is none or it is
+    /// of another content.
+    async fn open(&self, part: &mut Option<Part>) -> Result<ResponseValue<ByteStream>, Error> {
+        let mut whole = None;
+        if let Some(old) = part.take() {
+            if old.size > 0 {
+                match self.request(Some(format!("bytes={}-", old.size))).await {
+                    Ok(response) if old.is_continued_by(&response) => {
+                        *part = Some(old);
+                        return Ok(response);
+                    }
+                    // Some proxies answer with everything, whatever is asked for.
+                    Ok(response) => whole = (response.status() == StatusCode::OK).then_some(response),
+                    // All bytes were there already, or more than the content has.
+                    Err(Error::Refused(refusal)) if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE => {}
+                    Err(error) => {
+                        *part = Some(old);
+                        return Err(error);
+                    }
+                }
+            }
+            old.discard().await;
+        }
+        let response = match whole {
+            Some(response) => response,
+            None => self.request(None).await?,
+        };
+        *part = Some(Part::create(&self.to, etag(&response)).await?);
+        Ok(response)
+    }
+}
+
+fn etag(response: &ResponseValue<ByteStream>) -> String {
+    response.headers().get(ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+/// First byte and size of the whole, by the `Content-Range` of a partial answer.
+fn content_range(response: &ResponseValue<ByteStream>) -> Option<(u64, Option<u64>)> {
+    let (range, size) =
+        response.headers().get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
+    Some((range.split_once('-')?.0.parse().ok()?, size.parse().ok()))
+}
+
+/// Size of the whole of which `offset` bytes are there; none when the answer does not have it, as
+/// behind a proxy that sends what it gets in chunks of its own.
+fn total(response: &ResponseValue<ByteStream>, offset: u64) -> Option<u64> {
+    if response.status() == StatusCode::PARTIAL_CONTENT
+        && let Some((_, Some(size))) = content_range(response)
+    {
+        return Some(size);
+    }
+    Some(offset + response.content_length()?)
 }
 
 impl<'a> IntoFuture for Download<'a> {
@@ -376,11 +419,17 @@ impl Part {
         Ok(())
     }
 
-    fn check_size(&self, total: u64) -> Result<(), Error> {
-        if self.size == total {
-            return Ok(());
-        }
-        Err(Error::Damaged { path: self.path.clone(), message: format!("{} of {total} bytes arrived", self.size) })
+    /// Whether an answer has what is missing of the same content.
+    fn is_continued_by(&self, response: &ResponseValue<ByteStream>) -> bool {
+        let found = etag(response);
+        let is_same = match (digest(&self.etag), digest(&found)) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            // A weak one is that of contents which are alike, and not byte by byte.
+            _ => self.etag == found && found.starts_with('"'),
+        };
+        response.status() == StatusCode::PARTIAL_CONTENT
+            && is_same
+            && content_range(response).is_some_and(|(start, _)| start == self.size)
     }
 
     async fn finish(mut self, to: &Path) -> Result<PathBuf, Error> {
@@ -390,12 +439,18 @@ impl Part {
         let found: String = self.sha256.finalize_reset().iter().map(|byte| format!("{byte:02x}")).collect();
         if let Some(promised) = digest(&self.etag).filter(|promised| *promised != found) {
             let message = format!("SHA-256 is {found}, not {promised}");
-            let path = self.path.clone();
-            self.discard().await;
-            return Err(Error::Damaged { path, message });
+            return Err(self.reject(message).await);
         }
         fs::rename(&self.path, to).await.map_err(|e| Error::file(to, e))?;
         Ok(to.to_owned())
+    }
+
+    /// Removes a part that is not what was sent.
+    async fn reject(self, message: String) -> Error {
+        match fs::remove_file(&self.path).await {
+            Ok(()) => Error::Damaged { path: self.path, message },
+            Err(error) => Error::file(self.path, error),
+        }
     }
 
     /// Removes a part that is of no use; one that cannot be removed harms nobody.
@@ -405,7 +460,8 @@ impl Part {
     }
 }
 
-/// The digest in an `ETag` of the service, `"sha256-<hex>"`.
+/// The digest in an `ETag` of the service, `"sha256-<hex>"`. A proxy that compresses makes it weak; the
+/// content is the same once it is unpacked.
 fn digest(etag: &str) -> Option<&str> {
-    etag.strip_prefix("\"sha256-")?.strip_suffix('"').filter(|d| d.len() == 64)
+    etag.strip_prefix("W/").unwrap_or(etag).strip_prefix("\"sha256-")?.strip_suffix('"').filter(|d| d.len() == 64)
 }

@@ -603,7 +603,7 @@ async fn a_download_that_breaks_goes_on_where_it_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("results.zip");
     let server = download_server(content(), digest(&content()), vec![400_000, 100_000]).await;
-    let last = Arc::new(Mutex::new((0, 0)));
+    let last = Arc::new(Mutex::new((0, None)));
     let seen = last.clone();
     let path = server
         .client()
@@ -613,7 +613,7 @@ async fn a_download_that_breaks_goes_on_where_it_stopped() {
         .unwrap();
     assert_eq!(path, to);
     assert_eq!(fs::read(&to).unwrap(), content());
-    assert_eq!(*last.lock().unwrap(), (1_200_000, 1_200_000));
+    assert_eq!(*last.lock().unwrap(), (1_200_000, Some(1_200_000)));
     let ranges: Vec<_> = server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
     assert_eq!(ranges, [None, Some("bytes=400000-".to_owned()), Some("bytes=500000-".to_owned())]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
@@ -652,6 +652,106 @@ async fn a_download_with_a_wrong_checksum_is_an_error_and_leaves_nothing() {
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("SHA-256 is"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// What a proxy that sends everything in chunks of its own makes of an answer: the length is gone.
+fn rechunked(status: &str, headers: &str, content: &[u8]) -> Vec<u8> {
+    let mut answer = format!("HTTP/1.1 {status}\r\n{headers}transfer-encoding: chunked\r\n\r\n").into_bytes();
+    for chunk in content.chunks(100_000) {
+        answer.extend(format!("{:x}\r\n", chunk.len()).bytes());
+        answer.extend(chunk);
+        answer.extend(b"\r\n");
+    }
+    answer.extend(b"0\r\n\r\n");
+    answer
+}
+
+#[tokio::test]
+async fn a_download_without_a_length_is_whole_when_its_digest_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    for weak in ["", "W/"] {
+        let etag = format!("etag: {weak}\"sha256-{}\"\r\n", digest(&content()));
+        let server = Server::always(move || Answer::Whole(rechunked("200 OK", &etag, &content()))).await;
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let seen = sizes.clone();
+        let molbox = server.client();
+        let download = molbox.download_job(JOB_ID, &to);
+        download.on_progress(move |_, all| seen.lock().unwrap().push(all)).await.unwrap();
+        assert_eq!(fs::read(&to).unwrap(), content());
+        assert!(sizes.lock().unwrap().iter().all(Option::is_none));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
+
+        let wrong = format!("etag: {weak}\"sha256-{}\"\r\n", "0".repeat(64));
+        let server = Server::always(move || Answer::Whole(rechunked("200 OK", &wrong, &content()))).await;
+        let error = server.client().download_job(JOB_ID, folder.path().join("wrong.zip")).await.unwrap_err();
+        assert!(error.to_string().contains("which was removed: SHA-256 is"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "it was removed");
+    }
+}
+
+#[tokio::test]
+async fn a_download_without_a_length_resumes_and_has_its_size_from_the_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let digest = digest(&content());
+    fs::write(folder.path().join(format!("results.zip.{digest}.part")), &content()[..400_000]).unwrap();
+    let headers = format!("etag: \"sha256-{digest}\"\r\ncontent-range: bytes 400000-1199999/1200000\r\n");
+    let rest = rechunked("206 Partial Content", &headers, &content()[400_000..]);
+    let server = Server::always(move || Answer::Whole(rest.clone())).await;
+    let last = Arc::new(Mutex::new((0, None)));
+    let seen = last.clone();
+    let molbox = server.client();
+    let download = molbox.download_job(JOB_ID, &to);
+    download.on_progress(move |done, all| *seen.lock().unwrap() = (done, all)).await.unwrap();
+    assert_eq!(fs::read(&to).unwrap(), content());
+    assert_eq!(*last.lock().unwrap(), (1_200_000, Some(1_200_000)));
+}
+
+#[tokio::test]
+async fn a_download_that_ends_early_is_kept_and_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let digest = digest(&content());
+    let part = folder.path().join(format!("results.zip.{digest}.part"));
+    fs::write(&part, &content()[..100_000]).unwrap();
+    let server = Server::start(move |number, request| {
+        let range = request.header("range").unwrap();
+        let from: usize = range["bytes=".len()..].trim_end_matches('-').parse().unwrap();
+        // The first answer ends early, as if it were whole.
+        let end = if number == 0 { from + 100_000 } else { content().len() };
+        let headers = format!("etag: \"sha256-{digest}\"\r\ncontent-range: bytes {from}-1199999/1200000\r\n");
+        Answer::Whole(rechunked("206 Partial Content", &headers, &content()[from..end]))
+    })
+    .await;
+    let molbox = server.connection().retries(0).workflow().unwrap();
+    let error = molbox.download_job(JOB_ID, &to).await.unwrap_err();
+    assert!(matches!(error, Error::Truncated { received: 200_000, total: 1_200_000, .. }), "{error}");
+    assert!(error.is_transient());
+    assert!(error.to_string().contains(part.to_str().unwrap()), "{error}");
+    molbox.download_job(JOB_ID, &to).await.unwrap();
+    assert_eq!(fs::read(&to).unwrap(), content());
+    let ranges: Vec<_> = server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
+    assert_eq!(ranges, [Some("bytes=100000-".to_owned()), Some("bytes=200000-".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_part_is_not_continued_with_what_has_no_known_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    let server = Server::start(move |number, request| match (number, request.header("range")) {
+        (0, _) => Answer::Broken(rechunked("200 OK", "", &vec![b'a'; 300_000])[..150_000].to_vec()),
+        // Another content, of which no answer has an `ETag`.
+        (_, None) => Answer::Whole(rechunked("200 OK", "", b"another")),
+        (_, Some(range)) => {
+            let from: usize = range["bytes=".len()..].trim_end_matches('-').parse().unwrap();
+            let headers = format!("content-range: bytes {from}-299999/300000\r\n");
+            Answer::Whole(rechunked("206 Partial Content", &headers, &vec![b'b'; 300_000 - from]))
+        }
+    })
+    .await;
+    server.client().download_job(JOB_ID, &to).await.unwrap();
+    assert_eq!(fs::read(&to).unwrap(), b"another");
 }
 
 // Waiting.

@@ -332,7 +332,7 @@ impl Screen {
             self.write(&event);
         }
         match event {
-            Event::Uploading { path, done, size } => self.bytes("upload", &path, done, size),
+            Event::Uploading { path, done, size } => self.bytes("upload", &path, done, Some(size)),
             Event::Uploaded(file) => {
                 self.bars.clear();
                 self.warn(&file.warnings);
@@ -409,10 +409,8 @@ impl Screen {
         }
     }
 
-    fn bytes(&mut self, what: &str, path: &Path, done: u64, size: u64) {
-        let bar = self.bar(&path.display().to_string(), what);
-        bar.set_position(1000 * done / size.max(1));
-        bar.set_message(format!("{} of {}", indicatif::BinaryBytes(done), indicatif::BinaryBytes(size)));
+    fn bytes(&mut self, what: &str, path: &Path, done: u64, size: Option<u64>) {
+        task::show_bytes(self.bar(&path.display().to_string(), what), done, size);
     }
 
     fn task(&mut self, name: &str, id: &str, status: &str, progress: Option<&Progress>) {

@@ -337,14 +337,20 @@ pub(crate) async fn submitted<N: Noun>(context: &Context, client: &Client, recor
 pub(crate) async fn fetch(context: &Context, download: Download<'_>) -> Result<PathBuf> {
     let bar = context.output.bar("downloading");
     let shown = bar.clone();
-    let path = download
-        .on_progress(move |done, size| {
-            shown.set_position(1000 * done / size.max(1));
-            shown.set_message(format!("{} of {}", indicatif::BinaryBytes(done), indicatif::BinaryBytes(size)));
-        })
-        .await;
+    let path = download.on_progress(move |done, size| show_bytes(&shown, done, size)).await;
     bar.finish_and_clear();
     Ok(path?)
+}
+
+/// Moves a bar to what has arrived; without a size it stays at its beginning.
+pub(crate) fn show_bytes(bar: &ProgressBar, done: u64, size: Option<u64>) {
+    match size {
+        Some(size) => {
+            bar.set_position(1000 * done / size.max(1));
+            bar.set_message(format!("{} of {}", indicatif::BinaryBytes(done), indicatif::BinaryBytes(size)));
+        }
+        None => bar.set_message(indicatif::BinaryBytes(done).to_string()),
+    }
 }
 
 /// Says where a download is.
