@@ -148,7 +148,7 @@ impl From<Error> for Failure {
                 502..=504 => Code::Unreachable,
                 _ => Code::Other,
             },
-            Error::Connection(_) => Code::Unreachable,
+            Error::Connection(_) | Error::Truncated { .. } => Code::Unreachable,
             Error::TaskFailed(_) => Code::TaskFailed,
             Error::TimedOut { .. } => Code::Timeout,
             Error::File { .. } | Error::Damaged { .. } => Code::File,
@@ -157,7 +157,10 @@ impl From<Error> for Failure {
         let message = match &error {
             Error::Refused(refusal) => format!("refused with {}", refusal.status),
             Error::File { path, source } => format!("{}: {source}", path.display()),
-            Error::Connection(source) => format!("cannot {error}: {}", innermost(source)),
+            Error::Connection(source) => match source.url().filter(|_| is_connection_refused(source)) {
+                Some(url) => format!("nothing listens at {}", url.origin().ascii_serialization()),
+                None => format!("cannot {error}: {}", innermost(source)),
+            },
             _ => error.to_string(),
         };
         let fields = error
@@ -167,7 +170,15 @@ impl From<Error> for Failure {
             .collect();
         let remedy = match code {
             Code::Auth => Some("log in with `molbox login`, or set MOLBOX_API_KEY"),
-            Code::Unreachable => Some("`molbox doctor` says what is out of reach"),
+            Code::Unreachable => Some(match &error {
+                Error::Connection(source) if is_connection_refused(source) => {
+                    "start the service there, with `molboxd serve`, or give another address: `molbox login \
+                     --base-url URL`, --base-url or MOLBOX_BASE_URL"
+                }
+                Error::Refused(_) => "try again later; it is the operator of the service who can put it right",
+                Error::Truncated { .. } => "the same command resumes",
+                _ => "`molbox doctor` says what is out of reach",
+            }),
             Code::Timeout => Some("wait for it again by its id"),
             Code::TaskFailed if error.to_string().contains("job_") => Some("`molbox job log` shows the log"),
             _ => None,
@@ -180,6 +191,12 @@ impl From<Error> for Failure {
             request_id: error.request_id().map(str::to_owned),
         }
     }
+}
+
+/// Whether there is a machine at an address, and no program that listens.
+fn is_connection_refused(error: &(dyn std::error::Error + 'static)) -> bool {
+    let refused = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    error.downcast_ref().is_some_and(refused) || error.source().is_some_and(is_connection_refused)
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

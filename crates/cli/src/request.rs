@@ -271,7 +271,8 @@ pub(crate) struct Request<B: Body> {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Check the request and show what would be sent; send nothing.
+    /// Check names, types, units and bounds, and show what would be sent; send nothing. What only
+    /// the service knows is not checked: files, force fields, the limits of the service.
     #[arg(long)]
     pub(crate) dry_run: bool,
 

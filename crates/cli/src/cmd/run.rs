@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     /// Leave out the analysis.
     #[arg(long)]
     no_analysis: bool,
-    /// Check everything and show what would be sent; send nothing.
+    /// Check names, types, units and bounds, and show what would be sent; send nothing. What only
+    /// the service knows is not checked: files, force fields, the limits of the service.
     #[arg(long)]
     dry_run: bool,
     /// Take up an interrupted run as it was begun: that of the folder, or the last one in this folder.

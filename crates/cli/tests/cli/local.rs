@@ -75,8 +75,9 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
         (
             &["service", "health", "--base-url", closed, "--retries", "0"],
             10,
-            "cannot reach http://127.0.0.1:1: Connection refused (os error 111)",
-            "`molbox doctor` says what is out of reach",
+            "nothing listens at http://127.0.0.1:1",
+            "start the service there, with `molboxd serve`, or give another address: `molbox login --base-url URL`, \
+             --base-url or MOLBOX_BASE_URL",
         ),
     ];
     for (arguments, exit, message, remedy) in cases {
