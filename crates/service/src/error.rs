@@ -2,7 +2,7 @@
 
 use std::io;
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
@@ -13,24 +13,51 @@ use rustix::io::Errno;
 use crate::folder::Displaced;
 use crate::validate::{loc, violation};
 
+/// Type of a violation: something that a request names is not there.
+pub(crate) const NOT_FOUND: &str = "not_found";
+/// Type of a violation: something is not in the state that the request needs.
+const CONFLICT: &str = "conflict";
+
 /// An answer that refuses a request, or says that the service failed.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     status: StatusCode,
     detail: Vec<ValidationError>,
     retry_after: Option<u64>,
+    content_range: Option<String>,
     /// Logged where the error is answered, and not shown.
     cause: Option<anyhow::Error>,
 }
 
 impl ApiError {
     fn new(status: StatusCode, kind: &str, loc: Vec<LocItem>, msg: impl Into<String>) -> Self {
-        Self { status, detail: vec![violation(kind, loc, msg)], retry_after: None, cause: None }
+        Self { status, detail: vec![violation(kind, loc, msg)], retry_after: None, content_range: None, cause: None }
     }
 
     /// Everything that a request breaks of the document, or of what the service can do.
     pub(crate) fn invalid(detail: Vec<ValidationError>) -> Self {
-        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail, retry_after: None, cause: None }
+        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail, retry_after: None, content_range: None, cause: None }
+    }
+
+    /// Everything that is wrong with a request whose references have been looked up: 404 when all of it
+    /// is that something is not there, 409 when it is the state of something, else 422.
+    pub(crate) fn unresolved(detail: Vec<ValidationError>) -> Self {
+        let all_are = |kind: &str| detail.iter().all(|violation| violation.type_ == kind);
+        let status = match () {
+            () if all_are(NOT_FOUND) => StatusCode::NOT_FOUND,
+            () if all_are(CONFLICT) => StatusCode::CONFLICT,
+            () => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self { status, ..Self::invalid(detail) }
+    }
+
+    /// Adds what a refusal names to what others do; a failure of the service comes back.
+    pub(crate) fn add_to(self, violations: &mut Vec<ValidationError>) -> Result<(), Self> {
+        if self.status.is_server_error() {
+            return Err(self);
+        }
+        violations.extend(self.detail);
+        Ok(())
     }
 
     /// One thing that a request body breaks, at `path` below the body.
@@ -52,16 +79,16 @@ impl ApiError {
     /// account.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let parameter = format!("{what}_id");
-        Self::new(StatusCode::NOT_FOUND, "not_found", vec![loc("path"), loc(parameter)], format!("no {what} {id}"))
+        Self::new(StatusCode::NOT_FOUND, NOT_FOUND, vec![loc("path"), loc(parameter)], format!("no {what} {id}"))
     }
 
     /// Something that a body refers to.
     pub(crate) fn not_found_in_body(field: &str, msg: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", vec![loc("body"), loc(field)], msg)
+        Self::new(StatusCode::NOT_FOUND, NOT_FOUND, vec![loc("body"), loc(field)], msg)
     }
 
     pub(crate) fn no_such_path() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", vec![loc("path")], "Not Found")
+        Self::new(StatusCode::NOT_FOUND, NOT_FOUND, vec![loc("path")], "Not Found")
     }
 
     pub(crate) fn no_such_method() -> Self {
@@ -69,7 +96,7 @@ impl ApiError {
     }
 
     pub(crate) fn conflict(at: Vec<LocItem>, msg: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "conflict", at, msg)
+        Self::new(StatusCode::CONFLICT, CONFLICT, at, msg)
     }
 
     pub(crate) fn too_large(max_bytes: u64) -> Self {
@@ -84,7 +111,9 @@ impl ApiError {
 
     pub(crate) fn range_not_satisfiable(size: u64) -> Self {
         let msg = format!("the content has {size} bytes");
-        Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", vec![loc("header"), loc("range")], msg)
+        let mut error = Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", vec![loc("header"), loc("range")], msg);
+        error.content_range = Some(format!("bytes */{size}"));
+        error
     }
 
     /// A key, or an account, that asks for more than its share.
@@ -207,6 +236,9 @@ impl IntoResponse for ApiError {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(range) = self.content_range {
+            headers.insert(CONTENT_RANGE, HeaderValue::try_from(range).expect("`bytes */` and digits"));
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert("www-authenticate", HeaderValue::from_static("APIKey"));

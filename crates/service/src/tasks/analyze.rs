@@ -20,6 +20,7 @@ use crate::db::{FileRow, TaskRow};
 use crate::error::ApiError;
 use crate::handlers::file::referred;
 use crate::handlers::not_ready;
+use crate::tasks::build::no_file;
 use crate::tasks::failure::failure;
 use crate::tasks::topology::Built;
 use crate::validate::{loc, violation};
@@ -52,17 +53,22 @@ pub(crate) struct Given {
 ///
 /// 404 and 409 for what it refers to, 422 with everything else that is wrong.
 pub(crate) fn resolve(app: &App, account: i64, request: &AnalysisRequest) -> Result<AnalyzePlan, ApiError> {
-    let parsed = params(request).parse();
-    let topology = given(app, account, "topology", request.topology.as_deref(), &["pdb", "cif"])?;
-    let trajectory = given(app, account, "trajectory", request.trajectory.as_deref(), &["dcd", "xtc"])?;
-    let job = if request.job_id.is_some() || topology.is_none() || trajectory.is_none() {
-        Some(job(app, account, request, trajectory.is_none())?)
+    let mut violations = Vec::new();
+    let parsed = kept(params(request).parse().map_err(invalid), &mut violations)?;
+    let topology = given(app, account, "topology", request.topology.as_deref(), &["pdb", "cif"]);
+    let topology = kept(topology, &mut violations)?.flatten();
+    let trajectory = given(app, account, "trajectory", request.trajectory.as_deref(), &["dcd", "xtc"]);
+    let trajectory = kept(trajectory, &mut violations)?.flatten();
+    let job = if request.job_id.is_some() || request.topology.is_none() || request.trajectory.is_none() {
+        kept(job(app, account, request, request.trajectory.is_none()), &mut violations)?
     } else {
         None
     };
+    let Some(parsed) = parsed.filter(|_| violations.is_empty()) else {
+        return Err(ApiError::unresolved(violations));
+    };
     let system = job.as_ref().and_then(|job| job.parent.clone());
     let plan = AnalyzePlan { job: job.map(|job| job.id), system, topology, trajectory };
-    let parsed = parsed.map_err(invalid)?;
     let (topology, positions) = plan.stored_structure(app)?;
     parsed.select(&topology, &positions).map_err(invalid)?;
     if let Some(given) = &plan.trajectory {
@@ -74,6 +80,14 @@ pub(crate) fn resolve(app: &App, account: i64, request: &AnalysisRequest) -> Res
         }
     }
     Ok(plan)
+}
+
+/// A part of a request that can be done; none for one whose violations are kept.
+fn kept<T>(part: Result<T, ApiError>, violations: &mut Vec<ValidationError>) -> Result<Option<T>, ApiError> {
+    match part {
+        Ok(part) => Ok(Some(part)),
+        Err(refusal) => refusal.add_to(violations).map(|()| None),
+    }
 }
 
 fn params(request: &AnalysisRequest) -> Params {
@@ -108,8 +122,7 @@ fn given(
 ) -> Result<Option<Given>, ApiError> {
     let Some(wanted) = wanted else { return Ok(None) };
     let Some(FileRow { id, format, name, .. }) = referred(app, account, wanted)? else {
-        let msg = format!("no registered file {wanted:?}, neither by id nor by name");
-        return Err(ApiError::not_found_in_body(field, msg));
+        return Err(ApiError::not_found_in_body(field, no_file(wanted)));
     };
     if !formats.contains(&format.as_str()) {
         let msg = format!("must be a {} file, {name} is {format}", formats.join(" or "));

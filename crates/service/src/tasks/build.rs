@@ -13,8 +13,9 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::db::TaskRow;
-use crate::error::ApiError;
+use crate::error::{ApiError, NOT_FOUND};
 use crate::handlers::file::referred;
+use crate::pdb;
 use crate::validate::{loc, violation};
 
 /// What the worker is to build. Lengths in nm, concentration in mol/L.
@@ -282,7 +283,7 @@ pub(crate) fn resolve(app: &App, account: i64, request: &SystemBuildRequest) -> 
     let chains = chains(request, &mut problems);
     let protein = protein(app, account, request, &mut problems)?;
     if !problems.0.is_empty() {
-        return Err(ApiError::invalid(problems.0));
+        return Err(ApiError::unresolved(problems.0));
     }
     Ok(BuildPlan {
         protein,
@@ -411,8 +412,8 @@ fn ligands(
     let mut ligands = Vec::new();
     for (index, wanted) in request.ligands.iter().enumerate() {
         let Some(file) = referred(app, account, wanted)? else {
-            let msg = format!("no registered file {wanted:?}, neither by id nor by name");
-            return Err(ApiError::not_found_in_body("ligands", msg));
+            problems.add_at(NOT_FOUND, "ligands", index, no_file(wanted));
+            continue;
         };
         let format =
             request.ligand_input_formats.get(index).map_or(file.format.clone(), |format| format.to_lowercase());
@@ -507,14 +508,28 @@ fn protein(
 ) -> Result<Option<Structure>, ApiError> {
     let Some(wanted) = &request.protein else { return Ok(None) };
     let Some(file) = referred(app, account, wanted)? else {
-        let msg = format!("no registered file {wanted:?}, neither by id nor by name");
-        return Err(ApiError::not_found_in_body("protein", msg));
+        // With a mirror it would be there by now.
+        if pdb::is_id(wanted) && app.config.pdb.mirror.is_empty() {
+            let msg = format!(
+                "no registered file {wanted:?}; it has the form of a public structure entry's code, but this service has \
+                 no mirror of these (pdb.mirror): upload the file, and give its name here"
+            );
+            problems.add("no_mirror", "protein", msg);
+        } else {
+            problems.add(NOT_FOUND, "protein", no_file(wanted));
+        }
+        return Ok(None);
     };
     if !["pdb", "cif"].contains(&file.format.as_str()) {
         problems.add("value_error", "protein", format!("must be a pdb or cif file, {} is {}", file.name, file.format));
     }
     let name = format!("protein.{}", file.format);
     Ok(Some(Structure { file_id: file.id, file: name, format: file.format, name: file.name }))
+}
+
+/// What to say about a reference that leads nowhere.
+pub(crate) fn no_file(wanted: &str) -> String {
+    format!("no registered file {wanted:?}, neither by id nor by name")
 }
 
 /// Puts the input files into the job directory.

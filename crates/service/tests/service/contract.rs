@@ -236,7 +236,7 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
     assert_eq!(fields, ["ligand_residue_names", "ligand_rotations", "membrane", "water_type"], "{error}");
 
     let error = molbox.system_submit().body_map(|s| s.ligands(["nothing"])).send().await.unwrap_err();
-    assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "ligands".to_owned()));
+    assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "ligands[0]".to_owned()));
     let error = molbox.system_submit().body_map(|s| s.protein("nothing")).send().await.unwrap_err();
     assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "protein".to_owned()));
 }

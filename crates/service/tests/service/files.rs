@@ -261,12 +261,64 @@ async fn without_a_mirror_or_with_one_out_of_reach_an_entry_says_so() {
     assert_eq!(status(&error), 422);
     assert!(error.to_string().contains("has no mirror"), "{error}");
     let error = service.client("ada").system_submit().body_map(|s| s.protein("1L2Y")).send().await.unwrap_err();
+    assert_eq!((status(&error), error.violations()[0].type_.as_str()), (422, "no_mirror"));
+    for part in ["no registered file \"1L2Y\"", "public structure entry's code", "no mirror", "upload the file"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
+    let error = service.client("ada").system_submit().body_map(|s| s.protein("villin")).send().await.unwrap_err();
     assert_eq!(status(&error), 404);
+    assert!(!error.to_string().contains("mirror"), "{error}");
 
     let service = Service::start_with(&["pdb.mirror=\"http://127.0.0.1:9/{ID}.cif\""]);
     let error = service.client("ada").file_register().body_map(|f| f.pdb_id("1L2Y")).send().await.unwrap_err();
     assert_eq!(status(&error), 503);
     assert!(error.to_string().contains("cannot be reached"), "{error}");
+}
+
+#[tokio::test]
+async fn a_reference_that_leads_nowhere_hides_no_other_violation() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let paths = |error: &molbox::Error| -> Vec<String> {
+        let mut paths: Vec<String> = error.violations().iter().map(|v| v.path().trim_end().to_owned()).collect();
+        paths.sort();
+        paths
+    };
+    let missing = molbox.system_submit().body_map(|s| s.protein("none").ligands(["neither".to_owned()]));
+    let error = missing.send().await.unwrap_err();
+    assert_eq!(status(&error), 404);
+    assert_eq!(paths(&error), ["ligands[0]", "protein"]);
+    let wrong = molbox.system_submit().body_map(|s| {
+        s.protein("none").ligands(["neither".to_owned()]).p_h(molbox::Finite::new(20.0).unwrap()).ions("XyZ")
+    });
+    let error = wrong.send().await.unwrap_err();
+    assert_eq!(status(&error), 422);
+    assert_eq!(paths(&error), ["ions", "ligands[0]", "pH", "protein"]);
+
+    let job = "job_00000000000000000000";
+    let error = molbox.analysis_submit().body_map(|a| a.job_id(job.to_owned()).rmsf_masks(["@@".to_owned()])).send();
+    let error = error.await.unwrap_err();
+    assert_eq!(status(&error), 422);
+    assert_eq!(paths(&error), ["job_id", "rmsf_masks[0]"]);
+    let error = molbox
+        .analysis_submit()
+        .body_map(|a| a.topology("none".to_owned()).trajectory("neither".to_owned()).rmsf_masks(["@CA".to_owned()]));
+    let error = error.send().await.unwrap_err();
+    assert_eq!(status(&error), 404);
+    assert_eq!(paths(&error), ["topology", "trajectory"]);
+}
+
+#[tokio::test]
+async fn a_range_outside_of_the_content_is_refused_with_its_size() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let file = service.client_with(&key).upload(example("1vii.pdb")).await.unwrap();
+    let size = fs::metadata(example("1vii.pdb")).unwrap().len();
+    let url = format!("{}/retrieve/file/{}", service.base_url, file.file_id.as_str());
+    let request = reqwest::Client::new().get(url).header("x-api-key", &key).header("range", format!("bytes={size}-"));
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 416);
+    assert_eq!(answer.headers()["content-range"], format!("bytes */{size}").as_str());
 }
 
 /// Names of the objects that hold contents of files.
@@ -467,7 +519,8 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     database
         .execute_batch(
             "alter table file drop column object; alter table file drop column warnings;
-             alter table task drop column warnings; alter table idempotency drop column headers;
+             alter table task drop column warnings; alter table task drop column fruitless;
+             alter table idempotency drop column headers;
              pragma user_version = 1",
         )
         .unwrap();
