@@ -71,7 +71,7 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     let served = async {
         tokio::select! {
             served = servers => served.map(drop).context("serve"),
-            // A connection on which nothing was ever sent would be waited for without end.
+            // A header that never ends would be waited for without end.
             () = deadline => Ok(()),
         }
     };

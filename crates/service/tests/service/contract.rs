@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 
 use crate::common::{Service, example, python};
 use molbox::workflow::types::{JobCreateParams, SystemBuildRequest};
@@ -480,10 +481,13 @@ async fn every_default_of_the_document_is_the_services() {
 }
 
 #[test]
-fn a_silent_connection_does_not_keep_the_service_from_ending() {
+fn a_header_that_never_ends_does_not_keep_the_service_from_ending() {
     let mut service = Service::start();
     let address = service.base_url.strip_prefix("http://").unwrap().split('/').next().unwrap();
-    let silent = std::net::TcpStream::connect(address).unwrap();
+    let mut silent = std::net::TcpStream::connect(address).unwrap();
+    silent.write_all(b"GET /healthz HTTP/1.1\r\nhost: molbox\r\n\r\n").unwrap();
+    assert!(silent.read(&mut [0; 4096]).unwrap() > 0, "the service has accepted the connection");
+    silent.write_all(b"GET /healthz HTTP/1.1\r\nx-half: ").unwrap();
     service.stop();
     drop(silent);
 }
