@@ -233,8 +233,13 @@ impl<'a> Check<'a> {
                     _ => "bytes".to_owned(),
                 });
                 for (media, value) in content.into_iter().flatten().filter(|(media, _)| *media != "application/json") {
-                    if value["schema"]["format"] != "binary" {
-                        self.fail(&at, format!("{media} must be a string of format binary, so that it is streamed"));
+                    // Events are text; a client that is told binary waits for the end of the stream to make a file.
+                    let (format, needs) = match media.as_str() {
+                        "text/event-stream" => (None, "a string without a format: events are text"),
+                        _ => (Some("binary"), "a string of format binary, so that it is streamed"),
+                    };
+                    if value["schema"]["type"] != "string" || value["schema"]["format"].as_str() != format {
+                        self.fail(&at, format!("{media} must be {needs}"));
                     }
                 }
             } else if json.is_none_or(|json| json["schema"]["$ref"] != "#/components/schemas/HTTPValidationError") {
