@@ -211,16 +211,21 @@ class Programs:
         return process.returncode, output.read_text(errors="replace")
 
 
+def tools_missing() -> JobError:
+    """Failure of a worker that lacks the programs for ligands."""
+    return JobError(
+        "ligand_tools_missing",
+        "this worker cannot parametrise ligands: the package acpype with AmberTools' programs is not installed",
+        remedy="install the worker's requirements.txt, or register a force-field file for the ligand",
+        loc=["body", "ligands"],
+    )
+
+
 def _amber_home() -> Path:
     # Found, not imported: it is a program here, not a library.
     found = find_spec("acpype")
     if found is None or not found.submodule_search_locations:
-        raise JobError(
-            "ligand_tools_missing",
-            "this worker cannot parametrise ligands: the package acpype with AmberTools' programs is not installed",
-            remedy="install the worker's requirements.txt, or register a force-field file for the ligand",
-            loc=["body", "ligands"],
-        )
+        raise tools_missing()
     return Path(next(iter(found.submodule_search_locations))) / "amber_linux"
 
 

@@ -24,6 +24,7 @@ use crate::objects::Objects;
 use crate::pdb;
 use crate::rates::Rates;
 use crate::reserve::Reserve;
+use crate::tasks::hold::Holds;
 use crate::tasks::topology::Recent;
 use crate::turns::Turns;
 use crate::validate::Contract;
@@ -53,6 +54,7 @@ pub(crate) struct App {
     pub(crate) http: reqwest::Client,
     pub(crate) market: Market,
     pub(crate) systems: Recent,
+    pub(crate) holds: Holds,
     /// Running tasks that have been cancelled since the service began.
     cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
@@ -87,6 +89,7 @@ impl App {
             http: pdb::http()?,
             market: Market::open(&config)?,
             systems: Recent::default(),
+            holds: Holds::default(),
             cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),

@@ -3,26 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
-use tokio::process::Command;
 
 use crate::config::Config;
 use crate::db::Db;
 use crate::objects::Objects;
-
-/// Asks the workers' environment what it has; prints JSON.
-const PROBE: &str = "
-import json, sys
-import openmm, pdbfixer, gemmi, numpy, scipy, molbox_worker
-from openmm import app
-app.ForceField('amber14-all.xml', 'amber14/tip3p.xml')
-platforms = [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())]
-failures = list(openmm.Platform.getPluginLoadFailures())
-print(json.dumps({'python': sys.version.split()[0], 'openmm': openmm.version.version, 'platforms': platforms,
-                  'failures': failures}))
-";
-const PROBE_LIMIT: Duration = Duration::from_secs(60);
+use crate::tasks::environment;
 
 /// One check: what it is about, and what was found or is wrong.
 pub(crate) struct Finding {
@@ -64,26 +51,20 @@ fn database(config: &Config) -> Result<String> {
 }
 
 async fn workers(config: &Config) -> Result<String> {
-    let python = &config.worker.python;
-    let run = Command::new(python).args(["-c", PROBE]).kill_on_drop(true).output();
-    let output = tokio::time::timeout(PROBE_LIMIT, run).await.context("the interpreter does not answer")?;
-    let output = output.with_context(|| format!("start {}; set worker.python", python.display()))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let last = text.lines().last().unwrap_or_default();
-        bail!("{}: {last}; install worker/requirements.txt and ./worker into it", python.display());
+    let gpus = &config.worker.gpus;
+    let gpus: Vec<_> = if gpus.is_empty() { vec![None] } else { gpus.iter().copied().map(Some).collect() };
+    let mut found = Value::Null;
+    for gpu in gpus {
+        let name = gpu.map_or_else(String::new, |gpu| format!("GPU {gpu}: "));
+        let checked = environment::check(config, gpu).await;
+        found = checked.map_err(|broken| anyhow!("{name}{}", broken.cause))?;
     }
-    let found: Value = serde_json::from_slice(&output.stdout).context("read the interpreter's answer")?;
     let platforms: Vec<&str> = found["platforms"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let wanted = config.worker.platform.as_str();
-    if !wanted.is_empty() && !platforms.contains(&wanted) {
-        let why = found["failures"][0].as_str().unwrap_or("its plugin is not installed");
-        bail!("OpenMM has no platform {wanted} ({why}); it has {}", platforms.join(", "));
-    }
+    let version = |name: &str| found["versions"][name].as_str().unwrap_or("?");
     Ok(format!(
         "Python {}, OpenMM {} with {}; {} slots on {} CPUs",
-        found["python"].as_str().unwrap_or("?"),
-        found["openmm"].as_str().unwrap_or("?"),
+        version("python"),
+        version("openmm"),
         platforms.join(", "),
         config.slots(),
         config.cpus(),

@@ -21,6 +21,7 @@ pub(crate) struct Metrics {
     seconds: Family<OperationLabels, Histogram>,
     tasks: Family<TaskLabels, Gauge>,
     free_disk: Gauge<f64, AtomicU64>,
+    held: Family<HoldLabels, Gauge>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,6 +41,12 @@ struct TaskLabels {
     status: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HoldLabels {
+    lane: String,
+    code: String,
+}
+
 /// Upper ends of the classes of answering times, in seconds.
 const CLASSES: [f64; 8] = [0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
 
@@ -51,12 +58,14 @@ impl Metrics {
             seconds: Family::new_with_constructor(|| Histogram::new(CLASSES)),
             tasks: Family::default(),
             free_disk: Gauge::default(),
+            held: Family::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
         registry.register("request_seconds", "Time until the answer began, in seconds", metrics.seconds.clone());
         registry.register("tasks", "Systems, jobs and analyses by status", metrics.tasks.clone());
         registry.register("free_disk_bytes", "Free space for new objects, in bytes", metrics.free_disk.clone());
+        registry.register("held", "Lanes, or GPUs of them, on which no task is started", metrics.held.clone());
         metrics
     }
 
@@ -74,6 +83,11 @@ impl Metrics {
             self.tasks.get_or_create(&TaskLabels { kind, status }).set(count);
         }
         self.free_disk.set(app.objects.free_bytes()? as f64);
+        self.held.clear();
+        for hold in app.holds.all() {
+            let lane = format!("{:?}", hold.lane).to_lowercase();
+            self.held.get_or_create(&HoldLabels { lane, code: hold.code }).inc();
+        }
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)

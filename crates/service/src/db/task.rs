@@ -82,7 +82,7 @@ pub(crate) struct End {
     pub(crate) status: &'static str,
     /// What there is to say about it, JSON.
     pub(crate) outcome: String,
-    /// Layout of its bundle, JSON.
+    /// Layout of its bundle, JSON; without one it keeps what it had before it was retried.
     pub(crate) bundle: Option<String>,
 }
 
@@ -452,7 +452,7 @@ impl Db {
             if !transition(tx, &id, &["running", "queued"], end.status)? {
                 return Ok(false);
             }
-            let sql = "update task set finished_at = ?, outcome = ?, bundle = ? where id = ?";
+            let sql = "update task set finished_at = ?, outcome = ?, bundle = coalesce(?, bundle) where id = ?";
             tx.prepare_cached(sql)?.execute(params![now, end.outcome, end.bundle, id])?;
             Ok(true)
         })

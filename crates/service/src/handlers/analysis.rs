@@ -103,6 +103,7 @@ fn record(app: &App, row: &TaskRow) -> Result<AnalysisRecord, ApiError> {
         progress: if is_running { said(&common.said, "progress")? } else { None },
         warnings: common.warnings,
         error: said(&common.said, "error")?,
+        held: common.held,
         extra: Default::default(),
     })
 }

@@ -278,6 +278,7 @@ fn record(app: &App, row: &TaskRow) -> Result<JobRecord, ApiError> {
         stages: said(&common.said, "stages")?,
         warnings: common.warnings,
         error: said(&common.said, "error")?,
+        held: common.held,
         extra: Default::default(),
     })
 }

@@ -18,14 +18,14 @@ use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_T
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use molbox::Request;
-use molbox::workflow::types::{LocItem, Notice};
+use molbox::workflow::types::{self, LocItem, Notice};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
-use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Once, TaskRow, Unqueued};
+use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Lane, Once, TaskRow, Unqueued};
 use crate::error::ApiError;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
@@ -262,6 +262,8 @@ pub(crate) struct Common {
     pub(crate) attempts: u64,
     /// About the request, then of the run.
     pub(crate) warnings: Vec<Notice>,
+    /// Why it is not started, if it is queued.
+    pub(crate) held: Option<types::Hold>,
     /// What the task says of itself: its outcome, or its progress while it runs.
     pub(crate) said: Value,
 }
@@ -280,8 +282,16 @@ pub(crate) fn common(app: &App, row: &TaskRow) -> Result<Common, ApiError> {
         started_at: row.started_at.map(rfc3339),
         finished_at: row.finished_at.map(rfc3339),
         attempts: row.attempts.unsigned_abs(),
+        held: held(app, row),
         said,
     })
+}
+
+/// Why a queued task is not started.
+fn held(app: &App, row: &TaskRow) -> Option<types::Hold> {
+    let lane = if row.kind == "analysis" { Lane::Analyses } else { Lane::Workers };
+    let hold = app.holds.of_lane(lane, &app.config.worker.gpus).filter(|_| row.status == "queued")?;
+    Some(hold.shown())
 }
 
 /// A member of what a task says of itself; its default when it says nothing of it.

@@ -8,13 +8,16 @@ use molbox::workflow::types::Health;
 use super::{Call, json};
 use crate::app::DOCUMENT;
 use crate::error::ApiError;
+use crate::tasks::hold::Hold;
 
 pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
     call.app.db.check_folder().map_err(anyhow::Error::new)?;
     // A key that cannot be: the database answers, which is the point.
     call.app.db.key("")?;
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    json(&Health { status: "ok".to_owned(), version, extra: Default::default() })
+    let held: Vec<_> = call.app.holds.all().iter().map(Hold::shown).collect();
+    let status = if held.is_empty() { "ok" } else { "held" }.to_owned();
+    json(&Health { status, version, held, extra: Default::default() })
 }
 
 pub(crate) async fn service_metrics(call: Call) -> Result<Response, ApiError> {

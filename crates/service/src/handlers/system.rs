@@ -82,6 +82,7 @@ fn record(app: &App, row: &TaskRow) -> Result<SystemRecord, ApiError> {
         summary,
         warnings: common.warnings,
         error: said(&common.said, "error")?,
+        held: common.held,
         extra: Default::default(),
     })
 }

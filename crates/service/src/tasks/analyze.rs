@@ -258,6 +258,8 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
     let output = folder.join("output");
     fs::create_dir_all(&output)?;
     match calculate(folder, &task) {
+        // The other two are in the way of anybody who writes there.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => Err(source.into()),
         Ok(report) => {
             for warning in &report.warnings {
                 writeln!(&log, "warning: {warning}")?;

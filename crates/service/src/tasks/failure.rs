@@ -40,6 +40,7 @@ const FAULTS: [(Fault, &[&str]); 5] = [
             "no_frames",
             "no_such_chain",
             "not_analysed",
+            "out_of_memory",
             "too_large",
             "unstable",
             "wall_limit",
@@ -92,8 +93,8 @@ const FAULTS: [(Fault, &[&str]); 5] = [
             "worker_hung",
         ],
     ),
-    (Fault::Machine, &["disk_full", "trajectory_unreadable"]),
-    (Fault::Operator, &["ligand_tools_missing", "platform_missing", "sandbox_unavailable"]),
+    (Fault::Machine, &["disk_full", "gpu_lost", "trajectory_unreadable"]),
+    (Fault::Operator, &["environment_broken", "ligand_tools_missing", "platform_missing", "sandbox_unavailable"]),
 ];
 
 impl Fault {

@@ -5,7 +5,9 @@
 
 pub(crate) mod analyze;
 pub(crate) mod build;
+pub(crate) mod environment;
 pub(crate) mod failure;
+pub(crate) mod hold;
 pub(crate) mod simulate;
 pub(crate) mod topology;
 
@@ -20,13 +22,16 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::process::Child;
+use tokio::task::JoinHandle;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, Lane, Requeue, TaskRow};
 use crate::error::obstacle;
 use crate::exec::{self, Attempt, Exit, Lock, Resources, Status, process};
+use environment::Broken;
 use failure::{Fault, failure};
+use hold::{Hold, Source};
 use simulate::DefaultMasks;
 
 /// How often running tasks are looked at.
@@ -36,6 +41,10 @@ const TICK: Duration = Duration::from_millis(200);
 const IDLE_TICK: Duration = Duration::from_secs(2);
 /// How long a killed task may take to die before it is killed again.
 const KILL_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is checked whether what holds a lane has passed.
+const RECHECK: Duration = Duration::from_secs(10);
+/// How much more than when a worker found the disk full has to be free, in bytes.
+const ROOM: u64 = 1 << 20;
 /// Lines of the log that a failed task shows.
 const LOG_LINES: usize = 20;
 /// Exit status of a worker that was asked to stop.
@@ -61,12 +70,20 @@ fn n_commits(folder: &Path) -> u64 {
 
 /// Runs tasks until the service ends; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
-    let mut runner = Runner { app, running: HashMap::new() };
+    let mut runner = Runner { checks: Check::first(&app), app, running: HashMap::new(), full_at: None };
+    // Of a service that was killed.
+    if let Err(error) = fs::remove_dir_all(runner.app.config.data.join("check"))
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(%error, "clear the folders of checks");
+    }
     if let Err(error) = runner.adopt() {
         tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
     }
     loop {
         runner.look_after().await;
+        runner.look_at_checks().await;
+        runner.look_at_disk();
         runner.start_queued().await;
         let pause = if runner.running.is_empty() { IDLE_TICK } else { TICK };
         // Woken before that, or not.
@@ -77,6 +94,35 @@ pub(crate) async fn run(app: Arc<App>) {
 struct Runner {
     app: Arc<App>,
     running: HashMap<String, Running>,
+    /// Checks of the environment: the first, and those of what is held.
+    checks: Vec<Check>,
+    /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
+    full_at: Option<u64>,
+}
+
+/// A check of the workers' environment on a GPU, under way or to come.
+struct Check {
+    gpu: Option<u32>,
+    due: Instant,
+    running: Option<JoinHandle<Result<Value, Broken>>>,
+}
+
+impl Check {
+    fn new(gpu: Option<u32>, due: Instant) -> Self {
+        Self { gpu, due, running: None }
+    }
+
+    /// Those with which a service starts: of each GPU that is used.
+    fn first(app: &App) -> Vec<Self> {
+        let gpus = &app.config.worker.gpus;
+        let gpus: Vec<_> = if gpus.is_empty() { vec![None] } else { gpus.iter().copied().map(Some).collect() };
+        gpus.into_iter().map(|gpu| Self::new(gpu, Instant::now())).collect()
+    }
+}
+
+fn start_check(app: &Arc<App>, gpu: Option<u32>) -> JoinHandle<Result<Value, Broken>> {
+    let app = app.clone();
+    tokio::spawn(async move { environment::check(&app.config, gpu).await })
 }
 
 /// A task that runs, or has ended and waits to be collected.
@@ -93,6 +139,8 @@ struct Running {
     since: Instant,
     sign: SignOfLife,
     stop: Option<Stop>,
+    /// The check whether the environment is to blame for its end.
+    suspicion: Option<JoinHandle<Result<Value, Broken>>>,
 }
 
 /// What became of a task that was to be started.
@@ -131,7 +179,7 @@ impl Running {
     fn new(row: TaskRow, cpus: usize, gpu: Option<u32>, child: Option<Child>) -> Self {
         let now = Instant::now();
         let sign = SignOfLife { modified: None, seen: now };
-        Self { row, cpus, gpu, is_adopted: child.is_none(), child, since: now, sign, stop: None }
+        Self { row, cpus, gpu, is_adopted: child.is_none(), child, since: now, sign, stop: None, suspicion: None }
     }
 }
 
@@ -169,12 +217,119 @@ impl Runner {
             }
         }
         for (id, exit) in ended {
-            let task = self.running.remove(&id).expect("it was just looked at");
+            let mut task = self.running.remove(&id).expect("it was just looked at");
+            if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) {
+                self.full_at = self.app.objects.free_bytes().ok();
+            }
+            match self.is_environment_to_blame(&mut task, exit).await {
+                Ok(Some(false)) => {}
+                Ok(Some(true)) => {
+                    let folder = self.app.task_folder(&id);
+                    let behind = if has_progressed(&folder) { Requeue::Progressed } else { Requeue::NotBegun };
+                    if let Err(error) = self.requeue(&task, behind).await {
+                        tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
+                        self.running.insert(id, task);
+                    }
+                    continue;
+                }
+                Ok(None) => {
+                    self.running.insert(id, task);
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(task = %id, cause = format!("{error:#}"), "look at how a task ended");
+                    self.running.insert(id, task);
+                    continue;
+                }
+            }
             if let Err(error) = self.conclude(&task, exit).await {
                 // It stays running in the database; the next look tries again.
                 tracing::error!(task = %id, cause = format!("{error:#}"), "collect a task");
                 self.running.insert(id, Running { child: None, ..task });
                 tokio::time::sleep(TICK).await;
+            }
+        }
+    }
+
+    /// Whether a task ended because of the environment: if it left no result, or one that blames machine or
+    /// operator, and a check finds the same. None while that is being checked.
+    async fn is_environment_to_blame(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<Option<bool>> {
+        let source = Source::Environment(task.gpu);
+        if let Some(check) = &mut task.suspicion {
+            if !check.is_finished() {
+                return Ok(None);
+            }
+            let found = check.await?;
+            let is_broken = found.is_err();
+            self.judge(task.gpu, found);
+            return Ok(Some(is_broken));
+        }
+        if !is_suspicious(task, exit, &attempt(&self.app, &task.row))? {
+            return Ok(Some(false));
+        }
+        if self.app.holds.has(source) {
+            return Ok(Some(true));
+        }
+        task.suspicion = Some(start_check(&self.app, task.gpu));
+        Ok(None)
+    }
+
+    /// Holds or releases what a check was about.
+    fn judge(&mut self, gpu: Option<u32>, found: Result<Value, Broken>) {
+        let source = Source::Environment(gpu);
+        self.checks.retain(|check| check.gpu != gpu);
+        let Err(Broken { code, cause }) = found else {
+            if self.app.holds.release(source) {
+                tracing::info!(?gpu, "the workers' environment is sound again");
+            }
+            return;
+        };
+        // Of several GPUs one may be lost; all else is the same for all of them.
+        let only = gpu.filter(|_| code == "gpu_lost");
+        let since = self.app.now();
+        let hold = Hold { source, lane: Lane::Workers, gpu: only, code: code.clone(), since };
+        if self.app.holds.place(hold) {
+            tracing::error!(?gpu, code, cause, "no task is started until this is repaired");
+        }
+        self.checks.push(Check::new(gpu, Instant::now() + RECHECK));
+    }
+
+    async fn look_at_checks(&mut self) {
+        for mut check in std::mem::take(&mut self.checks) {
+            match check.running.take() {
+                None if check.due <= Instant::now() => check.running = Some(start_check(&self.app, check.gpu)),
+                Some(running) if running.is_finished() => {
+                    match running.await {
+                        Ok(found) => self.judge(check.gpu, found),
+                        Err(error) => {
+                            tracing::error!(%error, "check the workers' environment");
+                            self.checks.push(Check::new(check.gpu, Instant::now() + RECHECK));
+                        }
+                    }
+                    continue;
+                }
+                running => check.running = running,
+            }
+            self.checks.push(check);
+        }
+    }
+
+    /// Holds all lanes while the disk is full.
+    fn look_at_disk(&mut self) {
+        let is_full_for_us = self.app.check_disk().is_err();
+        let free = self.app.objects.free_bytes().unwrap_or(0);
+        self.full_at = self.full_at.filter(|then| free < then + ROOM);
+        if !is_full_for_us && self.full_at.is_none() {
+            if self.app.holds.release(Source::Disk) {
+                tracing::info!(free, "the disk has room again");
+            }
+            return;
+        }
+        for lane in [Lane::Workers, Lane::Analyses] {
+            let code = "disk_full".to_owned();
+            let hold = Hold { source: Source::Disk, lane, gpu: None, code, since: self.app.now() };
+            if self.app.holds.place(hold) {
+                tracing::error!(?lane, free, "the disk is full; no task is started until there is room");
             }
         }
     }
@@ -196,10 +351,12 @@ impl Runner {
             let of_lane =
                 || self.running.values().filter(|task| (task.row.kind == "analysis") == (lane == Lane::Analyses));
             let slots = all.saturating_sub(of_lane().count());
-            let gpu = config.worker.gpus.iter().copied().find(|gpu| self.running.values().all(|t| t.gpu != Some(*gpu)));
-            let gpu = gpu.filter(|_| lane == Lane::Workers);
+            let is_free =
+                |gpu: &u32| self.running.values().all(|task| task.gpu != Some(*gpu)) && !self.app.holds.has_gpu(*gpu);
+            let gpu = config.worker.gpus.iter().copied().find(is_free).filter(|_| lane == Lane::Workers);
             let needs_gpu = lane == Lane::Workers && !config.worker.gpus.is_empty();
-            if slots == 0 || (needs_gpu && gpu.is_none()) || self.app.check_disk().is_err() {
+            let is_held = self.app.holds.of_lane(lane, &config.worker.gpus).is_some();
+            if slots == 0 || (needs_gpu && gpu.is_none()) || is_held {
                 return;
             }
             let (row, waiting) = match self.app.db.next_queued(lane, all) {
@@ -217,6 +374,7 @@ impl Runner {
                 Ok(Start::NotQueued) => {}
                 Ok(Start::Later) => return,
                 Err(error) if obstacle(&error).is_some() => {
+                    self.full_at = self.app.objects.free_bytes().ok();
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
                     if let Err(error) = self.app.db.requeue_task(id.clone(), Requeue::NotBegun).await {
                         tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
@@ -271,11 +429,20 @@ impl Runner {
         let folder = self.app.task_folder(&row.id);
         let why = task.stop.map(|stop| stop.why);
         let is_cancelled = why == Some(Why::Cancelled) || self.is_cancelled(row)?;
+        let has_attempts = row.fruitless + 1 < i64::from(self.app.config.worker.attempts);
         let (status, outcome) = match read_result(&attempt(&self.app, row))? {
             Some(result) if result["status"] == "succeeded" => ("succeeded", result),
             Some(mut result) => {
                 let code = result["error"]["code"].as_str().unwrap_or_default();
-                result["error"]["fault"] = json!(Fault::of(code));
+                let mut fault = Fault::of(code);
+                if matches!(fault, Fault::Machine | Fault::Operator) {
+                    if has_attempts && !is_cancelled {
+                        return self.requeue(task, Requeue::Fruitless).await;
+                    }
+                    // It is said each time, and a check finds nothing of it.
+                    fault = Fault::Engine;
+                }
+                result["error"]["fault"] = json!(fault);
                 result["error"]["log"] = last_lines(&folder).into();
                 ("failed", result)
             }
@@ -283,12 +450,8 @@ impl Runner {
             None if is_cancelled => ("cancelled", so_far(&folder)),
             None => {
                 let behind = behind(task, exit, &folder);
-                let has_attempts = row.fruitless + 1 < i64::from(self.app.config.worker.attempts);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
-                    tracing::warn!(task = %row.id, ?exit, attempt = row.attempts, ?behind, "queued again");
-                    self.app.forget(&row.id);
-                    self.app.db.requeue_task(row.id.clone(), behind).await?;
-                    return Ok(());
+                    return self.requeue(task, behind).await;
                 }
                 let mut outcome = so_far(&folder);
                 outcome["error"] = died(&self.app, why, exit, &folder)?;
@@ -308,6 +471,17 @@ impl Runner {
         Ok(())
     }
 
+    async fn requeue(&self, task: &Running, behind: Requeue) -> Result<()> {
+        let row = &task.row;
+        // Cancelled at the last moment: it must not wait for what may never come.
+        if behind == Requeue::NotBegun && self.is_cancelled(row)? {
+            return self.end(&row.id, "cancelled", json!({}), None).await;
+        }
+        tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
+        self.app.forget(&row.id);
+        self.app.db.requeue_task(row.id.clone(), behind).await.map(drop)
+    }
+
     fn is_cancelled(&self, row: &TaskRow) -> Result<bool> {
         let row = self.app.db.task(row.account, &row.kind, &row.id)?;
         Ok(row.is_some_and(|row| row.is_cancelled))
@@ -322,15 +496,37 @@ impl Runner {
     }
 }
 
+/// Whether the environment may be to blame for how an attempt ended.
+fn is_suspicious(task: &Running, exit: Option<Exit>, attempt: &Attempt) -> Result<bool> {
+    if task.row.kind == "analysis" || task.stop.is_some() {
+        return Ok(false);
+    }
+    Ok(match read_result(attempt)? {
+        Some(result) if result["status"] == "succeeded" => false,
+        Some(result) => {
+            let code = result["error"]["code"].as_str().unwrap_or_default();
+            matches!(Fault::of(code), Fault::Machine | Fault::Operator)
+        }
+        None => exit.is_some_and(|exit| ![Some(STOPPED), Some(DISK_FULL)].contains(&exit.code)),
+    })
+}
+
+/// Whether an attempt has committed anything.
+fn has_progressed(folder: &Path) -> bool {
+    let begun = read_json(&folder.join("task.json")).unwrap_or_default();
+    n_commits(folder) > begun["commits"].as_u64().unwrap_or(0)
+}
+
 /// What an attempt that left no result was to its task.
 fn behind(task: &Running, exit: Option<Exit>, folder: &Path) -> Requeue {
     let begun = read_json(&folder.join("task.json")).unwrap_or_default();
-    let was_stopped = exit.is_some_and(|exit| exit.code == Some(STOPPED)) && task.stop.is_none();
+    let was_stopped =
+        task.stop.is_none() && exit.is_some_and(|exit| [Some(STOPPED), Some(DISK_FULL)].contains(&exit.code));
     // With the service and its worker, whoever would have noted the end was gone too; at a shutdown it may
     // have noted how it was killed.
     let machine_stopped = (task.is_adopted && exit.is_none())
         || exec::boot_id().is_some_and(|now| begun["boot"].as_str().is_some_and(|then| then != now));
-    if n_commits(folder) > begun["commits"].as_u64().unwrap_or(0) {
+    if has_progressed(folder) {
         Requeue::Progressed
     } else if was_stopped || machine_stopped {
         Requeue::Interrupted
@@ -522,11 +718,6 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
             format!("the worker gave no sign of life for {} s each time it was started", worker.silence_seconds),
             "tell the operator of the service; the machine may be overloaded or its GPU stuck",
         ),
-        _ if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) => failure(
-            "disk_full",
-            "the service's disk was full each time it was started",
-            "ask for fewer frames or less time, or tell the operator of the service",
-        ),
         _ => {
             let how = match exit {
                 Some(Exit { signal: Some(signal), .. }) => format!("was killed by signal {signal}"),
@@ -547,7 +738,7 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
     Ok(failure)
 }
 
-fn last_lines(folder: &Path) -> Vec<String> {
+pub(crate) fn last_lines(folder: &Path) -> Vec<String> {
     let text = fs::read(folder.join("log.txt")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();

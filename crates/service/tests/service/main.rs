@@ -11,6 +11,7 @@ mod contract;
 mod disk;
 mod files;
 mod folder;
+mod holds;
 mod kills;
 mod margin;
 mod oracle;

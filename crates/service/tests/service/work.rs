@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::common::{Service, example, kill_task, processes, python, wait_for};
+use crate::holds::FakeWorker;
 use futures::StreamExt;
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, SystemRecord};
 use molbox::{Client, Error};
@@ -334,7 +335,9 @@ async fn a_simulation_survives_the_death_of_the_service_and_of_its_worker() {
 
 #[tokio::test]
 async fn a_worker_that_dies_each_time_ends_as_failed() {
-    let service = Service::start_with(&["worker.python=\"/bin/false\"", "worker.attempts=2"]);
+    let fake = FakeWorker::new();
+    fake.set("dies");
+    let service = Service::start_with(&[&fake.setting(), "worker.attempts=2"]);
     let molbox = service.client("ada");
     let system = molbox.system_submit().send().await.unwrap();
     let error = molbox.wait_system(&system.system_id).await.unwrap_err();

@@ -1,0 +1,227 @@
+//! What is wrong with the machine, or with how the service is set up: it ends no task, it holds the queue.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use futures::TryStreamExt;
+use molbox::Client;
+use molbox::workflow::types::{EquilibrationStep, Health, JobRecord, SystemRecord};
+use tempfile::TempDir;
+
+use crate::common::{Service, python, wait_for};
+use crate::work::{wait_until, water};
+
+/// An interpreter of workers that can be broken and repaired. Builds and checks are done by the real one,
+/// simulations take no time.
+pub(crate) struct FakeWorker {
+    folder: TempDir,
+}
+
+const FAKE: &str = r#"
+import json, os, sys
+
+folder = sys.argv[-1]
+task = json.load(open(folder + "/task.json"))
+mode = open(os.path.dirname(os.path.abspath(__file__)) + "/mode").read().split()
+
+def finish(**result):
+    open(folder + "/result.json", "w").write(json.dumps({"attempt": task["attempt"], "warnings": [], **result}))
+
+def fail(code):
+    finish(status="failed", error={"code": code, "message": "as the test has it"})
+    sys.exit(2)
+
+is_check = task["kind"] == "environment"
+if mode[0] == "import":
+    sys.exit("ModuleNotFoundError: No module named 'numpy'")
+if mode[0] == "fails":
+    fail(mode[1])
+if mode[0] == "gpu" and task["device"] == int(mode[1]) and task["kind"] != "build":
+    fail("gpu_lost")
+if mode[0] == "dies" and not is_check:
+    sys.exit(1)
+if mode[0] == "blames" and not is_check and task["kind"] != "build":
+    fail(mode[1])
+if is_check or task["kind"] == "build":
+    os.execv(REAL, [REAL, *sys.argv[1:]])
+finish(status="succeeded", stages=[], platform="GPU " + str(task["device"]))
+"#;
+
+impl FakeWorker {
+    pub(crate) fn new() -> Self {
+        let fake = Self { folder: tempfile::tempdir().unwrap() };
+        let real = python().expect("the workers' environment").display().to_string();
+        // `-m molbox_worker FOLDER` comes as arguments of the script.
+        let text = format!("#!{real}\nREAL = {real:?}\n{FAKE}");
+        fs::write(fake.path(), text).unwrap();
+        fs::set_permissions(fake.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fake.set("sound");
+        fake
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("python")
+    }
+
+    pub(crate) fn setting(&self) -> String {
+        format!("worker.python={:?}", self.path().display().to_string())
+    }
+
+    pub(crate) fn set(&self, mode: &str) {
+        let partial = self.folder.path().join("mode.tmp");
+        fs::write(&partial, mode).unwrap();
+        fs::rename(partial, self.folder.path().join("mode")).unwrap();
+    }
+
+    fn remove(&self) {
+        fs::rename(self.path(), self.folder.path().join("away")).unwrap();
+    }
+
+    fn put_back(&self) {
+        fs::rename(self.folder.path().join("away"), self.path()).unwrap();
+    }
+}
+
+async fn health(molbox: &Client) -> Health {
+    molbox.service_health().send().await.unwrap().into_inner()
+}
+
+async fn until_health(molbox: &Client, is_wanted: impl Fn(&Health) -> bool) -> Health {
+    for _ in 0..600 {
+        let health = health(molbox).await;
+        if is_wanted(&health) {
+            return health;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("{:?}", health(molbox).await);
+}
+
+async fn submit(molbox: &Client, system: &SystemRecord, count: usize) -> Vec<String> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        let job = molbox
+            .job_submit()
+            .body_map(|job| job.box_id(system.system_id.as_str()).equilibration(Vec::<EquilibrationStep>::new()));
+        ids.push(job.send().await.unwrap().job_id.as_str().to_owned());
+    }
+    ids
+}
+
+async fn jobs(molbox: &Client) -> Vec<JobRecord> {
+    molbox.job_list().stream().try_collect().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_queue_of_sixty_outlasts_a_broken_environment() {
+    let fake = FakeWorker::new();
+    let service = Service::start_with(&[&fake.setting(), "limits.requests_per_minute=0"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    assert_eq!(health(&molbox).await.status, "ok");
+    fake.remove();
+    let ids = submit(&molbox, &system, 60).await;
+    let held = until_health(&molbox, |health| health.status == "held").await;
+    let hold = &held.held[0];
+    assert_eq!((hold.code.as_str(), hold.fault.as_str()), ("environment_broken", "operator"));
+    assert_eq!(hold.kinds, ["system", "job"]);
+    assert!(!hold.message.contains('/'), "{}", hold.message);
+    for id in &ids {
+        let job = wait_until(&molbox, id, |job| job.status != "running").await;
+        assert_eq!((job.status.as_str(), job.attempts, job.error), ("queued", 0, None));
+        assert_eq!(job.held.unwrap().code, "environment_broken", "the record has why it waits");
+    }
+    let metrics = reqwest::get(format!("{}/metrics", service.base_url)).await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("molbox_held{lane=\"workers\",code=\"environment_broken\"} 1"), "{metrics}");
+    assert!(service.log().contains("no task is started until this is repaired"), "{}", service.log());
+    let doctor = service.failing_command(&["--set", &fake.setting(), "doctor"]);
+    assert!(doctor.contains("broken  workers: start "), "{doctor}");
+
+    fake.put_back();
+    until_health(&molbox, |health| health.status == "ok" && health.held.is_empty()).await;
+    for id in &ids {
+        let job = wait_until(&molbox, id, |job| job.status != "queued" && job.status != "running").await;
+        assert_eq!((job.status.as_str(), job.attempts, job.held), ("succeeded", 1, None));
+    }
+}
+
+#[tokio::test]
+async fn whatever_breaks_all_workers_holds_their_lane_until_it_has_passed() {
+    let fake = FakeWorker::new();
+    let service = Service::start_with(&[&fake.setting(), "worker.attempts=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    for (mode, code) in [
+        ("import", "environment_broken"),
+        ("fails sandbox_unavailable", "sandbox_unavailable"),
+        ("fails platform_missing", "platform_missing"),
+        ("fails ligand_tools_missing", "ligand_tools_missing"),
+    ] {
+        fake.set(mode);
+        let ids = submit(&molbox, &system, 3).await;
+        let held = until_health(&molbox, |health| health.status == "held").await;
+        assert_eq!(held.held[0].code, code);
+        for id in &ids {
+            let job = wait_until(&molbox, id, |job| job.status != "running").await;
+            assert_eq!((job.status.as_str(), job.attempts), ("queued", 0), "{mode}");
+        }
+        // What is queued can be cancelled.
+        let cancelled = molbox.job_cancel().job_id(ids[2].as_str()).send().await.unwrap();
+        assert_eq!((cancelled.status.as_str(), &cancelled.held), ("cancelled", &None));
+        fake.set("sound");
+        for id in &ids[..2] {
+            assert_eq!(molbox.wait_job(id).await.unwrap().attempts, 1, "{mode}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_broken_environment_is_found_before_any_task_meets_it() {
+    let fake = FakeWorker::new();
+    fake.remove();
+    let service = Service::start_with(&[&fake.setting()]);
+    let molbox = service.client("ada");
+    until_health(&molbox, |health| health.status == "held").await;
+    let system = molbox.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
+    assert_eq!(system.held.as_ref().unwrap().code, "environment_broken");
+    fake.put_back();
+    let system = molbox.wait_system(&system.system_id).await.unwrap();
+    assert_eq!(system.attempts, 1);
+}
+
+#[tokio::test]
+async fn a_lost_gpu_leaves_the_others_their_work() {
+    let fake = FakeWorker::new();
+    let service = Service::start_with(&[&fake.setting(), "worker.gpus=[0, 1]", "worker.attempts=1", "worker.slots=2"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    fake.set("gpu 1");
+    for id in submit(&molbox, &system, 6).await {
+        let job = molbox.wait_job(&id).await.unwrap();
+        assert_eq!((job.platform.as_deref(), job.attempts), (Some("GPU 0"), 1));
+    }
+    let held = until_health(&molbox, |health| health.status == "held").await;
+    assert_eq!((held.held.len(), held.held[0].code.as_str(), held.held[0].fault.as_str()), (1, "gpu_lost", "machine"));
+    fake.set("sound");
+    until_health(&molbox, |health| health.status == "ok").await;
+    wait_for("the GPU is used again", || service.log().contains("sound again").then_some(()));
+}
+
+#[tokio::test]
+async fn a_fault_of_the_machine_that_no_check_finds_is_counted_and_ends_the_task() {
+    let fake = FakeWorker::new();
+    let service = Service::start_with(&[&fake.setting(), "worker.attempts=2"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    fake.set("blames gpu_lost");
+    for id in submit(&molbox, &system, 2).await {
+        molbox.wait_job(&id).await.unwrap_err();
+    }
+    for job in jobs(&molbox).await {
+        let error = job.error.unwrap();
+        assert_eq!((job.status.as_str(), job.attempts, error.code.as_str()), ("failed", 2, "gpu_lost"));
+        assert_eq!(error.fault.as_deref(), Some("engine"));
+    }
+    assert_eq!(health(&molbox).await.status, "ok");
+}

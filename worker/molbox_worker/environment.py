@@ -1,0 +1,49 @@
+"""Whether this environment can carry out tasks: a task of the kind ``environment``.
+
+The service has it carried out when it starts, and when a task has ended in a way for which the environment
+may be to blame. What fails here fails for every task.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import openmm
+from openmm import app
+
+# What the tasks need: whether it can be imported is what is asked.
+from molbox_worker import build, simulate  # noqa: F401
+from molbox_worker.engine import platform, versions
+from molbox_worker.gaff import tools_missing
+from molbox_worker.job import Job
+
+
+def check(job: Job) -> dict[str, Any]:
+    """Take one step on the platform and the device that tasks are given; returns what there is.
+
+    Raises
+    ------
+    JobError
+        ``platform_missing`` and ``ligand_tools_missing``.
+    OpenMMException
+        When the platform or its device does not work.
+
+    """
+    app.ForceField("amber14-all.xml", "amber14/tip3p.xml")
+    if find_spec("acpype") is None:
+        raise tools_missing()
+    chosen, properties = platform(job)
+    system = openmm.System()
+    system.addParticle(1.0)
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), chosen, properties)
+    context.setPositions(np.zeros((1, 3)))
+    context.getIntegrator().step(1)
+    context.getState(positions=True)
+    return {
+        "platform": chosen.getName(),
+        "versions": {**versions(), "python": sys.version.split()[0]},
+        "platforms": [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())],
+    }
