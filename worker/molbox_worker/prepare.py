@@ -397,12 +397,13 @@ def _refuse_bare(residue: Residue) -> None:
 
 
 def _refuse_nothing(removed: list[Residue]) -> None:
-    lone = next((residue for residue in removed if residue.name in names.AMINO_ACIDS), None)
+    lone = next((r for r in removed if r.name in names.AMINO_ACIDS | names.NUCLEOTIDES), None)
     if lone is not None:
         raise JobError(
             "no_atoms",
-            f"{lone} is a chain by itself; the force field has no such amino acid, and nothing is left without it",
-            remedy="give it caps, ACE before and NME after it",
+            f"{lone} is a chain by itself: it is bonded to no neighbour, the force field has no residue that is both"
+            " ends of a chain, and nothing is left without it",
+            remedy="give nucleotides their phosphates, and an amino acid caps, ACE before and NME after it",
             loc=LOC,
         )
     raise JobError(

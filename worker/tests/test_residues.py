@@ -270,6 +270,14 @@ def test_an_amino_acid_that_is_a_chain_by_itself_is_refused_with_its_name(builde
     assert "ALA 49 of chain A is a chain by itself" in failure["message"] and "ACE" in failure["remedy"]
 
 
+def test_nucleotides_without_phosphates_are_refused_for_that(builder: Builder) -> None:
+    lines = (DATA / "4c64.pdb").read_text().splitlines(keepends=True)
+    bare = "".join(line for line in lines if line.startswith("ATOM") and "P" not in line[12:16])
+    failure = builder(bare).result["error"]
+    assert failure["code"] == "no_atoms"
+    assert "of chain A is a chain by itself" in failure["message"] and "phosphates" in failure["remedy"]
+
+
 def test_a_side_chain_of_a_d_amino_acid_is_completed_on_its_side(builder: Builder) -> None:
     bare = "".join(
         line
