@@ -108,12 +108,17 @@ impl<'a> Values<'a> {
                 stated(api, schema, "default").or_else(|| stated(api, schema, "x-default"))
             };
             self.stated(at, "default", (default(self.old, old), default(self.new, new)));
-            self.listed(stated(self.old, old, "x-values"), stated(self.new, new, "x-values"), at);
+            // Beside open values others are admitted, so that they only help.
+            let listed = |api: &'a Api, schema: &[&'a Value]| {
+                stated(api, schema, "x-values").filter(|_| stated(api, schema, "x-open") != Some(&true.into()))
+            };
+            self.listed(listed(self.old, old), listed(self.new, new), at);
             let end = |api, schema: &[&'a Value], key| {
                 let value = stated(api, schema, key)?.as_f64()?;
-                Some(Limit { value, exclusive: false })
+                Some(Limit { value, exclusive: key == "x-above" })
             };
-            let from = (end(self.old, old, "x-from"), end(self.new, new, "x-from"));
+            let from = |api, schema: &[&'a Value]| end(api, schema, "x-above").or_else(|| end(api, schema, "x-from"));
+            let from = (from(self.old, old), from(self.new, new));
             self.limit(at, "x-from", from.0, from.1, |old, new| new.value > old.value);
             let to = (end(self.old, old, "x-to"), end(self.new, new, "x-to"));
             self.limit(at, "x-to", to.0, to.1, |old, new| new.value < old.value);
@@ -424,7 +429,7 @@ impl<'a> Values<'a> {
         }
         self.format(old, new, at);
         if old.kind == Kind::Array {
-            self.schema(&old.items, &new.items, &format!("{at}[]"));
+            self.member(&old.items, &new.items, &format!("{at}[]"));
         }
         if old.kind == Kind::Object {
             self.object(old, new, at);
