@@ -71,6 +71,8 @@ section! {
         atoms: u64 = 1_000_000,
         /// Tasks that an account may have queued or running at a time; 0 for any number.
         open_tasks: u32 = 1000,
+        /// Most that trajectories and logs of a job may have, as estimated before it is queued, in bytes; 0 for what the disk has free, which they never may exceed.
+        result_bytes: u64 = 500_000_000_000,
         /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.
         free_disk_bytes: u64 = 256 << 20,
     }

@@ -90,6 +90,10 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     if !has_commit(app, &row.id) {
         return Err(ApiError::conflict(at(), format!("{} left nothing to go on from; submit it anew", row.id)));
     }
+    if let Some(excess) = simulate::excess(app, &parameters, &system_of(&call, &row)?)? {
+        let remedy = "ask for less time, or submit a job that writes less often";
+        return Err(excess.at(vec![loc("body"), loc("time")], remedy));
+    }
     let parameters = serde_json::to_string(&parameters).map_err(ApiError::internal)?;
     let queued = TaskRow {
         status: "queued".to_owned(),
@@ -121,6 +125,9 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
             "only a job that has failed or was cancelled can be retried",
         ));
     }
+    if let Some(excess) = simulate::excess(app, &stored(&row.parameters)?, &system_of(&call, &row)?)? {
+        return Err(excess.at(at(), "submit a job that writes less often, or delete what is not needed"));
+    }
     let queued = TaskRow { status: "queued".to_owned(), finished_at: None, is_cancelled: false, outcome: None, ..row };
     let answer = record_answer(&record(app, &queued)?)?;
     let limit = app.config.limits.open_tasks;
@@ -128,6 +135,13 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
     tracing::info!(task = %queued.id, "retried");
     app.wake.notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
+}
+
+/// The system of a job, which is not deleted before it.
+fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
+    let id = job.parent.as_deref().unwrap_or_default();
+    let system = call.app.db.task(call.account(), "system", id)?;
+    system.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no system", job.id)))
 }
 
 /// Two lists, one after the other; all of them JSON.

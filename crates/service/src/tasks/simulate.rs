@@ -77,6 +77,10 @@ const MAX_NAME: usize = 200;
 const MAX_STAGES: usize = 100;
 /// Steps of a stage are counted in 63 bits by OpenMM; nobody runs this many.
 const MAX_STEPS: f64 = 1e12;
+/// Bytes of a line of a log, about.
+const LOG_LINE_BYTES: u64 = 70;
+/// Type of a violation: a job would write more than there is room for.
+const TOO_MUCH: &str = "results_too_large";
 
 /// The parameters with defaults.
 ///
@@ -88,6 +92,7 @@ pub(crate) fn resolve(app: &App, request: &JobCreateParams, system: &TaskRow) ->
     let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
     let parameters = with_defaults(app, request, system, &masks);
     let mut problems = check(&parameters, &outcome["summary"]);
+    problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission(&parameters)));
     if get_or_zero(parameters.surface_tension) > 0.0 && !has_membrane(system).map_err(ApiError::internal)? {
         let msg = "must be 0 for a system without a membrane";
         problems.push(violation("value_error", at(&["surface_tension"]), msg));
@@ -125,6 +130,118 @@ pub(crate) fn extended(parameters: &JobCreateParams, id: &str, time: Positive) -
         return Err(ApiError::invalid(vec![violation("value_error", at(&["time"]), msg)]));
     }
     Ok(all)
+}
+
+/// What a job would write into one file: a trajectory or a log.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    /// Index of an equilibration stage; none of production.
+    stage: Option<usize>,
+    /// The field that has the steps between two records.
+    field: &'static str,
+    /// A record, as people call it.
+    record: &'static str,
+    steps: u64,
+    every: u64,
+    /// Of a record.
+    bytes: u64,
+}
+
+impl Written {
+    fn size(&self) -> u128 {
+        u128::from(self.steps.checked_div(self.every).unwrap_or(0)) * u128::from(self.bytes)
+    }
+}
+
+/// All that a job of these parameters would write on a system of so many atoms.
+fn written(parameters: &JobCreateParams, atoms: u64) -> Vec<Written> {
+    let timestep = get(parameters.integration_timestep);
+    let production = parameters.production.iter().map(|it| (None, it.time, it.traj_freq, it.log_freq));
+    let equilibration = parameters.equilibration.iter().flatten().enumerate();
+    let equilibration = equilibration.map(|(index, it)| (Some(index), it.time, it.traj_freq, it.log_freq));
+    let stages = production.chain(equilibration).map(|(stage, time, traj_freq, log_freq)| {
+        let steps = n_steps(time, timestep);
+        let of = |field, record, every: Option<u64>, bytes| Written {
+            stage,
+            field,
+            record,
+            steps,
+            every: every.unwrap_or(0),
+            bytes,
+        };
+        [of("traj_freq", "frame", traj_freq, frame_bytes(atoms)), of("log_freq", "line", log_freq, LOG_LINE_BYTES)]
+    });
+    stages.flatten().filter(|it| it.steps as f64 <= MAX_STEPS).collect()
+}
+
+/// Bytes of a frame, as the worker's `dcd.py` writes it.
+fn frame_bytes(atoms: u64) -> u64 {
+    56 + 3 * (4 * atoms + 8)
+}
+
+/// Trajectories and logs that would be larger than there is room for.
+pub(crate) struct Excess {
+    total: u128,
+    room: u64,
+    largest: Written,
+    /// What they would be, and what there is room for.
+    text: String,
+}
+
+/// Whether trajectories and logs of a job would be larger than its results may be, or than the disk has
+/// free. When a job is extended or tried again, what it has is copied first, so that all of it counts.
+pub(crate) fn excess(app: &App, parameters: &JobCreateParams, system: &TaskRow) -> Result<Option<Excess>, ApiError> {
+    let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
+    let files = written(parameters, outcome["summary"]["atoms"].as_u64().unwrap_or(0));
+    let Some(largest) = files.iter().copied().max_by_key(Written::size) else { return Ok(None) };
+    let total = files.iter().map(Written::size).sum();
+    let limits = &app.config.limits;
+    let free = app.objects.free_bytes()?.saturating_sub(limits.free_disk_bytes);
+    let (room, whose) = match limits.result_bytes {
+        limit if limit > 0 && limit <= free => (limit, "that the results of a job may have here (limits.result_bytes)"),
+        _ => (free, "that the service's disk has free"),
+    };
+    let text = || {
+        format!("trajectories and logs of {} in all, more than the {} {whose}", in_bytes(total), in_bytes(room.into()))
+    };
+    Ok((total > room.into()).then(|| Excess { total, room, largest, text: text() }))
+}
+
+impl Excess {
+    /// At the field that has the largest share in it.
+    fn of_submission(&self, parameters: &JobCreateParams) -> ValidationError {
+        let Written { stage, field, record, steps, every, bytes } = self.largest;
+        let rest = self.total - self.largest.size();
+        let left = u128::from(self.room).saturating_sub(rest);
+        let fitting = (u128::from(steps) * u128::from(bytes)).checked_div(left).map(|every| every + 1);
+        let remedy = match fitting.filter(|every| *every <= u128::from(steps)) {
+            Some(every) => format!("write one every {every} steps or more, or ask for less time"),
+            None => "ask for less time".to_owned(),
+        };
+        let size = in_bytes(bytes.into());
+        let dt = get(parameters.integration_timestep);
+        let text = &self.text;
+        let msg = format!("a {record} of {size} every {every} of {steps} steps of {dt} fs makes {text}; {remedy}");
+        let at = stage.map_or_else(|| at(&["production", field]), |index| of_stage(index, field));
+        violation(TOO_MUCH, at, msg)
+    }
+
+    /// At what asks for more of a job whose frequencies are what they are.
+    pub(crate) fn at(&self, at: Vec<LocItem>, remedy: &str) -> ApiError {
+        ApiError::invalid(vec![violation(TOO_MUCH, at, format!("makes {}; {remedy}", self.text))])
+    }
+}
+
+/// A number of bytes as people write it, with a decimal prefix.
+fn in_bytes(count: u128) -> String {
+    let mut value = count as f64;
+    for unit in ["bytes", "kB", "MB", "GB", "TB"] {
+        if value < 1000.0 {
+            return if unit == "bytes" { format!("{count} bytes") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
 }
 
 /// A sum of times as people add them: 0.1 and 0.2 are 0.3, not 0.30000000000000004. A double holds

@@ -67,7 +67,8 @@ impl Disk {
     fn make(&self, option: &str) {
         let mut mount = Command::new(&self.within[0]);
         mount.args(&self.within[1..]).args(["mount", "-o", &format!("remount,{option}")]).arg(&self.inside);
-        assert!(mount.status().unwrap().success(), "{option}");
+        // What a service killed when it stopped may have files open a moment longer.
+        wait_for(option, || mount.status().unwrap().success().then_some(()));
     }
 
     fn free_bytes(&self) -> u64 {
@@ -136,16 +137,12 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
         assert_eq!(fs::read_to_string(path).unwrap(), content(n));
     }
     // Room is made, and work goes on.
-    molbox.file_delete().file_id(&kept[0].file_id).send().await.unwrap();
+    for file in &kept {
+        molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+    }
     let system = water(&molbox).await;
 
     // A simulation that fills the disk says so; what it committed before stays.
-    let ballast = wait_for("the disk is nearly full", || {
-        let path = disk.outside.join("ballast");
-        fs::write(&path, vec![0; 1 << 20]).ok()?;
-        fs::write(&path, vec![0; (disk.free_bytes() as usize).saturating_sub(2 << 20) + (1 << 20)]).ok()?;
-        Some(path)
-    });
     let job = molbox.job_submit().body_map(|job| {
         job.box_id(system.system_id.as_str())
             .minimization_steps(10)
@@ -153,6 +150,12 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
             .production(ProductionParams::builder().type_("NVT").time(0.002).traj_freq(1))
     });
     let job = job.send().await.unwrap();
+    let ballast = wait_for("the disk is nearly full", || {
+        let path = disk.outside.join("ballast");
+        fs::write(&path, vec![0; 1 << 20]).ok()?;
+        fs::write(&path, vec![0; (disk.free_bytes() as usize).saturating_sub(2 << 20) + (1 << 20)]).ok()?;
+        Some(path)
+    });
     let seen = wait_for("the job has met the full disk", || {
         let folder = disk.outside.join("tasks").join(job.job_id.as_str());
         let attempts = service.log().matches("queued again").count();
@@ -160,19 +163,32 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
     });
     assert!(seen > 0);
     fs::remove_file(ballast).unwrap();
-    for file in &kept[1..] {
-        molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
-    }
     let job = molbox.wait_job(&job.job_id).await.unwrap();
     assert!(job.attempts > 1);
     assert_eq!(job.stages.last().unwrap().frames, 1000);
 }
 
 #[tokio::test]
+async fn a_job_that_would_write_more_than_the_disk_has_free_is_refused() {
+    let disk = Disk::new(44);
+    let service = disk.serve(&["limits.free_disk_bytes=4000000"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().time(1).traj_freq(100))
+    });
+    let error = job.send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 422);
+    assert!(error.to_string().contains("MB that the service's disk has free"), "{error}");
+}
+
+#[tokio::test]
 async fn on_a_full_disk_everything_says_so_and_deleting_makes_room() {
     let disk = Disk::new(24);
     // No task starts: none is to write while the disk is looked at.
-    let settings = ["limits.free_disk_bytes=0", "worker.slots=1", "worker.python=\"/bin/false\"", "worker.attempts=1"];
+    let settings = ["limits.free_disk_bytes=0", "worker.python=\"/bin/false\""];
     let mut service = disk.serve(&settings);
     let key = service.key("ada");
     let spare = service.key("ada");
@@ -182,6 +198,7 @@ async fn on_a_full_disk_everything_says_so_and_deleting_makes_room() {
         files.push(molbox.upload(example("1vii.pdb")).name(name).await.unwrap());
     }
     let system = molbox.system_submit().send().await.unwrap();
+    molbox.system_cancel().system_id(&system.system_id).send().await.unwrap();
     molbox.wait_system(&system.system_id).await.unwrap_err();
     wait_for("room is kept", || disk.outside.join("reserve").exists().then_some(()));
     let ballast = disk.fill();

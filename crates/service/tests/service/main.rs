@@ -17,5 +17,6 @@ mod margin;
 mod oracle;
 mod repeats;
 mod retries;
+mod sizes;
 mod unknown;
 mod work;

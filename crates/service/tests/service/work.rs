@@ -368,7 +368,7 @@ pub(crate) async fn endless_job(molbox: &Client, system: &SystemRecord) -> Strin
         job.box_id(system.system_id.as_str())
             .minimization_steps(20)
             .equilibration(Vec::<EquilibrationStep>::new())
-            .production(ProductionParams::builder().type_("NVT").time(100).traj_freq(100).log_freq(50))
+            .production(ProductionParams::builder().type_("NVT").time(10).traj_freq(100).log_freq(50))
     });
     job.send().await.unwrap().job_id.as_str().to_owned()
 }
