@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Attempt, EXIT, Exit, Lock, Resources, lock_of};
+use super::{Attempt, EXIT, Exit, Lock, Resources, lock_of, oom_kills};
 
 /// How long what a command leaves behind may take to die before it is killed again.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(20);
@@ -64,6 +64,7 @@ pub(crate) async fn run_task(attempt: &Attempt, command: &[String], resources: R
     let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
     let mut stop = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let killed_before = oom_kills();
     let spawned = Command::new(program)
         .args(arguments)
         .stdin(Stdio::inherit())
@@ -75,7 +76,7 @@ pub(crate) async fn run_task(attempt: &Attempt, command: &[String], resources: R
         Ok(child) => child,
         Err(error) => {
             writeln!(&log, "cannot start {program}: {error}")?;
-            note(folder, Exit { attempt: attempt.number, code: Some(127), signal: None })?;
+            note(folder, Exit { attempt: attempt.number, code: Some(127), signal: None, memory_ran_out: None })?;
             return Ok(127);
         }
     };
@@ -86,6 +87,7 @@ pub(crate) async fn run_task(attempt: &Attempt, command: &[String], resources: R
             _ = interrupt.recv() => terminate(&child),
         }
     };
+    let memory_ran_out = killed_before.and_then(|before| Some(oom_kills()? > before));
     // Programs that a killed worker had started would write into the directory of the next attempt.
     loop {
         let mut left = processes()?;
@@ -96,7 +98,7 @@ pub(crate) async fn run_task(attempt: &Attempt, command: &[String], resources: R
         left.iter().for_each(|process| process.signal(Signal::KILL));
         tokio::time::sleep(LEFTOVER_PAUSE).await;
     }
-    note(folder, Exit { attempt: attempt.number, code: status.code(), signal: status.signal() })?;
+    note(folder, Exit { attempt: attempt.number, code: status.code(), signal: status.signal(), memory_ran_out })?;
     Ok(status.code().map_or(1, |code| code as u8))
 }
 

@@ -117,6 +117,10 @@ pub(crate) fn failure(code: &str, message: impl Into<String>, remedy: &str) -> V
 }
 
 #[cfg(test)]
+/// What to do when a task needs more memory than there is.
+pub(crate) const MORE_MEMORY: &str = "ask for fewer atoms or a shorter trajectory; the operator gives workers more \
+     memory (worker.memory_mb, worker.slots) or the machine";
+
 mod tests {
     use std::collections::BTreeMap;
 

@@ -448,6 +448,9 @@ impl Runner {
             }
             // No word of its own: it was stopped or killed. Its commits are good.
             None if is_cancelled => ("cancelled", so_far(&folder)),
+                if code == "out_of_memory" {
+                    result["error"]["remedy"] = failure::MORE_MEMORY.into();
+                }
             None => {
                 let behind = behind(task, exit, &folder);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
@@ -724,6 +727,11 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
                 Some(Exit { code: Some(code), .. }) => format!("ended with status {code}"),
                 _ => "vanished".to_owned(),
             };
+        None if exit.is_some_and(|exit| exit.is_out_of_memory()) => failure(
+            "out_of_memory",
+            "the machine ran out of memory, and the worker was killed for it each time it was started",
+            failure::MORE_MEMORY,
+        ),
             failure(
                 "worker_died",
                 format!("the worker {how} each time it was started"),

@@ -43,6 +43,14 @@ if mode[0] == "dies" and not is_check:
     sys.exit(1)
 if mode[0] == "blames" and not is_check and task["kind"] != "build":
     fail(mode[1])
+if mode[0] == "memory" and task["kind"] == "simulate":
+    from molbox_worker import __main__ as main, simulate
+    def hungry(job):
+        raise MemoryError("as the test has it")
+    simulate.simulate = hungry
+    sys.exit(main.main(["", folder]))
+if mode[0] == "killed" and task["kind"] == "simulate":
+    os.kill(os.getpid(), 9)
 if is_check or task["kind"] == "build":
     os.execv(REAL, [REAL, *sys.argv[1:]])
 finish(status="succeeded", stages=[], platform="GPU " + str(task["device"]))
@@ -206,6 +214,26 @@ async fn a_lost_gpu_leaves_the_others_their_work() {
     fake.set("sound");
     until_health(&molbox, |health| health.status == "ok").await;
     wait_for("the GPU is used again", || service.log().contains("sound again").then_some(()));
+}
+
+#[tokio::test]
+async fn a_worker_without_memory_names_it_and_one_that_is_killed_does_not() {
+    let fake = FakeWorker::new();
+    let service = Service::start_with(&[&fake.setting(), "worker.attempts=2"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    for (mode, code, fault, attempts, remedy) in [
+        ("memory", "out_of_memory", "request", 1, "worker.memory_mb"),
+        ("killed", "worker_died", "engine", 2, "its log may say why"),
+    ] {
+        fake.set(mode);
+        let id = submit(&molbox, &system, 1).await.remove(0);
+        molbox.wait_job(&id).await.unwrap_err();
+        let job = molbox.job_view().job_id(id.as_str()).send().await.unwrap().into_inner();
+        let error = job.error.unwrap();
+        assert_eq!((error.code.as_str(), error.fault.as_deref(), job.attempts), (code, Some(fault), attempts));
+        assert!(error.remedy.as_ref().is_some_and(|text| text.contains(remedy)), "{error:?}");
+    }
 }
 
 #[tokio::test]
