@@ -7,7 +7,6 @@ may be to blame. What fails here fails for every task.
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from openmm import app
 # What the tasks need: whether it can be imported is what is asked.
 from molbox_worker import build, simulate  # noqa: F401
 from molbox_worker.engine import platform, versions
-from molbox_worker.gaff import tools_missing
+from molbox_worker.gaff import has_tools
 from molbox_worker.job import Job
 
 
@@ -27,14 +26,12 @@ def check(job: Job) -> dict[str, Any]:
     Raises
     ------
     JobError
-        ``platform_missing`` and ``ligand_tools_missing``.
+        ``platform_missing``.
     OpenMMException
         When the platform or its device does not work.
 
     """
     app.ForceField("amber14-all.xml", "amber14/tip3p.xml")
-    if find_spec("acpype") is None:
-        raise tools_missing()
     chosen, properties = platform(job)
     system = openmm.System()
     system.addParticle(1.0)
@@ -45,5 +42,7 @@ def check(job: Job) -> dict[str, Any]:
     return {
         "platform": chosen.getName(),
         "versions": {**versions(), "python": sys.version.split()[0]},
+        # Only builds with ligands need them.
+        "ligand_tools": has_tools(),
         "platforms": [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())],
     }

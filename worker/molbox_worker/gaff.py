@@ -73,6 +73,13 @@ class Parameters:
 def parametrise(job: Job, molecule: Chem.Mol, what: str, seconds: float, loc: list[str | int]) -> Parameters:
     """Parametrise a molecule with all its hydrogens and a conformer; `what` names it to its owner."""
     _check(molecule, what, loc)
+    if not has_tools():
+        raise JobError(
+            "ligand_tools_missing",
+            f"{what} cannot be parametrised here: the service lacks the programs for charges of ligands",
+            remedy="register a force-field file for the ligand; the operator installs worker/requirements.txt",
+            loc=loc,
+        )
     order = list(Chem.CanonicalRankAtoms(molecule, breakTies=True))
     molecule = Chem.RenumberAtoms(molecule, [int(i) for i in np.argsort(order)])
     key = _key(molecule)
@@ -142,7 +149,9 @@ class Programs:
         self.loc = loc
         self._deadline = deadline
         self._seconds = seconds
-        self.home = _amber_home()
+        home = _amber_home()
+        assert home is not None, "parametrise has looked"
+        self.home = home
         self._environment = {
             **os.environ,
             "AMBERHOME": str(self.home),
@@ -211,21 +220,16 @@ class Programs:
         return process.returncode, output.read_text(errors="replace")
 
 
-def tools_missing() -> JobError:
-    """Failure of a worker that lacks the programs for ligands."""
-    return JobError(
-        "ligand_tools_missing",
-        "this worker cannot parametrise ligands: the package acpype with AmberTools' programs is not installed",
-        remedy="install the worker's requirements.txt, or register a force-field file for the ligand",
-        loc=["body", "ligands"],
-    )
+def has_tools() -> bool:
+    """Whether the programs for ligands are installed; all else can be done without them."""
+    return find_spec("mopactools") is not None and _amber_home() is not None
 
 
-def _amber_home() -> Path:
+def _amber_home() -> Path | None:
     # Found, not imported: it is a program here, not a library.
     found = find_spec("acpype")
     if found is None or not found.submodule_search_locations:
-        raise tools_missing()
+        return None
     return Path(next(iter(found.submodule_search_locations))) / "amber_linux"
 
 

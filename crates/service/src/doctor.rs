@@ -61,8 +61,12 @@ async fn workers(config: &Config) -> Result<String> {
     }
     let platforms: Vec<&str> = found["platforms"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let version = |name: &str| found["versions"][name].as_str().unwrap_or("?");
+    let ligands = match found["ligand_tools"] == true {
+        true => "",
+        false => "; without the programs for charges of ligands, whose builds fail: install worker/requirements.txt",
+    };
     Ok(format!(
-        "Python {}, OpenMM {} with {}; {} slots on {} CPUs",
+        "Python {}, OpenMM {} with {}; {} slots on {} CPUs{ligands}",
         version("python"),
         version("openmm"),
         platforms.join(", "),

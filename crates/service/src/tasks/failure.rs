@@ -35,6 +35,7 @@ const FAULTS: [(Fault, &[&str]); 5] = [
             "ligand_overlaps",
             "ligand_rotation",
             "ligand_time_limit",
+            "ligand_tools_missing",
             "membrane_water",
             "no_atoms",
             "no_frames",
@@ -94,7 +95,7 @@ const FAULTS: [(Fault, &[&str]); 5] = [
         ],
     ),
     (Fault::Machine, &["disk_full", "gpu_lost", "trajectory_unreadable"]),
-    (Fault::Operator, &["environment_broken", "ligand_tools_missing", "platform_missing", "sandbox_unavailable"]),
+    (Fault::Operator, &["environment_broken", "platform_missing", "sandbox_unavailable"]),
 ];
 
 impl Fault {
@@ -116,11 +117,11 @@ pub(crate) fn failure(code: &str, message: impl Into<String>, remedy: &str) -> V
     json!({ "code": code, "message": message.into(), "fault": Fault::of(code), "remedy": remedy })
 }
 
-#[cfg(test)]
 /// What to do when a task needs more memory than there is.
 pub(crate) const MORE_MEMORY: &str = "ask for fewer atoms or a shorter trajectory; the operator gives workers more \
      memory (worker.memory_mb, worker.slots) or the machine";
 
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 

@@ -100,7 +100,6 @@ fn message(code: &str) -> &'static str {
     match code {
         "disk_full" => "the service's disk is full; tasks start when there is room",
         "gpu_lost" => "a GPU of the service does not work; nothing is started on it until it does",
-        "ligand_tools_missing" => "the service lacks the programs for ligands; tasks start when they are installed",
         "platform_missing" => "the service lacks the platform that it is set to; tasks start when it has it",
         "sandbox_unavailable" => "the service cannot sandbox its workers; tasks start when it can",
         _ => "the service's workers do not start; tasks start when the operator has repaired them",

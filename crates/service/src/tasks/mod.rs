@@ -278,11 +278,17 @@ impl Runner {
     fn judge(&mut self, gpu: Option<u32>, found: Result<Value, Broken>) {
         let source = Source::Environment(gpu);
         self.checks.retain(|check| check.gpu != gpu);
-        let Err(Broken { code, cause }) = found else {
-            if self.app.holds.release(source) {
-                tracing::info!(?gpu, "the workers' environment is sound again");
+        let Broken { code, cause } = match found {
+            Err(broken) => broken,
+            Ok(found) => {
+                if found["ligand_tools"] == false {
+                    tracing::warn!("the workers lack the programs for charges of ligands; builds with ligands fail");
+                }
+                if self.app.holds.release(source) {
+                    tracing::info!(?gpu, "the workers' environment is sound again");
+                }
+                return;
             }
-            return;
         };
         // Of several GPUs one may be lost; all else is the same for all of them.
         let only = gpu.filter(|_| code == "gpu_lost");
@@ -442,15 +448,15 @@ impl Runner {
                     // It is said each time, and a check finds nothing of it.
                     fault = Fault::Engine;
                 }
+                if code == "out_of_memory" {
+                    result["error"]["remedy"] = failure::MORE_MEMORY.into();
+                }
                 result["error"]["fault"] = json!(fault);
                 result["error"]["log"] = last_lines(&folder).into();
                 ("failed", result)
             }
             // No word of its own: it was stopped or killed. Its commits are good.
             None if is_cancelled => ("cancelled", so_far(&folder)),
-                if code == "out_of_memory" {
-                    result["error"]["remedy"] = failure::MORE_MEMORY.into();
-                }
             None => {
                 let behind = behind(task, exit, &folder);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
@@ -721,17 +727,17 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
             format!("the worker gave no sign of life for {} s each time it was started", worker.silence_seconds),
             "tell the operator of the service; the machine may be overloaded or its GPU stuck",
         ),
+        None if exit.is_some_and(|exit| exit.is_out_of_memory()) => failure(
+            "out_of_memory",
+            "the machine ran out of memory, and the worker was killed for it each time it was started",
+            failure::MORE_MEMORY,
+        ),
         _ => {
             let how = match exit {
                 Some(Exit { signal: Some(signal), .. }) => format!("was killed by signal {signal}"),
                 Some(Exit { code: Some(code), .. }) => format!("ended with status {code}"),
                 _ => "vanished".to_owned(),
             };
-        None if exit.is_some_and(|exit| exit.is_out_of_memory()) => failure(
-            "out_of_memory",
-            "the machine ran out of memory, and the worker was killed for it each time it was started",
-            failure::MORE_MEMORY,
-        ),
             failure(
                 "worker_died",
                 format!("the worker {how} each time it was started"),

@@ -51,6 +51,8 @@ if mode[0] == "memory" and task["kind"] == "simulate":
     sys.exit(main.main(["", folder]))
 if mode[0] == "killed" and task["kind"] == "simulate":
     os.kill(os.getpid(), 9)
+if mode[0] == "ligandless":
+    os.environ["PYTHONPATH"] = mode[1]
 if is_check or task["kind"] == "build":
     os.execv(REAL, [REAL, *sys.argv[1:]])
 finish(status="succeeded", stages=[], platform="GPU " + str(task["device"]))
@@ -164,7 +166,6 @@ async fn whatever_breaks_all_workers_holds_their_lane_until_it_has_passed() {
         ("import", "environment_broken"),
         ("fails sandbox_unavailable", "sandbox_unavailable"),
         ("fails platform_missing", "platform_missing"),
-        ("fails ligand_tools_missing", "ligand_tools_missing"),
     ] {
         fake.set(mode);
         let ids = submit(&molbox, &system, 3).await;
@@ -196,6 +197,64 @@ async fn a_broken_environment_is_found_before_any_task_meets_it() {
     fake.put_back();
     let system = molbox.wait_system(&system.system_id).await.unwrap();
     assert_eq!(system.attempts, 1);
+}
+
+/// A module that the real interpreter imports when it starts.
+const NO_TOOLS: &str = r#"
+import importlib.metadata, importlib.util
+
+def without(find):
+    return lambda name, *more: None if name in ("acpype", "mopactools") else find(name, *more)
+
+importlib.util.find_spec = without(importlib.util.find_spec)
+"#;
+
+/// Methanol, with bond orders and hydrogens.
+const METHANOL: &str = "methanol
+  molbox
+
+  6  5  0  0  0  0  0  0  0  0999 V2000
+   -0.3700    0.0000    0.0000 C   0  0
+    1.0500    0.0000    0.0000 O   0  0
+   -0.7300    1.0300    0.0000 H   0  0
+   -0.7300   -0.5100    0.8900 H   0  0
+   -0.7300   -0.5100   -0.8900 H   0  0
+    1.3600    0.9100    0.0000 H   0  0
+  1  2  1  0
+  1  3  1  0
+  1  4  1  0
+  1  5  1  0
+  2  6  1  0
+M  END
+$$$$
+";
+
+#[tokio::test]
+async fn without_the_programs_for_ligands_all_but_ligands_are_built() {
+    let fake = FakeWorker::new();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("sitecustomize.py"), NO_TOOLS).unwrap();
+    fs::write(folder.path().join("methanol.sdf"), METHANOL).unwrap();
+    fake.set(&format!("ligandless {}", folder.path().display()));
+    // Which reads the module from where the test has put it.
+    let settings = [&*fake.setting(), "worker.sandbox=\"off\""];
+    let service = Service::start_with(&settings);
+    let molbox = service.client("ada");
+    assert_eq!(water(&molbox).await.attempts, 1);
+    let ligand = molbox.upload(folder.path().join("methanol.sdf")).await.unwrap();
+    let system = molbox.system_submit().body_map(|s| s.ligands([ligand.file_id.as_str()]).minimum_padding(1.2));
+    let id = system.send().await.unwrap().system_id.clone();
+    molbox.wait_system(&id).await.unwrap_err();
+    let system = molbox.system_view().system_id(&id).send().await.unwrap().into_inner();
+    let error = system.error.unwrap();
+    assert_eq!(
+        (error.code.as_str(), error.fault.as_deref(), system.attempts),
+        ("ligand_tools_missing", Some("request"), 1)
+    );
+    assert_eq!(health(&molbox).await.status, "ok");
+    assert!(service.log().contains("lack the programs for charges of ligands"), "{}", service.log());
+    let doctor = service.command(&["--set", &fake.setting(), "--set", settings[1], "doctor"]);
+    assert!(doctor.contains("without the programs for charges of ligands"), "{doctor}");
 }
 
 #[tokio::test]
