@@ -247,20 +247,28 @@ class Decision:
         )
 
     def _refuse_holes(self) -> None:
-        """Refuse to remove parts of chains that hold others together, as in a branched or cyclic peptide."""
+        """Refuse to remove parts of chains that hold others together, as in a branched or cyclic peptide.
+
+        Some have other names for the atoms of the backbone, as the chromophores of fluorescent proteins
+        do: they are in no run, and are known by the ends of chains that they are bonded to.
+        """
         gone = set(self.removed)
         stays = {residue for run in self.runs for residue in run.residues}
         neighbours: dict[Residue, set[Residue]] = defaultdict(set)
         for first, second in [*self._cut_bonds, *((link.first[0], link.second[0]) for link in self._found)]:
             neighbours[first].add(second)
             neighbours[second].add(first)
-        for residue in self._new_ends:
+        for residue in self.removed:
             part, new = {residue}, [residue]
             while new:
                 fresh = (neighbours[new.pop()] & gone) - part
                 part |= fresh
                 new += fresh
-            held = {other for member in part for other in neighbours[member] if other in stays}
+            if residue in self._new_ends:
+                held = {other for member in part for other in neighbours[member] if other in stays}
+            else:
+                ends = [end for member in part for link in self._attached[member] for end in (link.first, link.second)]
+                held = {other for other, atom in ends if other in stays and atom.name in links.BACKBONE}
             if len(held) > 1:
                 self._refuse_unknown(residue)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from molbox_worker.chains import PEPTIDE, Run
+from molbox_worker.chains import PEPTIDE, PHOSPHODIESTER, Run
 from molbox_worker.contacts import is_bond, near_pairs
 from molbox_worker.structure import Atom, Link, Residue
 
@@ -16,6 +16,8 @@ MAX_DISULFIDE_NM = 0.245
 MAX_BOND_NM = 0.29
 # A recorded bond may be as much longer than the radii of its atoms; hydrogen bonds are longer still.
 RECORDED_SLACK = 1.4
+# Atoms of standard residues by which chains go on.
+BACKBONE = {*PEPTIDE, *PHOSPHODIESTER}
 
 
 def find(residues: Iterable[Residue], recorded: list[Link], runs: list[Run]) -> list[Link]:

@@ -163,6 +163,20 @@ def test_a_residue_within_a_chain_that_cannot_be_built_is_refused_by_name(
     assert failure["loc"] == ["body", "protein"]
 
 
+@pytest.mark.parametrize("n_merged", [1, 3])
+def test_a_residue_within_a_chain_is_refused_whatever_its_backbone_is_called(builder: Builder, n_merged: int) -> None:
+    # CRO of 1EMA has N1, CA1 and C3, and is one residue where three were.
+    merged = range(56, 56 + n_merged)
+    lines = []
+    for line in part(44, 70, dict.fromkeys(merged, "CRO")):
+        number = int(line[22:26])
+        name = f"{line[13:16].strip():>2}{number - 55}"
+        lines.append(f"HETATM{line[6:12]}{name:<4}{line[16:22]}  56{line[26:]}" if number in merged else line)
+    failure = builder("".join(lines)).result["error"]
+    assert failure["code"] == "no_template", failure
+    assert "CRO 56 of chain A is part of a chain" in failure["message"]
+
+
 def test_an_unknown_residue_at_an_end_is_removed_and_the_end_is_a_real_one(builder: Builder) -> None:
     built = builder("".join(part(44, 54, {44: "XXA", 54: "XXB"})), **SMALL)
     assert built.result["status"] == "succeeded", built.log()
