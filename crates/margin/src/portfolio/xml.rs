@@ -33,6 +33,7 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
     }
     let mut job = fields(&root, Part::Job, None, positions)?;
     let mut n_futures = 0;
+    let mut stranger = None;
     let mut unknown = UnknownFields::default();
     while let Some((kept, element)) = elements.next(|path| match path {
         "/portfolio/futures/future" | "/marginJob/portfolio/futures/future" => Some(Kept::Position),
@@ -42,6 +43,9 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
         }
         _ => {
             let field = path.strip_prefix("/marginJob/").and_then(|name| Part::Job.field(name));
+            if field.is_none() && stranger.is_none() {
+                stranger = among_positions(path).map(str::to_owned);
+            }
             if field.is_none() {
                 note_unknown(path, &mut unknown);
             }
@@ -62,6 +66,10 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
             Kept::Field(name, part) => insert(&mut job, name, part.of_text(&element.whole_text()))?,
         }
     }
+    // It may be a position, and a margin without that is too low.
+    if let Some(name) = stranger {
+        return Err(unreadable(format!("XML: <futures> holds <{name}>; each position in it is a <future>")));
+    }
     positions.unknown.append(unknown);
     let portfolio = match n_futures {
         0 => json!({}),
@@ -75,15 +83,18 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
     Ok(job.into())
 }
 
-/// Notes an element that is right where fields or positions are, and is neither.
+/// The name of an element that stands where positions do.
+fn among_positions(path: &str) -> Option<&str> {
+    let (parent, name) = path.rsplit_once('/')?;
+    matches!(parent, "/portfolio/futures" | "/marginJob/portfolio/futures").then_some(name)
+}
+
+/// Notes an element that is right where fields are, and is none.
 fn note_unknown(path: &str, unknown: &mut UnknownFields) {
     let Some((parent, name)) = path.rsplit_once('/') else { return };
     match parent {
         "/marginJob" => unknown.add(Place::Body, &[], name),
         "/portfolio" | "/marginJob/portfolio" => unknown.add(Place::Portfolio, &[], name),
-        "/portfolio/futures" | "/marginJob/portfolio/futures" => {
-            unknown.add(Place::Portfolio, &["futures".into()], name);
-        }
         _ => {}
     }
 }

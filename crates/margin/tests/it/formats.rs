@@ -152,6 +152,26 @@ fn a_portfolio_without_futures_is_refused_and_one_with_none_is_not() {
 }
 
 #[test]
+fn what_stands_among_the_positions_of_xml_and_is_none_is_refused() {
+    let position = "<ticker>XEQ1</ticker><type>long</type><quantity>1</quantity>";
+    for (futures, name) in [
+        (position.to_owned(), "<ticker>"),
+        (format!("<future>{position}</future><futrue>{position}</futrue>"), "<futrue>"),
+    ] {
+        for document in [
+            format!("<portfolio><futures>{futures}</futures></portfolio>"),
+            format!("<marginJob><portfolio><futures>{futures}</futures></portfolio></marginJob>"),
+        ] {
+            let fields = [("marginDate", "2024-12-31")];
+            let read = Request::from_document(document.as_bytes(), DataFormat::Xml, fields, &store("sample"));
+            let violations = refused(read);
+            assert_eq!(summary(&violations), [" value_error.document"], "{document}");
+            assert!(violations[0].msg.contains(name), "{}", violations[0].msg);
+        }
+    }
+}
+
+#[test]
 fn the_portfolio_is_given_once() {
     let store = store("sample");
     let mut job = settings();
