@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Request, unknown_fields};
+use crate::{Request, allowed, unknown_fields};
 
 /// Why a text is not a request: everything that was found.
 ///
@@ -58,8 +58,8 @@ impl std::error::Error for InvalidRequest {}
 ///
 /// # Errors
 ///
-/// Every field that the document does not have, with the one that was probably meant, and the first
-/// value that it does not allow.
+/// Every field that the document does not have, with the one that was probably meant; every value
+/// outside of what it states; and the first one that is of another type.
 pub fn from_json<T: Request>(text: &str) -> Result<T, InvalidRequest> {
     let mut violations = Vec::new();
     if let Ok(value) = serde_json::from_str::<Value>(text) {
@@ -72,6 +72,7 @@ pub fn from_json<T: Request>(text: &str) -> Result<T, InvalidRequest> {
             let message = format!("{} more fields that there are not", unknown.more);
             violations.push(Violation { path: String::new(), message });
         }
+        violations.extend(allowed::violations(T::SCHEMA, &value));
     }
     match read(text) {
         Ok(value) if violations.is_empty() => return Ok(value),

@@ -73,11 +73,13 @@
 //!
 //! `client` (default). Without it the crate is the wire types alone, with few dependencies.
 
+mod allowed;
 mod bounds;
 mod field;
 mod json;
 mod unknown;
 
+pub use allowed::{Allowed, Measure, Problem};
 pub use bounds::{Finite, NonNegative, OutOfRange, Positive};
 pub use field::{Field, FieldError};
 pub use json::{InvalidRequest, Violation, from_json};

@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::allowed::folded;
 use crate::workflow::types::LocItem;
 
 /// The body of a request.
@@ -27,9 +28,9 @@ macro_rules! requests {
 }
 pub(crate) use requests;
 
-/// A field: its name, the schema of the object that it holds, empty for a plain value, and whether it
-/// holds a list of them.
-type Field = (&'static str, &'static str, bool);
+/// A field: its name, the schema of the object that it holds, empty for a plain value, whether it holds
+/// a list of them, and what is allowed of its value, as JSON.
+type Field = (&'static str, &'static str, bool, &'static str);
 /// A schema and its fields.
 type Object = (&'static str, &'static [Field]);
 
@@ -150,13 +151,13 @@ fn shown(name: &str) -> String {
     shown
 }
 
-fn fields(schema: &str) -> &'static [Field] {
+pub(crate) fn fields(schema: &str) -> &'static [Field] {
     OBJECTS.iter().find(|(name, _)| *name == schema).map_or(&[], |(_, fields)| fields)
 }
 
 /// Schema of the objects that a field holds; none when the schema lacks the field.
 fn child(schema: &str, field: &str) -> Option<&'static str> {
-    fields(schema).iter().find(|(name, ..)| *name == field).map(|(_, of, _)| *of)
+    fields(schema).iter().find(|(name, ..)| *name == field).map(|(_, of, ..)| *of)
 }
 
 struct Search {
@@ -196,11 +197,6 @@ impl Search {
     }
 }
 
-/// Letters and digits alone, in lower case: what is the same in `keep_Hs`, `keepHs` and `keep-hs`.
-fn folded(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
 /// How alike two folded names are, from 0 to 1: by edits, or because one is a part of the other, as
 /// `cutoff` is of `non_bonded_cutoff`.
 fn likeness(wrong: &str, known: &str) -> f64 {
@@ -234,7 +230,7 @@ fn nearest(root: &str, schema: &str, loc: &[LocItem], name: &str) -> Vec<String>
 
 /// Likeness and path of every field of `of` and below that does not belong to `schema`.
 fn collect(of: &str, schema: &str, prefix: &str, wrong: &str, out: &mut Vec<(f64, String)>) {
-    for (field, below, is_list) in fields(of) {
+    for (field, below, is_list, _) in fields(of) {
         let whole = format!("{prefix}{field}");
         if of != schema {
             out.push((likeness(wrong, &folded(field)), whole.clone()));

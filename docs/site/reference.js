@@ -23,6 +23,6 @@ const options = {
   hideDownloadButton: true,
   jsonSampleExpandLevel: 3,
   requiredPropsFirst: true,
-  showExtensions: ["x-origin", "x-choice", "x-unit", "x-default"],
+  showExtensions: ["x-origin", "x-choice", "x-unit", "x-default", "x-values", "x-from", "x-above", "x-to"],
 };
 Redoc.init(openapi, options, document.getElementById("reference"));

@@ -60,7 +60,7 @@ pub fn tidy() -> Result<()> {
 }
 
 /// What stands before a code in the sources.
-const CODES: [(&str, &str, &[&str]); 3] = [
+const CODES: [(&str, &str, &[&str]); 4] = [
     ("worker/molbox_worker", "py", &["JobError(", ".warn("]),
     (
         "crates/service/src",
@@ -68,6 +68,8 @@ const CODES: [(&str, &str, &[&str]); 3] = [
         &["violation(", "invalid_body(", "failure(", "add(", "Self::new(StatusCode::", "ApiError::new(StatusCode::"],
     ),
     ("crates/margin/src", "rs", &["Fault::new("]),
+    // The client refuses as the service does.
+    ("src", "rs", &["kind: "]),
 ];
 
 /// Every code that a refusal, a failure or a warning has is explained in `docs/errors.md`, and

@@ -173,8 +173,9 @@ impl Document {
     }
 
     /// Rust source of a table: the name of each schema that request bodies are made of, and its
-    /// fields as name, schema of the object that the field holds (empty for a plain value), and whether
-    /// it holds a list of them.
+    /// fields as name, schema of the object that the field holds (empty for a plain value), whether
+    /// it holds a list of them, and what is allowed of its value as JSON text: one object for the
+    /// field itself, then one for each level of lists in it.
     pub fn fields(&self) -> String {
         let mut table = String::from("&[\n");
         for name in self.request_schemas() {
@@ -183,7 +184,8 @@ impl Document {
             table.push_str(&format!("    ({name:?}, &[\n"));
             for (field, property) in properties {
                 let (holds, is_list) = self.object_of(property);
-                table.push_str(&format!("        ({field:?}, {holds:?}, {is_list}),\n"));
+                let allowed = Value::Array(self.allowed(property)).to_string();
+                table.push_str(&format!("        ({field:?}, {holds:?}, {is_list}, {allowed:?}),\n"));
             }
             table.push_str("    ]),\n");
         }
@@ -201,6 +203,15 @@ impl Document {
         let is_object = self.resolve(reference).is_some_and(|target| target["type"] == "object");
         let name = reference.rsplit('/').next().filter(|_| is_object);
         (name.unwrap_or_default().to_owned(), false)
+    }
+
+    /// What a property states for machines of its value, and of the items of its lists.
+    fn allowed(&self, property: &Value) -> Vec<Value> {
+        let stated = property.as_object().into_iter().flatten();
+        let stated = stated.filter(|(key, _)| ALLOWED.contains(&key.as_str()) || *key == "x-unit");
+        let own = Value::Object(stated.map(|(key, value)| (key.clone(), value.clone())).collect());
+        let items = property.get("items").map(|items| self.allowed(items));
+        std::iter::once(own).chain(items.into_iter().flatten()).collect()
     }
 
     /// The document without its `x-` keys, but for the one that progenitor reads. They would
@@ -222,20 +233,13 @@ impl Document {
     }
 }
 
+/// The keys that state what is allowed where a schema cannot.
+const ALLOWED: [&str; 5] = ["x-values", "x-open", "x-from", "x-above", "x-to"];
+
 /// Whether a key of the document is a specification extension.
 pub(crate) fn is_extension(key: &str) -> bool {
-    const KNOWN: [&str; 9] = [
-        "x-origin",
-        "x-choice",
-        "x-unit",
-        "x-default",
-        "x-values",
-        "x-from",
-        "x-to",
-        "x-dropshot-pagination",
-        "x-release",
-    ];
-    KNOWN.contains(&key)
+    const OTHERS: [&str; 6] = ["x-origin", "x-choice", "x-unit", "x-default", "x-dropshot-pagination", "x-release"];
+    ALLOWED.contains(&key) || OTHERS.contains(&key)
 }
 
 /// Every `$ref` at or below `value`.

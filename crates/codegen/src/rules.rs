@@ -103,7 +103,8 @@ impl<'a> Check<'a> {
                         let fine = match key.as_str() {
                             "x-origin" => value == "molbox",
                             "x-choice" | "x-unit" => value.is_string(),
-                            "x-from" | "x-to" => value.is_number(),
+                            "x-from" | "x-above" | "x-to" => value.is_number(),
+                            "x-open" => value == true && map.contains_key("x-values"),
                             "x-values" => value.as_array().is_some_and(|values| !values.is_empty()),
                             "x-release" => at == "/info/x-release" && value.is_string(),
                             _ => is_extension(key),
@@ -322,6 +323,7 @@ impl<'a> Check<'a> {
 
     fn parameter(&mut self, parameter: &'a Value, at: &str) {
         self.described(parameter, at);
+        self.texts(parameter.as_object().expect("described"), at);
         self.schema(&parameter["schema"], &format!("{at}/schema"), Place::Inline);
     }
 
@@ -487,7 +489,16 @@ impl<'a> Check<'a> {
                 self.fail(at, format!("the description does not name `{shown}`, which x-values has"));
             }
         }
-        for key in ["x-from", "x-to"] {
+        let mut folded = BTreeSet::new();
+        for text in values.into_iter().flatten().filter_map(Value::as_str) {
+            if !folded.insert(text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()) {
+                self.fail(at, format!("{text} is another of x-values when case and separators are left out"));
+            }
+        }
+        if map.contains_key("x-from") && map.contains_key("x-above") {
+            self.fail(at, "begins with x-from or with x-above, not with both");
+        }
+        for key in ["x-from", "x-above", "x-to"] {
             if let Some(end) = map.get(key)
                 && !numbers(text).any(|number| Some(number) == end.as_f64())
             {
@@ -500,7 +511,8 @@ impl<'a> Check<'a> {
                 matches!((default.as_f64(), end), (Some(default), Some(end)) if beyond(default, end))
             };
             let is_unlisted = values.is_some_and(|values| !values.contains(default));
-            if is_unlisted || is_outside("x-from", |a, b| a < b) || is_outside("x-to", |a, b| a > b) {
+            let is_low = is_outside("x-from", |a, b| a < b) || is_outside("x-above", |a, b| a <= b);
+            if is_unlisted || is_low || is_outside("x-to", |a, b| a > b) {
                 self.fail(at, format!("x-default {default} is none of the values that are allowed"));
             }
         }

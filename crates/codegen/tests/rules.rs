@@ -19,7 +19,7 @@ fn the_document_obeys_the_rules() {
 
 /// A first occurrence of some text in the document, what to put in its place, and words of the
 /// problem that this makes.
-const FAULTS: [(&str, &str, &str); 38] = [
+const FAULTS: [(&str, &str, &str); 42] = [
     ("openapi: 3.0.3", "openapi: 3.1.0", "must be 3.0.3"),
     (
         "          minimum: 0\n          nullable: true\n          x-unit: K",
@@ -56,14 +56,22 @@ const FAULTS: [(&str, &str, &str); 38] = [
     ("      tags: [job]\n      summary: List jobs", "      tags: [job, file]\n      summary: List jobs", "one tag"),
     ("      summary: List jobs\n", "", "needs a summary"),
     ("      description: Lists the jobs of the account, newest first, a page at a time.\n", "", "needs a description"),
-    ("          description: 'Human-friendly batch name. Default: none.'\n", "", "needs a description"),
+    (
+        "          description: 'Human-friendly batch name, at most 200 characters. Default: none.'\n",
+        "",
+        "needs a description",
+    ),
     ("x-unit: K\n", "x-unit: °C\n", "does not name the unit °C"),
     ("x-default: 300\n", "x-default: 298\n", "does not say `Default: 298`"),
-    ("x-default: cube\n", "x-default: cube\n          x-values: [cube, sphere]\n", "does not name `sphere`"),
-    ("x-default: cube\n", "x-default: cube\n          x-values: [octahedron]\n", "none of the values that are allowed"),
-    ("x-default: 7.4\n", "x-default: 7.4\n          x-from: 0.5\n", "does not name 0.5, which is x-from"),
-    ("x-default: 7.4\n", "x-default: 7.4\n          x-from: 14\n", "none of the values that are allowed"),
-    ("x-default: 7.4\n", "x-default: 7.4\n          x-to: ten\n", "not an extension of this document"),
+    ("x-values: [cube, rectangular", "x-values: [cube, sphere", "does not name `sphere`"),
+    ("x-values: [cube, rectangular, dodecahedron, ", "x-values: [", "none of the values that are allowed"),
+    ("x-values: [cube, ", "x-values: [cube, cu-be, ", "cu-be is another of x-values"),
+    ("          x-open: true\n", "          x-open: false\n", "not an extension of this document"),
+    ("x-to: 14\n", "x-to: 13.5\n", "does not name 13.5, which is x-to"),
+    ("x-from: 0\n          x-to: 14\n", "x-from: 14\n", "none of the values that are allowed"),
+    ("x-above: 0\n          x-to: 10\n", "x-above: 3\n", "none of the values that are allowed"),
+    ("x-above: 0\n          x-to: 10\n", "x-above: 0\n          x-from: 0\n", "not with both"),
+    ("x-to: 14\n", "x-to: ten\n", "not an extension of this document"),
     (
         "      in: path\n      required: true\n      description: Identifier of a file.",
         "      in: path\n      description: Identifier of a file.",
@@ -72,8 +80,8 @@ const FAULTS: [(&str, &str, &str); 38] = [
     ("          x-origin: molbox\n", "          x-origin: somebody\n", "not an extension of this document"),
     ("x-choice: the defaults", "x-because: the defaults", "not an extension of this document"),
     (
-        "        name:\n          type: string\n          description: |\n            Name given",
-        "        name:\n          type: string\n          enum: [a]\n          description: |\n            Name given",
+        "        name:\n          type: string\n          x-from: 1\n          x-to: 200\n          description: |\n            Name given",
+        "        name:\n          type: string\n          enum: [a]\n          x-from: 1\n          x-to: 200\n          description: |\n            Name given",
         "needs a name of its own",
     ),
     (

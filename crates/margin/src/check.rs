@@ -109,6 +109,11 @@ pub(crate) fn text(value: &Value) -> Result<&str, Fault> {
     value.as_str().ok_or_else(|| Fault::new("type_error", "must be a string"))
 }
 
+/// Whether a text is the word, which is in lower case, but for case and separators.
+pub(crate) fn is_word(text: &str, word: &str) -> bool {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).eq(word.chars())
+}
+
 pub(crate) fn date(value: &Value) -> Result<Date, Fault> {
     let not_a_date = |kind| Fault::new(kind, "must be a date YYYY-MM-DD");
     let text = value.as_str().ok_or_else(|| not_a_date("type_error"))?;

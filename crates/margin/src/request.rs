@@ -20,6 +20,8 @@ use crate::unknown::UnknownFields;
 
 const MAX_SCENARIOS: u32 = 1_000_000;
 const MAX_HORIZON_DAYS: u32 = 250;
+/// Dates of a list: a thousand years.
+pub(crate) const MAX_DATES: usize = 366_000;
 
 /// A margin calculation that can be made, on the market data it was checked against.
 #[derive(Debug)]
@@ -165,8 +167,10 @@ impl<'s> Draft<'s> {
 
     /// Reads a portfolio from the document in `data`, which may be in base64.
     fn read_data(&mut self, portfolio: &Value, format: DataFormat) {
-        let encoding =
-            |v: &Value| if v == "base64" { Ok(()) } else { Err(Fault::new("type_error.enum", "must be base64")) };
+        let encoding = |v: &Value| {
+            let is_known = v.as_str().is_some_and(|text| check::is_word(text, "base64"));
+            if is_known { Ok(()) } else { Err(Fault::new("type_error.enum", "must be base64")) }
+        };
         let encoding = self.violations.field(Place::Portfolio, "encoding", portfolio, |v| check::optional(v, encoding));
         let data = self.violations.field(Place::Portfolio, "data", portfolio, check::text);
         let (Some(encoding), Some(data)) = (encoding, data) else { return };
@@ -289,6 +293,11 @@ impl<'s> Draft<'s> {
             Value::Array(list) => Ok(&list[..]),
             _ => Err(Fault::new("type_error", "must be a list")),
         })?;
+        if list.len() > MAX_DATES {
+            let fault = Fault::new("value_error.too_large", format!("must be at most {MAX_DATES} dates"));
+            self.violations.add(Place::Settings, &[name.into()], fault);
+            return None;
+        }
         let mut dates = Vec::with_capacity(list.len());
         for (n, value) in list.iter().enumerate() {
             match check::date(value) {

@@ -1,6 +1,6 @@
 //! Errors of requests: the one place where an error becomes a status.
 
-use std::io;
+use std::{io, mem};
 
 use axum::http::header::{CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -11,7 +11,7 @@ use rusqlite::ErrorCode;
 use rustix::io::Errno;
 
 use crate::folder::Displaced;
-use crate::validate::{loc, violation};
+use crate::validate::{joined, loc, violation};
 
 /// Type of a violation: something that a request names is not there.
 pub(crate) const NOT_FOUND: &str = "not_found";
@@ -51,12 +51,12 @@ impl ApiError {
         Self { status, ..Self::invalid(detail) }
     }
 
-    /// Adds what a refusal names to what others do; a failure of the service comes back.
+    /// Adds what a refusal says of other places to what is known; a failure of the service comes back.
     pub(crate) fn add_to(self, violations: &mut Vec<ValidationError>) -> Result<(), Self> {
         if self.status.is_server_error() {
             return Err(self);
         }
-        violations.extend(self.detail);
+        *violations = joined(mem::take(violations), self.detail);
         Ok(())
     }
 

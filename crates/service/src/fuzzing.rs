@@ -27,10 +27,10 @@ pub fn upload(which: u8, content: &[u8]) {
 pub fn request(bytes: &[u8]) {
     for operation in ["file_register", "system_submit", "job_submit", "analysis_submit", "margin_submit"] {
         if let (Ok(mut body), Some(operation)) = (json::parse(bytes), CONTRACT.operation(operation)) {
-            let violations = operation.check_body(&mut body);
+            let checked = operation.check_body(&mut body);
             let text = serde_json::to_vec(&body.into_serde()).expect("JSON can be written");
             // What passed is what the wire types take.
-            if violations.is_empty() {
+            if checked.is_readable {
                 json::parse(&text).map(drop).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&text)));
             }
         }

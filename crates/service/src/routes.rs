@@ -260,7 +260,7 @@ async fn prepare(
             violations.push(violation("value_error", at, "is given more than once"));
         }
     }
-    let (mut value, mut bytes) = (Json::Null, Vec::new());
+    let (mut value, mut bytes, mut outside) = (Json::Null, Vec::new(), Vec::new());
     if operation.has_body() {
         let takes_more = operation.takes_more_than_json();
         let limits = (app.config.limits.body_bytes, app.config.margin.body_bytes);
@@ -268,14 +268,20 @@ async fn prepare(
         asked_for(&bytes);
         let content_type = header(CONTENT_TYPE.as_str());
         let content_type = content_type.as_deref();
-        if takes_more && content_type.is_some() && !bytes.is_empty() && violations.is_empty() {
+        let is_document = content_type.is_some_and(|content_type| !is_json(&media(Some(content_type))));
+        if takes_more && content_type.is_some() && !bytes.is_empty() && (violations.is_empty() || is_document) {
             // The handler reads it, by its content type.
         } else if bytes.is_empty() {
             violations.push(violation("missing", vec![loc("body")], "Field required"));
         } else {
             // What is not said to be JSON is a text, which no body of the document is.
             value = if is_json(&media(content_type)) { parse(&bytes)? } else { Json::Str(String::new()) };
-            violations.extend(operation.check_body(&mut value));
+            let body = operation.check_body(&mut value);
+            if body.is_readable && violations.is_empty() {
+                outside = body.violations;
+            } else {
+                violations.extend(body.violations);
+            }
         }
     }
     if !violations.is_empty() {
@@ -292,6 +298,7 @@ async fn prepare(
         path,
         query,
         body: value.into_serde(),
+        outside,
         repeated,
         bytes,
         headers: parts.headers,

@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 
 use molbox::workflow::types::{LocItem, ValidationError};
+use molbox::{Allowed, Measure};
 use regress::Regex;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::json::Json;
@@ -53,12 +55,26 @@ enum Place {
 enum Schema {
     Any,
     Nullable(Box<Self>),
-    String { min: usize, max: usize, pattern: Option<(String, Regex)>, values: Vec<String> },
-    Number { bound: Option<(f64, bool)> },
-    Integer { minimum: Option<i64> },
+    /// With values or a range that the document states beside the type.
+    Stated(Box<Self>, Allowed),
+    String {
+        min: usize,
+        max: usize,
+        pattern: Option<(String, Regex)>,
+        values: Vec<String>,
+    },
+    Number {
+        bound: Option<(f64, bool)>,
+    },
+    Integer {
+        minimum: Option<i64>,
+    },
     Boolean,
     Array(Box<Self>),
-    Object { members: Vec<Member>, others: Option<Box<Self>> },
+    Object {
+        members: Vec<Member>,
+        others: Option<Box<Self>>,
+    },
 }
 
 #[derive(Clone)]
@@ -113,7 +129,7 @@ impl Parameter {
                 _ => Place::Header,
             },
             required: value["required"] == true,
-            schema: Schema::new(document, &value["schema"]),
+            schema: Schema::new(document, &value["schema"]).stated(value),
         }
     }
 }
@@ -161,7 +177,18 @@ impl Schema {
             },
             _ => Self::Any,
         };
-        if value["nullable"] == true { Self::Nullable(Box::new(plain)) } else { plain }
+        let stated = plain.stated(value);
+        if value["nullable"] == true { Self::Nullable(Box::new(stated)) } else { stated }
+    }
+
+    /// The schema with what a part of the document states of its values.
+    fn stated(self, part: &Value) -> Self {
+        let allowed = Allowed::deserialize(part).expect("the build has checked the keys");
+        let says = |allowed: &Allowed| {
+            let ends = [allowed.from, allowed.above, allowed.to];
+            !allowed.values.is_empty() || ends.iter().any(Option::is_some)
+        };
+        if says(&allowed) { Self::Stated(Box::new(self), allowed) } else { self }
     }
 }
 
@@ -223,14 +250,29 @@ impl Operation {
     }
 
     /// Every violation by a body, which is brought into the document's form: `10.0` becomes `10`
-    /// where an integer is meant.
-    pub(crate) fn check_body(&self, body: &mut Json) -> Vec<ValidationError> {
+    /// where an integer is meant, `popc` becomes `POPC`.
+    pub(crate) fn check_body(&self, body: &mut Json) -> BodyCheck {
         let mut out = Violations { loc: vec![loc("body")], ..Violations::default() };
         if let Some(schema) = &self.body {
             check(schema, body, false, &mut out);
         }
-        out.found
+        BodyCheck { is_readable: !out.is_broken, violations: out.found }
     }
+}
+
+/// What is wrong with a body by the document.
+pub(crate) struct BodyCheck {
+    pub(crate) violations: Vec<ValidationError>,
+    /// Whether all values have their types, so that what else is wrong can be looked for.
+    pub(crate) is_readable: bool,
+}
+
+/// Violations, and after them those of other fields.
+pub(crate) fn joined(mut first: Vec<ValidationError>, others: Vec<ValidationError>) -> Vec<ValidationError> {
+    let of_others = others.into_iter().filter(|other| first.iter().all(|violation| violation.loc != other.loc));
+    let of_others: Vec<_> = of_others.collect();
+    first.extend(of_others);
+    first
 }
 
 /// A step of a path by name.
@@ -247,10 +289,17 @@ pub(crate) fn violation(kind: &str, loc: Vec<LocItem>, msg: impl Into<String>) -
 struct Violations {
     loc: Vec<LocItem>,
     found: Vec<ValidationError>,
+    /// Whether a value has not its type.
+    is_broken: bool,
 }
 
 impl Violations {
     fn add(&mut self, kind: &str, msg: impl Into<String>, input: &Json, ctx: Option<(&str, Value)>) {
+        self.is_broken = true;
+        self.push(kind, msg, input, ctx);
+    }
+
+    fn push(&mut self, kind: &str, msg: impl Into<String>, input: &Json, ctx: Option<(&str, Value)>) {
         if self.found.len() == MAX_VIOLATIONS {
             return;
         }
@@ -289,8 +338,15 @@ fn check(schema: &Schema, value: &mut Json, is_text: bool, out: &mut Violations)
                 check(schema, value, is_text, out);
             }
         }
+        Schema::Stated(schema, allowed) => {
+            let before = out.found.len();
+            check(schema, value, is_text, out);
+            if out.found.len() == before {
+                stated(schema, allowed, value, out);
+            }
+        }
         Schema::String { min, max, pattern, values } => string(*min, *max, pattern.as_ref(), values, value, out),
-        Schema::Number { bound } => number(*bound, value, out),
+        Schema::Number { bound } => number(*bound, value, is_text, out),
         Schema::Integer { minimum } => integer(*minimum, value, is_text, out),
         Schema::Boolean => boolean(value, out),
         Schema::Array(schema) => match value {
@@ -304,6 +360,29 @@ fn check(schema: &Schema, value: &mut Json, is_text: bool, out: &mut Violations)
             _ => out.add("list_type", "Input should be a valid list", value, None),
         },
         Schema::Object { members, others } => object(members, others.as_deref(), value, out),
+    }
+}
+
+/// Holds a value that has its type against what is stated beside it.
+fn stated(schema: &Schema, allowed: &Allowed, value: &mut Json, out: &mut Violations) {
+    let measure = match &*value {
+        Json::Int(digits) => Measure::Number(digits.parse().expect("digits")),
+        Json::Float(number) => Measure::Number(*number),
+        Json::Str(text) if matches!(schema, Schema::Number { .. }) => {
+            Measure::Number(python_float(text).expect("a number of its type"))
+        }
+        Json::Str(text) => Measure::Text(text),
+        Json::Array(items) => Measure::Items(items.len()),
+        _ => return,
+    };
+    if let Some(problem) = allowed.problem(&measure) {
+        out.push(problem.kind, problem.message, value, Some(problem.limit));
+    } else if let Json::Str(text) = value
+        // Of an open list, something else may be called almost the same.
+        && !allowed.is_open
+        && let Some(listed) = allowed.listed(text)
+    {
+        *text = listed.to_owned();
     }
 }
 
@@ -381,13 +460,13 @@ fn enumeration(values: &[String], value: &Json, out: &mut Violations) {
     out.add("enum", format!("Input should be {expected}"), value, Some(("expected", json!(expected))));
 }
 
-fn number(bound: Option<(f64, bool)>, value: &Json, out: &mut Violations) {
+fn number(bound: Option<(f64, bool)>, value: &Json, is_text: bool, out: &mut Violations) {
     let (number, is_number) = match value {
         Json::Float(number) => (*number, true),
         Json::Int(digits) => (digits.parse().expect("digits"), true),
         Json::Bool(truth) => (f64::from(u8::from(*truth)), false),
         Json::Str(text) => match python_float(text) {
-            Some(number) => (number, false),
+            Some(number) => (number, is_text),
             None => {
                 let msg = "Input should be a valid number, unable to parse string as a number";
                 return out.add("float_parsing", msg, value, None);

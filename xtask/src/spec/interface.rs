@@ -57,7 +57,9 @@ pub fn differences(document: &Api) -> Result<Vec<(String, String)>> {
 fn is_addition(finding: &Finding) -> bool {
     // Bodies of responses are not shown, so whatever they are is within what is stated.
     let is_narrower_answer = finding.direction == Some(Direction::Response) && finding.effect == Some(Effect::Narrower);
-    let is_stated = ["default", "unit"].contains(&finding.rule) && finding.effect.is_none();
+    // The interface shows allowed values and ends in its schemas or not at all.
+    let is_beside = ["x-values", "x-from", "x-to"].contains(&finding.rule);
+    let is_stated = is_beside || (["default", "unit"].contains(&finding.rule) && finding.effect.is_none());
     // The address of a deployment and texts are nobody's contract.
     let is_deployment = finding.rule == "servers" && finding.operations.is_empty();
     is_narrower_answer

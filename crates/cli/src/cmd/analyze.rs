@@ -43,7 +43,7 @@ enum Analysis {}
 
 impl Body for Analysis {
     const SCHEMA: &'static str = "AnalysisRequest";
-    const WITHOUT: &'static [&'static str] = &["job_id", "topology", "trajectory"];
+    const WITHOUT: &'static [&'static str] = &["job_id", "allow_unfinished", "topology", "trajectory"];
     type Checked = AnalysisRequest;
 }
 

@@ -145,7 +145,7 @@ fn contract(store: &Store, ticker: &str) -> Result<usize, Fault> {
 fn side(text: &str) -> Result<Side, Fault> {
     [Side::Long, Side::Short]
         .into_iter()
-        .find(|side| text.eq_ignore_ascii_case(side.as_str()))
+        .find(|side| check::is_word(text, side.as_str()))
         .ok_or_else(|| Fault::new("type_error.enum", "must be long or short"))
 }
 

@@ -7,10 +7,8 @@ use serde_json::{Map, Number, Value};
 
 use super::Positions;
 use crate::check::Place;
+use crate::request::MAX_DATES;
 use crate::schema::Part;
-
-/// More dates than these, a thousand years, are refused.
-const MAX_DATES: usize = 366_000;
 
 /// Reads what the schema knows of a value, each key at most once. Positions go to `positions` one by
 /// one and leave an empty array behind, and of a list or an object where there should be none only
@@ -91,10 +89,10 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
                 while let Some(date) =
                     elements.next_element_seed(Tree { part: Part::Text, positions: self.positions })?
                 {
-                    if dates.len() == MAX_DATES {
-                        return Err(A::Error::custom(format_args!("more than {MAX_DATES} dates")));
+                    // One more than are allowed is enough to be refused.
+                    if dates.len() <= MAX_DATES {
+                        dates.push(date);
                     }
-                    dates.push(date);
                 }
             }
             _ => while elements.next_element::<IgnoredAny>()?.is_some() {},

@@ -75,12 +75,6 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// What to say about a name that is none.
-    pub(crate) fn expected(name: &str) -> String {
-        let names: Vec<&str> = Self::ALL.iter().map(|format| format.name()).collect();
-        format!("must be one of {}, got {name:?}", names.join(", "))
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pdb => "pdb",
@@ -116,6 +110,13 @@ impl Format {
             Self::Xml => &["force_field"],
             Self::Dcd | Self::Xtc => &["trajectory"],
         }
+    }
+}
+
+impl Format {
+    /// Whether files in this format can be ligands.
+    pub(crate) fn is_of_ligands(self) -> bool {
+        self.kinds().contains(&"ligand")
     }
 }
 

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest};
+use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest, Notice};
 
 use super::{
     Call, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
@@ -21,12 +21,15 @@ const KIND: &str = "analysis";
 
 pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let (request, warnings) = call.request::<AnalysisRequest>()?;
+    let (request, warnings, outside) = call.readable::<AnalysisRequest>()?;
     app.check_disk()?;
     let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
     // Reads topologies, perhaps large ones.
-    let plan = tokio::task::spawn_blocking(move || analyze::resolve(&resolving, account, &asked));
-    let plan = plan.await.map_err(ApiError::internal)??;
+    let plan = tokio::task::spawn_blocking(move || analyze::resolve(&resolving, account, &asked, outside));
+    let (plan, partial) = plan.await.map_err(ApiError::internal)??;
+    let mut notices: Vec<Notice> = stored(&warnings)?;
+    notices.extend(partial);
+    let warnings = serde_json::to_string(&notices).map_err(ApiError::internal)?;
     let row = TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, "ana", &request, &plan, warnings)? };
     queue(&call, row, plan.inputs(), record).await
 }

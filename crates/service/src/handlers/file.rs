@@ -15,15 +15,10 @@ use crate::formats::{self, Format};
 use crate::pdb;
 use crate::validate::{loc, violation};
 
-const KINDS: [&str; 6] = ["protein", "structure", "ligand", "force_field", "trajectory", "topology"];
-const MAX_NAME: usize = 200;
-
 pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let filetype = call.query("filetype").unwrap_or_default();
-    let format = Format::named(filetype).ok_or_else(|| {
-        ApiError::invalid(vec![violation("enum", vec![loc("query"), loc("filetype")], Format::expected(filetype))])
-    })?;
+    let format = known(filetype)?;
     app.check_disk()?;
     let id = app.new_id("file");
     let file = FileRow {
@@ -208,32 +203,27 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     store_entry(app, call.account(), &file, content, claim, answer).await.map(drop)
 }
 
+/// A format that the document lists.
+fn known(format: &str) -> Result<Format, ApiError> {
+    Format::named(format).ok_or_else(|| ApiError::internal(anyhow::anyhow!("{format} is a format of the document")))
+}
+
 /// Fills in what the registration leaves out, and checks what it says.
 fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiError> {
     let mut violations = Vec::new();
     if let Some(name) = &request.name {
         file.name.clone_from(name);
     }
-    let length = file.name.trim().chars().count();
-    if !(1..=MAX_NAME).contains(&length) || file.name.chars().any(char::is_control) {
-        let msg = format!("must be 1 to {MAX_NAME} characters that can be printed");
+    if file.name.trim().is_empty() || file.name.chars().any(char::is_control) {
+        let msg = "must have characters that can be seen, and none that cannot be printed";
         violations.push(violation("value_error", vec![loc("body"), loc("name")], msg));
     }
-    let named = request.format.as_deref().unwrap_or(&file.format);
-    match Format::named(named) {
-        Some(format) => {
-            file.format = format.name().to_owned();
-            file.kind = request.type_.clone().unwrap_or_else(|| format.kinds()[0].to_owned());
-            if KINDS.contains(&file.kind.as_str()) && !format.kinds().contains(&file.kind.as_str()) {
-                let msg = format!("a {format} file can be {}, not {}", format.kinds().join(" or "), file.kind);
-                violations.push(violation("value_error", vec![loc("body"), loc("type")], msg));
-            }
-        }
-        None => violations.push(violation("enum", vec![loc("body"), loc("format")], Format::expected(named))),
-    }
-    if let Some(kind) = request.type_.as_deref().filter(|kind| !KINDS.contains(kind)) {
-        let msg = format!("must be one of {}, got {kind:?}", KINDS.join(", "));
-        violations.push(violation("enum", vec![loc("body"), loc("type")], msg));
+    let format = known(request.format.as_deref().unwrap_or(&file.format))?;
+    file.format = format.name().to_owned();
+    file.kind = request.type_.clone().unwrap_or_else(|| format.kinds()[0].to_owned());
+    if !format.kinds().contains(&file.kind.as_str()) {
+        let msg = format!("a {format} file can be {}, not {}", format.kinds().join(" or "), file.kind);
+        violations.push(violation("value_error", vec![loc("body"), loc("type")], msg));
     }
     if violations.is_empty() { Ok(()) } else { Err(ApiError::invalid(violations)) }
 }

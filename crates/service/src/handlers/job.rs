@@ -26,10 +26,10 @@ const KIND: &str = "job";
 
 pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let (request, warnings) = call.request::<JobCreateParams>()?;
+    let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     app.check_disk()?;
     let system = system(&call, &request)?;
-    let parameters = simulate::resolve(app, &request, &system)?;
+    let parameters = simulate::resolve(app, &request, &system, outside)?;
     let row = TaskRow {
         name: request.batch_name.clone(),
         parent: Some(system.id),

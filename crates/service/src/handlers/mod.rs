@@ -18,7 +18,7 @@ use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_T
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use molbox::Request;
-use molbox::workflow::types::{self, LocItem, Notice};
+use molbox::workflow::types::{self, LocItem, Notice, ValidationError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,6 +40,8 @@ pub(crate) struct Call {
     /// The body in the document's form; null without one, and for an operation that takes more
     /// than JSON.
     pub(crate) body: Value,
+    /// Values of the body that are not among those that the document allows.
+    pub(crate) outside: Vec<ValidationError>,
     /// Members of the body that are there more than once in one object; the last one counts.
     pub(crate) repeated: Vec<Vec<LocItem>>,
     /// The body as it came, of an operation that takes more than JSON.
@@ -77,12 +79,23 @@ impl Call {
     }
 
     /// The body as its wire type, and warnings about it, JSON.
+    ///
+    /// # Errors
+    ///
+    /// 422 with the values that the document does not allow.
     pub(crate) fn request<T: Request>(&self) -> Result<(T, String), ApiError> {
+        let (request, warnings, outside) = self.readable()?;
+        if outside.is_empty() { Ok((request, warnings)) } else { Err(ApiError::invalid(outside)) }
+    }
+
+    /// The same for those who look for what else is wrong: with the values that are not allowed, which
+    /// have to be refused in the end.
+    pub(crate) fn readable<T: Request>(&self) -> Result<(T, String, Vec<ValidationError>), ApiError> {
         let request = serde_json::from_value(self.body.clone()).map_err(|e| {
             ApiError::internal(anyhow::Error::new(e).context("a body that passed the document's check"))
         })?;
         let warnings = serde_json::to_string(&request_warnings::<T>(&self.body, &self.repeated));
-        Ok((request, warnings.map_err(ApiError::internal)?))
+        Ok((request, warnings.map_err(ApiError::internal)?, self.outside.clone()))
     }
 
     /// What a write needs so that repeating the request does nothing again.

@@ -17,12 +17,12 @@ const KIND: &str = "system";
 
 pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
-    let (request, warnings) = call.request::<SystemBuildRequest>()?;
+    let (request, warnings, outside) = call.readable::<SystemBuildRequest>()?;
     app.check_disk()?;
     if let Some(protein) = &request.protein {
         provide_entry(&call, "protein", protein).await?;
     }
-    let plan = build::resolve(app, call.account(), &request)?;
+    let plan = build::resolve(app, call.account(), &request, outside)?;
     let row = TaskRow {
         name: request.box_name.clone(),
         seed: request.seed.map_or_else(|| app.new_seed(), |seed| seed as i64),

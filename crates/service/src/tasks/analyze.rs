@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use molbox::workflow::types::{AnalysisRequest, LocItem, ValidationError};
+use molbox::workflow::types::{AnalysisRequest, LocItem, Notice, ValidationError};
 use molbox_analysis::params::{InvalidParams, Params, Parsed};
 use molbox_analysis::read::{Series, Structure};
 use molbox_analysis::{Control, Error, Report, Topology, analyze};
@@ -47,27 +47,34 @@ pub(crate) struct Given {
     format: String,
 }
 
-/// What a request refers to, and whether it can be done.
+/// What a request refers to, and whether it can be done; and what to say of a job that is not all that
+/// was asked of it. `outside` are the values that the document does not allow.
 ///
 /// # Errors
 ///
 /// 404 and 409 for what it refers to, 422 with everything else that is wrong.
-pub(crate) fn resolve(app: &App, account: i64, request: &AnalysisRequest) -> Result<AnalyzePlan, ApiError> {
-    let mut violations = Vec::new();
-    let parsed = kept(params(request).parse().map_err(invalid), &mut violations)?;
+pub(crate) fn resolve(
+    app: &App,
+    account: i64,
+    request: &AnalysisRequest,
+    outside: Vec<ValidationError>,
+) -> Result<(AnalyzePlan, Option<Notice>), ApiError> {
+    let mut wrong = outside;
+    let parsed = kept(params(request).parse().map_err(invalid), &mut wrong)?;
     let topology = given(app, account, "topology", request.topology.as_deref(), &["pdb", "cif"]);
-    let topology = kept(topology, &mut violations)?.flatten();
+    let topology = kept(topology, &mut wrong)?.flatten();
     let trajectory = given(app, account, "trajectory", request.trajectory.as_deref(), &["dcd", "xtc"]);
-    let trajectory = kept(trajectory, &mut violations)?.flatten();
+    let trajectory = kept(trajectory, &mut wrong)?.flatten();
     let job = if request.job_id.is_some() || request.topology.is_none() || request.trajectory.is_none() {
-        kept(job(app, account, request, request.trajectory.is_none()), &mut violations)?
+        kept(job(app, account, request, request.trajectory.is_none()), &mut wrong)?
     } else {
         None
     };
-    let Some(parsed) = parsed.filter(|_| violations.is_empty()) else {
-        return Err(ApiError::unresolved(violations));
+    let Some(parsed) = parsed.filter(|_| wrong.is_empty()) else {
+        return Err(ApiError::unresolved(wrong));
     };
     let system = job.as_ref().and_then(|job| job.parent.clone());
+    let partial = job.as_ref().filter(|_| trajectory.is_none()).and_then(partial);
     let plan = AnalyzePlan { job: job.map(|job| job.id), system, topology, trajectory };
     let (topology, positions) = plan.stored_structure(app)?;
     parsed.select(&topology, &positions).map_err(invalid)?;
@@ -79,14 +86,30 @@ pub(crate) fn resolve(app: &App, account: i64, request: &AnalysisRequest) -> Res
             return Err(ApiError::invalid_body("value_error", vec![loc("trajectory")], msg));
         }
     }
-    Ok(plan)
+    Ok((plan, partial))
+}
+
+/// What to say of a job whose trajectory may be shorter than was asked for.
+fn partial(job: &TaskRow) -> Option<Notice> {
+    let state = match job.status.as_str() {
+        "succeeded" => return None,
+        "failed" => "has failed",
+        "cancelled" => "was cancelled",
+        _ => "has not ended",
+    };
+    Some(Notice {
+        code: "partial_trajectory".to_owned(),
+        message: format!("{} {state}; the frames that it has written are analysed", job.id),
+        loc: vec![loc("job_id")],
+        extra: Default::default(),
+    })
 }
 
 /// A part of a request that can be done; none for one whose violations are kept.
-fn kept<T>(part: Result<T, ApiError>, violations: &mut Vec<ValidationError>) -> Result<Option<T>, ApiError> {
+fn kept<T>(part: Result<T, ApiError>, wrong: &mut Vec<ValidationError>) -> Result<Option<T>, ApiError> {
     match part {
         Ok(part) => Ok(Some(part)),
-        Err(refusal) => refusal.add_to(violations).map(|()| None),
+        Err(refusal) => refusal.add_to(wrong).map(|()| None),
     }
 }
 

@@ -14,9 +14,10 @@ use serde_json::Value;
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::{ApiError, NOT_FOUND};
+use crate::formats::Format;
 use crate::handlers::file::referred;
 use crate::pdb;
-use crate::validate::{loc, violation};
+use crate::validate::{joined, loc, violation};
 
 /// What the worker is to build. Lengths in nm, concentration in mol/L.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,14 +220,8 @@ const CHARMM_WATERS: [WaterModel; 8] = [
     ("tip5pew", "tip5pew.xml", "tip5p", 5),
 ];
 
-const LIPIDS: [&str; 7] = ["POPC", "POPE", "DLPC", "DLPE", "DMPC", "DOPC", "DPPC"];
-const LIGAND_FORMATS: [&str; 4] = ["sdf", "mol", "mol2", "pdb"];
-const MAX_LIGANDS: usize = 50;
-const BOX_SHAPES: [&str; 4] = ["cube", "rectangular", "dodecahedron", "octahedron"];
 const POSITIVE: [&str; 5] = ["Na", "K", "Li", "Cs", "Rb"];
 const NEGATIVE: [&str; 4] = ["Cl", "Br", "F", "I"];
-const MAX_NAME: usize = 200;
-pub(crate) const MAX_SEED: u64 = 0x7fff_ffff;
 
 /// Collects what a request asks for that cannot be.
 #[derive(Default)]
@@ -244,46 +239,35 @@ impl Problems {
     fn choice(&mut self, field: &str, value: &str, allowed: &[&str]) {
         self.add("enum", field, format!("must be one of {}, got {value:?}", allowed.join(", ")));
     }
-
-    /// The number, or its default; within bounds.
-    fn number(&mut self, field: &str, unit: &str, value: Option<f64>, default: f64, low: f64, high: f64) -> f64 {
-        let value = value.unwrap_or(default);
-        if !(low..=high).contains(&value) {
-            self.add("out_of_range", field, format!("must be from {low} to {high}{unit}, got {value}"));
-        }
-        value
-    }
 }
 
-/// The plan of a build, with defaults.
+/// The plan of a build, with defaults. `outside` are the values that the document does not allow.
 ///
 /// # Errors
 ///
-/// 422 with everything that cannot be, 404 for a file that is not there.
-pub(crate) fn resolve(app: &App, account: i64, request: &SystemBuildRequest) -> Result<BuildPlan, ApiError> {
+/// 422 with these and everything else that cannot be, 404 for a file that is not there.
+pub(crate) fn resolve(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    outside: Vec<ValidationError>,
+) -> Result<BuildPlan, ApiError> {
     let mut problems = Problems::default();
     let (force_field, water) = force_field(app, account, request, &mut problems)?;
     let membrane = membrane(request, &water, &mut problems);
-    let ligands = ligands(app, account, request, &mut problems)?;
+    let has_too_many = outside.iter().any(|violation| violation.loc == [loc("body"), loc("ligands")]);
+    let ligands = if has_too_many { Vec::new() } else { ligands(app, account, request, &mut problems)? };
     let (positive_ion, negative_ion) = ions(request.ions.as_deref().unwrap_or("NaCl"), &force_field, &mut problems);
     let box_shape = request.box_shape.as_deref().unwrap_or("cube");
-    if !BOX_SHAPES.contains(&box_shape) {
-        problems.choice("box_shape", box_shape, &BOX_SHAPES);
-    }
-    if request.box_name.as_ref().is_some_and(|name| name.chars().count() > MAX_NAME) {
-        problems.add("string_too_long", "box_name", format!("must be at most {MAX_NAME} characters"));
-    }
-    if request.seed.is_some_and(|seed| seed > MAX_SEED) {
-        problems.add("less_than_equal", "seed", format!("must be at most {MAX_SEED}"));
-    }
-    let get = |number: Option<molbox::Finite>| number.map(molbox::Finite::get);
-    let concentration = problems.number("concentration", " mol/L", get(request.concentration), 0.15, 0.0, 5.0);
-    let padding_nm = problems.number("minimum_padding", " nm", get(request.minimum_padding), 1.0, 0.5, 5.0);
-    let ph = problems.number("pH", "", get(request.p_h), 7.4, 0.0, 14.0);
+    let or = |number: Option<molbox::Finite>, default| number.map_or(default, molbox::Finite::get);
+    let concentration = or(request.concentration, 0.15);
+    let padding_nm = or(request.minimum_padding, 1.0);
+    let ph = or(request.p_h, 7.4);
     let chains = chains(request, &mut problems);
     let protein = protein(app, account, request, &mut problems)?;
-    if !problems.0.is_empty() {
-        return Err(ApiError::unresolved(problems.0));
+    let problems = joined(outside, problems.0);
+    if !problems.is_empty() {
+        return Err(ApiError::unresolved(problems));
     }
     Ok(BuildPlan {
         protein,
@@ -373,10 +357,7 @@ fn water(ours: Option<&ForceField>, has_file: bool, request: &SystemBuildRequest
 }
 
 fn membrane(request: &SystemBuildRequest, water: &Water, problems: &mut Problems) -> Option<String> {
-    let lipid = request.membrane.as_deref()?.to_uppercase();
-    if !LIPIDS.contains(&lipid.as_str()) {
-        problems.choice("membrane", &lipid, &LIPIDS);
-    }
+    let lipid = request.membrane.clone()?;
     let name = request.force_field.as_deref().unwrap_or("amber14");
     let name = name.split(',').next().unwrap_or_default().trim();
     if let Some(force_field) = named(name).filter(|force_field| !force_field.has_lipids) {
@@ -405,27 +386,21 @@ fn ligands(
     for (field, length) in lists.into_iter().filter(|(_, length)| *length != 0 && *length != n) {
         problems.add("value_error", field, format!("must have one item for each of the {n} ligands, has {length}"));
     }
-    if n > MAX_LIGANDS {
-        problems.add("too_long", "ligands", format!("must be at most {MAX_LIGANDS}, got {n}"));
-        return Ok(Vec::new());
-    }
     let mut ligands = Vec::new();
     for (index, wanted) in request.ligands.iter().enumerate() {
         let Some(file) = referred(app, account, wanted)? else {
             problems.add_at(NOT_FOUND, "ligands", index, no_file(wanted));
             continue;
         };
-        let format =
-            request.ligand_input_formats.get(index).map_or(file.format.clone(), |format| format.to_lowercase());
-        if !LIGAND_FORMATS.contains(&format.as_str()) {
-            let field = if request.ligand_input_formats.is_empty() { "ligands" } else { "ligand_input_formats" };
-            let msg = format!("must be one of {}, {} is {format}", LIGAND_FORMATS.join(", "), file.name);
-            problems.add_at("enum", field, index, msg);
+        let format = request.ligand_input_formats.get(index).unwrap_or(&file.format).clone();
+        if request.ligand_input_formats.is_empty() && !Format::named(&format).is_some_and(Format::is_of_ligands) {
+            let msg = format!("must be a file of a ligand, {} is {format}", file.name);
+            problems.add_at("value_error", "ligands", index, msg);
         }
         let residue_name = request.ligand_residue_names.get(index).cloned();
         let residue_name = residue_name.unwrap_or_else(|| format!("L{:02}", index + 1));
-        if !(1..=4).contains(&residue_name.len()) || !residue_name.chars().all(|c| c.is_ascii_alphanumeric()) {
-            let msg = format!("must be 1 to 4 letters or digits, got {residue_name:?}");
+        if !residue_name.chars().all(|c| c.is_ascii_alphanumeric()) {
+            let msg = format!("must be letters and digits without accents, got {residue_name:?}");
             problems.add_at("value_error", "ligand_residue_names", index, msg);
         }
         ligands.push(Ligand {

@@ -14,9 +14,9 @@ use serde_json::Value;
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
-use crate::tasks::build::{BuildPlan, MAX_SEED};
+use crate::tasks::build::BuildPlan;
 use crate::tasks::topology::Built;
-use crate::validate::{loc, violation};
+use crate::validate::{joined, loc, violation};
 
 /// What the worker is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,12 +69,6 @@ pub(crate) mod default {
 /// Above this time step, in fs, hydrogens are made heavier.
 const MAX_PLAIN_TIMESTEP: f64 = 2.5;
 const HYDROGEN_MASS_DA: f64 = 3.0;
-const MAX_TIMESTEP: f64 = 5.0;
-/// Beyond these the mesh of the Ewald sum has no points, or more than memory.
-const EWALD_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=0.05;
-const MIN_CUTOFF: f64 = 0.6;
-const MAX_NAME: usize = 200;
-const MAX_STAGES: usize = 100;
 /// Steps of a stage are counted in 63 bits by OpenMM; nobody runs this many.
 const MAX_STEPS: f64 = 1e12;
 /// Bytes of a line of a log, about.
@@ -82,12 +76,17 @@ const LOG_LINE_BYTES: u64 = 70;
 /// Type of a violation: a job would write more than there is room for.
 const TOO_MUCH: &str = "results_too_large";
 
-/// The parameters with defaults.
+/// The parameters with defaults. `outside` are the values that the document does not allow.
 ///
 /// # Errors
 ///
-/// 422 with everything that cannot be run.
-pub(crate) fn resolve(app: &App, request: &JobCreateParams, system: &TaskRow) -> Result<JobCreateParams, ApiError> {
+/// 422 with these and everything else that cannot be run.
+pub(crate) fn resolve(
+    app: &App,
+    request: &JobCreateParams,
+    system: &TaskRow,
+    outside: Vec<ValidationError>,
+) -> Result<JobCreateParams, ApiError> {
     let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
     let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
     let parameters = with_defaults(app, request, system, &masks);
@@ -98,6 +97,7 @@ pub(crate) fn resolve(app: &App, request: &JobCreateParams, system: &TaskRow) ->
         problems.push(violation("value_error", at(&["surface_tension"]), msg));
     }
     check_masks(app, request, system, &mut problems)?;
+    let problems = joined(outside, problems);
     if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
 }
 
@@ -303,9 +303,9 @@ fn with_defaults(app: &App, request: &JobCreateParams, system: &TaskRow, masks: 
     all
 }
 
-/// A default frequency; in a shorter stage it is met once, at its end.
+/// A default frequency; in a shorter stage it is met once, at its end, and in one without steps never.
 fn frequency(default: u64, time: Option<NonNegative>, timestep_fs: f64) -> u64 {
-    default.min(n_steps(time, timestep_fs).max(1))
+    default.min(n_steps(time, timestep_fs))
 }
 
 /// Steps of a stage.
@@ -359,37 +359,13 @@ fn check(parameters: &JobCreateParams, summary: &Value) -> Vec<ValidationError> 
     let mut out = Vec::new();
     let mut add = |kind: &str, loc, msg: String| out.push(violation(kind, loc, msg));
     let timestep = get(parameters.integration_timestep);
-    if timestep > MAX_TIMESTEP {
-        let msg = format!("must be at most {MAX_TIMESTEP} fs, got {timestep}: faster motions would blow up");
-        add("less_than_equal", at(&["integration_timestep"]), msg);
-    }
-    let tolerance = get(parameters.ewald_error_tolerance);
-    if !EWALD_RANGE.contains(&tolerance) {
-        let msg = format!("must be from {} to {}, got {tolerance}", EWALD_RANGE.start(), EWALD_RANGE.end());
-        add("out_of_range", at(&["ewald_error_tolerance"]), msg);
-    }
     let cutoff = get(parameters.non_bonded_cutoff);
     let half = shortest_width(summary) / 2.0;
     if cutoff > half {
         let msg = format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}");
         add("less_than_equal", at(&["non_bonded_cutoff"]), msg);
-    } else if cutoff < MIN_CUTOFF {
-        add(
-            "greater_than_equal",
-            at(&["non_bonded_cutoff"]),
-            format!("must be at least {MIN_CUTOFF} nm, got {cutoff}"),
-        );
-    }
-    if parameters.seed.is_some_and(|seed| seed > MAX_SEED) {
-        add("less_than_equal", at(&["seed"]), format!("must be at most {MAX_SEED}"));
-    }
-    if parameters.batch_name.as_ref().is_some_and(|name| name.chars().count() > MAX_NAME) {
-        add("string_too_long", at(&["batch_name"]), format!("must be at most {MAX_NAME} characters"));
     }
     let stages = parameters.equilibration.as_deref().unwrap_or_default();
-    if stages.len() > MAX_STAGES {
-        add("too_long", at(&["equilibration"]), format!("must be at most {MAX_STAGES} stages, got {}", stages.len()));
-    }
     let mut check_steps = |time: Option<NonNegative>, traj_freq: Option<u64>, loc: &dyn Fn(&str) -> Vec<LocItem>| {
         let steps = time.map_or(0.0, NonNegative::get) * 1e6 / timestep;
         if steps > MAX_STEPS {

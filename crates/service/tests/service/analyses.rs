@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use molbox::workflow::types::{AnalysisRecord, EquilibrationStep, ProductionParams};
+use molbox::workflow::types::{AnalysisRecord, EquilibrationStep, Notice, ProductionParams};
 use molbox::{Client, Error};
 use serde_json::{Value, json};
 
@@ -206,9 +206,9 @@ async fn masks_that_cannot_be_are_told_by_their_place() {
     assert_eq!(
         said,
         [
+            (json!(["body", "hbond_angle"]), "less_than_equal"),
             (json!(["body", "downsample_frames"]), "out_of_range"),
             (json!(["body", "rmsd_masks", 1, 1]), "mask"),
-            (json!(["body", "hbond_angle"]), "out_of_range"),
         ]
     );
     let wrong = molbox
@@ -248,13 +248,20 @@ async fn a_running_job_is_analysed_on_request_alone() {
     let analysis = analysis.send().await.unwrap();
     let record = analysed(&molbox, &analysis.analysis_id).await;
     assert_eq!(record.status, "succeeded");
+    let partial = |record: &AnalysisRecord| {
+        let of_job = |warning: &&Notice| warning.code == "partial_trajectory";
+        record.warnings.iter().find(of_job).map(|warning| warning.message.clone())
+    };
+    assert_eq!(partial(&record), Some(format!("{job} has not ended; the frames that it has written are analysed")));
     let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
     assert!(data.frames_analyzed > 0);
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
     molbox.wait_job(&job).await.unwrap_err();
     let ended = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).distance_masks([":1@O :2@O"]));
     let ended = ended.send().await.unwrap();
-    assert_eq!(analysed(&molbox, &ended.analysis_id).await.status, "succeeded", "a cancelled job has ended");
+    let ended = analysed(&molbox, &ended.analysis_id).await;
+    assert_eq!(ended.status, "succeeded", "a cancelled job has ended");
+    assert_eq!(partial(&ended), Some(format!("{job} was cancelled; the frames that it has written are analysed")));
     molbox.analysis_delete().analysis_id(ended.analysis_id.as_str()).send().await.unwrap();
     // Analyses of it stay when the job goes, and go by themselves.
     molbox.wait_job(&job).await.unwrap_err();

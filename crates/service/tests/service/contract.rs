@@ -234,7 +234,8 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
     let error = molbox.system_submit().body(wrong).send().await.unwrap_err();
     let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
     fields.sort();
-    assert_eq!(fields, ["ligand_residue_names", "ligand_rotations", "membrane", "water_type"], "{error}");
+    let expected = ["ligand_residue_names", "ligand_residue_names[0]", "ligand_rotations", "membrane", "water_type"];
+    assert_eq!(fields, expected, "{error}");
 
     let error = molbox.system_submit().body_map(|s| s.ligands(["nothing"])).send().await.unwrap_err();
     assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "ligands[0]".to_owned()));

@@ -13,6 +13,7 @@ mod files;
 mod folder;
 mod holds;
 mod kills;
+mod limits;
 mod margin;
 mod oracle;
 mod repeats;

@@ -244,7 +244,7 @@ async fn what_disagrees_with_the_data_format_is_refused() {
         ("csv", "text/plain", 415, json!(["header", "content-type"])),
         ("pdf", "text/csv", 422, json!(["path", "data_format"])),
         ("csv?numScenarios=x", "text/csv", 422, json!(["query", "numScenarios"])),
-        ("csv?numScenarios=0", "text/csv", 422, json!(["body", "numScenarios"])),
+        ("csv?numScenarios=0", "text/csv", 422, json!(["query", "numScenarios"])),
         ("json?seed=1", "application/json", 422, json!(["query", "seed"])),
     ] {
         let body = if media.ends_with("json") { one_future().to_string() } else { csv.to_owned() };
