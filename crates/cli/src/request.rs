@@ -1,10 +1,12 @@
 //! Requests from flags, files and standard input: flags on top, names and numbers checked by the
 //! document, the whole by the client's types.
 
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use molbox::{margin, workflow};
 use serde::Serialize;
@@ -87,15 +89,32 @@ impl Flag {
             Kind::Futures => "TICKER:SIDE:QUANTITY",
         });
         let arg = arg.value_name(placeholder.to_uppercase());
+        // The description names them.
+        let arg = arg.value_parser(FlagParser(schema)).hide_possible_values(true);
         match kind(schema) {
-            Kind::Texts | Kind::Masks | Kind::Futures => {
-                arg.action(ArgAction::Append).value_parser(move |text: &str| value(schema, text))
-            }
-            Kind::Boolean => {
-                arg.num_args(0..=1).default_missing_value("true").value_parser(move |text: &str| value(schema, text))
-            }
-            _ => arg.value_parser(move |text: &str| value(schema, text)),
+            Kind::Texts | Kind::Masks | Kind::Futures => arg.action(ArgAction::Append),
+            Kind::Boolean => arg.num_args(0..=1).default_missing_value("true"),
+            _ => arg,
         }
+    }
+}
+
+/// Reads the value of a flag; names the texts that the document lists to shells that complete them.
+#[derive(Clone)]
+struct FlagParser(&'static Value);
+
+impl TypedValueParser for FlagParser {
+    type Value = Value;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, text: &OsStr) -> Result<Value, clap::Error> {
+        let field = self.0;
+        TypedValueParser::parse_ref(&move |text: &str| value(field, text), command, arg, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let mut texts = schema::texts(self.0).map(PossibleValue::new).peekable();
+        texts.peek()?;
+        Some(Box::new(texts))
     }
 }
 

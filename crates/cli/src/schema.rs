@@ -45,6 +45,15 @@ pub(crate) fn unit(field: &'static Value) -> Option<&'static str> {
     field["x-unit"].as_str()
 }
 
+/// The texts that a field may have, or that are known among others; empty where there is no list.
+pub(crate) fn texts(field: &'static Value) -> impl Iterator<Item = &'static str> {
+    let schema = resolved(field);
+    let of_items = schema["items"].is_object().then(|| resolved(&schema["items"]));
+    let listed = |schema: &'static Value| schema["enum"].as_array().or_else(|| schema["x-values"].as_array());
+    let texts = listed(schema).or_else(|| of_items.and_then(listed));
+    texts.into_iter().flatten().filter_map(Value::as_str)
+}
+
 /// Name of the schema of the JSON that an operation takes, by its method and a path of it.
 pub(crate) fn request(method: &str, path: &str, is_margin: bool) -> Option<&'static str> {
     let is_parameter = |step: &str| step.starts_with('{');

@@ -28,6 +28,38 @@ fn completions_and_man_pages_are_made() {
 }
 
 #[test]
+fn shells_complete_the_values_that_the_document_lists() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = ok(&mut molbox(folder.path(), &["completions", shell]));
+        for value in ["dodecahedron", "charmm36_2024", "tip4pew", "POPC", "mol2", "NVT"] {
+            assert!(script.contains(value), "{shell}: {value}");
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_refuses_all_that_the_document_does_not_allow() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("system.toml"), "ligand_input_formats = ['sdf', 'pdbqt']\npH = 15\n").unwrap();
+    let flags =
+        ["--box-shape", "sphere", "--membrane", "popc", "--concentration", "7", "--ligand-residue-names", "LIGAND"];
+    let mut command = molbox(folder.path(), &["system", "submit", "--dry-run", "-f", "system.toml"]);
+    let (code, error) = failure(command.args(flags));
+    assert_eq!(code, 5);
+    let fields = error["fields"].as_array().unwrap().iter();
+    let said: Vec<String> = fields.map(|f| format!("{}: {}", f["at"], f["problem"]).replace(['"', '\\'], "")).collect();
+    let expected = [
+        "box_shape: must be one of cube, rectangular, dodecahedron, octahedron, got sphere",
+        "concentration: must be from 0 to 5 mol/L, got 7",
+        "ligand_input_formats[1]: must be one of sdf, mol, mol2, pdb, got pdbqt",
+        "ligand_residue_names[0]: must have from 1 to 4 characters, has 6",
+        "pH: must be from 0 to 14, got 15",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn examples_are_requests() {
     let folder = tempfile::tempdir().unwrap();
     for noun in ["system", "job", "analysis", "margin"] {
