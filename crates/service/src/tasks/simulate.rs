@@ -90,9 +90,11 @@ pub(crate) fn resolve(
     let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
     let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
     let parameters = with_defaults(app, request, system, &masks);
-    let mut problems = check(&parameters, &outcome["summary"]);
-    problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission(&parameters)));
-    if get_or_zero(parameters.surface_tension) > 0.0 && !has_membrane(system).map_err(ApiError::internal)? {
+    let mut problems = check(&parameters, &outcome["summary"])?;
+    problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
+    if has(parameters.surface_tension, "surface_tension")?.get() > 0.0
+        && !has_membrane(system).map_err(ApiError::internal)?
+    {
         let msg = "must be 0 for a system without a membrane";
         problems.push(violation("value_error", at(&["surface_tension"]), msg));
     }
@@ -117,15 +119,15 @@ pub(crate) fn extended(parameters: &JobCreateParams, id: &str, time: Positive) -
         let msg = format!("{id} has no production stage that could be extended");
         return Err(ApiError::conflict(vec![loc("path"), loc("job_id")], msg));
     };
-    let timestep = get(parameters.integration_timestep);
-    let before = get_or_zero(production.time);
-    let after = sum(before, time.get());
+    let timestep = has(parameters.integration_timestep, "integration_timestep")?.get();
+    let before = has(production.time, "production.time")?;
+    let after = sum(before.get(), time.get());
     if after * 1e6 / timestep > MAX_STEPS {
         let msg = format!("makes {:.3e} steps in all, at most {MAX_STEPS:e} can be run", after * 1e6 / timestep);
         return Err(ApiError::invalid(vec![violation("out_of_range", at(&["time"]), msg)]));
     }
     production.time = NonNegative::new(after).ok();
-    if n_steps(production.time, timestep) == n_steps(NonNegative::new(before).ok(), timestep) {
+    if n_steps(after, timestep) == n_steps(before.get(), timestep) {
         let msg = format!("is less than a time step of {timestep} fs");
         return Err(ApiError::invalid(vec![violation("value_error", at(&["time"]), msg)]));
     }
@@ -154,24 +156,22 @@ impl Written {
 }
 
 /// All that a job of these parameters would write on a system of so many atoms.
-fn written(parameters: &JobCreateParams, atoms: u64) -> Vec<Written> {
-    let timestep = get(parameters.integration_timestep);
+fn written(parameters: &JobCreateParams, timestep_fs: f64, atoms: u64) -> Result<Vec<Written>> {
     let production = parameters.production.iter().map(|it| (None, it.time, it.traj_freq, it.log_freq));
     let equilibration = parameters.equilibration.iter().flatten().enumerate();
     let equilibration = equilibration.map(|(index, it)| (Some(index), it.time, it.traj_freq, it.log_freq));
-    let stages = production.chain(equilibration).map(|(stage, time, traj_freq, log_freq)| {
-        let steps = n_steps(time, timestep);
-        let of = |field, record, every: Option<u64>, bytes| Written {
-            stage,
-            field,
-            record,
-            steps,
-            every: every.unwrap_or(0),
-            bytes,
-        };
-        [of("traj_freq", "frame", traj_freq, frame_bytes(atoms)), of("log_freq", "line", log_freq, LOG_LINE_BYTES)]
-    });
-    stages.flatten().filter(|it| it.steps as f64 <= MAX_STEPS).collect()
+    let mut out = Vec::new();
+    for (stage, time, traj_freq, log_freq) in production.chain(equilibration) {
+        let steps = n_steps(has(time, "time")?.get(), timestep_fs);
+        if steps as f64 > MAX_STEPS {
+            continue;
+        }
+        let (traj_freq, log_freq) = (has(traj_freq, "traj_freq")?, has(log_freq, "log_freq")?);
+        let of = |field, record, every, bytes| Written { stage, field, record, steps, every, bytes };
+        out.push(of("traj_freq", "frame", traj_freq, frame_bytes(atoms)));
+        out.push(of("log_freq", "line", log_freq, LOG_LINE_BYTES));
+    }
+    Ok(out)
 }
 
 /// Bytes of a frame, as the worker's `dcd.py` writes it.
@@ -184,6 +184,7 @@ pub(crate) struct Excess {
     total: u128,
     room: u64,
     largest: Written,
+    timestep_fs: f64,
     /// What they would be, and what there is room for.
     text: String,
 }
@@ -192,7 +193,9 @@ pub(crate) struct Excess {
 /// free. When a job is extended or tried again, what it has is copied first, so that all of it counts.
 pub(crate) fn excess(app: &App, parameters: &JobCreateParams, system: &TaskRow) -> Result<Option<Excess>, ApiError> {
     let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
-    let files = written(parameters, outcome["summary"]["atoms"].as_u64().unwrap_or(0));
+    let atoms = outcome["summary"]["atoms"].as_u64().context("the summary of a system has atoms")?;
+    let timestep_fs = has(parameters.integration_timestep, "integration_timestep")?.get();
+    let files = written(parameters, timestep_fs, atoms)?;
     let Some(largest) = files.iter().copied().max_by_key(Written::size) else { return Ok(None) };
     let total = files.iter().map(Written::size).sum();
     let limits = &app.config.limits;
@@ -204,12 +207,12 @@ pub(crate) fn excess(app: &App, parameters: &JobCreateParams, system: &TaskRow) 
     let text = || {
         format!("trajectories and logs of {} in all, more than the {} {whose}", in_bytes(total), in_bytes(room.into()))
     };
-    Ok((total > room.into()).then(|| Excess { total, room, largest, text: text() }))
+    Ok((total > room.into()).then(|| Excess { total, room, largest, timestep_fs, text: text() }))
 }
 
 impl Excess {
     /// At the field that has the largest share in it.
-    fn of_submission(&self, parameters: &JobCreateParams) -> ValidationError {
+    fn of_submission(&self) -> ValidationError {
         let Written { stage, field, record, steps, every, bytes } = self.largest;
         let rest = self.total - self.largest.size();
         let left = u128::from(self.room).saturating_sub(rest);
@@ -219,8 +222,7 @@ impl Excess {
             None => "ask for less time".to_owned(),
         };
         let size = in_bytes(bytes.into());
-        let dt = get(parameters.integration_timestep);
-        let text = &self.text;
+        let Self { timestep_fs: dt, text, .. } = self;
         let msg = format!("a {record} of {size} every {every} of {steps} steps of {dt} fs makes {text}; {remedy}");
         let at = stage.map_or_else(|| at(&["production", field]), |index| of_stage(index, field));
         violation(TOO_MUCH, at, msg)
@@ -279,23 +281,23 @@ fn with_defaults(app: &App, request: &JobCreateParams, system: &TaskRow, masks: 
     all.pressure = all.pressure.or(non_negative(default::PRESSURE));
     all.surface_tension = all.surface_tension.or(non_negative(default::SURFACE_TENSION));
     all.friction = all.friction.or(non_negative(default::FRICTION));
-    all.integration_timestep = all.integration_timestep.or(positive(default::TIMESTEP));
     all.ewald_error_tolerance = all.ewald_error_tolerance.or(positive(default::EWALD_TOLERANCE));
     all.non_bonded_cutoff = all.non_bonded_cutoff.or(positive(default::CUTOFF));
     all.minimization_steps = all.minimization_steps.or(Some(default::MINIMIZATION_STEPS));
     all.trajectory_output_format = all.trajectory_output_format.or(Some(TrajectoryFormats::Dcd));
     all.seed = all.seed.or_else(|| Some(app.new_seed().unsigned_abs()));
-    let timestep = get(all.integration_timestep);
+    let timestep = Positive::new(default::TIMESTEP).expect("a default");
+    let timestep = all.integration_timestep.get_or_insert(timestep).get();
     all.equilibration = Some(match all.equilibration {
         Some(stages) => stages.into_iter().map(|stage| stage_with_defaults(stage, timestep)).collect(),
         None => default_stages(masks, timestep),
     });
     all.production = all.production.map(|production| {
-        let time = production.time.or(non_negative(default::PRODUCTION_TIME));
+        let time = production.time.unwrap_or(NonNegative::new(default::PRODUCTION_TIME).expect("a default"));
         let freq = frequency(default::PRODUCTION_FREQ, time, timestep);
         ProductionParams {
             type_: production.type_.or(Some(Ensembles::Npt)),
-            time,
+            time: Some(time),
             traj_freq: production.traj_freq.or(Some(freq)),
             log_freq: production.log_freq.or(Some(freq)),
         }
@@ -304,25 +306,25 @@ fn with_defaults(app: &App, request: &JobCreateParams, system: &TaskRow, masks: 
 }
 
 /// A default frequency; in a shorter stage it is met once, at its end, and in one without steps never.
-fn frequency(default: u64, time: Option<NonNegative>, timestep_fs: f64) -> u64 {
-    default.min(n_steps(time, timestep_fs))
+fn frequency(default: u64, time: NonNegative, timestep_fs: f64) -> u64 {
+    default.min(n_steps(time.get(), timestep_fs))
 }
 
-/// Steps of a stage.
-fn n_steps(time: Option<NonNegative>, timestep_fs: f64) -> u64 {
-    (time.map_or(0.0, NonNegative::get) * 1e6 / timestep_fs).round() as u64
+/// Steps of a stage of some ns.
+fn n_steps(time: f64, timestep_fs: f64) -> u64 {
+    (time * 1e6 / timestep_fs).round() as u64
 }
 
 fn stage_with_defaults(stage: EquilibrationStep, timestep_fs: f64) -> EquilibrationStep {
     let force = if stage.restraint_mask.is_some() { default::RESTRAINT_FORCE } else { 0.0 };
-    let non_negative = |value| Some(NonNegative::new(value).expect("a default"));
-    let time = stage.time.or(non_negative(default::STAGE_TIME));
+    let non_negative = |value| NonNegative::new(value).expect("a default");
+    let time = stage.time.unwrap_or(non_negative(default::STAGE_TIME));
     EquilibrationStep {
         type_: stage.type_.or(Some(Ensembles::Nvt)),
-        time,
+        time: Some(time),
         traj_freq: stage.traj_freq.or(Some(default::STAGE_TRAJ_FREQ)),
         log_freq: stage.log_freq.or(Some(frequency(default::STAGE_LOG_FREQ, time, timestep_fs))),
-        restraint_force: stage.restraint_force.or(non_negative(force)),
+        restraint_force: stage.restraint_force.or(Some(non_negative(force))),
         restraint_mask: stage.restraint_mask,
     }
 }
@@ -355,33 +357,35 @@ fn of_stage(index: usize, field: &str) -> Vec<LocItem> {
 }
 
 /// Everything that these parameters ask for that cannot be run on this system.
-fn check(parameters: &JobCreateParams, summary: &Value) -> Vec<ValidationError> {
+fn check(parameters: &JobCreateParams, summary: &Value) -> Result<Vec<ValidationError>> {
     let mut out = Vec::new();
     let mut add = |kind: &str, loc, msg: String| out.push(violation(kind, loc, msg));
-    let timestep = get(parameters.integration_timestep);
-    let cutoff = get(parameters.non_bonded_cutoff);
-    let half = shortest_width(summary) / 2.0;
+    let timestep = has(parameters.integration_timestep, "integration_timestep")?.get();
+    let cutoff = has(parameters.non_bonded_cutoff, "non_bonded_cutoff")?.get();
+    let half = shortest_width(summary)? / 2.0;
     if cutoff > half {
         let msg = format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}");
         add("less_than_equal", at(&["non_bonded_cutoff"]), msg);
     }
     let stages = parameters.equilibration.as_deref().unwrap_or_default();
-    let mut check_steps = |time: Option<NonNegative>, traj_freq: Option<u64>, loc: &dyn Fn(&str) -> Vec<LocItem>| {
-        let steps = time.map_or(0.0, NonNegative::get) * 1e6 / timestep;
+    let mut check_steps = |time: NonNegative, traj_freq: u64, loc: &dyn Fn(&str) -> Vec<LocItem>| {
+        let steps = time.get() * 1e6 / timestep;
         if steps > MAX_STEPS {
             add("out_of_range", loc("time"), format!("is {steps:.3e} steps, at most {MAX_STEPS:e} can be run"));
-        } else if let Some(freq) = traj_freq.filter(|freq| *freq as f64 > steps.round()) {
+        } else if traj_freq as f64 > steps.round() {
             let msg = format!(
-                "is {freq} steps, more than the {steps:.0} of the stage: no frame would be written; 0 asks for none"
+                "is {traj_freq} steps, more than the {steps:.0} of the stage: no frame would be written; 0 asks for none"
             );
             add("value_error", loc("traj_freq"), msg);
         }
     };
     for (index, stage) in stages.iter().enumerate() {
-        check_steps(stage.time, stage.traj_freq, &|field| of_stage(index, field));
+        let (time, traj_freq) = (has(stage.time, "time")?, has(stage.traj_freq, "traj_freq")?);
+        check_steps(time, traj_freq, &|field| of_stage(index, field));
     }
     if let Some(production) = &parameters.production {
-        check_steps(production.time, production.traj_freq, &|field| at(&["production", field]));
+        let (time, traj_freq) = (has(production.time, "time")?, has(production.traj_freq, "traj_freq")?);
+        check_steps(time, traj_freq, &|field| at(&["production", field]));
     }
     for (index, stage) in stages.iter().enumerate() {
         if stage.restraint_mask.is_none() && stage.restraint_force.is_some_and(|force| force.get() > 0.0) {
@@ -389,20 +393,18 @@ fn check(parameters: &JobCreateParams, summary: &Value) -> Vec<ValidationError> 
             out.push(violation("value_error", of_stage(index, "restraint_mask"), msg));
         }
     }
-    out
+    Ok(out)
 }
 
 /// Shortest width of the box in nm: the diagonal of its reduced vectors.
-fn shortest_width(summary: &Value) -> f64 {
-    (0..3).filter_map(|i| summary["box_vectors"][i][i].as_f64()).fold(f64::INFINITY, f64::min)
+fn shortest_width(summary: &Value) -> Result<f64> {
+    let width = |i: usize| summary["box_vectors"][i][i].as_f64().context("the summary of a system has box_vectors");
+    Ok(width(0)?.min(width(1)?).min(width(2)?))
 }
 
-fn get_or_zero(value: Option<NonNegative>) -> f64 {
-    value.map_or(0.0, NonNegative::get)
-}
-
-fn get(value: Option<Positive>) -> f64 {
-    value.map_or(f64::NAN, Positive::get)
+/// A parameter that was filled in when the job was submitted.
+fn has<T>(parameter: Option<T>, name: &str) -> Result<T> {
+    parameter.with_context(|| format!("the parameters of a job have {name}"))
 }
 
 /// The masks that a request gives must be masks and select something. The default ones do.
@@ -440,8 +442,7 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
 }
 
 fn plan(parameters: &JobCreateParams, system: &Built, membrane: bool) -> Result<SimulatePlan> {
-    let timestep_fs = get(parameters.integration_timestep);
-    let ensemble = |ensemble: Option<Ensembles>| ensemble.unwrap_or(Ensembles::Nvt).to_string();
+    let timestep_fs = has(parameters.integration_timestep, "integration_timestep")?.get();
     let mut stages = Vec::new();
     for (index, stage) in parameters.equilibration.iter().flatten().enumerate() {
         let restraint_atoms = match &stage.restraint_mask {
@@ -450,36 +451,67 @@ fn plan(parameters: &JobCreateParams, system: &Built, membrane: bool) -> Result<
         };
         stages.push(Stage {
             name: format!("equilibration_{}", index + 1),
-            ensemble: ensemble(stage.type_),
-            steps: n_steps(stage.time, timestep_fs),
-            traj_freq: stage.traj_freq.unwrap_or(0),
-            log_freq: stage.log_freq.unwrap_or(0),
-            restraint_force: get_or_zero(stage.restraint_force),
+            ensemble: has(stage.type_, "type")?.to_string(),
+            steps: n_steps(has(stage.time, "time")?.get(), timestep_fs),
+            traj_freq: has(stage.traj_freq, "traj_freq")?,
+            log_freq: has(stage.log_freq, "log_freq")?,
+            restraint_force: has(stage.restraint_force, "restraint_force")?.get(),
             restraint_atoms,
         });
     }
     if let Some(production) = &parameters.production {
         stages.push(Stage {
             name: "production".to_owned(),
-            ensemble: ensemble(production.type_),
-            steps: n_steps(production.time, timestep_fs),
-            traj_freq: production.traj_freq.unwrap_or(0),
-            log_freq: production.log_freq.unwrap_or(0),
+            ensemble: has(production.type_, "type")?.to_string(),
+            steps: n_steps(has(production.time, "time")?.get(), timestep_fs),
+            traj_freq: has(production.traj_freq, "traj_freq")?,
+            log_freq: has(production.log_freq, "log_freq")?,
             restraint_force: 0.0,
             restraint_atoms: Vec::new(),
         });
     }
     Ok(SimulatePlan {
-        temperature_k: get_or_zero(parameters.temperature),
-        pressure_bar: get_or_zero(parameters.pressure),
-        surface_tension_bar_nm: get_or_zero(parameters.surface_tension),
+        temperature_k: has(parameters.temperature, "temperature")?.get(),
+        pressure_bar: has(parameters.pressure, "pressure")?.get(),
+        surface_tension_bar_nm: has(parameters.surface_tension, "surface_tension")?.get(),
         membrane,
-        friction_per_ps: get_or_zero(parameters.friction),
+        friction_per_ps: has(parameters.friction, "friction")?.get(),
         timestep_fs,
-        ewald_tolerance: get(parameters.ewald_error_tolerance),
-        cutoff_nm: get(parameters.non_bonded_cutoff),
-        minimization_steps: parameters.minimization_steps.unwrap_or(0),
+        ewald_tolerance: has(parameters.ewald_error_tolerance, "ewald_error_tolerance")?.get(),
+        cutoff_nm: has(parameters.non_bonded_cutoff, "non_bonded_cutoff")?.get(),
+        minimization_steps: has(parameters.minimization_steps, "minimization_steps")?,
         hydrogen_mass_da: (timestep_fs > MAX_PLAIN_TIMESTEP).then_some(HYDROGEN_MASS_DA),
         stages,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parameters() -> JobCreateParams {
+        serde_json::from_value(json!({ "integration_timestep": 2, "non_bonded_cutoff": 5 })).unwrap()
+    }
+
+    #[test]
+    fn a_box_without_widths_fits_no_cutoff() {
+        let wide = json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]] });
+        assert_eq!(check(&parameters(), &wide).unwrap(), []);
+        let narrow = json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 9.9]] });
+        assert_eq!(check(&parameters(), &narrow).unwrap()[0].type_, "less_than_equal");
+        let summaries = [json!(null), json!({}), json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]] })];
+        for summary in summaries {
+            assert!(check(&parameters(), &summary).unwrap_err().to_string().contains("box_vectors"), "{summary}");
+        }
+    }
+
+    #[test]
+    fn stored_parameters_without_a_time_step_are_not_extended() {
+        let stored = json!({ "non_bonded_cutoff": 5, "production": { "time": 1 } });
+        let stored: JobCreateParams = serde_json::from_value(stored).unwrap();
+        let refusal = extended(&stored, "job_1", Positive::new(1.0).unwrap()).unwrap_err();
+        assert!(format!("{refusal:?}").contains("integration_timestep"), "{refusal:?}");
+    }
 }
