@@ -171,6 +171,11 @@ impl App {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
     }
 
+    /// Tasks that were cancelled and have not ended yet.
+    pub(crate) fn cancelled_tasks(&self) -> Vec<String> {
+        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
     /// What a running task last said of itself.
     pub(crate) fn progress(&self, id: &str) -> Option<Arc<Value>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()

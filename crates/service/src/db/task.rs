@@ -241,6 +241,14 @@ impl Db {
         })
     }
 
+    /// Tasks that were cancelled while they were queued, and are to be ended.
+    pub(crate) fn cancelled_queued_tasks(&self) -> rusqlite::Result<Vec<TaskRow>> {
+        self.read(|db| {
+            let sql = format!("select {COLUMNS} from task where status = 'queued' and is_cancelled = 1 order by seq");
+            db.prepare_cached(&sql)?.query_map((), task_row)?.collect()
+        })
+    }
+
     /// The task of a lane that is to start next: that of the account with the fewest running, the
     /// oldest of these; and how many are waiting, counted to `enough`.
     pub(crate) fn next_queued(&self, lane: Lane, enough: usize) -> rusqlite::Result<Option<(TaskRow, usize)>> {
@@ -367,8 +375,8 @@ impl Db {
         .await
     }
 
-    /// Cancels a task: one that is queued ends, one that runs is marked to be stopped. Returns it as
-    /// it is then; none when there is no such task.
+    /// Cancels a task: one that is queued for the first time ends, any other that is open is marked, for its
+    /// attempts have left something. Returns it as it is then; none when there is no such task.
     pub(crate) async fn cancel_task(
         &self,
         account: i64,
@@ -384,11 +392,13 @@ impl Db {
             if find(tx)?.is_none() {
                 return Ok(None);
             }
-            if transition(tx, &id, &["queued"], "cancelled")? {
+            let sql_left = "select attempts > 0 or bundle is not null from task where id = ?";
+            let has_left: bool = tx.prepare_cached(sql_left)?.query_row([&id], |row| row.get(0))?;
+            if !has_left && transition(tx, &id, &["queued"], "cancelled")? {
                 let sql = "update task set finished_at = ?, outcome = '{}' where id = ?";
                 tx.prepare_cached(sql)?.execute(params![now, id])?;
             }
-            tx.prepare_cached("update task set is_cancelled = 1 where id = ? and status = 'running'")?
+            tx.prepare_cached("update task set is_cancelled = 1 where id = ? and status in ('queued', 'running')")?
                 .execute([&id])?;
             find(tx)
         })

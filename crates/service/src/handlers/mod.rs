@@ -320,7 +320,7 @@ async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiErro
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
     let row = app.db.cancel_task(call.account(), kind, id.to_owned(), app.now()).await?;
     let row = row.ok_or_else(|| ApiError::not_found(kind, id))?;
-    if row.status == "running" {
+    if ["queued", "running"].contains(&row.status.as_str()) {
         app.cancel(id);
     }
     Ok(row)

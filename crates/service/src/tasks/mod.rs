@@ -84,6 +84,7 @@ pub(crate) async fn run(app: Arc<App>) {
         runner.look_after().await;
         runner.look_at_checks().await;
         runner.look_at_disk();
+        runner.end_cancelled().await;
         runner.start_queued().await;
         let pause = if runner.running.is_empty() { IDLE_TICK } else { TICK };
         // Woken before that, or not.
@@ -192,6 +193,9 @@ impl Runner {
             let cpus = task["threads"].as_u64().map_or(1, |cpus| cpus as usize);
             let gpu = task["device"].as_u64().map(|gpu| gpu as u32);
             self.running.insert(row.id.clone(), Running::new(row, cpus, gpu, None));
+        }
+        for row in self.app.db.cancelled_queued_tasks()? {
+            self.app.cancel(&row.id);
         }
         Ok(())
     }
@@ -340,6 +344,25 @@ impl Runner {
         }
     }
 
+    /// Ends what was cancelled while it waited for another attempt. It has results of before, which are to
+    /// show what became of it.
+    async fn end_cancelled(&self) {
+        if self.app.cancelled_tasks().iter().all(|id| self.running.contains_key(id)) {
+            return;
+        }
+        let rows = match self.app.db.cancelled_queued_tasks() {
+            Ok(rows) => rows,
+            Err(error) => return tracing::error!(%error, "look for cancelled tasks"),
+        };
+        for row in rows {
+            let folder = self.app.task_folder(&row.id);
+            if let Err(error) = self.finish(&row, "cancelled", so_far(&folder)).await {
+                // The next look tries again.
+                tracing::error!(task = %row.id, cause = format!("{error:#}"), "collect a cancelled task");
+            }
+        }
+    }
+
     /// Starts what is queued, as far as there are slots, GPUs and disk.
     async fn start_queued(&mut self) {
         for lane in [Lane::Workers, Lane::Analyses] {
@@ -467,28 +490,33 @@ impl Runner {
                 ("failed", outcome)
             }
         };
-        let (app, row) = (self.app.clone(), row.clone());
-        let id = row.id.clone();
-        let collected = tokio::task::spawn_blocking(move || collect(&app, &row, status, outcome));
+        self.finish(row, status, outcome).await
+    }
+
+    /// Collects what a task left, and ends it.
+    async fn finish(&self, row: &TaskRow, status: &'static str, outcome: Value) -> Result<()> {
+        let (app, copy) = (self.app.clone(), row.clone());
+        let collected = tokio::task::spawn_blocking(move || collect(&app, &copy, status, outcome));
         let (outcome, layout) = collected.await??;
-        self.end(&id, status, outcome, Some(layout)).await?;
-        tracing::info!(task = %id, status, "ended");
+        self.end(&row.id, status, outcome, Some(layout)).await?;
+        tracing::info!(task = %row.id, status, "ended");
         // What is left is of no use to anybody.
-        if let Err(error) = fs::remove_dir_all(&folder) {
-            tracing::warn!(task = %id, %error, "remove the folder of a task");
+        if let Err(error) = fs::remove_dir_all(self.app.task_folder(&row.id)) {
+            tracing::warn!(task = %row.id, %error, "remove the folder of a task");
         }
         Ok(())
     }
 
     async fn requeue(&self, task: &Running, behind: Requeue) -> Result<()> {
         let row = &task.row;
-        // Cancelled at the last moment: it must not wait for what may never come.
-        if behind == Requeue::NotBegun && self.is_cancelled(row)? {
-            return self.end(&row.id, "cancelled", json!({}), None).await;
-        }
         tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
         self.app.forget(&row.id);
-        self.app.db.requeue_task(row.id.clone(), behind).await.map(drop)
+        self.app.db.requeue_task(row.id.clone(), behind).await?;
+        // Cancelled at the last moment: it must not wait for what may never come.
+        if self.is_cancelled(row)? {
+            self.app.cancel(&row.id);
+        }
+        Ok(())
     }
 
     fn is_cancelled(&self, row: &TaskRow) -> Result<bool> {

@@ -140,6 +140,54 @@ async fn a_failure_that_repeats_is_told_again() {
 }
 
 #[tokio::test]
+async fn a_job_cancelled_before_its_next_attempt_has_a_manifest_of_that() {
+    let mut service = Service::start_with(&["worker.slots=1"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let failed = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .temperature(1e7)
+            .integration_timestep(5)
+            .minimization_steps(0)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().type_("NVT").time(0.01))
+    });
+    let failed = failed.send().await.unwrap().job_id.as_str().to_owned();
+    molbox.wait_job(&failed).await.unwrap_err();
+    let done = submit(&molbox, &system, 5, 40).await;
+    molbox.wait_job(&done).await.unwrap();
+    let before = results(&molbox, &done).await;
+    let busy = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &busy).await;
+
+    retry(&molbox, &failed).await;
+    molbox.job_extend().job_id(done.as_str()).body_map(|more| more.time(0.0001)).send().await.unwrap();
+    for id in [&failed, &done] {
+        molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();
+        let job = wait_until(&molbox, id, |job| job.status != "queued").await;
+        assert_eq!((job.status.as_str(), &job.error), ("cancelled", &None));
+        let files = results(&molbox, id).await;
+        let manifest: Value = serde_json::from_slice(&files["manifest.json"]).unwrap();
+        assert_eq!((&manifest["status"], manifest.get("error")), (&"cancelled".into(), None));
+        assert_eq!(manifest["parameters"], serde_json::to_value(&job.parameters).unwrap());
+    }
+    let after = results(&molbox, &done).await;
+    assert_eq!(after["production.dcd"], before["production.dcd"], "what it had stays");
+
+    // It still goes on from there, also when the service is killed in between.
+    retry(&molbox, &done).await;
+    molbox.job_cancel().job_id(done.as_str()).send().await.unwrap();
+    service.kill_and_restart();
+    let molbox = service.client_with(&key);
+    wait_until(&molbox, &done, |job| job.status == "cancelled").await;
+    cancel(&molbox, &busy).await;
+    retry(&molbox, &done).await;
+    let job = molbox.wait_job(&done).await.unwrap();
+    assert_eq!(job.stages.last().unwrap().steps, 90);
+}
+
+#[tokio::test]
 async fn only_a_job_of_the_account_that_failed_or_was_cancelled_is_retried() {
     let service = Service::start_with(&["limits.open_tasks=2"]);
     let molbox = service.client("ada");
