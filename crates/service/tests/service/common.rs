@@ -98,6 +98,12 @@ impl Service {
         self.wait_until_it_listens();
     }
 
+    /// Starts the service again with other settings.
+    pub(crate) fn restart_with(&mut self, settings: &[&str]) {
+        self.settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        self.restart();
+    }
+
     /// Asks the service to end, and waits until it has.
     pub(crate) fn stop(&mut self) {
         assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());

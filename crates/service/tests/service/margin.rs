@@ -327,9 +327,7 @@ async fn a_calculation_ends_when_its_caller_leaves() {
         "portfolio": { "futures": futures } });
     let request = post(&service, &key, "json").json(&long).timeout(Duration::from_millis(500));
     assert!(request.send().await.unwrap_err().is_timeout());
-    // The only slot is free again long before the calculation could have been done.
-    let start = Instant::now();
-    let next = post(&service, &key, "json").json(&one_future()).send().await.unwrap();
-    assert_eq!(next.status(), 200);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // The only slot is free again long before the calculation could have been done: it takes minutes.
+    let next = post(&service, &key, "json").json(&one_future()).timeout(Duration::from_secs(40));
+    assert_eq!(next.send().await.unwrap().status(), 200);
 }
