@@ -28,7 +28,14 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     app.check_disk()?;
-    let system = system(&call, &request)?;
+    let system = match system(&call, &request) {
+        Ok(system) => system,
+        Err(error) => {
+            let mut violations = simulate::violations(app, &request, outside)?;
+            error.add_to(&mut violations)?;
+            return Err(ApiError::unresolved(violations));
+        }
+    };
     let parameters = simulate::resolve(app, &request, &system, outside)?;
     let row = TaskRow {
         name: request.batch_name.clone(),

@@ -89,8 +89,9 @@ pub(crate) fn resolve(
 ) -> Result<JobCreateParams, ApiError> {
     let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
     let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
-    let parameters = with_defaults(app, request, system, &masks);
-    let mut problems = check(&parameters, &outcome["summary"])?;
+    let parameters = JobCreateParams { box_id: system.id.parse().ok(), ..with_defaults(app, request, &masks) };
+    let mut problems = check(&parameters)?;
+    problems.extend(check_cutoff(&parameters, &outcome["summary"])?);
     problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
     if has(parameters.surface_tension, "surface_tension")?.get() > 0.0
         && !has_membrane(system).map_err(ApiError::internal)?
@@ -101,6 +102,16 @@ pub(crate) fn resolve(
     check_masks(app, request, system, &mut problems)?;
     let problems = joined(outside, problems);
     if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
+}
+
+/// Everything that cannot be run of a request whose system is not there, as far as that can be told
+/// without one. `outside` are the values that the document does not allow.
+pub(crate) fn violations(
+    app: &App,
+    request: &JobCreateParams,
+    outside: Vec<ValidationError>,
+) -> Result<Vec<ValidationError>, ApiError> {
+    Ok(joined(outside, check(&with_defaults(app, request, &DefaultMasks::default()))?))
 }
 
 /// Whether a system was built with a membrane.
@@ -272,11 +283,10 @@ impl DefaultMasks {
     }
 }
 
-fn with_defaults(app: &App, request: &JobCreateParams, system: &TaskRow, masks: &DefaultMasks) -> JobCreateParams {
+fn with_defaults(app: &App, request: &JobCreateParams, masks: &DefaultMasks) -> JobCreateParams {
     let non_negative = |value| Some(NonNegative::new(value).expect("a default"));
     let positive = |value| Some(Positive::new(value).expect("a default"));
     let mut all = request.clone();
-    all.box_id = system.id.parse().ok();
     all.temperature = all.temperature.or(non_negative(default::TEMPERATURE));
     all.pressure = all.pressure.or(non_negative(default::PRESSURE));
     all.surface_tension = all.surface_tension.or(non_negative(default::SURFACE_TENSION));
@@ -356,17 +366,11 @@ fn of_stage(index: usize, field: &str) -> Vec<LocItem> {
     vec![loc("body"), loc("equilibration"), LocItem::Int64(index as i64), loc(field)]
 }
 
-/// Everything that these parameters ask for that cannot be run on this system.
-fn check(parameters: &JobCreateParams, summary: &Value) -> Result<Vec<ValidationError>> {
+/// Everything that these parameters ask for that cannot be run on any system.
+fn check(parameters: &JobCreateParams) -> Result<Vec<ValidationError>> {
     let mut out = Vec::new();
     let mut add = |kind: &str, loc, msg: String| out.push(violation(kind, loc, msg));
     let timestep = has(parameters.integration_timestep, "integration_timestep")?.get();
-    let cutoff = has(parameters.non_bonded_cutoff, "non_bonded_cutoff")?.get();
-    let half = shortest_width(summary)? / 2.0;
-    if cutoff > half {
-        let msg = format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}");
-        add("less_than_equal", at(&["non_bonded_cutoff"]), msg);
-    }
     let stages = parameters.equilibration.as_deref().unwrap_or_default();
     let mut check_steps = |time: NonNegative, traj_freq: u64, loc: &dyn Fn(&str) -> Vec<LocItem>| {
         let steps = time.get() * 1e6 / timestep;
@@ -394,6 +398,14 @@ fn check(parameters: &JobCreateParams, summary: &Value) -> Result<Vec<Validation
         }
     }
     Ok(out)
+}
+
+/// A cutoff reaches no further than to the nearest image.
+fn check_cutoff(parameters: &JobCreateParams, summary: &Value) -> Result<Option<ValidationError>> {
+    let cutoff = has(parameters.non_bonded_cutoff, "non_bonded_cutoff")?.get();
+    let half = shortest_width(summary)? / 2.0;
+    let msg = || format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}");
+    Ok((cutoff > half).then(|| violation("less_than_equal", at(&["non_bonded_cutoff"]), msg())))
 }
 
 /// Shortest width of the box in nm: the diagonal of its reduced vectors.
@@ -498,12 +510,15 @@ mod tests {
     #[test]
     fn a_box_without_widths_fits_no_cutoff() {
         let wide = json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]] });
-        assert_eq!(check(&parameters(), &wide).unwrap(), []);
+        assert_eq!(check_cutoff(&parameters(), &wide).unwrap(), None);
         let narrow = json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 9.9]] });
-        assert_eq!(check(&parameters(), &narrow).unwrap()[0].type_, "less_than_equal");
+        assert_eq!(check_cutoff(&parameters(), &narrow).unwrap().unwrap().type_, "less_than_equal");
         let summaries = [json!(null), json!({}), json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]] })];
         for summary in summaries {
-            assert!(check(&parameters(), &summary).unwrap_err().to_string().contains("box_vectors"), "{summary}");
+            assert!(
+                check_cutoff(&parameters(), &summary).unwrap_err().to_string().contains("box_vectors"),
+                "{summary}"
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::{Service, example, wait_for};
 use futures::StreamExt;
 use molbox::Error;
-use molbox::workflow::types::FileRecord;
+use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams};
 use reqwest::StatusCode;
 
 fn status(error: &Error) -> u16 {
@@ -306,6 +306,17 @@ async fn a_reference_that_leads_nowhere_hides_no_other_violation() {
     let error = error.send().await.unwrap_err();
     assert_eq!(status(&error), 404);
     assert_eq!(paths(&error), ["topology", "trajectory"]);
+
+    let wrong = molbox.job_submit().body_map(|j| {
+        let stage = EquilibrationStep::builder().restraint_force(10.0);
+        let production = ProductionParams::builder().time(0.001).traj_freq(1_000_000);
+        j.box_id("box_00000000000000000000").equilibration([stage]).production(production)
+    });
+    let error = wrong.send().await.unwrap_err();
+    assert_eq!(status(&error), 422);
+    assert_eq!(paths(&error), ["box_id", "equilibration[0].restraint_mask", "production.traj_freq"]);
+    let missing = molbox.job_submit().body_map(|j| j.box_id("box_00000000000000000000"));
+    assert_eq!(status(&missing.send().await.unwrap_err()), 404);
 }
 
 #[tokio::test]
