@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
-use axum::extract::{FromRequest as _, Multipart, Request as HttpRequest};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request as HttpRequest};
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::Response;
@@ -243,6 +243,8 @@ async fn form(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
     let broken = |msg: String| ApiError::invalid_body("form_invalid", Vec::new(), msg);
     let mut request = HttpRequest::new(Body::from(call.bytes.clone()));
     *request.headers_mut() = call.headers.clone();
+    // It has been read whole, within the limit of this address.
+    DefaultBodyLimit::disable().apply(&mut request);
     let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(e.body_text()))?;
     let (mut job, mut portfolio) = (Value::Object(serde_json::Map::new()), None);
     let mut warnings = Vec::new();

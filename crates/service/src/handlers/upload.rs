@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::BodyDataStream;
-use axum::extract::{FromRequest, Multipart, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -71,12 +71,18 @@ async fn allowed(app: &App, file_id: &str, query: &[(String, String)]) -> Result
     Ok(object)
 }
 
+/// What a form may hold besides the file.
+const FORM_BYTES: usize = 1 << 20;
+
 /// Writes the content of an upload to its object.
-async fn write(app: &App, object: &str, request: Request) -> Result<(), ApiError> {
+async fn write(app: &App, object: &str, mut request: Request) -> Result<(), ApiError> {
     let unique = app.new_id("upload");
     let max = app.config.limits.upload_bytes;
     let media = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let received = if media.starts_with("multipart/form-data") {
+        // The file is held against its own limit as it arrives; without this a form ends at 2 MB.
+        let limit = usize::try_from(max).unwrap_or(usize::MAX).saturating_add(FORM_BYTES);
+        DefaultBodyLimit::max(limit).apply(&mut request);
         let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(&e.body_text()))?;
         loop {
             let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;

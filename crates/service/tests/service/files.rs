@@ -58,6 +58,31 @@ async fn a_link_takes_put_post_and_a_form_and_needs_no_key() {
 }
 
 #[tokio::test]
+async fn a_form_takes_a_file_up_to_the_limit_of_files() {
+    let limit = 3_000_000;
+    let service = Service::start_with(&[&format!("limits.upload_bytes={limit}")]);
+    let molbox = service.client("ada");
+    let structure = fs::read_to_string(example("1vii.pdb")).unwrap();
+    for (excess, status) in [(0, 200), (1, 413)] {
+        let content =
+            format!("{:<1$}{structure}", "REMARK", limit + excess - structure.len() - 1).replacen(' ', "\n", 1);
+        let remarks = "REMARK\n".repeat((limit - structure.len()) / 7);
+        let content = format!("{remarks}{structure}");
+        let content = format!("{}{content}", "\n".repeat(limit + excess - content.len()));
+        assert_eq!(content.len(), limit + excess);
+        let form = format!(
+            "--x\r\ncontent-disposition: form-data; name=\"file\"; filename=\"x.pdb\"\r\n\r\n{content}\r\n--x--\r\n"
+        );
+        let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+        let sent = reqwest::Client::new()
+            .post(&link.upload_url)
+            .header("content-type", "multipart/form-data; boundary=x")
+            .body(form);
+        assert_eq!(sent.send().await.unwrap().status(), status);
+    }
+}
+
+#[tokio::test]
 async fn a_link_that_is_altered_or_used_up_is_refused() {
     let service = Service::start();
     let molbox = service.client("ada");

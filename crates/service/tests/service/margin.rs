@@ -260,6 +260,22 @@ async fn what_disagrees_with_the_data_format_is_refused() {
 }
 
 #[tokio::test]
+async fn a_form_takes_a_portfolio_as_large_as_any_other_body() {
+    let (service, key) = serve("sample");
+    // Long notes, not many positions: these take their time.
+    let line = format!("XEQ1,long,2,{}\n", "x".repeat(3_000));
+    let csv = format!("ticker,type,quantity,note\n{}", line.repeat(1_000));
+    let form = format!(
+        "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{{\"marginDate\": \"2024-12-31\"}}\r\n\
+         --x\r\ncontent-disposition: form-data; name=\"portfolio\"; filename=\"p.csv\"\r\n\r\n{csv}\r\n--x--\r\n"
+    );
+    let sent = post(&service, &key, "csv").header(CONTENT_TYPE, "multipart/form-data; boundary=x").body(form);
+    let answer = sent.send().await.unwrap();
+    let status = answer.status();
+    assert_eq!(status, 200, "{}", answer.text().await.unwrap());
+}
+
+#[tokio::test]
 async fn a_repeated_request_gets_the_first_answer_whatever_happened_to_the_data() {
     let (mut service, key) = serve("sample");
     let ask = |service: &Service, job: Value| {
