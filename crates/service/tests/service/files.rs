@@ -64,8 +64,6 @@ async fn a_form_takes_a_file_up_to_the_limit_of_files() {
     let molbox = service.client("ada");
     let structure = fs::read_to_string(example("1vii.pdb")).unwrap();
     for (excess, status) in [(0, 200), (1, 413)] {
-        let content =
-            format!("{:<1$}{structure}", "REMARK", limit + excess - structure.len() - 1).replacen(' ', "\n", 1);
         let remarks = "REMARK\n".repeat((limit - structure.len()) / 7);
         let content = format!("{remarks}{structure}");
         let content = format!("{}{content}", "\n".repeat(limit + excess - content.len()));
