@@ -434,7 +434,7 @@ def test_a_minimisation_with_steps_to_spare_gets_as_low_as_openmm_does(
     own = context.getState(energy=True).getPotentialEnergy()._value
     # Of the many minima of water each finds another.
     assert end["energy_after"] < own + 0.01 * abs(own)
-    assert end["energy_before"] > own + 10_000
+    assert end["energy_before"] > own + 1_000, "there was something to do"
 
 
 def warnings_of(job: Directory) -> dict[str, str]:
