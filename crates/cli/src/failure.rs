@@ -79,13 +79,10 @@ impl Failure {
             [] => return None,
             [(at, problem)] if at.is_empty() => problem.clone(),
             [(at, problem)] => format!("{at}: {problem}"),
-            many => {
-                let fields = many.iter().map(|(at, problem)| (at.clone(), problem.clone(), None)).collect();
-                let failure = Self::invalid(format!("{} things are wrong with the request", many.len()));
-                return Some(Self { fields, ..failure });
-            }
+            many => format!("{} things are wrong with the request", many.len()),
         };
-        Some(Self::invalid(message))
+        let fields = problems.into_iter().map(|(at, problem)| (at, problem, None)).collect();
+        Some(Self { fields, ..Self::invalid(message) })
     }
 
     pub(crate) fn file(path: &Path, error: &std::io::Error) -> Self {
@@ -122,7 +119,9 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        for (at, problem, remedy) in &self.fields {
+        // The message has the only one already, when it is about nothing else.
+        let is_said = |problem: &str| self.fields.len() == 1 && self.message.ends_with(problem);
+        for (at, problem, remedy) in self.fields.iter().filter(|(_, problem, _)| !is_said(problem)) {
             write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
             if let Some(remedy) = remedy {
                 write!(f, " ({remedy})")?;
