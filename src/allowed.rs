@@ -97,7 +97,7 @@ impl Allowed {
         };
         let message = if of.is_empty() {
             let unit = self.unit.as_ref().map_or_else(String::new, |unit| format!(" {unit}"));
-            format!("must be {}{unit}, got {size}", self.range())
+            format!("must be {}{unit}, got {}", self.range(), readable(size))
         } else {
             format!("must have {} {of}s, has {size}", self.range())
         };
@@ -115,6 +115,12 @@ impl Allowed {
             (None, None, None) => "anything".to_owned(),
         }
     }
+}
+
+/// A number without hundreds of zeros.
+fn readable(number: f64) -> String {
+    let is_plain = number == 0.0 || (1e-6..1e15).contains(&number.abs());
+    if is_plain { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Letters and digits alone, in lower case: what is the same in `keep_Hs`, `keepHs` and `keep-hs`.

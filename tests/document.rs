@@ -81,6 +81,9 @@ fn the_generated_types_enforce_every_bound_of_every_request() {
                 assert!(error.starts_with(property), "{name}.{property}: {wrong}: the error names the field: {error}");
                 bounds += 1;
             }
+            // Types hold to the bounds of the schema, reading to what else is allowed too.
+            let is_narrower = |within: &Value| within.is_number() && value["x-from"].is_number();
+            let within = within.map(|within| if is_narrower(&within) { value["x-from"].clone() } else { within });
             if let Some(within) = within.filter(|_| required.is_empty() || required == [property]) {
                 assert_eq!(refusal(name, &json!({ property: within })), None, "{name}.{property} takes {within}");
             }
@@ -238,11 +241,10 @@ fn a_record_with_members_of_a_later_version_keeps_them() {
 
 #[test]
 fn tiny_and_zero_numbers_pass_exactly() {
-    let text =
-        r#"{"temperature": 0, "integration_timestep": 2.2250738585072014e-308, "ewald_error_tolerance": 5e-324}"#;
+    let text = r#"{"temperature": 0, "integration_timestep": 2.2250738585072014e-308, "friction": 5e-324}"#;
     let job: workflow::types::JobCreateParams = molbox::from_json(text).unwrap();
     assert_eq!(job.temperature.unwrap().get(), 0.0);
     let again: workflow::types::JobCreateParams = molbox::from_json(&serde_json::to_string(&job).unwrap()).unwrap();
     assert_eq!(again.integration_timestep.unwrap().get(), f64::MIN_POSITIVE);
-    assert_eq!(again.ewald_error_tolerance.unwrap().get(), 5e-324);
+    assert_eq!(again.friction.unwrap().get(), 5e-324);
 }

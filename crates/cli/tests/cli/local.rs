@@ -141,8 +141,11 @@ fn no_request_with_a_misspelt_field_is_sent() {
         let fields = error["fields"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let mut all: Vec<String> = fields.map(|f| format!("{}: {}", text(&f["at"]), text(&f["problem"]))).collect();
-        if all.is_empty() {
-            all.push(text(&error["message"]));
+        if all.len() == 1 {
+            // The message has it, and the file.
+            let message = text(&error["message"]);
+            assert!(message.ends_with(&all[0]), "{message}");
+            return vec![message];
         }
         all
     };
