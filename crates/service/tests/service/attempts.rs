@@ -222,7 +222,7 @@ fn what_a_killed_worker_had_started_does_not_outlive_it() {
     run_task.args(["run-task", "--attempt=4"]).arg(folder.path()).args(["--", "sh", "-c", worker]).arg(folder.path());
     run_task.stdin(lock).status().unwrap();
     let exit: Value = serde_json::from_slice(&fs::read(folder.path().join("exit.json")).unwrap()).unwrap();
-    assert_eq!(exit, json!({ "attempt": 4, "code": null, "signal": 9 }));
+    assert_eq!((&exit["attempt"], &exit["code"], &exit["signal"]), (&json!(4), &Value::Null, &json!(9)), "{exit}");
     let started = fs::read_to_string(folder.path().join("started")).unwrap();
     let state = fs::read_to_string(format!("/proc/{}/stat", started.trim())).unwrap_or_default();
     assert!(state.is_empty() || state.contains(" Z "), "{state}");
