@@ -140,7 +140,7 @@ fn no_request_with_a_misspelt_field_is_sent() {
         assert_eq!(code, 5, "{arguments:?}: {error}");
         let fields = error["fields"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let mut all: Vec<String> = fields.map(|f| format!("{}: {}", text(&f["at"]), text(&f["problem"]))).collect();
+        let all: Vec<String> = fields.map(|f| format!("{}: {}", text(&f["at"]), text(&f["problem"]))).collect();
         if all.len() == 1 {
             // The message has it, and the file.
             let message = text(&error["message"]);
