@@ -212,6 +212,7 @@ class Simulation:
         self._write_structure("minimization", context)
         start = self._put_start("minimization", context.getState(positions=True))
         self._write_commit(stage=0, step=0, seconds=0.0, ended=[ended], minimised=None, start=start)
+        self._progress(0, "minimization", steps, steps, is_end=True)
 
     def _minimise(
         self, context: openmm.Context, limit: int, before: float, clock: Clock
@@ -397,6 +398,7 @@ class Simulation:
         if stage.name != PRODUCTION:
             changes = {"step": 0, "seconds": 0.0, "files": None, "checkpoint": None}
             self._write_commit(stage=index + 1, start=start, ended=self.ended, **changes)
+        self._progress(index + 1, stage.name, stage.steps, stage.steps, is_end=True)
         # An extension goes on from the last commit within production. Where that is exact it is the one
         # before the end; the few steps since are run again, to the same bits.
         self.job.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
@@ -573,10 +575,22 @@ class Simulation:
     def _ns_per_day(self, steps_per_second: float) -> float:
         return float(steps_per_second * self.timestep_ps / 1000 * 86_400)
 
-    def _progress(self, index: int, name: str, step: int, steps: int, steps_per_second: float | None = None) -> None:
-        """Tell progress, twice a second at most."""
+    def _progress(
+        self,
+        index: int,
+        name: str,
+        step: int,
+        steps: int,
+        steps_per_second: float | None = None,
+        *,
+        is_end: bool = False,
+    ) -> None:
+        """Report progress, twice a second at most but for the end of a stage.
+
+        Of a job that fails, the record has the stages that were reported as ended.
+        """
         now = time.monotonic()
-        if now - self._last_progress < 0.5:
+        if now - self._last_progress < 0.5 and not is_end:
             return
         self._last_progress = now
         # A minimisation step costs about as much as a step of dynamics, and it seldom takes its limit.

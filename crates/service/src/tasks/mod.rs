@@ -476,7 +476,7 @@ impl Runner {
                 }
                 result["error"]["fault"] = json!(fault);
                 result["error"]["log"] = last_lines(&folder).into();
-                ("failed", result)
+                ("failed", with_so_far(result, &folder))
             }
             // No word of its own: it was stopped or killed. Its commits are good.
             None if is_cancelled => ("cancelled", so_far(&folder)),
@@ -713,6 +713,15 @@ fn progress(folder: &Path) -> Option<Value> {
     }
     record["progress"] = said;
     Some(record)
+}
+
+/// What a task says of its end, and what it had done until then.
+fn with_so_far(result: Value, folder: &Path) -> Value {
+    let mut said = so_far(folder);
+    if let (Value::Object(said), Value::Object(result)) = (&mut said, result) {
+        said.extend(result);
+    }
+    said
 }
 
 /// What a task that did not come to its end had done.

@@ -8,7 +8,7 @@ use molbox::{Client, Error};
 use serde_json::Value;
 
 use crate::common::{Service, processes, wait_for};
-use crate::work::{archive, endless_job, until_it_produces, wait_until, water};
+use crate::work::{archive, endless_job, unstable_job, until_it_produces, wait_until, water};
 
 async fn submit(molbox: &Client, system: &SystemRecord, minimization_steps: i64, steps: u32) -> String {
     let job = molbox.job_submit().body_map(|job| {
@@ -125,15 +125,7 @@ async fn a_failure_that_repeats_is_told_again() {
     let service = Service::start();
     let molbox = service.client("ada");
     let system = water(&molbox).await;
-    let job = molbox.job_submit().body_map(|job| {
-        job.box_id(system.system_id.as_str())
-            .temperature(1e7)
-            .integration_timestep(5)
-            .minimization_steps(0)
-            .equilibration(Vec::<EquilibrationStep>::new())
-            .production(ProductionParams::builder().type_("NVT").time(0.01))
-    });
-    let id = job.send().await.unwrap().job_id.as_str().to_owned();
+    let id = unstable_job(&molbox, &system).await;
     for attempt in 1..=3 {
         molbox.wait_job(&id).await.unwrap_err();
         let job = molbox.job_view().job_id(id.as_str()).send().await.unwrap().into_inner();
@@ -151,15 +143,7 @@ async fn a_job_cancelled_before_its_next_attempt_has_a_manifest_of_that() {
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let system = water(&molbox).await;
-    let failed = molbox.job_submit().body_map(|job| {
-        job.box_id(system.system_id.as_str())
-            .temperature(1e7)
-            .integration_timestep(5)
-            .minimization_steps(0)
-            .equilibration(Vec::<EquilibrationStep>::new())
-            .production(ProductionParams::builder().type_("NVT").time(0.01))
-    });
-    let failed = failed.send().await.unwrap().job_id.as_str().to_owned();
+    let failed = unstable_job(&molbox, &system).await;
     molbox.wait_job(&failed).await.unwrap_err();
     let done = submit(&molbox, &system, 5, 40).await;
     molbox.wait_job(&done).await.unwrap();

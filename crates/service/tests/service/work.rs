@@ -174,11 +174,8 @@ async fn a_build_that_cannot_be_ends_as_failed_with_what_to_do() {
     assert!(archive(&bundle).contains_key("log.txt"), "the log of a failure can be had");
 }
 
-#[tokio::test]
-async fn a_simulation_that_blows_up_says_where() {
-    let service = Service::start();
-    let molbox = service.client("ada");
-    let system = water(&molbox).await;
+/// Submits a job that blows up in its production; its identifier.
+pub(crate) async fn unstable_job(molbox: &Client, system: &SystemRecord) -> String {
     let job = molbox.job_submit().body_map(|job| {
         job.box_id(system.system_id.as_str())
             .temperature(1e7)
@@ -187,12 +184,23 @@ async fn a_simulation_that_blows_up_says_where() {
             .equilibration(Vec::<EquilibrationStep>::new())
             .production(ProductionParams::builder().type_("NVT").time(0.01))
     });
-    let job = job.send().await.unwrap();
-    let error = molbox.wait_job(&job.job_id).await.unwrap_err();
+    job.send().await.unwrap().job_id.as_str().to_owned()
+}
+
+#[tokio::test]
+async fn a_simulation_that_blows_up_says_where() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let id = unstable_job(&molbox, &system).await;
+    let error = molbox.wait_job(&id).await.unwrap_err();
     let Error::TaskFailed(task) = &error else { panic!("{error}") };
     let failure = task.failure.as_ref().unwrap();
     assert_eq!((failure.code.as_str(), failure.stage.as_deref()), ("unstable", Some("production")));
     assert!(failure.remedy.is_some() && failure.step.is_some());
+    let record = molbox.job_view().job_id(id).send().await.unwrap();
+    let ended: Vec<_> = record.stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert_eq!(ended, ["minimization"], "the stages before the one that failed");
 }
 
 #[tokio::test]
@@ -566,9 +574,12 @@ async fn a_worker_that_stands_still_is_ended_and_started_again() {
 
 #[tokio::test]
 async fn a_task_that_takes_too_long_ends_as_failed_with_what_it_wrote() {
-    let service = Service::start_with(&["worker.wall_seconds=6"]);
-    let molbox = service.client("ada");
-    let system = water(&molbox).await;
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let system = water(&service.client_with(&key)).await;
+    service.stop();
+    service.restart_with(&["worker.wall_seconds=12"]);
+    let molbox = service.client_with(&key);
     let id = endless_job(&molbox, &system).await;
     let error = molbox.wait_job(&id).await.unwrap_err();
     let Error::TaskFailed(task) = &error else { panic!("{error}") };
