@@ -133,6 +133,23 @@ fn has_room(tx: &Transaction<'_>, account: i64, max_open: u32) -> rusqlite::Resu
     Ok(max_open == 0 || !tx.prepare_cached(sql)?.exists(params![account, max_open - 1])?)
 }
 
+/// Queues a task that has ended, when it is in one of these states and its account has room.
+fn queue_again(tx: &Transaction<'_>, id: &str, from: &[&str], max_open: u32) -> rusqlite::Result<Result<(), Unqueued>> {
+    let sql = "select account, status from task where id = ?";
+    let found = tx.prepare_cached(sql)?.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((account, status)): Option<(i64, String)> = found else {
+        return Ok(Err(Unqueued::Deleted(id.to_owned())));
+    };
+    if !from.contains(&status.as_str()) {
+        return Ok(Err(Unqueued::InState(id.to_owned(), status)));
+    }
+    if !has_room(tx, account, max_open)? {
+        return Ok(Err(Unqueued::TooMany));
+    }
+    transition(tx, id, from, "queued")?;
+    Ok(Ok(()))
+}
+
 impl Db {
     /// Queues a task that reads these files; `seq` and the times of its run are ignored.
     pub(crate) async fn create_task(
@@ -305,18 +322,9 @@ impl Db {
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
         self.write_once(claim, answer, move |tx| {
-            let sql = "select account, status from task where id = ?";
-            let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-            let Some((account, status)): Option<(i64, String)> = found else {
-                return Ok(Err(Unqueued::Deleted(id)));
-            };
-            if status != "succeeded" {
-                return Ok(Err(Unqueued::InState(id, status)));
+            if let Err(reason) = queue_again(tx, &id, &["succeeded"], max_open)? {
+                return Ok(Err(reason));
             }
-            if !has_room(tx, account, max_open)? {
-                return Ok(Err(Unqueued::TooMany));
-            }
-            transition(tx, &id, &["succeeded"], "queued")?;
             let sql = "
                 update task
                 set parameters = ?, warnings = ?, attempts = 0, fruitless = 0, is_cancelled = 0, finished_at = null,
@@ -337,18 +345,9 @@ impl Db {
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
         self.write_once(claim, answer, move |tx| {
-            let sql = "select account, status from task where id = ?";
-            let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-            let Some((account, status)): Option<(i64, String)> = found else {
-                return Ok(Err(Unqueued::Deleted(id)));
-            };
-            if !["failed", "cancelled"].contains(&status.as_str()) {
-                return Ok(Err(Unqueued::InState(id, status)));
+            if let Err(reason) = queue_again(tx, &id, &["failed", "cancelled"], max_open)? {
+                return Ok(Err(reason));
             }
-            if !has_room(tx, account, max_open)? {
-                return Ok(Err(Unqueued::TooMany));
-            }
-            transition(tx, &id, &["failed", "cancelled"], "queued")?;
             let sql =
                 "update task set fruitless = 0, is_cancelled = 0, finished_at = null, outcome = null where id = ?";
             tx.prepare_cached(sql)?.execute([id])?;
