@@ -285,6 +285,13 @@ pub(crate) fn violation(kind: &str, loc: Vec<LocItem>, msg: impl Into<String>) -
     ValidationError { loc, msg: msg.into(), type_: kind.to_owned(), input: None, ctx: Map::new(), extra: Map::new() }
 }
 
+/// What is wrong with a label in a field of the body, which is shown in lists and logs, a line each.
+pub(crate) fn unprintable(label: Option<&str>, field: &str) -> Option<ValidationError> {
+    let label = label.filter(|label| label.chars().any(char::is_control))?;
+    let msg = format!("must have no control characters, got {label:?}");
+    Some(violation("value_error", vec![loc("body"), loc(field)], msg))
+}
+
 #[derive(Default)]
 struct Violations {
     loc: Vec<LocItem>,

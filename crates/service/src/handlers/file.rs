@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink};
+use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink, ValidationError};
 use sha2::{Digest, Sha256};
 
 use super::{Call, deleted, download, json, not_ready, once, page, paged, record_answer, stored, sweep};
@@ -13,7 +13,7 @@ use crate::db::{Answer, Claim, FileRow, Once, Unregistered};
 use crate::error::ApiError;
 use crate::formats::{self, Format};
 use crate::pdb;
-use crate::validate::{loc, violation};
+use crate::validate::{joined, loc, unprintable, violation};
 
 pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
@@ -48,20 +48,24 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
 }
 
 pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
-    let (request, warnings) = call.request::<FileRegistration>()?;
+    let (request, warnings, outside) = call.readable::<FileRegistration>()?;
     let app = &call.app;
     app.check_disk()?;
     if let Some(pdb_id) = &request.pdb_id {
-        return register_entry(&call, pdb_id, &request, warnings).await;
+        return register_entry(&call, pdb_id, &request, warnings, outside).await;
     }
-    let Some(id) = &request.file_id else {
-        return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
+    let file = pending(&call, &request);
+    let format = file.as_ref().ok().and_then(|file| Format::named(&file.format));
+    let mut violations = joined(outside, violations(&request, format));
+    let mut file = match file {
+        Ok(file) if violations.is_empty() => file,
+        Ok(_) => return Err(ApiError::invalid(violations)),
+        Err(error) => {
+            error.add_to(&mut violations)?;
+            return Err(ApiError::unresolved(violations));
+        }
     };
-    let found = app.db.file(call.account(), id)?;
-    let mut file = found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
-    if file.status == "ready" {
-        return Err(unregistered(&file, Unregistered::IsReady));
-    }
+    let id = &file.id.clone();
     complete(&mut file, &request)?;
     file.warnings = warnings;
     file.created_at = app.now();
@@ -96,6 +100,19 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     once(done, &answer, |reason| unregistered(&file, reason))
 }
 
+/// The file that a registration names, which has not been registered.
+fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, ApiError> {
+    let Some(id) = &request.file_id else {
+        return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
+    };
+    let found = call.app.db.file(call.account(), id)?;
+    let file = found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
+    if file.status == "ready" {
+        return Err(unregistered(&file, Unregistered::IsReady));
+    }
+    Ok(file)
+}
+
 /// Why a file was not registered.
 fn unregistered(file: &FileRow, reason: Unregistered) -> ApiError {
     let id = &file.id;
@@ -119,10 +136,15 @@ async fn register_entry(
     pdb_id: &str,
     request: &FileRegistration,
     warnings: String,
+    outside: Vec<ValidationError>,
 ) -> Result<Response, ApiError> {
+    let mut violations = joined(outside, violations(request, None));
     if request.file_id.is_some() {
         let msg = "cannot be given together with file_id";
-        return Err(ApiError::invalid_body("value_error", vec![loc("pdb_id")], msg));
+        violations.push(violation("value_error", vec![loc("body"), loc("pdb_id")], msg));
+    }
+    if !violations.is_empty() {
+        return Err(ApiError::invalid(violations));
     }
     let app = &call.app;
     let (content, format) = pdb::fetch(app, pdb_id, "pdb_id").await?;
@@ -208,24 +230,34 @@ fn known(format: &str) -> Result<Format, ApiError> {
     Format::named(format).ok_or_else(|| ApiError::internal(anyhow::anyhow!("{format} is a format of the document")))
 }
 
-/// Fills in what the registration leaves out, and checks what it says.
-fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiError> {
+/// Everything that a registration asks for that no file can be, or none of the format that its link was
+/// made for. Of what the document does not allow, the check against it reports.
+fn violations(request: &FileRegistration, format: Option<Format>) -> Vec<ValidationError> {
     let mut violations = Vec::new();
+    let name = request.name.as_deref();
+    violations.extend(unprintable(name, "name"));
+    if name.is_some_and(|name| name.trim().is_empty()) {
+        violations.push(violation("value_error", vec![loc("body"), loc("name")], "must not be blank"));
+    }
+    let format = request.format.as_deref().map_or(format, Format::named);
+    if let (Some(format), Some(kind)) = (format, &request.type_)
+        && !format.kinds().contains(&kind.as_str())
+    {
+        let msg = format!("a {format} file can be {}, not {kind}", format.kinds().join(" or "));
+        violations.push(violation("value_error", vec![loc("body"), loc("type")], msg));
+    }
+    violations
+}
+
+/// Fills in what a registration without violations leaves out.
+fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiError> {
     if let Some(name) = &request.name {
         file.name.clone_from(name);
-    }
-    if file.name.trim().is_empty() || file.name.chars().any(char::is_control) {
-        let msg = "must have characters that can be seen, and none that cannot be printed";
-        violations.push(violation("value_error", vec![loc("body"), loc("name")], msg));
     }
     let format = known(request.format.as_deref().unwrap_or(&file.format))?;
     file.format = format.name().to_owned();
     file.kind = request.type_.clone().unwrap_or_else(|| format.kinds()[0].to_owned());
-    if !format.kinds().contains(&file.kind.as_str()) {
-        let msg = format!("a {format} file can be {}, not {}", format.kinds().join(" or "), file.kind);
-        violations.push(violation("value_error", vec![loc("body"), loc("type")], msg));
-    }
-    if violations.is_empty() { Ok(()) } else { Err(ApiError::invalid(violations)) }
+    Ok(())
 }
 
 pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {

@@ -113,11 +113,9 @@ impl Call {
 /// What of a body was not taken as it was written: members that the document does not have, which it
 /// does not forbid, and those that are there more than once.
 fn request_warnings<T: Request>(body: &Value, repeated: &[Vec<LocItem>]) -> Vec<Notice> {
-    let notice = |code: &str, loc: Vec<LocItem>, message: String| Notice {
-        code: code.to_owned(),
-        message,
-        loc,
-        extra: Default::default(),
+    let notice = |code: &str, path: Vec<LocItem>, message: String| {
+        let loc = std::iter::once(loc("body")).chain(path).collect();
+        Notice { code: code.to_owned(), message, loc, extra: Default::default() }
     };
     let unknown = molbox::unknown_fields::<T>(body);
     let mut warnings: Vec<Notice> = Vec::new();
@@ -127,10 +125,10 @@ fn request_warnings<T: Request>(body: &Value, repeated: &[Vec<LocItem>]) -> Vec<
     if unknown.more > 0 {
         warnings.push(notice("unknown_field", Vec::new(), more_unknown_fields(unknown.more)));
     }
-    for loc in repeated {
-        let field = molbox::UnknownField { loc: loc.clone(), nearest: Vec::new() };
+    for path in repeated {
+        let field = molbox::UnknownField { loc: path.clone(), nearest: Vec::new() };
         let message = format!("{} is given more than once; the last one counts", field.path());
-        warnings.push(notice("repeated_field", loc.clone(), message));
+        warnings.push(notice("repeated_field", path.clone(), message));
     }
     warnings
 }

@@ -17,7 +17,7 @@ use crate::error::{ApiError, NOT_FOUND};
 use crate::formats::Format;
 use crate::handlers::file::referred;
 use crate::pdb;
-use crate::validate::{joined, loc, violation};
+use crate::validate::{joined, loc, unprintable, violation};
 
 /// What the worker is to build. Lengths in nm, concentration in mol/L.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -253,6 +253,7 @@ pub(crate) fn resolve(
     outside: Vec<ValidationError>,
 ) -> Result<BuildPlan, ApiError> {
     let mut problems = Problems::default();
+    problems.0.extend(unprintable(request.box_name.as_deref(), "box_name"));
     let (force_field, water) = force_field(app, account, request, &mut problems)?;
     let membrane = membrane(request, &water, &mut problems);
     let has_too_many = outside.iter().any(|violation| violation.loc == [loc("body"), loc("ligands")]);

@@ -16,7 +16,7 @@ use crate::db::TaskRow;
 use crate::error::ApiError;
 use crate::tasks::build::BuildPlan;
 use crate::tasks::topology::Built;
-use crate::validate::{joined, loc, violation};
+use crate::validate::{joined, loc, unprintable, violation};
 
 /// What the worker is to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -368,7 +368,7 @@ fn of_stage(index: usize, field: &str) -> Vec<LocItem> {
 
 /// Everything that these parameters ask for that cannot be run on any system.
 fn check(parameters: &JobCreateParams) -> Result<Vec<ValidationError>> {
-    let mut out = Vec::new();
+    let mut out = Vec::from_iter(unprintable(parameters.batch_name.as_deref(), "batch_name"));
     let mut add = |kind: &str, loc, msg: String| out.push(violation(kind, loc, msg));
     let timestep = has(parameters.integration_timestep, "integration_timestep")?.get();
     let stages = parameters.equilibration.as_deref().unwrap_or_default();

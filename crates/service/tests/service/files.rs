@@ -340,6 +340,30 @@ async fn a_reference_that_leads_nowhere_hides_no_other_violation() {
     assert_eq!(paths(&error), ["box_id", "equilibration[0].restraint_mask", "production.traj_freq"]);
     let missing = molbox.job_submit().body_map(|j| j.box_id("box_00000000000000000000"));
     assert_eq!(status(&missing.send().await.unwrap_err()), 404);
+
+    let unknown = "file_00000000000000000000";
+    let wrong =
+        molbox.file_register().body_map(|f| f.file_id(unknown).name("two\nlines").format("sdf").type_("protein"));
+    let error = wrong.send().await.unwrap_err();
+    assert_eq!(status(&error), 422);
+    assert_eq!(paths(&error), ["file_id", "name", "type"]);
+    let wrong = molbox.file_register().body_map(|f| f.file_id(unknown).name("").pdb_id("1L2Y"));
+    assert_eq!(paths(&wrong.send().await.unwrap_err()), ["name", "pdb_id"]);
+}
+
+#[tokio::test]
+async fn labels_have_no_control_characters() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let paths = |error: &molbox::Error| -> Vec<String> { error.violations().iter().map(|v| v.path()).collect() };
+    for label in ["two\nlines", "nothing\0", "\u{1b}[2J", "\u{85}"] {
+        let system = molbox.system_submit().body_map(|s| s.protein("none").box_name(label)).send().await.unwrap_err();
+        assert_eq!((status(&system), paths(&system).contains(&"box_name".to_owned())), (422, true), "{label:?}");
+        let job = molbox.job_submit().body_map(|j| j.batch_name(label)).send().await.unwrap_err();
+        assert_eq!((status(&job), paths(&job).contains(&"batch_name".to_owned())), (422, true), "{label:?}");
+    }
+    let system = molbox.system_submit().body_map(|s| s.protein("none").box_name("Häm, 2 µM – \u{1f9ea}"));
+    assert_eq!(status(&system.send().await.unwrap_err()), 404, "of what people write nothing is refused");
 }
 
 #[tokio::test]

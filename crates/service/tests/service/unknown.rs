@@ -62,7 +62,7 @@ async fn a_misspelt_field_stands_in_the_record_from_the_first_answer_to_the_bund
         "PH is not a field of this request and was ignored; did you mean pH?",
     ];
     assert_eq!(told_in(&submitted), system_said);
-    assert_eq!(submitted["warnings"][0]["loc"], json!(["boxshape"]));
+    assert_eq!(submitted["warnings"][0]["loc"], json!(["body", "boxshape"]));
     let id = submitted["system_id"].as_str().unwrap();
     service.kill_and_restart();
     let (molbox, raw) = (service.client_with(&key), Raw::new(&service, &key));
@@ -89,7 +89,7 @@ async fn a_misspelt_field_stands_in_the_record_from_the_first_answer_to_the_bund
          did you mean equilibration[].restraint_mask?",
     ];
     assert_eq!(told_in(&submitted), job_said);
-    assert_eq!(submitted["warnings"][2]["loc"], json!(["equilibration", 1, "tme"]));
+    assert_eq!(submitted["warnings"][2]["loc"], json!(["body", "equilibration", 1, "tme"]));
     let id = submitted["job_id"].as_str().unwrap();
     let job = molbox.wait_job(id).await.unwrap();
     assert_eq!(told(&job.warnings), job_said);
