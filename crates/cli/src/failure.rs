@@ -178,6 +178,10 @@ impl From<Error> for Failure {
                 Error::Truncated { .. } => "the same command resumes",
                 _ => "`molbox doctor` says what is out of reach",
             }),
+            Code::NotFound if is_of_address(&error) => Some(
+                "another service answers there; --base-url is the address for files, systems and jobs, \
+                 --margin-url the one for margins",
+            ),
             Code::Timeout => Some("wait for it again by its id"),
             Code::TaskFailed if error.to_string().contains("job_") => Some("`molbox job log` shows the log"),
             _ => None,
@@ -190,6 +194,11 @@ impl From<Error> for Failure {
             request_id: error.request_id().map(str::to_owned),
         }
     }
+}
+
+/// Whether a service does not know the path, rather than what the path names.
+fn is_of_address(error: &Error) -> bool {
+    error.violations().iter().all(|violation| violation.loc.len() < 2)
 }
 
 /// Whether there is a machine at an address, and no program that listens.

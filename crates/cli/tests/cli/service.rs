@@ -39,6 +39,16 @@ fn a_refusal_names_the_field_and_the_remedy() {
 }
 
 #[test]
+fn an_address_of_another_service_is_the_cause_of_paths_that_are_not_there() {
+    let service = Service::start();
+    let (code, error) = failure(service.molbox(&["file", "list"]).args(["--base-url", &service.margin_url]));
+    assert_eq!((code, error["code"].as_str()), (4, Some("not_found")), "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains("--base-url is the address for files"), "{error}");
+    let (code, error) = failure(&mut service.molbox(&["file", "show", "file_00000000000000000000"]));
+    assert_eq!((code, &error["remedy"]), (4, &Value::Null), "{error}");
+}
+
+#[test]
 fn warnings_about_a_request_come_on_standard_error() {
     let service = Service::start();
     let warning = "warning: boxshape is not a field of this request and was ignored; did you mean box_shape?\n";
