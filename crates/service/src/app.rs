@@ -17,7 +17,7 @@ use crate::auth::Uses;
 use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
@@ -69,7 +69,8 @@ impl App {
     /// Opens the data folder.
     pub(crate) fn open(config: Config) -> Result<Self> {
         let data = &config.data;
-        fs::create_dir_all(data).with_context(|| format!("make {}", data.display()))?;
+        folder::make(data)?;
+        folder::tighten(data)?;
         let document: Value = serde_json::from_str(DOCUMENT).context("read the document")?;
         let db = Db::open(data)?;
         if !db.check(CHECK_LIMIT)? {

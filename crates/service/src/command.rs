@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use jiff::{Span, Timestamp};
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 use crate::app::rfc3339;
 use crate::auth::Key;
@@ -14,7 +16,7 @@ use crate::config::Config;
 use crate::db::{Db, NewKey};
 use crate::doctor;
 use crate::exec::{Attempt, Resources, process};
-use crate::folder::DATABASE;
+use crate::folder::{self, DATABASE};
 use crate::market;
 use crate::serve::serve;
 use crate::tasks::analyze;
@@ -128,6 +130,8 @@ enum MarketCommand {
 
 /// Runs the command line and gives its exit status.
 pub fn main() -> ExitCode {
+    // What is written is the owner's alone, by tasks too, which inherit this.
+    umask(Mode::RWXG | Mode::RWXO);
     match run(Cli::parse()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -182,7 +186,7 @@ fn run(cli: Cli) -> Result<u8> {
 
 /// The database of the data folder; a new one is announced, in case that another folder was meant.
 fn database(config: &Config) -> Result<Db> {
-    std::fs::create_dir_all(&config.data).with_context(|| format!("make {}", config.data.display()))?;
+    folder::make(&config.data)?;
     let is_new = !config.data.join(DATABASE).exists();
     let db = Db::open(&config.data)?;
     if is_new {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::config::Config;
 use crate::db::Db;
+use crate::folder;
 use crate::objects::Objects;
 use crate::tasks::environment;
 
@@ -29,6 +30,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
 }
 
 fn data(config: &Config) -> Result<String> {
+    folder::make(&config.data)?;
     let objects = Objects::open(&config.data)?;
     let probe = config.data.join("doctor.tmp");
     std::fs::write(&probe, "written").with_context(|| format!("write in {}", config.data.display()))?;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,6 +13,45 @@ use anyhow::{Context, Result, bail};
 pub(crate) const DATABASE: &str = "molbox.sqlite";
 /// What a service keeps besides its database.
 const CONTENTS: [&str; 3] = ["objects/files", "objects/tasks", "tasks"];
+
+/// Rights to the data folder and to all in it: its owner's alone.
+const PRIVATE: u32 = 0o700;
+/// Rights that nobody else may have to the data folder: to list it and to write there. To pass through is
+/// allowed, for the users that tasks run as.
+const REFUSED: u32 = 0o066;
+/// Folders in it whose rights are those that tasks need.
+const OF_TASKS: [&str; 3] = ["tasks", "cache", "check"];
+
+/// Makes a data folder where there is none, and refuses one that others may read or write: in it lie the
+/// files and results of all accounts, and the secret that signs links.
+pub(crate) fn make(data: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(PRIVATE).create(data).with_context(|| format!("make {}", data.display()))?;
+    let found = fs::metadata(data)?.permissions().mode() & 0o777;
+    if found & REFUSED != 0 {
+        bail!(
+            "others may read or write {0} (mode {found:03o}), which holds the data of all accounts: run `chmod 700 {0}`",
+            data.display()
+        );
+    }
+    Ok(())
+}
+
+/// Takes from others what an earlier version let them read of what lies right in the data folder.
+pub(crate) fn tighten(data: &Path) -> Result<()> {
+    for entry in fs::read_dir(data).with_context(|| format!("list {}", data.display()))? {
+        let entry = entry?;
+        let (path, found) = (entry.path(), entry.metadata()?);
+        let mode = found.permissions().mode() & 0o777;
+        let is_of_tasks = OF_TASKS.iter().any(|name| entry.file_name() == *name);
+        if found.is_symlink() || is_of_tasks || mode & !PRIVATE == 0 {
+            continue;
+        }
+        let rights = fs::Permissions::from_mode(mode & PRIVATE);
+        fs::set_permissions(&path, rights).with_context(|| format!("take {} from others", path.display()))?;
+    }
+    Ok(())
+}
 
 /// What of a folder is there although no database knows of it; none in a folder that is new, or has
 /// both.

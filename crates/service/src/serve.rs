@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::app::App;
 use crate::config::Config;
 use crate::handlers::sweep;
-use crate::{market, routes, tasks};
+use crate::{folder, market, routes, tasks};
 
 /// How long connections may go on after the service has been asked to end. A download that is cut off
 /// resumes where it was.
@@ -96,7 +96,7 @@ async fn reload_on_signal(app: Arc<App>, mut hangup: Signal) {
 }
 
 fn lock(config: &Config) -> Result<File> {
-    std::fs::create_dir_all(&config.data).with_context(|| format!("make {}", config.data.display()))?;
+    folder::make(&config.data)?;
     let path = config.data.join("lock");
     let file = File::create(&path).with_context(|| format!("write {}", path.display()))?;
     if file.try_lock().is_err() {

@@ -30,7 +30,7 @@ impl Disk {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("data");
         fs::create_dir(&inside).unwrap();
-        let mount = format!("mount -t tmpfs -o size={megabytes}m tmpfs \"$0\" && echo mounted && exec cat");
+        let mount = format!("mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs \"$0\" && echo mounted && exec cat");
         for (unshare, enter) in
             [(&["--user", "--map-root-user", "--mount"][..], &["--user", "--mount"][..]), (&["--mount"], &["--mount"])]
         {
