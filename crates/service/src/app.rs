@@ -21,6 +21,7 @@ use crate::folder::{self, Folder};
 use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
+use crate::pages::PageTokens;
 use crate::pdb;
 use crate::rates::Rates;
 use crate::reserve::Reserve;
@@ -44,6 +45,7 @@ pub(crate) struct App {
     pub(crate) reserve: Reserve,
     /// Signs upload links.
     pub(crate) secret: [u8; 32],
+    pub(crate) pages: PageTokens,
     /// Wakes the runner when there is something to start.
     pub(crate) wake: Notify,
     /// True once the service has been asked to end.
@@ -76,12 +78,14 @@ impl App {
         if !db.check(CHECK_LIMIT)? {
             tracing::warn!("the database is too large to be checked at the start; `molboxd check` does it");
         }
+        let secret = secret(&data.join("secret"))?;
         let app = Self {
             contract: Contract::new(&document),
             db,
             objects: Arc::new(Objects::open(data)?),
             reserve: Reserve::of(data),
-            secret: secret(&data.join("secret"))?,
+            secret,
+            pages: PageTokens::new(&secret),
             wake: Notify::new(),
             stopping: watch::Sender::new(false),
             rates: Rates::default(),

@@ -87,12 +87,16 @@ impl App {
         let key = std::str::from_utf8(value).ok().and_then(Key::parse).ok_or_else(refused)?;
         let row = self.db.key(key.id())?.ok_or_else(refused)?;
         let is_right = bool::from(row.hash.ct_eq(&key.hash()));
-        let now = self.now();
-        let is_over = row.revoked_at.is_some() || row.expires_at.is_some_and(|at| at <= now);
-        if !is_right || is_over || row.account_disabled_at.is_some() {
+        if !is_right || !is_good(&row, self.now()) {
             return Err(refused());
         }
         Ok(row)
+    }
+
+    /// Whether the key that a request was made with is still good, for an answer that takes long.
+    pub(crate) fn is_still_good(&self, key: &KeyRow) -> Result<bool, ApiError> {
+        let now = self.now();
+        Ok(self.db.key(&key.id)?.is_some_and(|row| is_good(&row, now)))
     }
 
     /// Notes that a key was used, a minute late at most.
@@ -108,6 +112,11 @@ impl App {
             }
         });
     }
+}
+
+/// Whether a key is neither revoked nor expired, nor of an account that has been disabled.
+fn is_good(row: &KeyRow, now: i64) -> bool {
+    row.revoked_at.is_none() && row.expires_at.is_none_or(|at| at > now) && row.account_disabled_at.is_none()
 }
 
 /// Last use is noted this often, in microseconds.

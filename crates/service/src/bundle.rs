@@ -165,7 +165,7 @@ impl Layout {
         let mut sha256 = Sha256::new();
         for segment in &self.segments {
             match segment {
-                Segment::Bytes(digits) => sha256.update(unhex(digits)),
+                Segment::Bytes(digits) => sha256.update(unhex(digits).context("the layout of a bundle is damaged")?),
                 Segment::Object { key, .. } => {
                     let mut file = objects.open_object(key).with_context(|| format!("read {key}"))?;
                     io::copy(&mut file, &mut HashWriter(&mut sha256))?;
@@ -194,8 +194,9 @@ impl Layout {
         futures::stream::iter(pieces)
             .map(move |(segment, from, to)| match segment {
                 Segment::Bytes(digits) => {
-                    let bytes = unhex(&digits[2 * from as usize..2 * to as usize]);
-                    Either::Left(futures::stream::once(async { Ok(Bytes::from(bytes)) }))
+                    let bytes = digits.get(2 * from as usize..2 * to as usize).and_then(unhex);
+                    let bytes = bytes.ok_or_else(|| io::Error::other("the layout of a bundle is damaged"));
+                    Either::Left(futures::stream::once(async { bytes.map(Bytes::from) }))
                 }
                 Segment::Object { key, .. } => {
                     let objects = objects.clone();
@@ -367,7 +368,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex(digits: &str) -> Vec<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).expect("written by `hex`") as u8;
-    digits.as_bytes().chunks_exact(2).map(|pair| 16 * digit(pair[0]) + digit(pair[1])).collect()
+/// The bytes of hexadecimal digits; none when they are not that.
+pub(crate) fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    pairs.iter().map(|[high, low]| Some(16 * digit(*high)? + digit(*low)?)).collect()
 }

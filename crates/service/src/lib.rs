@@ -24,6 +24,7 @@ mod links;
 mod market;
 mod metrics;
 mod objects;
+mod pages;
 mod pdb;
 mod rates;
 mod reserve;

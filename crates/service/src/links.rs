@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 use crate::app::App;
-use crate::bundle::hex;
+use crate::bundle::{hex, unhex};
 use crate::error::ApiError;
 
 /// How long a link is good, in microseconds: the interface says 60 minutes.
@@ -23,11 +23,7 @@ impl App {
 
     /// Checks a link that is used.
     pub(crate) fn check_upload_link(&self, file_id: &str, expires: &str, signature: &str) -> Result<(), ApiError> {
-        let bytes: Option<Vec<u8>> = (0..signature.len())
-            .step_by(2)
-            .map(|i| signature.get(i..i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
-            .collect();
-        let (Ok(expires), Some(bytes)) = (expires.parse(), bytes) else {
+        let (Ok(expires), Some(bytes)) = (expires.parse(), unhex(signature)) else {
             return Err(ApiError::link_refused("the link is not whole"));
         };
         // Compares in constant time.

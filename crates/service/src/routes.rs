@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderName};
+use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -30,6 +30,9 @@ use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 const API_KEY: &str = "x-api-key";
 /// Members that are given more than once are named up to so many; a request with more has one cause.
 const MAX_REPEATED: usize = 20;
+/// The interface asks for a link by GET, and it makes a file. HEAD, which is GET without its content, must
+/// make nothing.
+const MAKES: &str = "upload_url_create";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -121,7 +124,10 @@ fn docs() -> Router {
 fn router(app: &Arc<App>, routes: &'static [Route]) -> Router {
     routes.iter().fold(Router::new(), |router, route| {
         let filter = MethodFilter::try_from(route.method.clone()).expect("a standard method");
-        let method: MethodRouter = on(filter, dispatch).layer(Extension(route)).with_state(app.clone());
+        let mut method: MethodRouter = on(filter, dispatch).layer(Extension(route)).with_state(app.clone());
+        if route.operation == MAKES {
+            method = method.on(MethodFilter::HEAD, || async { ([(ALLOW, "GET")], ApiError::no_such_method()) });
+        }
         router.route(route.path, method)
     })
 }

@@ -31,7 +31,7 @@ pub(crate) enum Arrival {
     Taken { replaced: Option<String> },
     /// The file has been registered with another content.
     Registered,
-    /// The file has been deleted.
+    /// The file has been deleted, or its account disabled.
     Deleted,
 }
 
@@ -88,9 +88,15 @@ impl Db {
         })
     }
 
-    /// Whether a file waits for its content, any account's: an upload link is good by itself.
+    /// Whether a file waits for its content, any account's that is not disabled: an upload link is good by
+    /// itself.
     pub(crate) fn is_pending_file(&self, id: &str) -> rusqlite::Result<bool> {
-        self.read(|db| db.prepare_cached("select 1 from file where id = ? and status = 'pending'")?.exists([id]))
+        self.read(|db| {
+            let sql = "
+                select 1 from file join account on account.id = file.account
+                where file.id = ? and status = 'pending' and disabled_at is null";
+            db.prepare_cached(sql)?.exists([id])
+        })
     }
 
     /// Key of the content of a registered file, any account's: a task has named it.
@@ -110,7 +116,9 @@ impl Db {
     /// Makes an object that has been announced and written the content of a pending file.
     pub(crate) async fn take_upload(&self, id: String, object: String) -> Result<Arrival> {
         self.write(move |tx| {
-            let sql = "select status, object from file where id = ?";
+            let sql = "
+                select status, object from file join account on account.id = file.account
+                where file.id = ? and disabled_at is null";
             let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
             let Some((status, replaced)): Option<(String, Option<String>)> = found else {
                 return Ok(Arrival::Deleted);

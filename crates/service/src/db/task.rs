@@ -124,6 +124,24 @@ fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqli
     Ok(false)
 }
 
+/// Open tasks of disabled accounts that are not to be cancelled yet.
+const OF_DISABLED: &str = "
+    select task.id from account join task on task.account = account.id
+    where disabled_at is not null and status in ('queued', 'running') and lane in (0, 1) and is_cancelled = 0";
+
+/// Ends a task that is queued for the first time, and marks any other that is open, for its attempts have
+/// left something; whether it has ended.
+fn cancel(tx: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<bool> {
+    let sql = "select attempts > 0 or bundle is not null from task where id = ?";
+    let has_left: bool = tx.prepare_cached(sql)?.query_row([id], |row| row.get(0))?;
+    if !has_left && transition(tx, id, &["queued"], "cancelled")? {
+        let sql = "update task set finished_at = ?, outcome = '{}' where id = ?";
+        tx.prepare_cached(sql)?.execute(params![now, id])?;
+    }
+    let sql = "update task set is_cancelled = 1 where id = ? and status in ('queued', 'running')";
+    Ok(tx.prepare_cached(sql)?.execute([id])? == 0)
+}
+
 /// Whether an account has fewer than `max_open` tasks that have not ended; 0 is no limit. They are
 /// counted as far as it matters.
 fn has_room(tx: &Transaction<'_>, account: i64, max_open: u32) -> rusqlite::Result<bool> {
@@ -267,7 +285,7 @@ impl Db {
     }
 
     /// The task of a lane that is to start next: that of the account with the fewest running, the
-    /// oldest of these; and how many are waiting, counted to `enough`.
+    /// oldest of these, none of a disabled one; and how many are waiting, counted to `enough`.
     pub(crate) fn next_queued(&self, lane: Lane, enough: usize) -> rusqlite::Result<Option<(TaskRow, usize)>> {
         self.read(|db| {
             // One step per account that has something queued, however much that is.
@@ -283,7 +301,8 @@ impl Db {
                  where seq = (
                      select (select min(seq) from task
                              where status = 'queued' and lane = ?1 and account = waiting.account)
-                     from waiting where account is not null
+                     from waiting join account on account.id = waiting.account
+                     where disabled_at is null
                      order by (select count(*) from task
                                where status = 'running' and lane = ?1 and account = waiting.account), 1
                      limit 1
@@ -391,15 +410,29 @@ impl Db {
             if find(tx)?.is_none() {
                 return Ok(None);
             }
-            let sql_left = "select attempts > 0 or bundle is not null from task where id = ?";
-            let has_left: bool = tx.prepare_cached(sql_left)?.query_row([&id], |row| row.get(0))?;
-            if !has_left && transition(tx, &id, &["queued"], "cancelled")? {
-                let sql = "update task set finished_at = ?, outcome = '{}' where id = ?";
-                tx.prepare_cached(sql)?.execute(params![now, id])?;
-            }
-            tx.prepare_cached("update task set is_cancelled = 1 where id = ? and status in ('queued', 'running')")?
-                .execute([&id])?;
+            cancel(tx, &id, now)?;
             find(tx)
+        })
+        .await
+    }
+
+    /// Whether a disabled account has tasks that are open, and not to be cancelled yet.
+    pub(crate) fn has_tasks_of_disabled(&self) -> rusqlite::Result<bool> {
+        self.read(|db| db.prepare_cached(OF_DISABLED)?.exists(()))
+    }
+
+    /// Cancels the tasks that disabled accounts have open; those that have not ended with it.
+    pub(crate) async fn cancel_tasks_of_disabled(&self, now: i64) -> Result<Vec<String>> {
+        self.write_also_when_full(move |tx| {
+            let mut query = tx.prepare_cached(OF_DISABLED)?;
+            let ids: Vec<String> = query.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let mut open = Vec::new();
+            for id in ids {
+                if !cancel(tx, &id, now)? {
+                    open.push(id);
+                }
+            }
+            Ok(open)
         })
         .await
     }

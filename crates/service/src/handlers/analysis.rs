@@ -37,7 +37,7 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    let (items, next_page) = paged(rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
+    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
     json(&AnalysisPage { items, next_page })
 }
 

@@ -263,7 +263,7 @@ fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiErr
 pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.files(call.account(), &filter, limit + 1)?;
-    let (items, next_page) = paged(rows, &filter, limit, |row| row.seq, record)?;
+    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, record)?;
     json(&FilePage { items, next_page })
 }
 

@@ -68,7 +68,7 @@ fn system(call: &Call, request: &JobCreateParams) -> Result<TaskRow, ApiError> {
 pub(crate) async fn job_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    let (items, next_page) = paged(rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
+    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
     json(&JobPage { items, next_page })
 }
 
@@ -222,14 +222,21 @@ struct Watch {
 }
 
 impl Watch {
-    /// The next event; none when the job has ended, was deleted, or the service ends.
+    /// The next event; none when the job has ended, was deleted, the key is no longer good, or the service
+    /// ends.
     async fn next(&mut self) -> Option<Result<Vec<u8>, ApiError>> {
         loop {
             let mut stopping = self.call.app.stopping.subscribe();
             if self.is_over || *stopping.borrow_and_update() {
                 return None;
             }
-            let record = match find(&self.call).and_then(|row| record(&self.call.app, &row)) {
+            let key = self.call.key.as_ref().expect("the operation takes a key");
+            let row = match self.call.app.is_still_good(key) {
+                Ok(true) => find(&self.call),
+                Ok(false) => return None,
+                Err(error) => Err(error),
+            };
+            let record = match row.and_then(|row| record(&self.call.app, &row)) {
                 Ok(record) => record,
                 Err(error) => {
                     self.is_over = true;

@@ -11,12 +11,15 @@ pub(crate) mod service;
 pub(crate) mod system;
 pub(crate) mod upload;
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt};
 use molbox::Request;
 use molbox::workflow::types::{self, LocItem, Notice, ValidationError};
 use serde::Serialize;
@@ -24,7 +27,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::{App, rfc3339};
-use crate::bundle::{Layout, hex};
+use crate::bundle::Layout;
 use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Lane, Once, TaskRow, Unqueued};
 use crate::error::ApiError;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
@@ -214,7 +217,7 @@ pub(crate) fn page(call: &Call) -> Result<(Filter, usize), ApiError> {
     // A number too large for the machine is larger than the limit.
     let limit = call.query("limit").map_or(DEFAULT_LIMIT, |text| text.trim().parse().unwrap_or(MAX_LIMIT));
     let filter = match call.query("page_token") {
-        Some(token) => read_token(token).ok_or_else(|| {
+        Some(token) => call.app.pages.open(&listing(call), token).ok_or_else(|| {
             let at = vec![loc("query"), loc("page_token")];
             ApiError::invalid(vec![violation("page_token", at, "is no next_page of a page before")])
         })?,
@@ -227,22 +230,14 @@ pub(crate) fn page(call: &Call) -> Result<(Filter, usize), ApiError> {
     Ok((filter, limit.min(MAX_LIMIT)))
 }
 
-/// The token of the page after one that ends with the item `last`; it carries the filter.
-fn token(filter: &Filter, last: i64) -> String {
-    let value = serde_json::json!([last, filter.status, filter.name]);
-    hex(value.to_string().as_bytes())
-}
-
-fn read_token(token: &str) -> Option<Filter> {
-    let digits = token.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> =
-        digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
-    let (before, status, name) = serde_json::from_slice(&bytes?).ok()?;
-    Some(Filter { before: Some(before), status, name })
+/// What a page token is good for: this listing of this account.
+fn listing(call: &Call) -> String {
+    format!("{} {}", call.operation, call.account())
 }
 
 /// A page of records: at most `limit`, and the token of the next when there are more.
 pub(crate) fn paged<R, T>(
+    call: &Call,
     mut rows: Vec<R>,
     filter: &Filter,
     limit: usize,
@@ -251,7 +246,10 @@ pub(crate) fn paged<R, T>(
 ) -> Result<(Vec<T>, Option<String>), ApiError> {
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| has_more).map(|row| token(filter, seq(row)));
+    let next = rows.last().filter(|_| has_more).map(|row| {
+        let next = Filter { before: Some(seq(row)), ..filter.clone() };
+        call.app.pages.seal(&listing(call), &next, call.app.random())
+    });
     Ok((rows.iter().map(record).collect::<Result<_, _>>()?, next))
 }
 
@@ -430,7 +428,7 @@ pub(crate) fn unqueued(app: &App, reason: Unqueued, at: impl FnOnce() -> Vec<Loc
     match reason {
         Unqueued::TooMany => {
             let msg = format!("the account has {} tasks queued or running already", app.config.limits.open_tasks);
-            ApiError::too_many(msg, std::time::Duration::from_secs(60))
+            ApiError::too_many(msg, Duration::from_secs(60))
         }
         Unqueued::InState(id, status) => not_ready(at(), &id, &status, "its state has changed in the meantime"),
         Unqueued::Deleted(id) => ApiError::conflict(at(), format!("{id} has been deleted in the meantime")),
@@ -453,8 +451,8 @@ pub(crate) fn download(call: &Call, layout: Layout, media: &'static str, name: &
         Some(Some(range)) => range,
         None => (0, size),
     };
-    let body = Body::from_stream(layout.stream(call.app.objects.clone(), start, end));
-    let mut response = Response::new(body);
+    let content = layout.stream(call.app.objects.clone(), start, end);
+    let mut response = Response::new(Body::from_stream(while_good(call, content)));
     let headers = response.headers_mut();
     let text = |text: String| HeaderValue::from_str(&text).map_err(ApiError::internal);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
@@ -467,6 +465,27 @@ pub(crate) fn download(call: &Call, layout: Layout, media: &'static str, name: &
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
     Ok(response)
+}
+
+/// After so many chunks, 4 MiB, it is looked whether the key of a download is still good.
+const LOOK: usize = 16;
+
+/// The content of a download, which breaks off when its key is revoked or expires, or its account is disabled.
+fn while_good(
+    call: &Call,
+    content: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let (app, key) = (call.app.clone(), call.key.clone().expect("the operation takes a key"));
+    content.enumerate().map(move |(number, chunk)| {
+        if !number.is_multiple_of(LOOK) {
+            return chunk;
+        }
+        match app.is_still_good(&key) {
+            Ok(true) => chunk,
+            Ok(false) => Err(io::Error::other("the key is no longer good")),
+            Err(error) => Err(io::Error::other(format!("{error:?}"))),
+        }
+    })
 }
 
 /// The bytes of a `Range` header, `start..end`: none when it is not one range of bytes and so to

@@ -46,7 +46,7 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
     let (garbage, answer) = match arrived {
         Ok(Arrival::Taken { replaced }) => (replaced, Ok(StatusCode::OK.into_response())),
         Ok(Arrival::Registered) => (Some(object), Err(ApiError::link_refused(REGISTERED))),
-        Ok(Arrival::Deleted) => (Some(object), Err(ApiError::link_refused("the file has been deleted"))),
+        Ok(Arrival::Deleted) => (Some(object), Err(ApiError::link_refused(DELETED))),
         Err(error) => (Some(object), Err(error)),
     };
     if let Some(key) = garbage {
@@ -55,7 +55,8 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
     answer
 }
 
-const REGISTERED: &str = "the file has been registered; ask for another link";
+const REGISTERED: &str = "the file has been registered, or there is none any more; ask for another link";
+const DELETED: &str = "the file has been deleted; ask for another link";
 
 /// Key of the object that an upload may write; whether its link is good, its file waits for content,
 /// and there is room.

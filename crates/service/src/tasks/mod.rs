@@ -85,6 +85,7 @@ pub(crate) async fn run(app: Arc<App>) {
         runner.look_at_checks().await;
         runner.look_at_disk();
         runner.end_cancelled().await;
+        runner.cancel_of_disabled().await;
         runner.start_queued().await;
         let pause = if runner.running.is_empty() { IDLE_TICK } else { TICK };
         // Woken before that, or not.
@@ -345,6 +346,19 @@ impl Runner {
     }
 
     /// Ends what was cancelled while it waited for another attempt. It has results of before, which are to
+    /// Cancels what disabled accounts have queued and running. They are disabled by another process.
+    async fn cancel_of_disabled(&self) {
+        let cancelled = match self.app.db.has_tasks_of_disabled() {
+            Ok(true) => self.app.db.cancel_tasks_of_disabled(self.app.now()).await,
+            Ok(false) => return,
+            Err(error) => Err(error.into()),
+        };
+        match cancelled {
+            Ok(open) => open.iter().for_each(|id| self.app.cancel(id)),
+            Err(error) => tracing::error!(cause = format!("{error:#}"), "cancel the tasks of disabled accounts"),
+        }
+    }
+
     /// show what became of it.
     async fn end_cancelled(&self) {
         if self.app.cancelled_tasks().iter().all(|id| self.running.contains_key(id)) {

@@ -414,14 +414,14 @@ fn database(service: &Service) -> rusqlite::Connection {
 }
 
 /// An upload that is under way: what is sent to it goes to the service, and its end ends the upload.
-struct SlowUpload {
+pub(crate) struct SlowUpload {
     content: futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>,
     answer: tokio::task::JoinHandle<reqwest::Result<reqwest::Response>>,
 }
 
 impl SlowUpload {
     /// Sends the first bytes, and returns when the service is writing.
-    fn begin(service: &Service, link: &str, start: &[u8]) -> Self {
+    pub(crate) fn begin(service: &Service, link: &str, start: &[u8]) -> Self {
         let (content, body) = futures::channel::mpsc::unbounded();
         content.unbounded_send(Ok(start.to_vec())).unwrap();
         let request = reqwest::Client::new().put(link).body(reqwest::Body::wrap_stream(body));
@@ -439,7 +439,7 @@ impl SlowUpload {
     }
 
     /// Sends the rest; the status.
-    async fn finish(self, rest: &[u8]) -> u16 {
+    pub(crate) async fn finish(self, rest: &[u8]) -> u16 {
         self.content.unbounded_send(Ok(rest.to_vec())).unwrap();
         drop(self.content);
         self.answer.await.unwrap().unwrap().status().as_u16()
@@ -447,7 +447,7 @@ impl SlowUpload {
 }
 
 /// A structure of one atom, so long that the service writes its beginning at once.
-fn atom(x: f64) -> Vec<u8> {
+pub(crate) fn atom(x: f64) -> Vec<u8> {
     let remarks = "REMARK 999 a structure of one atom\n".repeat(10_000);
     format!("{remarks}ATOM      1  CA  ALA A   1    {x:8.3}   0.000   0.000  1.00  0.00           C\nEND\n")
         .into_bytes()

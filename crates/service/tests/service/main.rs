@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "what a random run did, and how to repeat it")]
 
+mod access;
 mod accounts;
 mod analyses;
 mod attempts;
