@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 
 from molbox_worker import sandbox
-from molbox_worker.job import Job, JobError, Stopped
+from molbox_worker.job import Job, JobError, Stopped, without_folders
 
 # How OpenMM reports that a GPU or its driver fails: by CUDA's, HIP's and OpenCL's own codes.
 DEVICE_ERROR = r"CUDA_ERROR_|hipError|CL_DEVICE_|CL_OUT_OF_RESOURCES|[Nn]o compatible \w+ (device|platform)"
@@ -59,7 +59,7 @@ def fail(job: Job, error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         # There may be no room to say so in a file.
         return 4
-    trace = traceback.format_exc()
+    trace = without_folders(traceback.format_exc())
     print(trace, flush=True)
     if isinstance(error, ImportError):
         job.log(f"cannot import {error.name}: {error}")

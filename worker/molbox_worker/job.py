@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -100,7 +101,7 @@ class Job:
 
     def log(self, message: str) -> None:
         """Write a line to the log, which the service shows while the task runs."""
-        print(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), message, flush=True)
+        print(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), without_folders(message), flush=True)
 
     def warn(self, code: str, message: str) -> None:
         """Record something that the user should know but that stops nothing."""
@@ -142,6 +143,11 @@ class Job:
         result["attempt"] = self.task["attempt"]
         result["warnings"] = self.warnings
         replace(self.path / "result.json", dump(result))
+
+
+def without_folders(text: str) -> str:
+    """A text without the folders of the absolute paths in it, which show how the machine is set up."""
+    return re.sub(r"(?<![\w./:)\]~-])/(?:[\w.+@-]+/)+(?=[\w.])", "", text)
 
 
 def dump(value: object) -> bytes:

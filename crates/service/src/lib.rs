@@ -30,6 +30,7 @@ mod rates;
 mod reserve;
 mod routes;
 mod serve;
+mod shown;
 mod tasks;
 mod turns;
 mod validate;

@@ -14,6 +14,7 @@ use molbox_analysis::read::{Structure, Trajectory};
 use sha2::{Digest, Sha256};
 
 use crate::bundle::hex;
+use crate::shown::without_folders;
 
 /// Formats that are read whole into memory are read up to here.
 const MAX_TEXT_BYTES: u64 = 512 << 20;
@@ -195,7 +196,7 @@ fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
         Ok(trajectory) if trajectory.n_frames() == 0 => Err(Problem::whole("it has no whole frame")),
         Ok(_) => Ok(()),
         Err(Error::Format { source, .. }) => Err(Problem::whole(format!("{}: {}", source.place, source.problem))),
-        Err(error) => Err(Problem::whole(error.to_string())),
+        Err(error) => Err(Problem::whole(without_folders(&error.to_string()))),
     }
 }
 

@@ -29,6 +29,7 @@ use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, Lane, Requeue, TaskRow};
 use crate::error::obstacle;
 use crate::exec::{self, Attempt, Exit, Lock, Resources, Status, process};
+use crate::shown::all_without_folders;
 use environment::Broken;
 use failure::{Fault, failure};
 use hold::{Hold, Source};
@@ -84,8 +85,8 @@ pub(crate) async fn run(app: Arc<App>) {
         runner.look_after().await;
         runner.look_at_checks().await;
         runner.look_at_disk();
-        runner.end_cancelled().await;
         runner.cancel_of_disabled().await;
+        runner.end_cancelled().await;
         runner.start_queued().await;
         let pause = if runner.running.is_empty() { IDLE_TICK } else { TICK };
         // Woken before that, or not.
@@ -345,7 +346,6 @@ impl Runner {
         }
     }
 
-    /// Ends what was cancelled while it waited for another attempt. It has results of before, which are to
     /// Cancels what disabled accounts have queued and running. They are disabled by another process.
     async fn cancel_of_disabled(&self) {
         let cancelled = match self.app.db.has_tasks_of_disabled() {
@@ -359,6 +359,7 @@ impl Runner {
         }
     }
 
+    /// Ends what was cancelled while it waited for another attempt. It has results of before, which are to
     /// show what became of it.
     async fn end_cancelled(&self) {
         if self.app.cancelled_tasks().iter().all(|id| self.running.contains_key(id)) {
@@ -508,7 +509,10 @@ impl Runner {
     }
 
     /// Collects what a task left, and ends it.
-    async fn finish(&self, row: &TaskRow, status: &'static str, outcome: Value) -> Result<()> {
+    async fn finish(&self, row: &TaskRow, status: &'static str, mut outcome: Value) -> Result<()> {
+        for member in ["error", "warnings"] {
+            outcome.get_mut(member).into_iter().for_each(all_without_folders);
+        }
         let (app, copy) = (self.app.clone(), row.clone());
         let collected = tokio::task::spawn_blocking(move || collect(&app, &copy, status, outcome));
         let (outcome, layout) = collected.await??;
