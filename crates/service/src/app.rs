@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::auth::Uses;
 use crate::config::Config;
-use crate::db::Db;
+use crate::db::{Allowance, Db};
 use crate::error::ApiError;
 use crate::folder::{self, Folder};
 use crate::market::Market;
@@ -152,6 +152,11 @@ impl App {
         }
         let cause = anyhow::anyhow!("{free} bytes are free, limits.free_disk_bytes asks for more");
         Err(ApiError::unavailable("the service's disk is full", cause))
+    }
+
+    /// What an account may have.
+    pub(crate) fn allowance(&self) -> Allowance {
+        Allowance { open_tasks: self.config.limits.open_tasks, bytes: self.config.limits.account_bytes }
     }
 
     /// Key of the content of a registered file that a task reads; it is not deleted as long as that

@@ -42,6 +42,8 @@ pub(crate) enum Kind {
     Database,
     File,
     Task,
+    /// What an account holds is not what is counted.
+    Account,
     /// An object that no record refers to: it takes room, and is no loss.
     Orphan,
 }
@@ -96,9 +98,32 @@ fn read_all(config: &Config, report: &mut Report) -> Result<()> {
             }
         }
     }
+    counts(&objects, &whole, report)?;
     let known = whole.known_objects()?;
     for object in stored.into_iter().filter(|object| !known.contains(object)) {
         report.add(Kind::Orphan, None, Some(&object), "no record refers to it");
+    }
+    Ok(())
+}
+
+/// Compares what is counted for accounts with what is there.
+fn counts(objects: &Objects, whole: &Whole, report: &mut Report) -> Result<()> {
+    for (id, counted) in whole.measured_tasks()? {
+        let found = objects.size(&format!("tasks/{id}"))?;
+        if found != counted && whole.is_measured_as(&id, counted)? {
+            report.add(Kind::Task, Some(&id), None, format!("its objects take {found} bytes, {counted} are counted"));
+        }
+    }
+    for (id, object, counted) in whole.arrived_files()? {
+        let found = objects.size(&object)?;
+        if found != counted && whole.has_arrived_as(&id, &object, counted)? {
+            let problem = format!("the content takes {found} bytes, {counted} are counted");
+            report.add(Kind::File, Some(&id), Some(&object), problem);
+        }
+    }
+    for (name, counted, sum) in whole.miscounted_accounts()? {
+        let problem = format!("{counted} bytes are counted, its files and tasks have {sum}");
+        report.add(Kind::Account, Some(&name), None, problem);
     }
     Ok(())
 }

@@ -237,6 +237,7 @@ async fn doctor(config: &Config) -> Result<u8> {
                 code = 1;
             }
         }
+            Kind::Account => "miscounted account",
     }
     Ok(code)
 }

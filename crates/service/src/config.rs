@@ -71,6 +71,10 @@ section! {
         atoms: u64 = 1_000_000,
         /// Tasks that an account may have queued or running at a time; 0 for any number.
         open_tasks: u32 = 1000,
+        /// Most that an account may hold, in bytes: files, results, and what its open jobs may come to write; 0 for any number.
+        account_bytes: u64 = 1_000_000_000_000,
+        /// How long a file may wait for its content and its registration before it is deleted, in hours; 0 for ever.
+        pending_hours: u32 = 24,
         /// Most that trajectories and logs of a job may have, as estimated before it is queued, in bytes; 0 for what the disk has free, which they never may exceed.
         result_bytes: u64 = 500_000_000_000,
         /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.

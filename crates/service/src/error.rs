@@ -10,7 +10,9 @@ use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
 use rusqlite::ErrorCode;
 use rustix::io::Errno;
 
+use crate::db::OverQuota;
 use crate::folder::Displaced;
+use crate::shown::in_bytes;
 use crate::validate::{joined, loc, violation};
 
 /// Type of a violation: something that a request names is not there.
@@ -122,6 +124,17 @@ impl ApiError {
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", at, msg);
         error.retry_after = Some(retry_after.as_secs_f64().ceil().max(1.0) as u64);
         error
+    }
+
+    /// An account that would hold more than the `max` bytes that it may.
+    pub(crate) fn over_quota(at: Vec<LocItem>, over: OverQuota, max: u64) -> Self {
+        let (held, max) = (in_bytes(over.held.into()), in_bytes(max.into()));
+        let msg = format!(
+            "the account holds {held} of the {max} that it may (limits.account_bytes), what its open jobs may come to \
+             write included, and this has no room; delete files, systems, jobs or analyses that it does not need, or \
+             ask the operator for more"
+        );
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "quota", at, msg)
     }
 
     /// A temporary link that is not, or no longer, good.

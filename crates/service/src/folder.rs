@@ -37,6 +37,17 @@ pub(crate) fn make(data: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Takes a folder for one process, as long as the file is open: two services on the same data would both
+/// start its tasks.
+pub(crate) fn lock(data: &Path) -> Result<fs::File> {
+    let path = data.join("lock");
+    let file = fs::File::create(&path).with_context(|| format!("write {}", path.display()))?;
+    if file.try_lock().is_err() {
+        bail!("another molboxd serves {}", data.display());
+    }
+    Ok(file)
+}
+
 /// Takes from others what an earlier version let them read of what lies right in the data folder.
 pub(crate) fn tighten(data: &Path) -> Result<()> {
     for entry in fs::read_dir(data).with_context(|| format!("list {}", data.display()))? {

@@ -3,9 +3,11 @@
 //! An object is written beside its place, made durable and renamed: it is there whole or not at
 //! all. Keys are paths of our own making: `files/<a name for each upload>`, `tasks/<id>/<name>`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use axum::body::Bytes;
@@ -144,6 +146,12 @@ impl Objects {
         Ok(keys)
     }
 
+    /// What the object with this key, or all objects under this prefix, take, in bytes; 0 where there is
+    /// nothing.
+    pub(crate) fn size(&self, prefix: &str) -> io::Result<u64> {
+        size(&self.path(prefix))
+    }
+
     /// Whether there is an object with this key.
     pub(crate) fn exists(&self, key: &str) -> bool {
         self.path(key).exists()
@@ -181,10 +189,70 @@ impl Objects {
         Ok(disk.f_bavail * disk.f_frsize)
     }
 
+    /// Size and time of the object with this key, or of all objects under this prefix; empty where there is
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// Not found, when one is removed at this moment.
+    pub(crate) fn stats(&self, prefix: &str) -> io::Result<Stats> {
+        let mut all = Stats::new();
+        match fs::symlink_metadata(self.path(prefix)) {
+            Ok(found) if found.is_dir() => self.add_stats(prefix, &mut all)?,
+            Ok(found) => drop(all.insert(prefix.to_owned(), Stat::of(&found)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(all)
+    }
+
+    fn add_stats(&self, prefix: &str, all: &mut Stats) -> io::Result<()> {
+        for entry in fs::read_dir(self.path(prefix))? {
+            let entry = entry?;
+            let key = format!("{prefix}/{}", entry.file_name().to_string_lossy());
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                self.add_stats(&key, all)?;
+            } else {
+                all.insert(key, Stat::of(&found)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies an object into another store, without its bytes where the file system can, and with its time;
+    /// its size. Not durable until the file system is told to be.
+    pub(crate) fn copy_to(&self, key: &str, other: &Self) -> io::Result<u64> {
+        let mut from = fs::File::open(self.path(key))?;
+        let partial = Partial(other.partial.join(key.replace('/', "-")));
+        let mut to = fs::File::create(&partial.0)?;
+        if rustix::fs::ioctl_ficlone(&to, &from).is_err() {
+            io::copy(&mut from, &mut to)?;
+        }
+        let found = from.metadata()?;
+        to.set_modified(found.modified()?)?;
+        move_to(&partial.0, &other.path(key))?;
+        Ok(found.len())
+    }
+
+    /// Moves all objects under a prefix into another store of the same file system, which has none there.
+    pub(crate) fn give(&self, prefix: &str, other: &Self) -> io::Result<()> {
+        move_to(&self.path(prefix), &other.path(prefix))
+    }
+
     /// Puts an object into a job directory: a copy, for a worker may write there, and what is
     /// stored must stay what it is.
     pub(crate) fn place(&self, key: &str, to: &Path) -> io::Result<()> {
         fs::copy(self.path(key), to).map(drop)
+    }
+}
+
+fn size(path: &Path) -> io::Result<u64> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::read_dir(path)?.map(|entry| size(&entry?.path())).sum(),
+        Ok(found) => Ok(found.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
     }
 }
 
@@ -199,8 +267,27 @@ impl Drop for Partial {
 }
 
 fn rename_durably(from: &Path, to: &Path) -> io::Result<()> {
-    let folder = to.parent().expect("an object lies in a folder");
-    fs::create_dir_all(folder)?;
-    fs::rename(from, to)?;
-    fs::File::open(folder)?.sync_all()
+    move_to(from, to)?;
+    fs::File::open(to.parent().expect("an object lies in a folder"))?.sync_all()
+}
+
+fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to.parent().expect("an object lies in a folder"))?;
+    fs::rename(from, to)
+}
+
+/// Sizes and times of objects, by their keys.
+pub(crate) type Stats = BTreeMap<String, Stat>;
+
+/// By what a copy of an object is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) size: u64,
+    modified: SystemTime,
+}
+
+impl Stat {
+    fn of(found: &fs::Metadata) -> io::Result<Self> {
+        Ok(Self { size: found.len(), modified: found.modified()? })
+    }
 }

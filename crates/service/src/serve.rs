@@ -1,17 +1,16 @@
 //! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
 
-use std::fs::File;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::app::App;
 use crate::config::Config;
-use crate::handlers::sweep;
+use crate::handlers::{sweep, task_prefix};
 use crate::{folder, market, routes, tasks};
 
 /// How long connections may go on after the service has been asked to end. A download that is cut off
@@ -20,8 +19,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config) -> Result<()> {
-    // Held until the process ends: two services on the same data would both start its tasks.
-    let _lock = lock(&config)?;
+    folder::make(&config.data)?;
+    // Held until the process ends.
+    let _lock = folder::lock(&config.data)?;
     let app = Arc::new(App::open(config)?);
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
@@ -46,6 +46,7 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     app.reserve.with(|| market::announce(&app))?;
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
+    tokio::spawn(keep_house(app.clone()));
     let runner = tokio::spawn(tasks::run(app.clone()));
     let asked = until_stopped(stopped.clone());
     let deadline = async {
@@ -88,21 +89,53 @@ async fn sweep_all(app: Arc<App>, garbage: Vec<String>) {
     }
 }
 
+/// How often it is looked for files that have waited too long.
+const HOUSEKEEPING: Duration = Duration::from_secs(600);
+/// So many are deleted in one transaction at most.
+const EXPIRED: usize = 1000;
+
+/// Measures what no earlier version has, and then deletes from time to time what has expired.
+async fn keep_house(app: Arc<App>) {
+    if let Err(error) = measure(&app).await {
+        // The next start tries again.
+        tracing::error!(cause = format!("{error:#}"), "measure the results of tasks");
+    }
+    loop {
+        if let Err(error) = expire_pending_files(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "delete files that have waited too long");
+        }
+        tokio::time::sleep(HOUSEKEEPING).await;
+    }
+}
+
+async fn measure(app: &Arc<App>) -> Result<()> {
+    for id in app.db.unmeasured_tasks()? {
+        let (objects, prefix) = (app.objects.clone(), task_prefix(&id));
+        let bytes = tokio::task::spawn_blocking(move || objects.size(&prefix)).await??;
+        app.db.set_task_bytes(id, bytes).await?;
+    }
+    Ok(())
+}
+
+async fn expire_pending_files(app: &Arc<App>) -> Result<()> {
+    let hours = i64::from(app.config.limits.pending_hours);
+    if hours == 0 {
+        return Ok(());
+    }
+    let before = app.now() - hours * 3600 * 1_000_000;
+    while app.db.has_expired_files(before)? {
+        for object in app.db.expire_pending_files(before, EXPIRED).await? {
+            sweep(app, object).await;
+        }
+    }
+    Ok(())
+}
+
 /// SIGHUP asks for the market data to be loaded anew; see `molboxd market reload`.
 async fn reload_on_signal(app: Arc<App>, mut hangup: Signal) {
     while hangup.recv().await.is_some() {
         market::reload(&app).await;
     }
-}
-
-fn lock(config: &Config) -> Result<File> {
-    folder::make(&config.data)?;
-    let path = config.data.join("lock");
-    let file = File::create(&path).with_context(|| format!("write {}", path.display()))?;
-    if file.try_lock().is_err() {
-        bail!("another molboxd serves {}", config.data.display());
-    }
-    Ok(file)
 }
 
 /// Writes the addresses to a file, for who started the service on free ports.

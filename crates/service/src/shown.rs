@@ -37,6 +37,18 @@ pub(crate) fn all_without_folders(value: &mut Value) {
     }
 }
 
+/// A number of bytes as people write it, with a decimal prefix.
+pub(crate) fn in_bytes(count: u128) -> String {
+    let mut value = count as f64;
+    for unit in ["bytes", "kB", "MB", "GB", "TB"] {
+        if value < 1000.0 {
+            return if unit == "bytes" { format!("{count} bytes") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1000.0;
+    }
+    format!("{value:.1} PB")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Accounts and their keys.
 
 use anyhow::Result;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Db;
 
@@ -26,6 +26,28 @@ pub(crate) struct NewKey {
     pub(crate) name: String,
     pub(crate) hash: [u8; 32],
     pub(crate) expires_at: Option<i64>,
+}
+
+/// More than an account may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OverQuota {
+    /// What it holds, in bytes.
+    pub(crate) held: u64,
+}
+
+/// Refuses what would have an account hold more than `max` bytes; 0 is no limit. What adds nothing yet is
+/// refused when there is no room for anything.
+pub(super) fn has_quota(
+    db: &Connection,
+    account: i64,
+    added: i64,
+    max: u64,
+) -> rusqlite::Result<Result<(), OverQuota>> {
+    let held: i64 =
+        db.prepare_cached("select bytes from account where id = ?")?.query_row([account], |row| row.get(0))?;
+    let max = i64::try_from(max).unwrap_or(i64::MAX);
+    let is_over = max > 0 && held.saturating_add(added.max(1)) > max;
+    Ok(if is_over { Err(OverQuota { held: held.unsigned_abs() }) } else { Ok(()) })
 }
 
 const KEY: &str = "

@@ -3,7 +3,8 @@
 use anyhow::Result;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Answer, Claim, Db, Deletion, Filter, Once};
+use super::account::has_quota;
+use super::{Answer, Claim, Db, Deletion, Filter, Once, OverQuota};
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,15 @@ pub(crate) enum Arrival {
     Registered,
     /// The file has been deleted, or its account disabled.
     Deleted,
+    /// The account would hold more than it may.
+    OverQuota(OverQuota),
+}
+
+/// A file that waits for its content.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    /// What its account holds, without what has arrived for it so far, in bytes.
+    pub(crate) held: u64,
 }
 
 /// Why a file was not registered.
@@ -46,6 +56,8 @@ pub(crate) enum Unregistered {
     Replaced,
     /// It has been deleted.
     Deleted,
+    /// The account would hold more than it may.
+    OverQuota(OverQuota),
 }
 
 const COLUMNS: &str = "seq, id, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings";
@@ -68,14 +80,49 @@ fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {
 }
 
 impl Db {
-    /// Makes a file that waits for its content.
-    pub(crate) async fn create_pending_file(&self, account: i64, file: FileRow) -> Result<()> {
+    /// Makes a file that waits for its content, in an account that has room for any.
+    pub(crate) async fn create_pending_file(
+        &self,
+        account: i64,
+        file: FileRow,
+        max_bytes: u64,
+    ) -> Result<Result<(), OverQuota>> {
         self.write(move |tx| {
+            if let Err(over) = has_quota(tx, account, 0, max_bytes)? {
+                return Ok(Err(over));
+            }
             let sql = "
                 insert into file (id, account, name, kind, format, status, created_at)
                 values (?, ?, ?, ?, ?, 'pending', ?)";
             let values = params![file.id, account, file.name, file.kind, file.format, file.created_at];
-            tx.execute(sql, values).map(drop)
+            tx.execute(sql, values)?;
+            Ok(Ok(()))
+        })
+        .await
+    }
+
+    /// Whether files have waited for their registration since before this moment.
+    pub(crate) fn has_expired_files(&self, before: i64) -> rusqlite::Result<bool> {
+        let sql = "select 1 from file where status = 'pending' and created_at < ?";
+        self.read(|db| db.prepare_cached(sql)?.exists([before]))
+    }
+
+    /// Deletes the files that have waited for their registration since before this moment; their content
+    /// becomes garbage. Gives the objects that are to be removed, of so many files at most.
+    pub(crate) async fn expire_pending_files(&self, before: i64, limit: usize) -> Result<Vec<String>> {
+        self.write_also_when_full(move |tx| {
+            let sql = "
+                delete from file where id in
+                    (select id from file where status = 'pending' and created_at < ? limit ?)
+                returning object";
+            let mut query = tx.prepare_cached(sql)?;
+            let expired = query.query_map(params![before, limit as i64], |row| row.get(0))?;
+            let objects: Vec<String> =
+                expired.collect::<rusqlite::Result<Vec<Option<String>>>>()?.into_iter().flatten().collect();
+            for object in &objects {
+                discard_object(tx, object)?;
+            }
+            Ok(objects)
         })
         .await
     }
@@ -88,14 +135,15 @@ impl Db {
         })
     }
 
-    /// Whether a file waits for its content, any account's that is not disabled: an upload link is good by
+    /// A file that waits for its content, any account's that is not disabled: an upload link is good by
     /// itself.
-    pub(crate) fn is_pending_file(&self, id: &str) -> rusqlite::Result<bool> {
+    pub(crate) fn pending_file(&self, id: &str) -> rusqlite::Result<Option<Pending>> {
         self.read(|db| {
             let sql = "
-                select 1 from file join account on account.id = file.account
+                select account.bytes - file.bytes from file join account on account.id = file.account
                 where file.id = ? and status = 'pending' and disabled_at is null";
-            db.prepare_cached(sql)?.exists([id])
+            let pending = |row: &Row<'_>| Ok(Pending { held: row.get::<_, i64>(0)?.unsigned_abs() });
+            db.prepare_cached(sql)?.query_row([id], pending).optional()
         })
     }
 
@@ -113,20 +161,26 @@ impl Db {
         self.write(move |tx| tx.execute("insert into garbage (prefix) values (?)", [key]).map(drop)).await
     }
 
-    /// Makes an object that has been announced and written the content of a pending file.
-    pub(crate) async fn take_upload(&self, id: String, object: String) -> Result<Arrival> {
+    /// Makes an object that has been announced and written, of this size, the content of a pending file.
+    pub(crate) async fn take_upload(&self, id: String, object: String, size: u64, max_bytes: u64) -> Result<Arrival> {
         self.write(move |tx| {
             let sql = "
-                select status, object from file join account on account.id = file.account
+                select status, object, file.bytes, account from file join account on account.id = file.account
                 where file.id = ? and disabled_at is null";
-            let found = tx.prepare_cached(sql)?.query_row([&id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-            let Some((status, replaced)): Option<(String, Option<String>)> = found else {
+            let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            let found = tx.prepare_cached(sql)?.query_row([&id], found).optional()?;
+            let Some((status, replaced, before, account)): Option<(String, Option<String>, i64, i64)> = found else {
                 return Ok(Arrival::Deleted);
             };
             if status != "pending" {
                 return Ok(Arrival::Registered);
             }
-            tx.prepare_cached("update file set object = ? where id = ?")?.execute([&object, &id])?;
+            let size = i64::try_from(size).unwrap_or(i64::MAX);
+            if let Err(over) = has_quota(tx, account, size - before, max_bytes)? {
+                return Ok(Arrival::OverQuota(over));
+            }
+            tx.prepare_cached("update file set object = ?, bytes = ? where id = ?")?
+                .execute(params![object, size, id])?;
             keep_object(tx, &object)?;
             if let Some(replaced) = &replaced {
                 discard_object(tx, replaced)?;
@@ -176,7 +230,7 @@ impl Db {
             let sql = "
                 update file
                 set name = ?, kind = ?, format = ?, status = 'ready', size = ?, sha256 = ?, pdb_id = ?, created_at = ?,
-                    warnings = ?
+                    warnings = ?, bytes = ?
                 where id = ?";
             let values = params![
                 file.name,
@@ -187,6 +241,8 @@ impl Db {
                 file.pdb_id,
                 file.created_at,
                 file.warnings,
+                // What arrived, unless it did so under the first version, which did not count it.
+                file.size.unwrap_or(0),
                 file.id,
             ];
             tx.execute(sql, values)?;
@@ -200,6 +256,7 @@ impl Db {
         &self,
         file: FileRow,
         account: i64,
+        max_bytes: u64,
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unregistered>> {
@@ -207,10 +264,15 @@ impl Db {
             if is_taken(tx, account, &file.name)? {
                 return Ok(Err(Unregistered::NameTaken));
             }
+            let size = file.size.unwrap_or(0);
+            if let Err(over) = has_quota(tx, account, size, max_bytes)? {
+                return Ok(Err(Unregistered::OverQuota(over)));
+            }
             let sql = "
                 insert into file
-                    (id, account, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings)
-                values (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?, ?, ?)";
+                    (id, account, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings,
+                     bytes)
+                values (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?, ?, ?, ?)";
             let values = params![
                 file.id,
                 account,
@@ -223,6 +285,7 @@ impl Db {
                 file.created_at,
                 file.object,
                 file.warnings,
+                size,
             ];
             tx.execute(sql, values)?;
             if let Some(object) = &file.object {

@@ -25,13 +25,14 @@ use crate::error::{is_damage, is_full};
 use crate::folder::{self, DATABASE, Displaced, Folder};
 use crate::reserve::Reserve;
 
-pub(crate) use account::{KeyRow, NewKey};
-pub(crate) use file::{Arrival, FileRow, Unregistered};
+pub(crate) use account::{KeyRow, NewKey, OverQuota};
+pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, Claim, Once};
-pub(crate) use task::{Deletion, End, Lane, Requeue, TaskRow, Unqueued};
-pub(crate) use whole::{Content, Whole};
+pub(crate) use task::{Allowance, Deletion, End, Extended, Lane, Requeue, TaskRow, Unqueued};
+pub(crate) use whole::{Content, Whole, snapshot};
 
-const MIGRATIONS: [&str; 3] = [include_str!("0001.sql"), include_str!("0002.sql"), include_str!("0003.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("0001.sql"), include_str!("0002.sql"), include_str!("0003.sql"), include_str!("0004.sql")];
 /// Prepared statements that a connection keeps: all that there are.
 const STATEMENTS: usize = 200;
 /// Writes that are put into one transaction at most.

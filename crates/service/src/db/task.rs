@@ -3,7 +3,8 @@
 use anyhow::Result;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Answer, Claim, Db, Filter, Once};
+use super::account::has_quota;
+use super::{Answer, Claim, Db, Filter, Once, OverQuota};
 
 /// A system, job or analysis.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,17 @@ pub(crate) struct TaskRow {
     pub(crate) outcome: Option<String>,
     /// Warnings about the request itself, JSON.
     pub(crate) warnings: String,
+    /// What it has written, or may come to write as long as it is open.
+    pub(crate) bytes: i64,
+}
+
+/// What changes of a task that is extended.
+#[derive(Clone, Debug)]
+pub(crate) struct Extended {
+    pub(crate) parameters: String,
+    pub(crate) warnings: String,
+    /// What it may come to write in all.
+    pub(crate) bytes: i64,
 }
 
 /// Which tasks wait for each other.
@@ -45,6 +57,8 @@ pub(crate) enum Lane {
 pub(crate) enum Unqueued {
     /// The account has as many tasks that have not ended as it may.
     TooMany,
+    /// The account would hold more than it may.
+    OverQuota(OverQuota),
     /// This task is in this state by now, which does not allow it.
     InState(String, String),
     /// This file or task, which it reads or is itself, has been deleted in the meantime.
@@ -84,10 +98,13 @@ pub(crate) struct End {
     pub(crate) outcome: String,
     /// Layout of its bundle, JSON; without one it keeps what it had before it was retried.
     pub(crate) bundle: Option<String>,
+    /// What its objects take.
+    pub(crate) bytes: u64,
 }
 
 const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
-                       started_at, finished_at, is_cancelled, outcome, warnings, fruitless";
+                       started_at, finished_at, is_cancelled, outcome, warnings, fruitless, \
+                       coalesce(bytes, 0)";
 
 fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
     Ok(TaskRow {
@@ -109,6 +126,7 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
         outcome: row.get(15)?,
         warnings: row.get(16)?,
         fruitless: row.get(17)?,
+        bytes: row.get(18)?,
     })
 }
 
@@ -135,36 +153,58 @@ fn cancel(tx: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<bool> {
     let sql = "select attempts > 0 or bundle is not null from task where id = ?";
     let has_left: bool = tx.prepare_cached(sql)?.query_row([id], |row| row.get(0))?;
     if !has_left && transition(tx, id, &["queued"], "cancelled")? {
-        let sql = "update task set finished_at = ?, outcome = '{}' where id = ?";
+        let sql = "update task set finished_at = ?, outcome = '{}', bytes = 0 where id = ?";
         tx.prepare_cached(sql)?.execute(params![now, id])?;
     }
     let sql = "update task set is_cancelled = 1 where id = ? and status in ('queued', 'running')";
     Ok(tx.prepare_cached(sql)?.execute([id])? == 0)
 }
 
-/// Whether an account has fewer than `max_open` tasks that have not ended; 0 is no limit. They are
-/// counted as far as it matters.
-fn has_room(tx: &Transaction<'_>, account: i64, max_open: u32) -> rusqlite::Result<bool> {
-    let sql = "
-        select 1 from task
-        where account = ? and status in ('queued', 'running') and lane in (0, 1) limit 1 offset ?";
-    Ok(max_open == 0 || !tx.prepare_cached(sql)?.exists(params![account, max_open - 1])?)
+/// What an account may have; 0 is no limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    /// Tasks that have not ended.
+    pub(crate) open_tasks: u32,
+    /// What it may hold.
+    pub(crate) bytes: u64,
 }
 
-/// Queues a task that has ended, when it is in one of these states and its account has room.
-fn queue_again(tx: &Transaction<'_>, id: &str, from: &[&str], max_open: u32) -> rusqlite::Result<Result<(), Unqueued>> {
-    let sql = "select account, status from task where id = ?";
-    let found = tx.prepare_cached(sql)?.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-    let Some((account, status)): Option<(i64, String)> = found else {
+impl Allowance {
+    /// Refuses another open task that adds so many bytes. Tasks are counted as far as it matters.
+    fn has_room(self, tx: &Transaction<'_>, account: i64, added: i64) -> rusqlite::Result<Result<(), Unqueued>> {
+        let sql = "
+            select 1 from task
+            where account = ? and status in ('queued', 'running') and lane in (0, 1) limit 1 offset ?";
+        if self.open_tasks > 0 && tx.prepare_cached(sql)?.exists(params![account, self.open_tasks - 1])? {
+            return Ok(Err(Unqueued::TooMany));
+        }
+        Ok(has_quota(tx, account, added, self.bytes)?.map_err(Unqueued::OverQuota))
+    }
+}
+
+/// Queues a task that has ended, when it is in one of these states and its account has room for the bytes
+/// that it may come to write.
+fn queue_again(
+    tx: &Transaction<'_>,
+    id: &str,
+    from: &[&str],
+    bytes: i64,
+    allowance: Allowance,
+) -> rusqlite::Result<Result<(), Unqueued>> {
+    let sql = "select account, status, coalesce(bytes, 0) from task where id = ?";
+    let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let found = tx.prepare_cached(sql)?.query_row([id], found).optional()?;
+    let Some((account, status, held)): Option<(i64, String, i64)> = found else {
         return Ok(Err(Unqueued::Deleted(id.to_owned())));
     };
     if !from.contains(&status.as_str()) {
         return Ok(Err(Unqueued::InState(id.to_owned(), status)));
     }
-    if !has_room(tx, account, max_open)? {
-        return Ok(Err(Unqueued::TooMany));
+    if let Err(reason) = allowance.has_room(tx, account, bytes - held)? {
+        return Ok(Err(reason));
     }
     transition(tx, id, from, "queued")?;
+    tx.prepare_cached("update task set bytes = ? where id = ?")?.execute(params![bytes.max(held), id])?;
     Ok(Ok(()))
 }
 
@@ -174,13 +214,13 @@ impl Db {
         &self,
         task: TaskRow,
         inputs: Vec<String>,
-        max_open: u32,
+        allowance: Allowance,
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
         self.write_once(claim, answer, move |tx| {
-            if !has_room(tx, task.account, max_open)? {
-                return Ok(Err(Unqueued::TooMany));
+            if let Err(reason) = allowance.has_room(tx, task.account, task.bytes)? {
+                return Ok(Err(reason));
             }
             if let Some(parent) = &task.parent
                 && !tx.prepare_cached("select 1 from task where id = ?")?.exists([parent])?
@@ -194,8 +234,8 @@ impl Db {
             }
             let sql = "
                 insert into task
-                    (id, account, kind, name, parent, status, request, parameters, seed, created_at, warnings)
-                values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)";
+                    (id, account, kind, name, parent, status, request, parameters, seed, created_at, warnings, bytes)
+                values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?)";
             let values = params![
                 task.id,
                 task.account,
@@ -207,6 +247,7 @@ impl Db {
                 task.seed,
                 task.created_at,
                 task.warnings,
+                task.bytes,
             ];
             tx.prepare_cached(sql)?.execute(values)?;
             for file in &inputs {
@@ -334,14 +375,14 @@ impl Db {
     pub(crate) async fn extend_task(
         &self,
         id: String,
-        parameters: String,
-        warnings: String,
-        max_open: u32,
+        extended: Extended,
+        allowance: Allowance,
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
         self.write_once(claim, answer, move |tx| {
-            if let Err(reason) = queue_again(tx, &id, &["succeeded"], max_open)? {
+            let Extended { parameters, warnings, bytes } = extended;
+            if let Err(reason) = queue_again(tx, &id, &["succeeded"], bytes, allowance)? {
                 return Ok(Err(reason));
             }
             let sql = "
@@ -359,12 +400,13 @@ impl Db {
     pub(crate) async fn retry_task(
         &self,
         id: String,
-        max_open: u32,
+        bytes: i64,
+        allowance: Allowance,
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
         self.write_once(claim, answer, move |tx| {
-            if let Err(reason) = queue_again(tx, &id, &["failed", "cancelled"], max_open)? {
+            if let Err(reason) = queue_again(tx, &id, &["failed", "cancelled"], bytes, allowance)? {
                 return Ok(Err(reason));
             }
             let sql =
@@ -469,6 +511,24 @@ impl Db {
         .await
     }
 
+    /// Tasks that have ended, and whose objects nobody has measured: those of earlier versions.
+    pub(crate) fn unmeasured_tasks(&self) -> rusqlite::Result<Vec<String>> {
+        self.read(|db| {
+            let sql = "select id from task where bytes is null and status not in ('queued', 'running')";
+            db.prepare(sql)?.query_map((), |row| row.get(0))?.collect()
+        })
+    }
+
+    /// Notes what the objects of such a task take.
+    pub(crate) async fn set_task_bytes(&self, id: String, bytes: u64) -> Result<()> {
+        self.write(move |tx| {
+            let sql = "
+                update task set bytes = ? where id = ? and bytes is null and status not in ('queued', 'running')";
+            tx.prepare_cached(sql)?.execute(params![bytes as i64, id]).map(drop)
+        })
+        .await
+    }
+
     /// Prefixes of objects that are to be removed.
     pub(crate) fn garbage(&self) -> rusqlite::Result<Vec<String>> {
         self.read(|db| db.prepare("select prefix from garbage")?.query_map((), |row| row.get(0))?.collect())
@@ -494,8 +554,9 @@ impl Db {
             if !transition(tx, &id, &["running", "queued"], end.status)? {
                 return Ok(false);
             }
-            let sql = "update task set finished_at = ?, outcome = ?, bundle = coalesce(?, bundle) where id = ?";
-            tx.prepare_cached(sql)?.execute(params![now, end.outcome, end.bundle, id])?;
+            let sql =
+                "update task set finished_at = ?, outcome = ?, bundle = coalesce(?, bundle), bytes = ? where id = ?";
+            tx.prepare_cached(sql)?.execute(params![now, end.outcome, end.bundle, end.bytes as i64, id])?;
             Ok(true)
         })
         .await

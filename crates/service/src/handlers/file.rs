@@ -6,7 +6,7 @@ use axum::response::Response;
 use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink, ValidationError};
 use sha2::{Digest, Sha256};
 
-use super::{Call, deleted, download, json, not_ready, once, page, paged, record_answer, stored, sweep};
+use super::{Call, deleted, download, json, not_ready, once, over_quota, page, paged, record_answer, stored, sweep};
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
 use crate::db::{Answer, Claim, FileRow, Once, Unregistered};
@@ -35,7 +35,8 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         object: None,
         warnings: "[]".to_owned(),
     };
-    app.db.create_pending_file(call.account(), file).await?;
+    let made = app.db.create_pending_file(call.account(), file, app.config.limits.account_bytes).await?;
+    made.map_err(|over| over_quota(app, over))?;
     let (upload_url, expires) = app.upload_link(&id);
     json(&UploadLink {
         file_id: id.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("an identifier of our own")))?,
@@ -80,7 +81,7 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     let content = match content.await.map_err(ApiError::internal)? {
         // Other content has arrived, and this was removed before it could be read.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(unregistered(&file, Unregistered::Replaced));
+            return Err(unregistered(app, &file, Unregistered::Replaced));
         }
         content => content?,
     };
@@ -97,7 +98,7 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
 
     let answer = record_answer(&record(&file)?)?;
     let done = app.db.register_file(file.clone(), call.account(), call.claim(), answer.clone()).await?;
-    once(done, &answer, |reason| unregistered(&file, reason))
+    once(done, &answer, |reason| unregistered(app, &file, reason))
 }
 
 /// The file that a registration names, which has not been registered.
@@ -108,13 +109,13 @@ fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, ApiError>
     let found = call.app.db.file(call.account(), id)?;
     let file = found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
     if file.status == "ready" {
-        return Err(unregistered(&file, Unregistered::IsReady));
+        return Err(unregistered(&call.app, &file, Unregistered::IsReady));
     }
     Ok(file)
 }
 
 /// Why a file was not registered.
-fn unregistered(file: &FileRow, reason: Unregistered) -> ApiError {
+fn unregistered(app: &App, file: &FileRow, reason: Unregistered) -> ApiError {
     let id = &file.id;
     let conflict = |field: &str, msg: String| ApiError::conflict(vec![loc("body"), loc(field)], msg);
     match reason {
@@ -127,6 +128,7 @@ fn unregistered(file: &FileRow, reason: Unregistered) -> ApiError {
             format!("{id} is pending: other content arrived while it was checked; register it again"),
         ),
         Unregistered::Deleted => ApiError::not_found_in_body("file_id", format!("no file {id}")),
+        Unregistered::OverQuota(over) => over_quota(app, over),
     }
 }
 
@@ -157,7 +159,7 @@ async fn register_entry(
     }
     let answer = record_answer(&record(&file)?)?;
     let done = store_entry(app, call.account(), &file, content, call.claim(), answer.clone()).await?;
-    once(done, &answer, |reason| unregistered(&file, reason))
+    once(done, &answer, |reason| unregistered(app, &file, reason))
 }
 
 fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
@@ -193,6 +195,7 @@ async fn store_entry(
     let key = file.object.clone().expect("an entry has content");
     let format = Format::named(&file.format).expect("one of ours");
     app.db.announce_object(key.clone()).await?;
+    let max_bytes = app.config.limits.account_bytes;
     let (objects, to) = (app.objects.clone(), key.clone());
     let written = tokio::task::spawn_blocking(move || {
         if let Err(problem) = formats::check_text(&content, format) {
@@ -202,7 +205,7 @@ async fn store_entry(
     });
     let written = written.await.map_err(ApiError::internal)?;
     let done = match written {
-        Ok(()) => app.db.create_ready_file(file.clone(), account, claim, answer).await,
+        Ok(()) => app.db.create_ready_file(file.clone(), account, max_bytes, claim, answer).await,
         Err(error) => Err(error),
     };
     if !matches!(done, Ok(Once::Done)) {
@@ -221,8 +224,11 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
     let claim = Claim { key: None, ..call.claim() };
     let answer = record_answer(&record(&file)?)?;
-    // Not done means that another request has made it in the meantime.
-    store_entry(app, call.account(), &file, content, claim, answer).await.map(drop)
+    match store_entry(app, call.account(), &file, content, claim, answer).await? {
+        Once::Refused(Unregistered::OverQuota(over)) => Err(over_quota(app, over)),
+        // Not done means that another request has made it in the meantime.
+        _ => Ok(()),
+    }
 }
 
 /// A format that the document lists.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::app::App;
 use crate::bundle::read_chunks;
-use crate::db::TaskRow;
+use crate::db::{Extended, TaskRow};
 use crate::error::ApiError;
 use crate::tasks::{has_commit, simulate};
 use crate::validate::loc;
@@ -39,6 +39,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let parameters = simulate::resolve(app, &request, &system, outside)?;
     let row = TaskRow {
         name: request.batch_name.clone(),
+        bytes: simulate::result_bytes(&parameters, &system)?,
         parent: Some(system.id),
         seed: parameters.seed.map_or(0, |seed| seed as i64),
         ..new_task(&call, KIND, "job", &request, &parameters, warnings)?
@@ -97,10 +98,12 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     if !has_commit(app, &row.id) {
         return Err(ApiError::conflict(at(), format!("{} left nothing to go on from; submit it anew", row.id)));
     }
-    if let Some(excess) = simulate::excess(app, &parameters, &system_of(&call, &row)?)? {
+    let system = system_of(&call, &row)?;
+    if let Some(excess) = simulate::excess(app, &parameters, &system)? {
         let remedy = "ask for less time, or submit a job that writes less often";
         return Err(excess.at(vec![loc("body"), loc("time")], remedy));
     }
+    let bytes = simulate::result_bytes(&parameters, &system)?;
     let parameters = serde_json::to_string(&parameters).map_err(ApiError::internal)?;
     let queued = TaskRow {
         status: "queued".to_owned(),
@@ -112,9 +115,8 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         ..row
     };
     let answer = record_answer(&record(app, &queued)?)?;
-    let (id, warnings) = (queued.id.clone(), queued.warnings.clone());
-    let limit = app.config.limits.open_tasks;
-    let done = app.db.extend_task(id, parameters, warnings, limit, call.claim(), answer.clone()).await?;
+    let extended = Extended { parameters, warnings: queued.warnings.clone(), bytes };
+    let done = app.db.extend_task(queued.id.clone(), extended, app.allowance(), call.claim(), answer.clone()).await?;
     app.wake.notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
 }
@@ -132,13 +134,14 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
             "only a job that has failed or was cancelled can be retried",
         ));
     }
-    if let Some(excess) = simulate::excess(app, &stored(&row.parameters)?, &system_of(&call, &row)?)? {
+    let (parameters, system) = (stored(&row.parameters)?, system_of(&call, &row)?);
+    if let Some(excess) = simulate::excess(app, &parameters, &system)? {
         return Err(excess.at(at(), "submit a job that writes less often, or delete what is not needed"));
     }
     let queued = TaskRow { status: "queued".to_owned(), finished_at: None, is_cancelled: false, outcome: None, ..row };
     let answer = record_answer(&record(app, &queued)?)?;
-    let limit = app.config.limits.open_tasks;
-    let done = app.db.retry_task(queued.id.clone(), limit, call.claim(), answer.clone()).await?;
+    let bytes = simulate::result_bytes(&parameters, &system)?;
+    let done = app.db.retry_task(queued.id.clone(), bytes, app.allowance(), call.claim(), answer.clone()).await?;
     tracing::info!(task = %queued.id, "retried");
     app.wake.notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))

@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::Layout;
-use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Lane, Once, TaskRow, Unqueued};
+use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Lane, Once, OverQuota, TaskRow, Unqueued};
 use crate::error::ApiError;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
@@ -406,6 +406,7 @@ pub(crate) fn new_task(
         is_cancelled: false,
         outcome: None,
         warnings,
+        bytes: 0,
     })
 }
 
@@ -417,8 +418,7 @@ pub(crate) async fn queue<R: Serialize>(
     record: fn(&App, &TaskRow) -> Result<R, ApiError>,
 ) -> Result<Response, ApiError> {
     let answer = record_answer(&record(&call.app, &row)?)?;
-    let limit = call.app.config.limits.open_tasks;
-    let done = call.app.db.create_task(row, inputs, limit, call.claim(), answer.clone()).await?;
+    let done = call.app.db.create_task(row, inputs, call.app.allowance(), call.claim(), answer.clone()).await?;
     call.app.wake.notify_one();
     once(done, &answer, |reason| unqueued(&call.app, reason, || vec![loc("body")]))
 }
@@ -430,9 +430,15 @@ pub(crate) fn unqueued(app: &App, reason: Unqueued, at: impl FnOnce() -> Vec<Loc
             let msg = format!("the account has {} tasks queued or running already", app.config.limits.open_tasks);
             ApiError::too_many(msg, Duration::from_secs(60))
         }
+        Unqueued::OverQuota(over) => over_quota(app, over),
         Unqueued::InState(id, status) => not_ready(at(), &id, &status, "its state has changed in the meantime"),
         Unqueued::Deleted(id) => ApiError::conflict(at(), format!("{id} has been deleted in the meantime")),
     }
+}
+
+/// The refusal of a request that would have its account hold more than it may.
+pub(crate) fn over_quota(app: &App, over: OverQuota) -> ApiError {
+    ApiError::over_quota(vec![loc("header"), loc("x-api-key")], over, app.config.limits.account_bytes)
 }
 
 /// 409 for something that is not in the state that a request needs.

@@ -13,7 +13,7 @@ use futures::StreamExt;
 use super::file::new_object;
 use super::sweep;
 use crate::app::App;
-use crate::db::Arrival;
+use crate::db::{Arrival, OverQuota, Pending};
 use crate::error::ApiError;
 use crate::objects::ReceiveError;
 use crate::routes::{answer, query_of};
@@ -31,22 +31,24 @@ const READ_IN_VAIN_BYTES: usize = 64 << 20;
 const READ_IN_VAIN: Duration = Duration::from_secs(10);
 
 async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Response, ApiError> {
-    let object = match allowed(app, file_id, &query_of(&request)).await {
-        Ok(object) => object,
+    let (object, allowance) = match allowed(app, file_id, &query_of(&request)).await {
+        Ok(allowed) => allowed,
         Err(error) => {
             read_in_vain(request.into_body().into_data_stream()).await;
             return Err(error);
         }
     };
-    let arrived = match write(app, &object, request).await {
+    let max = app.config.limits.account_bytes;
+    let arrived = match write(app, &object, &allowance, request).await {
         // What arrived in a folder that is not in its place has not arrived: the write finds that out.
-        Ok(()) => app.db.take_upload(file_id.to_owned(), object.clone()).await.map_err(ApiError::from),
+        Ok(size) => app.db.take_upload(file_id.to_owned(), object.clone(), size, max).await.map_err(ApiError::from),
         Err(error) => Err(error),
     };
     let (garbage, answer) = match arrived {
         Ok(Arrival::Taken { replaced }) => (replaced, Ok(StatusCode::OK.into_response())),
         Ok(Arrival::Registered) => (Some(object), Err(ApiError::link_refused(REGISTERED))),
         Ok(Arrival::Deleted) => (Some(object), Err(ApiError::link_refused(DELETED))),
+        Ok(Arrival::OverQuota(over)) => (Some(object), Err(over_quota(app, over))),
         Err(error) => (Some(object), Err(error)),
     };
     if let Some(key) = garbage {
@@ -58,27 +60,51 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
 const REGISTERED: &str = "the file has been registered, or there is none any more; ask for another link";
 const DELETED: &str = "the file has been deleted; ask for another link";
 
-/// Key of the object that an upload may write; whether its link is good, its file waits for content,
-/// and there is room.
-async fn allowed(app: &App, file_id: &str, query: &[(String, String)]) -> Result<String, ApiError> {
+fn over_quota(app: &App, over: OverQuota) -> ApiError {
+    ApiError::over_quota(vec![loc("body")], over, app.config.limits.account_bytes)
+}
+
+/// How large an upload may be.
+struct Allowance {
+    bytes: u64,
+    /// What the account holds, where that is what leaves no more room.
+    over: Option<OverQuota>,
+}
+
+impl Allowance {
+    fn of(app: &App, pending: Pending) -> Self {
+        let limits = &app.config.limits;
+        let left = limits.account_bytes.saturating_sub(pending.held);
+        if limits.account_bytes == 0 || left >= limits.upload_bytes {
+            return Self { bytes: limits.upload_bytes, over: None };
+        }
+        Self { bytes: left, over: Some(OverQuota { held: pending.held }) }
+    }
+
+    fn refusal(&self, app: &App) -> ApiError {
+        self.over.map_or_else(|| ApiError::too_large(self.bytes), |over| over_quota(app, over))
+    }
+}
+
+/// Key of the object that an upload may write, and how large it may be; whether its link is good, its file
+/// waits for content, and there is room.
+async fn allowed(app: &App, file_id: &str, query: &[(String, String)]) -> Result<(String, Allowance), ApiError> {
     let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
     app.check_upload_link(file_id, part("expires"), part("signature"))?;
-    if !app.db.is_pending_file(file_id)? {
-        return Err(ApiError::link_refused(REGISTERED));
-    }
+    let pending = app.db.pending_file(file_id)?.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
     app.check_disk()?;
     let object = new_object(app);
     app.db.announce_object(object.clone()).await?;
-    Ok(object)
+    Ok((object, Allowance::of(app, pending)))
 }
 
 /// What a form may hold besides the file.
 const FORM_BYTES: usize = 1 << 20;
 
-/// Writes the content of an upload to its object.
-async fn write(app: &App, object: &str, mut request: Request) -> Result<(), ApiError> {
+/// Writes the content of an upload to its object; its size.
+async fn write(app: &App, object: &str, allowance: &Allowance, mut request: Request) -> Result<u64, ApiError> {
     let unique = app.new_id("upload");
-    let max = app.config.limits.upload_bytes;
+    let max = allowance.bytes;
     let media = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let received = if media.starts_with("multipart/form-data") {
         // The file is held against its own limit as it arrives; without this a form ends at 2 MB.
@@ -100,8 +126,8 @@ async fn write(app: &App, object: &str, mut request: Request) -> Result<(), ApiE
         }
         received
     };
-    received.map(drop).map_err(|error| match error {
-        ReceiveError::TooLarge => ApiError::too_large(max),
+    received.map_err(|error| match error {
+        ReceiveError::TooLarge => allowance.refusal(app),
         ReceiveError::Broken(message) => broken(&message),
         ReceiveError::Store(error) => error.into(),
     })

@@ -544,7 +544,9 @@ impl Runner {
 
     async fn end(&self, id: &str, status: &'static str, outcome: Value, layout: Option<Layout>) -> Result<()> {
         let bundle = layout.map(|layout| serde_json::to_string(&layout)).transpose()?;
-        let end = End { status, outcome: outcome.to_string(), bundle };
+        let (objects, prefix) = (self.app.objects.clone(), format!("tasks/{id}"));
+        let bytes = tokio::task::spawn_blocking(move || objects.size(&prefix)).await??;
+        let end = End { status, outcome: outcome.to_string(), bundle, bytes };
         self.app.db.end_task(id.to_owned(), end, self.app.now()).await?;
         self.app.forget(id);
         Ok(())

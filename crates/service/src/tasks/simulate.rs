@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::db::TaskRow;
 use crate::error::ApiError;
+use crate::shown::in_bytes;
 use crate::tasks::build::BuildPlan;
 use crate::tasks::topology::Built;
 use crate::validate::{joined, loc, unprintable, violation};
@@ -200,13 +201,24 @@ pub(crate) struct Excess {
     text: String,
 }
 
-/// Whether trajectories and logs of a job would be larger than its results may be, or than the disk has
-/// free. When a job is extended or tried again, what it has is copied first, so that all of it counts.
-pub(crate) fn excess(app: &App, parameters: &JobCreateParams, system: &TaskRow) -> Result<Option<Excess>, ApiError> {
+/// What a job of these parameters may come to write on a system, in bytes.
+pub(crate) fn result_bytes(parameters: &JobCreateParams, system: &TaskRow) -> Result<i64, ApiError> {
+    let total: u128 = written_on(parameters, system)?.iter().map(Written::size).sum();
+    Ok(i64::try_from(total).unwrap_or(i64::MAX))
+}
+
+fn written_on(parameters: &JobCreateParams, system: &TaskRow) -> Result<Vec<Written>, ApiError> {
     let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
     let atoms = outcome["summary"]["atoms"].as_u64().context("the summary of a system has atoms")?;
     let timestep_fs = has(parameters.integration_timestep, "integration_timestep")?.get();
-    let files = written(parameters, timestep_fs, atoms)?;
+    Ok(written(parameters, timestep_fs, atoms)?)
+}
+
+/// Whether trajectories and logs of a job would be larger than its results may be, or than the disk has
+/// free. When a job is extended or tried again, what it has is copied first, so that all of it counts.
+pub(crate) fn excess(app: &App, parameters: &JobCreateParams, system: &TaskRow) -> Result<Option<Excess>, ApiError> {
+    let timestep_fs = has(parameters.integration_timestep, "integration_timestep")?.get();
+    let files = written_on(parameters, system)?;
     let Some(largest) = files.iter().copied().max_by_key(Written::size) else { return Ok(None) };
     let total = files.iter().map(Written::size).sum();
     let limits = &app.config.limits;
@@ -243,18 +255,6 @@ impl Excess {
     pub(crate) fn at(&self, at: Vec<LocItem>, remedy: &str) -> ApiError {
         ApiError::invalid(vec![violation(TOO_MUCH, at, format!("makes {}; {remedy}", self.text))])
     }
-}
-
-/// A number of bytes as people write it, with a decimal prefix.
-fn in_bytes(count: u128) -> String {
-    let mut value = count as f64;
-    for unit in ["bytes", "kB", "MB", "GB", "TB"] {
-        if value < 1000.0 {
-            return if unit == "bytes" { format!("{count} bytes") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} PB")
 }
 
 /// A sum of times as people add them: 0.1 and 0.2 are 0.3, not 0.30000000000000004. A double holds

@@ -380,7 +380,7 @@ async fn a_range_outside_of_the_content_is_refused_with_its_size() {
 }
 
 /// Names of the objects that hold contents of files.
-fn contents(service: &Service) -> Vec<String> {
+pub(crate) fn contents(service: &Service) -> Vec<String> {
     let entries = fs::read_dir(service.data.join("objects/files")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -409,7 +409,7 @@ async fn a_deleted_file_is_gone_with_its_content() {
     wait_for("the content is removed", || contents(&service).is_empty().then_some(()));
 }
 
-fn database(service: &Service) -> rusqlite::Connection {
+pub(crate) fn database(service: &Service) -> rusqlite::Connection {
     rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap()
 }
 
@@ -576,7 +576,11 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "alter table file drop column object; alter table file drop column warnings;
+            "drop trigger file_made; drop trigger file_changed; drop trigger file_deleted; drop trigger task_made;
+             drop trigger task_changed; drop trigger task_deleted; drop index task_unmeasured; drop index file_pending;
+             alter table account drop column bytes; alter table file drop column bytes;
+             alter table task drop column bytes;
+             alter table file drop column object; alter table file drop column warnings;
              alter table task drop column warnings; alter table task drop column fruitless;
              alter table idempotency drop column headers;
              pragma user_version = 1",

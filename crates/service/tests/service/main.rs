@@ -18,6 +18,7 @@ mod limits;
 mod margin;
 mod oracle;
 mod repeats;
+mod quotas;
 mod retries;
 mod sizes;
 mod unknown;

@@ -1,0 +1,228 @@
+//! What an account may hold: counted as things change, exact after a crash, refused with the numbers.
+
+use std::fs;
+use std::path::Path;
+
+use molbox::workflow::types::{EquilibrationStep, ProductionParams};
+use molbox::{Client, Error};
+use serde_json::Value;
+
+use crate::common::{Service, wait_for};
+use crate::files::{SlowUpload, atom, contents, database};
+use crate::work::{endless_job, water};
+
+/// What all files below a folder take.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| if entry.path().is_dir() { bytes_below(&entry.path()) } else { entry.metadata().unwrap().len() })
+        .sum()
+}
+
+fn held(service: &Service, account: &str) -> u64 {
+    let sql = "select bytes from account where name = ?";
+    database(service).query_row(sql, [account], |row| row.get::<_, i64>(0)).unwrap() as u64
+}
+
+fn is_over_quota(error: &Error, numbers: &str) {
+    assert_eq!(error.status().unwrap(), 422, "{error}");
+    for part in [numbers, "limits.account_bytes", "delete files"] {
+        assert!(error.to_string().contains(part), "{part} is missing from {error}");
+    }
+}
+
+/// Makes a link and sends a structure to it; status and body.
+async fn send(molbox: &Client) -> (u16, String) {
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let answer = reqwest::Client::new().put(&link.upload_url).body(atom(1.0)).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
+    let size = atom(1.0).len() as u64;
+    // Three, and not four.
+    let service = Service::start_with(&[
+        &format!("limits.account_bytes={}", 3 * size + size / 2),
+        "worker.python=\"/bin/false\"",
+    ]);
+    let molbox = service.client("ada");
+    let http = reqwest::Client::new();
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(http.put(&link.upload_url).body(atom(2.0)).send().await.unwrap().status(), 200);
+        assert_eq!(held(&service, "ada"), size, "what is replaced is not counted any more");
+    }
+    let file = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("one")).send().await.unwrap();
+    assert_eq!(held(&service, "ada"), size);
+    assert_eq!(send(&molbox).await.0, 200);
+
+    // Each of two has room, both together have not.
+    let links = [molbox.upload_url_create().filetype("pdb").send(), molbox.upload_url_create().filetype("pdb").send()];
+    let links = futures::future::try_join_all(links).await.unwrap();
+    let content = atom(3.0);
+    let [first, second] = [0, 1].map(|n| SlowUpload::begin(&service, &links[n].upload_url, &content[..300_000 + n]));
+    assert_eq!(first.finish(&content[300_000..]).await, 200);
+    assert_eq!(second.finish(&content[300_001..]).await, 422);
+    let (status, body) = send(&molbox).await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, body["detail"][0]["type"].as_str()), (422, Some("quota")), "{body}");
+    let message = body["detail"][0]["msg"].as_str().unwrap();
+    assert!(message.contains("the account holds 1.1 MB of the 1.2 MB that it may (limits.account_bytes)"), "{message}");
+    assert_eq!(contents(&service).len(), 3, "what was refused is not kept");
+    assert_eq!((held(&service, "ada"), held(&service, "ada")), (3 * size, bytes_below(&service.data.join("objects"))));
+    assert_eq!(send(&service.client("bob")).await.0, 200, "another account has its own");
+
+    molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+    assert_eq!(held(&service, "ada"), 2 * size);
+    assert_eq!(send(&molbox).await.0, 200);
+    let counted = service.command(&["check"]);
+    assert!(counted.ends_with("0 damaged, 0 orphans"), "{counted}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_account_can_read_and_delete_and_nothing_else() {
+    let size = atom(1.0).len();
+    let mut service = Service::start_with(&[]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let content = atom(1.0);
+    reqwest::Client::new().put(&link.upload_url).body(content.clone()).send().await.unwrap();
+    let file = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap();
+    // Killed in the middle of another, nothing of that is counted.
+    let other = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    let cut_off = SlowUpload::begin(&service, &other.upload_url, &content[..300_000]);
+    service.kill();
+    drop(cut_off);
+    service.restart_with(&[&format!("limits.account_bytes={size}"), "worker.python=\"/bin/false\""]);
+    assert_eq!(held(&service, "ada"), size as u64);
+    assert!(service.command(&["check"]).ends_with("0 damaged, 0 orphans"));
+    let molbox = service.client_with(&key);
+    let numbers = "the account holds 350.1 kB of the 350.1 kB that it may";
+    is_over_quota(&molbox.upload_url_create().filetype("pdb").send().await.unwrap_err(), numbers);
+    is_over_quota(&molbox.system_submit().send().await.unwrap_err(), numbers);
+    molbox.file_download().file_id(&file.file_id).send().await.unwrap();
+    molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+    assert_eq!(held(&service, "ada"), 0);
+    molbox.system_submit().send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_is_counted_by_what_it_may_write_and_then_by_what_it_wrote() {
+    let service = Service::start_with(&["limits.account_bytes=20000000", "worker.slots=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let objects = service.data.join("objects");
+    assert_eq!(held(&service, "ada"), bytes_below(&objects));
+    let submit = async |frames: u64| {
+        let job = molbox.job_submit().body_map(|job| {
+            job.box_id(system.system_id.as_str())
+                .minimization_steps(10)
+                .equilibration(Vec::<EquilibrationStep>::new())
+                .production(
+                    ProductionParams::builder().type_("NVT").time(0.02).traj_freq(10_000 / frames).log_freq(10_000),
+                )
+        });
+        job.send().await.map(|job| job.job_id.as_str().to_owned())
+    };
+    let atoms = system.summary.as_ref().unwrap().atoms as u64;
+    let before = held(&service, "ada");
+    let job = submit(500).await.unwrap();
+    let reserved = held(&service, "ada") - before;
+    assert!(
+        (500 * 12 * atoms..501 * 13 * atoms).contains(&reserved),
+        "{reserved} bytes for 500 frames of {atoms} atoms"
+    );
+    is_over_quota(&submit(2000).await.unwrap_err(), "of the 20.0 MB that it may");
+    let waiting = submit(1).await.unwrap();
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    molbox.wait_job(&waiting).await.unwrap();
+    molbox.wait_job(&job).await.unwrap_err();
+    assert_eq!(held(&service, "ada"), bytes_below(&objects), "what was not written is not counted");
+    assert!(held(&service, "ada") < before + reserved);
+    for id in [&job, &waiting] {
+        molbox.job_delete().job_id(id.as_str()).send().await.unwrap();
+    }
+    assert_eq!(held(&service, "ada"), before);
+    assert!(service.command(&["check"]).ends_with("0 damaged, 0 orphans"));
+}
+
+#[tokio::test]
+async fn a_queued_job_that_is_cancelled_takes_nothing() {
+    let service = Service::start_with(&["worker.slots=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let before = held(&service, "ada");
+    let running = endless_job(&molbox, &system).await;
+    let of_one = held(&service, "ada") - before;
+    let queued = endless_job(&molbox, &system).await;
+    assert_eq!(held(&service, "ada"), before + 2 * of_one);
+    molbox.job_cancel().job_id(queued.as_str()).send().await.unwrap();
+    assert_eq!(held(&service, "ada"), before + of_one);
+    molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_nobody_registers_is_deleted_with_what_arrived() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let ready = molbox.upload(crate::common::example("1vii.pdb")).name("ready").await.unwrap();
+    let mut pending = Vec::new();
+    for _ in 0..3 {
+        let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap().into_inner();
+        reqwest::Client::new().put(&link.upload_url).body(atom(1.0)).send().await.unwrap();
+        pending.push(link.file_id);
+    }
+    service.stop();
+    let hour = 3600 * 1_000_000_i64;
+    let wait = |id: &str, hours: i64| {
+        database(&service)
+            .execute("update file set created_at = created_at - ? where id = ?", (hours * hour, id))
+            .unwrap();
+    };
+    wait(pending[0].as_str(), 25);
+    wait(pending[1].as_str(), 23);
+    wait(ready.file_id.as_str(), 1000);
+    service.restart();
+    let molbox = service.client_with(&key);
+    wait_for("what arrived is removed", || (contents(&service).len() == 3).then_some(()));
+    let gone = molbox.file_view().file_id(&pending[0]).send().await.unwrap_err();
+    assert_eq!(gone.status().unwrap(), 404);
+    for file in [&pending[1], &pending[2], &ready.file_id] {
+        molbox.file_view().file_id(file).send().await.unwrap();
+    }
+    assert_eq!(held(&service, "ada"), bytes_below(&service.data.join("objects")));
+}
+
+#[tokio::test]
+async fn a_check_compares_what_is_counted_and_a_start_counts_what_is_not() {
+    let mut service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    assert_eq!(send(&molbox).await.0, 200);
+    service.stop();
+    let change = |sql: &str| drop(database(&service).execute(sql, ()).unwrap());
+    let objects = held(&service, "ada");
+    change("update account set bytes = bytes + 1");
+    let said = service.failing_command(&["check"]);
+    let expected =
+        format!("miscounted account ada: {} bytes are counted, its files and tasks have {objects}", objects + 1);
+    assert!(said.contains(&expected), "{said}");
+    change("update account set bytes = bytes - 1");
+    change("update file set bytes = bytes - 7");
+    change("update task set bytes = bytes + 5");
+    let said = service.failing_command(&["check"]);
+    let id = system.system_id.as_str();
+    for part in [format!("damaged {id}: its objects take "), "the content takes ".to_owned()] {
+        assert!(said.contains(&part), "{said}");
+    }
+    assert!(!said.contains("miscounted"), "{said}");
+    change("update file set bytes = bytes + 7");
+    // As an earlier version left it.
+    change("update task set bytes = null");
+    service.restart();
+    wait_for("the results are counted", || (held(&service, "ada") == objects).then_some(()));
+    assert!(service.command(&["check"]).ends_with("0 damaged, 0 orphans"));
+}
