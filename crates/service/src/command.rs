@@ -1,6 +1,6 @@
 //! The command line of `molboxd`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,8 @@ use rustix::process::umask;
 
 use crate::app::rfc3339;
 use crate::auth::Key;
-use crate::check::{self, Kind};
+use crate::backup;
+use crate::check::{self, Kind, Report};
 use crate::config::Config;
 use crate::db::{Db, NewKey};
 use crate::doctor;
@@ -19,6 +20,7 @@ use crate::exec::{Attempt, Resources, process};
 use crate::folder::{self, DATABASE};
 use crate::market;
 use crate::serve::serve;
+use crate::shown::in_bytes;
 use crate::tasks::analyze;
 
 /// Molecular dynamics behind a REST interface.
@@ -72,6 +74,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Copy database and content to a folder while the service runs; again onto the same folder, what is new.
+    Backup { folder: PathBuf },
+    /// Put a backup into a new data folder, the one that `--data` names, and check it there.
+    Restore { folder: PathBuf },
     /// Check what the service needs: Python, OpenMM, disk, database, mirror.
     Doctor,
     /// Carry out the analysis of a folder; the service starts this by itself.
@@ -178,6 +184,8 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
         Command::Config => say(Config::documentation().trim_end()),
         Command::Check { json } => return check(&config, json),
+        Command::Backup { folder } => return backup(&config, &folder),
+        Command::Restore { folder } => return Ok(show(&backup::restore(&config, &folder)?)),
         Command::Doctor => return runtime.block_on(doctor(&config)),
         Command::Analyze { .. } | Command::RunTask { .. } => unreachable!("handled above"),
     }
@@ -205,16 +213,31 @@ fn log() {
 /// Says what is not as it should be; 1 when something that was stored is damaged or missing.
 fn check(config: &Config, json: bool) -> Result<u8> {
     let report = check::check(config)?;
-    let code = u8::from(report.is_damaged());
     if json {
         say(&serde_json::to_string_pretty(&report).context("write the report")?);
-        return Ok(code);
+        return Ok(u8::from(report.is_damaged()));
     }
+    Ok(show(&report))
+}
+
+/// Copies what is there; 1 when something is lost already.
+fn backup(config: &Config, folder: &Path) -> Result<u8> {
+    let copied = backup::backup(config, folder, Timestamp::now().as_microsecond())?;
+    for lost in &copied.lost {
+        say(&format!("lost: {lost}"));
+    }
+    let (objects, bytes) = (copied.objects, in_bytes(copied.bytes.into()));
+    say(&format!("{objects} objects copied, {bytes}: {} is a backup", folder.display()));
+    Ok(u8::from(!copied.lost.is_empty()))
+}
+
+fn show(report: &Report) -> u8 {
     for finding in &report.findings {
         let what = match finding.kind {
             Kind::Orphan => "orphan",
             Kind::Database => "damaged database",
             Kind::File | Kind::Task => "damaged",
+            Kind::Account => "miscounted account",
         };
         let parts = [Some(what), finding.id.as_deref(), finding.object.as_deref()];
         let about: Vec<&str> = parts.into_iter().flatten().collect();
@@ -223,7 +246,7 @@ fn check(config: &Config, json: bool) -> Result<u8> {
     let orphans = report.findings.iter().filter(|finding| finding.kind == Kind::Orphan).count();
     let damaged = report.findings.len() - orphans;
     say(&format!("{} files, {} tasks: {damaged} damaged, {orphans} orphans", report.files, report.tasks));
-    Ok(code)
+    u8::from(report.is_damaged())
 }
 
 /// Says what was found; 1 when something is missing.
@@ -237,7 +260,6 @@ async fn doctor(config: &Config) -> Result<u8> {
                 code = 1;
             }
         }
-            Kind::Account => "miscounted account",
     }
     Ok(code)
 }

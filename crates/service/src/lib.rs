@@ -6,6 +6,7 @@
 
 mod app;
 mod auth;
+mod backup;
 mod bundle;
 mod check;
 mod command;

@@ -1,0 +1,174 @@
+//! Backups: taken under load, onto the same folder again, and put back.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::StreamExt;
+use molbox::Client;
+use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams, SystemRecord};
+
+use crate::common::{Service, example};
+use crate::files::database;
+use crate::work::{archive, water};
+
+/// `molboxd` on a folder: whether it succeeded, and what it said.
+fn molboxd(data: &Path, arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    let output = command.arg("--data").arg(data).args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// Uploads and deletes files until it is told to stop; every third stays.
+async fn come_and_go(molbox: &Client, worker: usize, is_over: &AtomicBool) {
+    let mut count = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let file = molbox.upload(example("1vii.pdb")).name(format!("{worker} {count}")).await.unwrap();
+        if count % 3 > 0 {
+            molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+        }
+        count += 1;
+    }
+}
+
+/// Submits systems and cancels or deletes most of them, until it is told to stop.
+async fn submit_and_delete(molbox: &Client, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        let system = molbox.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
+        let cancelled = molbox.system_cancel().system_id(&system.system_id).send().await.unwrap();
+        if cancelled.status == "cancelled" {
+            molbox.system_delete().system_id(&system.system_id).send().await.unwrap();
+        }
+    }
+}
+
+/// Extends a job again and again, so that its results are replaced by others.
+async fn extend(molbox: &Client, system: &SystemRecord, is_over: &AtomicBool) -> String {
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system.system_id.as_str())
+            .minimization_steps(10)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().type_("NVT").time(0.0002).traj_freq(20).log_freq(20))
+    });
+    let job = job.send().await.unwrap().into_inner();
+    molbox.wait_job(&job.job_id).await.unwrap();
+    while !is_over.load(Ordering::Relaxed) {
+        molbox.job_extend().job_id(&job.job_id).body_map(|e| e.time(0.0001)).send().await.unwrap();
+        molbox.wait_job(&job.job_id).await.unwrap();
+    }
+    job.job_id.as_str().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_under_load_is_restored_with_the_content_of_every_record() {
+    let service = Service::start_with(&["limits.requests_per_minute=0", "worker.slots=2"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    let is_over = AtomicBool::new(false);
+    let backups = async {
+        let mut said = Vec::new();
+        for _ in 0..5 {
+            let (data, folder) = (service.data.clone(), to.clone());
+            let run = move || molboxd(&data, &["backup", folder.to_str().unwrap()]);
+            said.push(tokio::task::spawn_blocking(run).await.unwrap());
+            // Each is whole by itself.
+            let backup = to.clone();
+            let checked = tokio::task::spawn_blocking(move || molboxd(&backup, &["check"])).await.unwrap();
+            assert!(checked.0 && checked.1.ends_with("0 damaged, 0 orphans\n"), "{}", checked.1);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        said
+    };
+    let (said, job, ..) = tokio::join!(
+        backups,
+        extend(&molbox, &system, &is_over),
+        come_and_go(&molbox, 1, &is_over),
+        come_and_go(&molbox, 2, &is_over),
+        submit_and_delete(&molbox, &is_over),
+    );
+    for (succeeded, text) in &said {
+        assert!(succeeded, "{text}");
+    }
+    drop(service);
+
+    let data = folder.path().join("data");
+    let (succeeded, text) = molboxd(&data, &["restore", to.to_str().unwrap()]);
+    assert!(succeeded && text.ends_with("0 damaged, 0 orphans\n"), "{text}");
+    let restored = Service::start_in(&data, &[]);
+    let molbox = restored.client_with(&key);
+    let files: Vec<FileRecord> = molbox.file_list().status("ready").stream().map(Result::unwrap).collect().await;
+    assert!(!files.is_empty());
+    for file in files {
+        // The client compares the digest.
+        molbox.download_file(&file.file_id, folder.path().join("file")).await.unwrap();
+    }
+    let bundle = molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
+    assert!(archive(&bundle).contains_key("system.pdb"));
+    // Perhaps it was running when the backup was taken; then it goes on.
+    molbox.wait_job(&job).await.unwrap();
+    let bundle = molbox.download_job(&job, folder.path().join("job.zip")).await.unwrap();
+    assert!(archive(&bundle).contains_key("production.dcd"));
+    assert!(restored.command(&["check"]).contains(": 0 damaged, "));
+    water(&molbox).await;
+}
+
+#[tokio::test]
+async fn a_second_backup_copies_what_is_new_and_drops_what_is_gone() {
+    let service = Service::start_with(&["worker.python=\"/bin/false\""]);
+    let molbox = service.client("ada");
+    let kept = molbox.upload(example("1vii.pdb")).name("kept").await.unwrap();
+    let gone = molbox.upload(example("1vii.pdb")).name("gone").await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    let backup = || service.command(&["backup", to.to_str().unwrap()]);
+    assert!(backup().starts_with("2 objects copied, "));
+    assert!(backup().starts_with("0 objects copied, 0 bytes"));
+    molbox.file_delete().file_id(&gone.file_id).send().await.unwrap();
+    molbox.upload(example("1vii.pdb")).name("new").await.unwrap();
+    assert!(backup().starts_with("1 objects copied, "));
+    assert_eq!(fs::read_dir(to.join("objects/files")).unwrap().count(), 2);
+    assert!(molboxd(&to, &["check"]).1.ends_with("2 files, 0 tasks: 0 damaged, 0 orphans\n"));
+
+    // What is lost is named, and the rest is backed up all the same.
+    let sql = "select object from file where id = ?";
+    let object: String = database(&service).query_row(sql, [kept.file_id.as_str()], |row| row.get(0)).unwrap();
+    fs::remove_file(service.data.join("objects").join(&object)).unwrap();
+    let said = service.failing_command(&["backup", to.to_str().unwrap()]);
+    assert!(said.contains(&format!("lost: {} {object}: the content is missing", kept.file_id.as_str())), "{said}");
+}
+
+#[tokio::test]
+async fn what_is_no_backup_or_no_new_folder_is_refused() {
+    let service = Service::start();
+    service.client("ada").upload(example("1vii.pdb")).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("backup");
+    let path = to.to_str().unwrap();
+    for (arguments, why) in [
+        (["restore", path], "holds no backup"),
+        (["backup", service.data.join("objects").to_str().unwrap()], "lie in each other"),
+    ] {
+        let said = service.failing_command(&arguments);
+        assert!(said.contains(why), "{said}");
+    }
+    service.command(&["backup", path]);
+    let said = service.failing_command(&["restore", path]);
+    assert!(said.contains("another molboxd serves"), "{said}");
+    let used = folder.path().join("used");
+    molboxd(&used, &["account", "create", "bob"]);
+    let (succeeded, said) = molboxd(&used, &["restore", path]);
+    assert!(!succeeded && said.contains("is in use, it has molbox.sqlite: restore to a new folder"), "{said}");
+
+    // One that was cut off between content and database.
+    let marker = fs::read_to_string(to.join("backup.json")).unwrap();
+    fs::write(to.join("backup.json"), marker.replace("true", "false")).unwrap();
+    let (succeeded, said) = molboxd(&folder.path().join("new"), &["restore", path]);
+    assert!(!succeeded && said.contains("was cut off; take it again"), "{said}");
+    service.command(&["backup", path]);
+    assert!(molboxd(&folder.path().join("new"), &["restore", path]).0);
+}
