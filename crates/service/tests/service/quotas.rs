@@ -203,7 +203,7 @@ async fn a_check_compares_what_is_counted_and_a_start_counts_what_is_not() {
     let system = water(&molbox).await;
     assert_eq!(send(&molbox).await.0, 200);
     service.stop();
-    let change = |sql: &str| drop(database(&service).execute(sql, ()).unwrap());
+    let change = |sql: &str| database(&service).execute_batch(sql).unwrap();
     let objects = held(&service, "ada");
     change("update account set bytes = bytes + 1");
     let said = service.failing_command(&["check"]);
