@@ -110,37 +110,39 @@ async fn a_full_account_can_read_and_delete_and_nothing_else() {
 
 #[tokio::test]
 async fn a_job_is_counted_by_what_it_may_write_and_then_by_what_it_wrote() {
-    let service = Service::start_with(&["limits.account_bytes=20000000", "worker.slots=1"]);
-    let molbox = service.client("ada");
-    let system = water(&molbox).await;
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let system = water(&service.client_with(&key)).await;
     let objects = service.data.join("objects");
-    assert_eq!(held(&service, "ada"), bytes_below(&objects));
-    let submit = async |frames: u64| {
+    let before = held(&service, "ada");
+    assert_eq!(before, bytes_below(&objects));
+    // Room for one job of 500 frames, and not for two.
+    let atoms = system.summary.as_ref().unwrap().atoms as u64;
+    let max = before + 800 * 12 * atoms;
+    service.stop();
+    service.restart_with(&[&format!("limits.account_bytes={max}"), "worker.slots=1"]);
+    let molbox = service.client_with(&key);
+    let submit = async |every: u64| {
         let job = molbox.job_submit().body_map(|job| {
             job.box_id(system.system_id.as_str())
                 .minimization_steps(10)
                 .equilibration(Vec::<EquilibrationStep>::new())
-                .production(
-                    ProductionParams::builder().type_("NVT").time(0.02).traj_freq(10_000 / frames).log_freq(10_000),
-                )
+                .production(ProductionParams::builder().type_("NVT").time(0.002).traj_freq(every).log_freq(1000))
         });
         job.send().await.map(|job| job.job_id.as_str().to_owned())
     };
-    let atoms = system.summary.as_ref().unwrap().atoms as u64;
-    let before = held(&service, "ada");
-    let job = submit(500).await.unwrap();
+    let job = submit(2).await.unwrap();
     let reserved = held(&service, "ada") - before;
     assert!(
         (500 * 12 * atoms..501 * 13 * atoms).contains(&reserved),
         "{reserved} bytes for 500 frames of {atoms} atoms"
     );
-    is_over_quota(&submit(2000).await.unwrap_err(), "of the 20.0 MB that it may");
-    let waiting = submit(1).await.unwrap();
-    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
-    molbox.wait_job(&waiting).await.unwrap();
-    molbox.wait_job(&job).await.unwrap_err();
-    assert_eq!(held(&service, "ada"), bytes_below(&objects), "what was not written is not counted");
-    assert!(held(&service, "ada") < before + reserved);
+    is_over_quota(&submit(2).await.unwrap_err(), "the account holds ");
+    let waiting = submit(1000).await.unwrap();
+    for id in [&job, &waiting] {
+        molbox.wait_job(id).await.unwrap();
+    }
+    assert_eq!(held(&service, "ada"), bytes_below(&objects), "what was written is counted");
     for id in [&job, &waiting] {
         molbox.job_delete().job_id(id.as_str()).send().await.unwrap();
     }
