@@ -1,6 +1,7 @@
 //! PDB files: columns, with the liberties that programs take in them.
 
 use std::collections::HashMap;
+use std::io::{self, BufRead, Read as _};
 
 use super::bonds::Family;
 use super::structure::{self, Parts, Record, Structure};
@@ -14,6 +15,39 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     }
     let bonds = file.bonds();
     file.parts.finish(file.cell, file.n_models.max(1), bonds).map_err(|problem| error(Place::Whole, problem))
+}
+
+/// Longer lines are cut: a record has 80 columns, and a hostile file perhaps no end of line at all.
+const MAX_LINE_BYTES: u64 = 1 << 10;
+
+/// Whether a text is a PDB file, line by line: what [`parse`] refuses is refused.
+pub(super) fn check(mut text: impl BufRead) -> io::Result<Result<(), FormatError>> {
+    let (mut bytes, mut n, mut has_atoms) = (Vec::new(), 0, false);
+    loop {
+        bytes.clear();
+        if text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        if bytes.last() != Some(&b'\n') {
+            text.skip_until(b'\n')?;
+        }
+        n += 1;
+        let line = String::from_utf8_lossy(&bytes);
+        match record(&line) {
+            "ATOM" | "HETATM" => {
+                if let Err(problem) = position(&line) {
+                    return Ok(Err(error(Place::Line(n), problem)));
+                }
+                has_atoms = true;
+            }
+            // The first model is over.
+            "ENDMDL" | "END" if has_atoms => break,
+            _ => {}
+        }
+    }
+    // The rest is not looked at, but for whether it can be read.
+    io::copy(&mut text, &mut io::sink())?;
+    Ok(if has_atoms { Ok(()) } else { Err(error(Place::Whole, Problem::NoAtoms)) })
 }
 
 fn error(place: Place, problem: Problem) -> FormatError {
@@ -35,7 +69,7 @@ struct Pdb<'a> {
 
 impl<'a> Pdb<'a> {
     fn line(&mut self, line: &'a str) -> Result<(), Problem> {
-        match line.get(..6).unwrap_or(line).trim_ascii_end() {
+        match record(line) {
             "ATOM" | "HETATM" if !self.is_over => self.atom(line)?,
             "TER" => self.after_ter = true,
             "MODEL" => self.n_models += 1,
@@ -52,12 +86,7 @@ impl<'a> Pdb<'a> {
     }
 
     fn atom(&mut self, line: &'a str) -> Result<(), Problem> {
-        let coordinate = |from, to| {
-            let found = columns(line, from, to);
-            let number = found.parse().ok().filter(|x: &f64| x.is_finite());
-            number.ok_or_else(|| Problem::Unexpected { expected: "a coordinate", found: format!("`{found}`") })
-        };
-        let position = [coordinate(30, 38)?, coordinate(38, 46)?, coordinate(46, 54)?];
+        let position = position(line)?;
         let (name, residue) = (columns(line, 12, 16), columns(line, 17, 21));
         let (number, insertion_code) = self.residue_number(line, name, residue);
         let record = Record {
@@ -115,6 +144,20 @@ impl<'a> Pdb<'a> {
         let bonds = self.connected.iter().filter_map(|[a, b]| Some([atom(a)?, atom(b)?]));
         bonds.filter(|[a, b]| a != b).collect()
     }
+}
+
+/// The kind of a line.
+fn record(line: &str) -> &str {
+    line.get(..6).unwrap_or(line).trim_ascii_end()
+}
+
+fn position(line: &str) -> Result<[f64; 3], Problem> {
+    let coordinate = |from, to| {
+        let found = columns(line, from, to);
+        let number = found.parse().ok().filter(|x: &f64| x.is_finite());
+        number.ok_or_else(|| Problem::Unexpected { expected: "a coordinate", found: format!("`{found}`") })
+    };
+    Ok([coordinate(30, 38)?, coordinate(38, 46)?, coordinate(46, 54)?])
 }
 
 /// Some columns of a line without blanks around; what is beyond the end is blank.

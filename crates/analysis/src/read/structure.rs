@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::{self, BufRead};
 use std::path::Path;
 
 use super::{bonds, mmcif, pdb};
@@ -43,6 +44,15 @@ impl Structure {
     /// [`FormatError`] with the line.
     pub fn from_pdb(text: &str) -> Result<Self, FormatError> {
         pdb::parse(text)
+    }
+
+    /// Whether a text is a PDB file that [`from_pdb`](Self::from_pdb) reads; takes the memory of a line.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read of it; within, [`FormatError`] with the line.
+    pub fn check_pdb(text: impl BufRead) -> io::Result<Result<(), FormatError>> {
+        pdb::check(text)
     }
 
     /// Reads the text of an mmCIF file, of which the first block with atoms counts.
