@@ -31,8 +31,13 @@ pub(crate) use idempotency::{Answer, Before, Claim, Once};
 pub(crate) use task::{Allowance, Deletion, End, Extended, Lane, Requeue, TaskRow, Unqueued};
 pub(crate) use whole::{Content, Whole, snapshot};
 
-const MIGRATIONS: [&str; 4] =
-    [include_str!("0001.sql"), include_str!("0002.sql"), include_str!("0003.sql"), include_str!("0004.sql")];
+const MIGRATIONS: [&str; 5] = [
+    include_str!("0001.sql"),
+    include_str!("0002.sql"),
+    include_str!("0003.sql"),
+    include_str!("0004.sql"),
+    include_str!("0005.sql"),
+];
 /// Prepared statements that a connection keeps: all that there are.
 const STATEMENTS: usize = 200;
 /// Writes that are put into one transaction at most.

@@ -543,7 +543,7 @@ impl Db {
     /// How many tasks there are, by kind and status.
     pub(crate) fn task_counts(&self) -> rusqlite::Result<Vec<(String, String, i64)>> {
         self.read(|db| {
-            let sql = "select kind, status, count(*) from task group by kind, status order by kind, status";
+            let sql = "select kind, status, n from task_count order by kind, status";
             db.prepare_cached(sql)?.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
         })
     }
