@@ -7,7 +7,7 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesDecl, BytesStart, Event};
 
-use super::Problem;
+use super::{Problem, expression};
 
 const MAX_ELEMENTS: usize = 1_000_000;
 const MAX_DEPTH: usize = 12;
@@ -171,6 +171,9 @@ fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<
         let stem = key.trim_end_matches(|c: char| c.is_ascii_digit());
         let is_name = NAMES.contains(&stem) && !value.contains(['<', '&']);
         let is_truth = ["true", "false", "True", "False", "0", "1"].contains(&value.trim());
+        if ["energy", "expression"].contains(&stem) {
+            expression::check(value).map_err(|reason| Problem::at(line, format!("{key} of <{name}> {reason}")))?;
+        }
         if key == "useDispersionCorrection" && !is_truth {
             return Err(Problem::at(line, format!("{key} of <{name}> is {value:?}, neither true nor false")));
         }
