@@ -25,6 +25,8 @@ use crate::pages::PageTokens;
 use crate::pdb;
 use crate::rates::Rates;
 use crate::reserve::Reserve;
+use crate::room::Room;
+use crate::slots::{Slot, Slots};
 use crate::tasks::hold::Holds;
 use crate::tasks::topology::Recent;
 use crate::turns::Turns;
@@ -51,6 +53,11 @@ pub(crate) struct App {
     /// True once the service has been asked to end.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) rates: Rates,
+    /// Of requests with wrong keys, by the address from which they come.
+    pub(crate) wrong_keys: Rates,
+    /// Memory for request bodies.
+    pub(crate) room: Arc<Room>,
+    pub(crate) registrations: Arc<Slots>,
     pub(crate) turns: Turns,
     pub(crate) metrics: Metrics,
     pub(crate) http: reqwest::Client,
@@ -89,10 +96,13 @@ impl App {
             wake: Notify::new(),
             stopping: watch::Sender::new(false),
             rates: Rates::default(),
+            wrong_keys: Rates::default(),
+            room: Room::new(config.limits.bodies_bytes),
+            registrations: Slots::new(config.limits.registrations),
             turns: Turns::default(),
             metrics: Metrics::new(),
             http: pdb::http()?,
-            market: Market::open(&config)?,
+            market: Market::open(&config),
             systems: Recent::default(),
             holds: Holds::default(),
             cancelled: Mutex::default(),
@@ -157,6 +167,17 @@ impl App {
     /// What an account may have.
     pub(crate) fn allowance(&self) -> Allowance {
         Allowance { open_tasks: self.config.limits.open_tasks, bytes: self.config.limits.account_bytes }
+    }
+
+    /// A place for work of an account that takes a CPU for long.
+    ///
+    /// # Errors
+    ///
+    /// 503 when it does not come in time.
+    pub(crate) async fn turn(&self, slots: &Arc<Slots>, account: i64) -> Result<Slot, ApiError> {
+        let seconds = self.config.limits.wait_seconds;
+        let busy = || ApiError::overloaded("other requests of this kind are still being worked on", seconds.max(1));
+        slots.take(account, Duration::from_secs(seconds)).await.ok_or_else(busy)
     }
 
     /// Key of the content of a registered file that a task reads; it is not deleted as long as that

@@ -4,7 +4,9 @@
 //! find keys by the prefix. The secret has 256 random bits, so its SHA-256 is enough at rest.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -12,6 +14,7 @@ use subtle::ConstantTimeEq;
 use crate::app::App;
 use crate::db::KeyRow;
 use crate::error::ApiError;
+use crate::peer::network;
 
 const PREFIX: &str = "mbx_";
 const ID: usize = 8;
@@ -76,14 +79,19 @@ impl App {
     /// # Errors
     ///
     /// 401: one text for no key, which an empty one is too, another for a key that never was or is
-    /// no longer good.
-    pub(crate) fn authenticate<'h>(&self, header: impl IntoIterator<Item = &'h [u8]>) -> Result<KeyRow, ApiError> {
+    /// no longer good. 429 for such a key when many came from the client's address. A good key is
+    /// not refused with them: behind one address there may be a whole laboratory.
+    pub(crate) fn authenticate<'h>(
+        &self,
+        header: impl IntoIterator<Item = &'h [u8]>,
+        client: IpAddr,
+    ) -> Result<KeyRow, ApiError> {
         let mut values = header.into_iter().map(<[u8]>::trim_ascii).filter(|value| !value.is_empty());
         let value = values.next().ok_or_else(|| ApiError::unauthorized("Not authenticated"))?;
         if values.any(|other| other != value) {
             return Err(ApiError::unauthorized("more than one API key is given"));
         }
-        let refused = || ApiError::unauthorized("the API key is not valid");
+        let refused = || self.wrong_key(client);
         let key = std::str::from_utf8(value).ok().and_then(Key::parse).ok_or_else(refused)?;
         let row = self.db.key(key.id())?.ok_or_else(refused)?;
         let is_right = bool::from(row.hash.ct_eq(&key.hash()));
@@ -97,6 +105,15 @@ impl App {
     pub(crate) fn is_still_good(&self, key: &KeyRow) -> Result<bool, ApiError> {
         let now = self.now();
         Ok(self.db.key(&key.id)?.is_some_and(|row| is_good(&row, now)))
+    }
+
+    /// The refusal of a key that is no good.
+    fn wrong_key(&self, client: IpAddr) -> ApiError {
+        let per_minute = self.config.limits.wrong_keys_per_minute;
+        match self.wrong_keys.take(&network(client).to_string(), per_minute, Instant::now()) {
+            Ok(()) => ApiError::unauthorized("the API key is not valid"),
+            Err(wait) => ApiError::too_many("too many requests with wrong keys came from this address", wait),
+        }
     }
 
     /// Notes that a key was used, a minute late at most.

@@ -4,10 +4,11 @@
 //! the command line. `molboxd config` prints every key with its meaning and its default, from the
 //! same lines that declare them here.
 
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 /// Declares a section: a struct, its defaults, and the documentation of its keys.
@@ -43,10 +44,16 @@ section! {
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8080)),
         /// Address of the margin endpoint.
         margin_listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 8081)),
+        /// Address for Prometheus: `/metrics` and `/healthz`, which take no key there. Empty: none, and `/metrics` takes a key on the address of the workflow.
+        metrics_listen: Listen = Listen::default(),
         /// Deployment stage, the last segment of the base address.
         stage: String = "local".to_owned(),
         /// Base address as clients see it, without the stage; upload links begin with it. Empty: `http://` and the address that is listened on.
         public_url: String = String::new(),
+        /// Proxies whose `x-forwarded-for` is believed, as networks: `["10.0.0.0/8"]`. They must write it themselves, not pass on what clients send.
+        proxies: Vec<IpNet> = Vec::new(),
+        /// Connections, on each address.
+        connections: Connections = Connections::default(),
         /// What requests may ask for.
         limits: Limits = Limits::default(),
         /// The margin endpoint.
@@ -59,12 +66,44 @@ section! {
 }
 
 section! {
+    /// Connections, on each address.
+    Connections {
+        /// Connections at a time. When all are taken, the one that has waited longest for a request gives way.
+        most: usize = 1024,
+        /// Connections beyond these, while all are busy: `/healthz` and `/metrics` are answered there, everything else is refused with 503.
+        reserve: usize = 32,
+        /// How long the head of a request may take, and a connection be silent between requests, in seconds.
+        head_seconds: u64 = 75,
+        /// How long the body of a request may pause, in seconds.
+        body_seconds: u64 = 30,
+        /// How fast it has to come, in bytes per second, after a first such time; 0 for any speed.
+        body_bytes_per_second: u64 = 1024,
+        /// How long a client may take nothing of its answer, in seconds.
+        answer_seconds: u64 = 120,
+        /// How long requests that are under way when the service is asked to end may take, in seconds. A download that is cut off resumes where it was.
+        stop_seconds: u64 = 10,
+    }
+}
+
+section! {
     /// What requests may ask for.
     Limits {
         /// Largest request body, in bytes.
         body_bytes: u64 = 1 << 20,
+        /// Most values of a body in JSON, all members of its arrays and objects counted.
+        body_values: usize = 1_000_000,
+        /// Most that request bodies hold in memory at a time, in bytes; those of one account hold half of it. Uploads go to the disk and are not counted.
+        bodies_bytes: u64 = 256 << 20,
         /// Largest uploaded file, in bytes.
         upload_bytes: u64 = 5 << 30,
+        /// Largest file, other than of PDB and trajectories, that can be registered: it is read whole to be checked. In bytes.
+        text_bytes: u64 = 128 << 20,
+        /// Registrations at a time that are checked; an account that has none waits for no other account.
+        registrations: usize = 2,
+        /// How long a registration or a margin waits for its turn, in seconds, before it is refused with 503.
+        wait_seconds: u64 = 60,
+        /// Requests with wrong keys that come from an address in a minute, before they are refused with 429; right keys are accepted all the same. 0 for any number.
+        wrong_keys_per_minute: u32 = 60,
         /// Requests that a key may make in a minute, evenly or in a burst; 0 for any number.
         requests_per_minute: u32 = 1200,
         /// Most atoms of a system.
@@ -89,12 +128,16 @@ section! {
         market: PathBuf = PathBuf::new(),
         /// Currency of the exchange rates, and of the totals of portfolios in several currencies.
         base_currency: String = "USD".to_owned(),
-        /// Calculations at a time; 0 for one per CPU.
+        /// Calculations at a time; 0 for one per CPU. An account that has none running waits for no other account: it gets one beyond these.
         calculations: usize = 0,
+        /// Longest time of a calculation, in seconds; 0 for any.
+        seconds: u64 = 300,
         /// Threads of one calculation.
         threads: usize = 1,
         /// Largest request body, in bytes, after it has been decompressed.
         body_bytes: u64 = 32 << 20,
+        /// How many times its size a compressed body may have when it has been decompressed, beyond the first MiB.
+        compression_ratio: u64 = 200,
     }
 }
 
@@ -142,6 +185,25 @@ section! {
     }
 }
 
+/// An address to listen on, or none: an empty text.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
+
+impl TryFrom<String> for Listen {
+    type Error = AddrParseError;
+
+    fn try_from(text: String) -> Result<Self, AddrParseError> {
+        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+    }
+}
+
+impl From<Listen> for String {
+    fn from(listen: Listen) -> Self {
+        listen.0.map(|address| address.to_string()).unwrap_or_default()
+    }
+}
+
 /// How workers are shut in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -156,7 +218,8 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 4] = [
+const SECTIONS: [Section; 5] = [
+    ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
     ("margin", "The margin endpoint.", Margin::KEYS),
     ("pdb", "Public structure entries.", Pdb::KEYS),
@@ -194,6 +257,13 @@ impl Config {
         }
         if !config.pdb.mirror.is_empty() && !config.pdb.mirror.to_lowercase().contains("{id}") {
             bail!("configuration: pdb.mirror {:?} must hold {{id}} or {{ID}}", config.pdb.mirror);
+        }
+        let largest = config.limits.body_bytes.max(config.margin.body_bytes);
+        if config.limits.bodies_bytes / 2 < largest {
+            bail!("configuration: limits.bodies_bytes must be at least twice the largest body, {largest} bytes");
+        }
+        if config.limits.registrations == 0 || config.connections.most == 0 {
+            bail!("configuration: limits.registrations and connections.most must be at least 1");
         }
         Ok(config)
     }

@@ -106,6 +106,17 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", vec![loc("body")], msg)
     }
 
+    pub(crate) fn too_many_values(max_values: usize) -> Self {
+        let msg = format!("the body has more than {max_values} values");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", vec![loc("body")], msg)
+    }
+
+    /// A compressed body that grows beyond measure.
+    pub(crate) fn too_compressed(ratio: u64) -> Self {
+        let msg = format!("the body is compressed more than {ratio} times; send it as it is");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", vec![loc("body")], msg)
+    }
+
     pub(crate) fn unsupported_media(msg: impl Into<String>) -> Self {
         let at = vec![loc("header"), loc("content-type")];
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", at, msg)
@@ -140,6 +151,18 @@ impl ApiError {
     /// A temporary link that is not, or no longer, good.
     pub(crate) fn link_refused(msg: &str) -> Self {
         Self::new(StatusCode::FORBIDDEN, "link_refused", vec![loc("query")], msg)
+    }
+
+    /// A body that arrives too slowly to be waited for.
+    pub(crate) fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", vec![loc("body")], "the body came too slowly, or not at all")
+    }
+
+    /// The service has more to do than it can at present.
+    pub(crate) fn overloaded(msg: &str, retry_after_seconds: u64) -> Self {
+        let mut error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Vec::new(), msg);
+        error.retry_after = Some(retry_after_seconds);
+        error
     }
 
     /// The service cannot at present, for a reason that passes.

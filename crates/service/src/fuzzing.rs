@@ -26,12 +26,14 @@ pub fn upload(which: u8, content: &[u8]) {
 /// Checks a request body against every operation.
 pub fn request(bytes: &[u8]) {
     for operation in ["file_register", "system_submit", "job_submit", "analysis_submit", "margin_submit"] {
-        if let (Ok(mut body), Some(operation)) = (json::parse(bytes), CONTRACT.operation(operation)) {
+        if let (Ok(mut body), Some(operation)) = (json::parse(bytes, usize::MAX), CONTRACT.operation(operation)) {
             let checked = operation.check_body(&mut body);
             let text = serde_json::to_vec(&body.into_serde()).expect("JSON can be written");
             // What passed is what the wire types take.
             if checked.is_readable {
-                json::parse(&text).map(drop).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&text)));
+                json::parse(&text, usize::MAX)
+                    .map(drop)
+                    .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&text)));
             }
         }
     }

@@ -27,6 +27,8 @@ pub(crate) enum Json {
 pub(crate) enum JsonError {
     /// Not UTF-8, nested too deeply, or a number of too many digits.
     Unreadable,
+    /// More values than are read.
+    TooMany,
     /// Not JSON: what CPython says, and at which character.
     Syntax { message: &'static str, at: usize },
 }
@@ -34,11 +36,11 @@ pub(crate) enum JsonError {
 const MAX_DEPTH: usize = 200;
 const MAX_DIGITS: usize = 4300;
 
-/// Parses a whole body.
-pub(crate) fn parse(body: &[u8]) -> Result<Json, JsonError> {
+/// Parses a whole body of at most so many values.
+pub(crate) fn parse(body: &[u8], max_values: usize) -> Result<Json, JsonError> {
     let text = std::str::from_utf8(body).map_err(|_| JsonError::Unreadable)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut parser = Parser { text: text.as_bytes(), depth: 0 };
+    let mut parser = Parser { text: text.as_bytes(), depth: 0, values_left: max_values };
     let start = parser.space(0);
     parser
         .value(start)
@@ -48,6 +50,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Json, JsonError> {
         })
         .map_err(|fail| match fail {
             Fail::Unreadable => JsonError::Unreadable,
+            Fail::TooMany => JsonError::TooMany,
             Fail::At(message, byte) => JsonError::Syntax { message, at: text[..byte].chars().count() },
         })
 }
@@ -55,6 +58,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Json, JsonError> {
 /// What went wrong, at which byte.
 enum Fail {
     Unreadable,
+    TooMany,
     At(&'static str, usize),
 }
 
@@ -63,6 +67,7 @@ type Parsed<T> = Result<(T, usize), Fail>;
 struct Parser<'a> {
     text: &'a [u8],
     depth: usize,
+    values_left: usize,
 }
 
 impl Parser<'_> {
@@ -86,6 +91,7 @@ impl Parser<'_> {
             (b"Infinity", Json::Float(f64::INFINITY)),
             (b"-Infinity", Json::Float(f64::NEG_INFINITY)),
         ];
+        self.values_left = self.values_left.checked_sub(1).ok_or(Fail::TooMany)?;
         match self.at(i) {
             Some(b'"') => self.string(i + 1).map(|(text, end)| (Json::Str(text), end)),
             Some(open @ (b'{' | b'[')) => {
@@ -304,7 +310,7 @@ mod tests {
     #[test]
     fn values_are_read_as_written() {
         let text = r#" {"a": [1, -0, 2.5e3, "x\u00e9\ud83d\ude00\n", true, null], "a": {}} "#;
-        let Json::Object(members) = parse(text.as_bytes()).unwrap() else { panic!("no object") };
+        let Json::Object(members) = parse(text.as_bytes(), usize::MAX).unwrap() else { panic!("no object") };
         let expected = vec![
             Json::Int("1".to_owned()),
             Json::Int("0".to_owned()),
@@ -319,14 +325,16 @@ mod tests {
 
     #[test]
     fn places_are_counted_in_characters() {
-        let error = parse("{\"é\": nul}".as_bytes()).unwrap_err();
+        let error = parse("{\"é\": nul}".as_bytes(), usize::MAX).unwrap_err();
         assert_eq!(error, JsonError::Syntax { message: "Expecting value", at: 6 });
     }
 
     #[test]
     fn depth_and_digits_are_bounded() {
-        assert_eq!(parse("[".repeat(100_000).as_bytes()), Err(JsonError::Unreadable));
-        assert_eq!(parse("9".repeat(5000).as_bytes()), Err(JsonError::Unreadable));
-        assert_eq!(parse(b"\xff"), Err(JsonError::Unreadable));
+        assert_eq!(parse("[".repeat(100_000).as_bytes(), usize::MAX), Err(JsonError::Unreadable));
+        assert_eq!(parse("9".repeat(5000).as_bytes(), usize::MAX), Err(JsonError::Unreadable));
+        assert_eq!(parse(b"\xff", usize::MAX), Err(JsonError::Unreadable));
+        assert_eq!(parse(b"[1, {}]", 2), Err(JsonError::TooMany));
+        assert!(parse(b"[1, {}]", 3).is_ok());
     }
 }

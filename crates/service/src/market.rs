@@ -5,55 +5,96 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use molbox_margin::{Store, sample};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use crate::app::App;
 use crate::config::Config;
 use crate::error::ApiError;
+use crate::slots::Slots;
 
 /// How long a reload may take before the command that asked for it gives up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What margin calculations need and share.
 pub(crate) struct Market {
-    /// None while there is no market data.
-    store: RwLock<Option<Arc<Store>>>,
+    loaded: RwLock<Loaded>,
     /// Calculations that may run at a time.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Arc<Slots>,
+}
+
+/// The market data that there is.
+#[derive(Clone)]
+enum Loaded {
+    Nothing,
+    /// It cannot be read; see the log.
+    Broken,
+    Data(Arc<Store>),
 }
 
 impl Market {
-    /// Loads the market data, if its folder is there.
-    pub(crate) fn open(config: &Config) -> Result<Self> {
+    /// Loads the market data, if its folder is there. When it is broken, margins are refused until it
+    /// is repaired and reloaded; simulations have nothing to do with it.
+    pub(crate) fn open(config: &Config) -> Self {
         let folder = folder(config);
-        let store = if folder.exists() { Some(Arc::new(load(config)?)) } else { None };
-        match &store {
-            Some(store) => tracing::info!(folder = %folder.display(), sha256 = store.sha256(), "market data loaded"),
-            None => tracing::info!(folder = %folder.display(), "no market data; the margin endpoint answers 503"),
+        let loaded = if folder.exists() { first(config) } else { Loaded::Nothing };
+        match &loaded {
+            Loaded::Data(store) => {
+                tracing::info!(folder = %folder.display(), sha256 = store.sha256(), "market data loaded");
+            }
+            Loaded::Nothing => {
+                tracing::info!(folder = %folder.display(), "no market data; the margin endpoint answers 503");
+            }
+            Loaded::Broken => {}
         }
-        let slots = match config.margin.calculations {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            n => n,
-        };
-        Ok(Self { store: RwLock::new(store), slots: Arc::new(Semaphore::new(slots)) })
+        Self { loaded: RwLock::new(loaded), slots: Slots::new(config.margin.calculations) }
     }
 
     /// The market data of this moment; a calculation keeps to what it began with.
     pub(crate) fn store(&self) -> Result<Arc<Store>, ApiError> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(|| {
-            let cause = anyhow::anyhow!("margin.market names no folder with market data");
-            ApiError::unavailable("the service has no market data yet", cause)
-        })
+        match self.loaded() {
+            Loaded::Data(store) => Ok(store),
+            Loaded::Broken => Err(broken()),
+            Loaded::Nothing => {
+                let cause = anyhow!("margin.market names no folder with market data");
+                Err(ApiError::unavailable("the service has no market data yet", cause))
+            }
+        }
+    }
+
+    /// Whether the market data, if there is any, can be used.
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
+        if matches!(self.loaded(), Loaded::Broken) { Err(broken()) } else { Ok(()) }
+    }
+
+    fn loaded(&self) -> Loaded {
+        self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes market data in the place of what is there.
     fn exchange(&self, store: Store) {
-        *self.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Loaded::Data(Arc::new(store));
     }
+}
+
+fn first(config: &Config) -> Loaded {
+    match load(config) {
+        Ok(store) => Loaded::Data(Arc::new(store)),
+        Err(error) => {
+            tracing::error!(
+                cause = format!("{error:#}"),
+                "market data is broken; the margin endpoint answers 503 until `molboxd market reload`"
+            );
+            Loaded::Broken
+        }
+    }
+}
+
+fn broken() -> ApiError {
+    let cause = anyhow!("`molboxd market check` names what is wrong with it");
+    ApiError::unavailable("the service's market data is broken", cause)
 }
 
 /// Loads the market data anew; when it is broken, what was there stays.

@@ -1,4 +1,4 @@
-//! How many requests a key may make.
+//! How many requests a key may make, and how many with wrong keys an address.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

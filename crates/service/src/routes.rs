@@ -1,6 +1,8 @@
 //! The route table, and what happens to every request before its handler: key, body, document.
 
 use std::borrow::Cow;
+use std::io::Write as _;
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,23 +10,26 @@ use std::time::Instant;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
-use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, HeaderName};
+use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
+use flate2::write::MultiGzDecoder;
 use futures::StreamExt;
 use molbox::workflow::types::LocItem;
 use sha2::{Digest, Sha256};
 use tower_http::compression::CompressionLayer;
-use tower_http::decompression::RequestDecompressionLayer;
 
 use crate::app::App;
 use crate::bundle::hex;
+use crate::connections::Pace;
 use crate::error::ApiError;
 use crate::handlers::{self, Call, account, analysis, file, job, margin, media, service, system};
 use crate::json::{self, Json, JsonError};
+use crate::peer::Peer;
+use crate::room::Share;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
 const API_KEY: &str = "x-api-key";
@@ -96,7 +101,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
 /// Operations on the margin address.
 pub(crate) const MARGIN: &[Route] = routes! {
     POST   "/margin/submit_job/historical/{data_format}"  margin::margin_submit
-    GET    "/healthz"                                     service::service_health
+    GET    "/healthz"                                     margin::service_health
     GET    "/openapi.json"                                service::service_document
 };
 
@@ -109,8 +114,14 @@ pub(crate) fn workflow(app: &Arc<App>) -> Router {
 
 /// The margin endpoint. Its requests and answers may be compressed: portfolios are large texts.
 pub(crate) fn margin(app: &Arc<App>) -> Router {
-    let decompression = RequestDecompressionLayer::new().pass_through_unaccepted(true);
-    finish(app, router(app, MARGIN).layer(CompressionLayer::new()).layer(decompression).merge(docs()))
+    finish(app, router(app, MARGIN).layer(CompressionLayer::new()).merge(docs()))
+}
+
+/// What operators ask, on an address of its own, without a key.
+pub(crate) fn operators(app: &Arc<App>) -> Router {
+    let metrics = on(MethodFilter::GET, |State(app): State<Arc<App>>| async move { answer(service::metrics(&app)) });
+    let health = WORKFLOW.iter().filter(|route| route.operation == "service_health");
+    finish(app, router(app, health).route("/metrics", metrics.with_state(app.clone())))
 }
 
 /// The reference, on both addresses. It is large text; what else is downloaded of the workflow is not.
@@ -121,8 +132,8 @@ fn docs() -> Router {
         .layer(CompressionLayer::new())
 }
 
-fn router(app: &Arc<App>, routes: &'static [Route]) -> Router {
-    routes.iter().fold(Router::new(), |router, route| {
+fn router(app: &Arc<App>, routes: impl IntoIterator<Item = &'static Route>) -> Router {
+    routes.into_iter().fold(Router::new(), |router, route| {
         let filter = MethodFilter::try_from(route.method.clone()).expect("a standard method");
         let mut method: MethodRouter = on(filter, dispatch).layer(Extension(route)).with_state(app.clone());
         if route.operation == MAKES {
@@ -150,7 +161,7 @@ async fn identify(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let has_body = !request.body().is_end_stream();
     let mut response = next.run(request).await;
     let status = response.status().as_u16();
-    if has_body && matches!(status, 401 | 403 | 404 | 405 | 413 | 429 | 503) {
+    if has_body && matches!(status, 401 | 403 | 404 | 405 | 408 | 413 | 429 | 503) {
         // Perhaps refused before the body was read: nothing can follow it on this connection, and
         // a client that is told so does not send its next request there.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -228,10 +239,13 @@ async fn prepare(
     let query = query_of(&request);
     let operation = app.contract.operation(route.operation).expect("a test compares routes and document");
     let (parts, body) = request.into_parts();
+    let pace = parts.extensions.get::<Pace>().cloned();
     let header = |name: &str| parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let key = if operation.is_secured {
         app.db.check_folder().map_err(anyhow::Error::new)?;
-        Some(app.authenticate(parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes))?)
+        let Peer(peer) = parts.extensions.get().copied().expect("every connection has another end");
+        let client = Peer(peer).client(&parts.headers, &app.config.proxies);
+        Some(app.authenticate(parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes), client)?)
     } else {
         None
     };
@@ -267,10 +281,21 @@ async fn prepare(
         }
     }
     let (mut value, mut bytes, mut outside) = (Json::Null, Vec::new(), Vec::new());
+    let (mut share, mut is_gzip) = (None, false);
     if operation.has_body() {
         let takes_more = operation.takes_more_than_json();
-        let limits = (app.config.limits.body_bytes, app.config.margin.body_bytes);
-        bytes = read(body, if takes_more { limits.1 } else { limits.0 }).await?;
+        let encoding = if takes_more { header(CONTENT_ENCODING.as_str()).map(Cow::into_owned) } else { None };
+        is_gzip = encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip"));
+        let max_bytes = if takes_more { app.config.margin.body_bytes } else { app.config.limits.body_bytes };
+        let mut arriving =
+            Arriving { body: Vec::new(), max_bytes, share: app.room.share(key.as_ref().map_or(0, |key| key.account)) };
+        if is_gzip {
+            arriving.unpack(body, app.config.margin.compression_ratio, pace.as_ref()).await?;
+        } else {
+            arriving.read(body, pace.as_ref()).await?;
+        }
+        bytes = arriving.body;
+        share = Some(arriving.share);
         asked_for(&bytes);
         let content_type = header(CONTENT_TYPE.as_str());
         let content_type = content_type.as_deref();
@@ -281,7 +306,7 @@ async fn prepare(
             violations.push(violation("missing", vec![loc("body")], "Field required"));
         } else {
             // What is not said to be JSON is a text, which no body of the document is.
-            value = if is_json(&media(content_type)) { parse(&bytes)? } else { Json::Str(String::new()) };
+            value = if is_json(&media(content_type)) { parse(&app, &bytes)? } else { Json::Str(String::new()) };
             let body = operation.check_body(&mut value);
             if body.is_readable && violations.is_empty() {
                 outside = body.violations;
@@ -298,6 +323,11 @@ async fn prepare(
     }
     let repeated = value.repeated(MAX_REPEATED);
     let bytes = if operation.takes_more_than_json() { bytes } else { Vec::new() };
+    let mut headers = parts.headers;
+    if is_gzip {
+        // The body is not, any more.
+        headers.remove(CONTENT_ENCODING);
+    }
     Ok(Call {
         app,
         key,
@@ -307,7 +337,8 @@ async fn prepare(
         outside,
         repeated,
         bytes,
-        headers: parts.headers,
+        share,
+        headers,
         operation: route.operation,
         idempotency_key,
         fingerprint: fingerprint.finalize().into(),
@@ -323,31 +354,81 @@ pub(crate) fn is_json(media: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-pub(crate) fn parse(bytes: &[u8]) -> Result<Json, ApiError> {
-    json::parse(bytes).map_err(|error| match error {
-        JsonError::Unreadable => ApiError::unreadable_body(),
+/// Reads a body, or a part of one, as JSON.
+pub(crate) fn parse(app: &App, bytes: &[u8]) -> Result<Json, ApiError> {
+    let max_values = app.config.limits.body_values;
+    parse_small(app, bytes)?.ok_or_else(|| ApiError::too_many_values(max_values))
+}
+
+/// The same; nothing when it has more values than a body may.
+pub(crate) fn parse_small(app: &App, bytes: &[u8]) -> Result<Option<Json>, ApiError> {
+    let parsed = json::parse(bytes, app.config.limits.body_values);
+    parsed.map(Some).or_else(|error| match error {
+        JsonError::TooMany => Ok(None),
+        JsonError::Unreadable => Err(ApiError::unreadable_body()),
         JsonError::Syntax { message, at } => {
             let mut error =
                 violation("json_invalid", vec![loc("body"), LocItem::Int64(at as i64)], "JSON decode error");
             error.ctx.insert("error".to_owned(), message.into());
-            ApiError::invalid(vec![error])
+            Err(ApiError::invalid(vec![error]))
         }
     })
 }
 
-/// A whole body, as far as it may be large.
-async fn read(body: Body, max_bytes: u64) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
-    let mut chunks = body.into_data_stream();
-    while let Some(chunk) = chunks.next().await {
-        // The sender went away: nobody reads the answer.
-        bytes.extend_from_slice(&chunk.map_err(|_| ApiError::unreadable_body())?);
-        if bytes.len() as u64 > max_bytes {
-            return Err(ApiError::too_large(max_bytes));
-        }
-    }
-    Ok(bytes)
+/// A body that is read into memory, as far as it may be large and there is room.
+struct Arriving {
+    body: Vec<u8>,
+    max_bytes: u64,
+    share: Share,
 }
+
+impl Arriving {
+    async fn read(&mut self, body: Body, pace: Option<&Pace>) -> Result<(), ApiError> {
+        let mut chunks = body.into_data_stream();
+        while let Some(chunk) = chunks.next().await {
+            // The sender went away: nobody reads the answer.
+            let chunk = chunk.map_err(|_| Pace::error_or(pace, ApiError::unreadable_body))?;
+            self.take(&chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Reads one that is compressed; what comes out may be `ratio` times as large.
+    async fn unpack(&mut self, body: Body, ratio: u64, pace: Option<&Pace>) -> Result<(), ApiError> {
+        let mut chunks = body.into_data_stream();
+        let (mut received, mut unpacked) = (0_u64, 0_u64);
+        let mut gzip = MultiGzDecoder::new(Vec::new());
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| Pace::error_or(pace, ApiError::unreadable_body))?;
+            // A little at a time, so that what comes out is counted before there is much of it.
+            for part in chunk.chunks(PART_BYTES) {
+                gzip.write_all(part).map_err(|_| ApiError::unreadable_body())?;
+                received += part.len() as u64;
+                let out = mem::take(gzip.get_mut());
+                unpacked += out.len() as u64;
+                self.take(&out)?;
+                if unpacked > MIB && unpacked / ratio.max(1) > received {
+                    return Err(ApiError::too_compressed(ratio));
+                }
+            }
+        }
+        let rest = gzip.finish().map_err(|_| ApiError::unreadable_body())?;
+        self.take(&rest)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), ApiError> {
+        if (self.body.len() + bytes.len()) as u64 > self.max_bytes {
+            return Err(ApiError::too_large(self.max_bytes));
+        }
+        self.share.grow(bytes.len())?;
+        self.body.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// Compressed bytes that are unpacked at a time: at gzip's best ratio they make a MiB.
+const PART_BYTES: usize = 1 << 10;
+const MIB: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {

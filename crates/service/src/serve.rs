@@ -1,21 +1,18 @@
 //! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::app::App;
 use crate::config::Config;
+use crate::connections::{self, Door, raise_file_limit};
 use crate::handlers::{sweep, task_prefix};
 use crate::{folder, market, routes, tasks};
-
-/// How long connections may go on after the service has been asked to end. A download that is cut off
-/// resumes where it was.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config) -> Result<()> {
@@ -28,37 +25,37 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
     let garbage = app.db.garbage()?;
     let listen =
         |address| async move { TcpListener::bind(address).await.with_context(|| format!("listen on {address}")) };
+    raise_file_limit(&app.config.connections, 2);
     let workflow = listen(app.config.listen).await?;
     let margin = listen(app.config.margin_listen).await?;
+    let operators = match app.config.metrics_listen.0 {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
     app.listens_at(format!("http://{}", workflow.local_addr()?));
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let until_stopped = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
-        if stopped.wait_for(|stopped| *stopped).await.is_err() {
-            pending::<()>().await;
-        }
-    };
     tracing::info!(workflow = app.base_url(), margin = %margin.local_addr()?, "listening");
     // Before anybody can know whom to signal.
     let hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // Small files, also on a full disk.
-    app.reserve.with(|| announce(&app, &margin))?;
+    app.reserve.with(|| announce(&app, &margin, operators.as_ref()))?;
     app.reserve.with(|| market::announce(&app))?;
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
     tokio::spawn(keep_house(app.clone()));
     let runner = tokio::spawn(tasks::run(app.clone()));
-    let asked = until_stopped(stopped.clone());
-    let deadline = async {
-        asked.await;
-        tokio::time::sleep(STOP_LIMIT).await;
-        tracing::info!("the connections that are still open are cut off");
+    let serve = |listener, router| {
+        connections::serve(Door::new(app.config.connections.clone()), listener, router, stopped.clone())
     };
     let servers = async {
-        tokio::try_join!(
-            axum::serve(workflow, routes::workflow(&app)).with_graceful_shutdown(until_stopped(stopped.clone())),
-            axum::serve(margin, routes::margin(&app)).with_graceful_shutdown(until_stopped(stopped.clone())),
-        )
+        let operators = operators.map(|listener| serve(listener, routes::operators(&app)));
+        tokio::join!(
+            serve(workflow, routes::workflow(&app)),
+            serve(margin, routes::margin(&app)),
+            OptionFuture::from(operators),
+        );
+        Ok::<(), anyhow::Error>(())
     };
     let ask_to_stop = async {
         tokio::select! {
@@ -69,14 +66,7 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
         app.stopping.send_replace(true);
         stop.send(true).context("tell the servers to stop")
     };
-    let served = async {
-        tokio::select! {
-            served = servers => served.map(drop).context("serve"),
-            // A header that never ends would be waited for without end.
-            () = deadline => Ok(()),
-        }
-    };
-    tokio::try_join!(served, ask_to_stop)?;
+    tokio::try_join!(servers, ask_to_stop)?;
     runner.abort();
     reloads.abort();
     Ok(())
@@ -139,12 +129,15 @@ async fn reload_on_signal(app: Arc<App>, mut hangup: Signal) {
 }
 
 /// Writes the addresses to a file, for who started the service on free ports.
-fn announce(app: &App, margin: &TcpListener) -> Result<()> {
-    let addresses = serde_json::json!({
+fn announce(app: &App, margin: &TcpListener, operators: Option<&TcpListener>) -> Result<()> {
+    let mut addresses = serde_json::json!({
         "base_url": app.base_url(),
         "margin_base_url": format!("http://{}", margin.local_addr()?),
         "pid": std::process::id(),
     });
+    if let Some(operators) = operators {
+        addresses["metrics_url"] = format!("http://{}/metrics", operators.local_addr()?).into();
+    }
     let path = app.config.data.join("addresses.json");
     let partial = path.with_extension("tmp");
     std::fs::write(&partial, addresses.to_string()).with_context(|| format!("write {}", partial.display()))?;

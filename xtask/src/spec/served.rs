@@ -100,7 +100,7 @@ impl Source {
 }
 
 /// The names that the service's HTTP library has for the statuses that may come up.
-const STATUSES: [(&str, u16); 26] = [
+const STATUSES: [(&str, u16); 27] = [
     ("OK", 200),
     ("CREATED", 201),
     ("ACCEPTED", 202),
@@ -116,6 +116,7 @@ const STATUSES: [(&str, u16); 26] = [
     ("NOT_FOUND", 404),
     ("METHOD_NOT_ALLOWED", 405),
     ("NOT_ACCEPTABLE", 406),
+    ("REQUEST_TIMEOUT", 408),
     ("CONFLICT", 409),
     ("GONE", 410),
     ("PRECONDITION_FAILED", 412),

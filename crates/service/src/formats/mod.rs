@@ -6,7 +6,7 @@ mod molecule;
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use molbox_analysis::Error;
@@ -16,9 +16,6 @@ use sha2::{Digest, Sha256};
 
 use crate::bundle::hex;
 use crate::shown::without_folders;
-
-/// Formats that are read whole into memory are read up to here.
-const MAX_TEXT_BYTES: u64 = 512 << 20;
 
 /// A format that a file can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,21 +125,60 @@ impl fmt::Display for Format {
     }
 }
 
-/// Reads a file: whether it is what it is said to be, its size and checksum.
-pub(crate) fn check(path: &Path, format: Format) -> io::Result<Result<Content, Problem>> {
+/// Reads a file: whether it is what it is said to be, its size and checksum. PDB files and trajectories
+/// are read bit by bit, others whole, if they have no more than `max_text_bytes`.
+pub(crate) fn check(path: &Path, format: Format, max_text_bytes: u64) -> io::Result<Result<Content, Problem>> {
     let size = std::fs::metadata(path)?.len();
-    if matches!(format, Format::Dcd | Format::Xtc) {
-        return Ok(match trajectory(path, format) {
+    let checked = match format {
+        Format::Dcd | Format::Xtc => Some(trajectory(path, format)),
+        Format::Pdb => Some(pdb(path)?),
+        _ => None,
+    };
+    if let Some(checked) = checked {
+        return Ok(match checked {
             Ok(()) => Ok(Content { size, sha256: digest(path)? }),
             Err(problem) => Err(problem),
         });
     }
-    if size > MAX_TEXT_BYTES {
-        return Ok(Err(Problem::whole(format!("it has {size} bytes; {MAX_TEXT_BYTES} is the most that is read"))));
+    if size > max_text_bytes {
+        return Ok(Err(Problem::whole(format!("it has {size} bytes; {max_text_bytes} is the most that is read"))));
     }
     let bytes = std::fs::read(path)?;
     let sha256 = hex(&Sha256::digest(&bytes));
     Ok(check_text(&bytes, format).map(|()| Content { size, sha256 }))
+}
+
+/// Whether a file is a PDB file. One of 300 MB took a gigabyte when it was read whole.
+fn pdb(path: &Path) -> io::Result<Result<(), Problem>> {
+    let mut text = Text { file: File::open(path)?, line: 1, is_binary: false };
+    let checked = Structure::check_pdb(BufReader::with_capacity(1 << 20, &mut text))?;
+    if text.is_binary {
+        return Ok(Err(not_text(text.line)));
+    }
+    Ok(structure(checked))
+}
+
+/// A file up to the first byte that no text has.
+struct Text {
+    file: File,
+    /// Of what was read last.
+    line: usize,
+    is_binary: bool,
+}
+
+impl Read for Text {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.is_binary {
+            return Ok(0);
+        }
+        let mut n = self.file.read(into)?;
+        if into[..n].contains(&0) {
+            n = into[..n].iter().take_while(|byte| **byte != 0).count();
+            self.is_binary = true;
+        }
+        self.line += into[..n].iter().filter(|byte| **byte == b'\n').count();
+        Ok(n)
+    }
 }
 
 fn digest(path: &Path) -> io::Result<String> {
@@ -161,7 +197,7 @@ fn digest(path: &Path) -> io::Result<String> {
 pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let line = bytes[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-        return Err(Problem::at(line, "it is not text"));
+        return Err(not_text(line));
     }
     // Names of authors in old files are Latin-1; nothing that counts is.
     let text = String::from_utf8_lossy(bytes);
@@ -176,7 +212,11 @@ pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
     }
 }
 
-fn structure(parsed: Result<Structure, molbox_analysis::error::FormatError>) -> Result<(), Problem> {
+fn not_text(line: usize) -> Problem {
+    Problem::at(line, "it is not text")
+}
+
+fn structure<T>(parsed: Result<T, molbox_analysis::error::FormatError>) -> Result<(), Problem> {
     match parsed {
         Ok(_) => Ok(()),
         Err(error) => Err(match error.place {

@@ -77,7 +77,12 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     })?;
     let format = Format::named(&file.format).expect("completed from the known ones");
     let objects = app.objects.clone();
-    let content = tokio::task::spawn_blocking(move || formats::check(&objects.local_file(&object), format));
+    let (turn, max_bytes) = (app.turn(&app.registrations, call.account()).await?, app.config.limits.text_bytes);
+    let content = tokio::task::spawn_blocking(move || {
+        // Until the check has ended, also when nobody waits for it any more.
+        let _turn = turn;
+        formats::check(&objects.local_file(&object), format, max_bytes)
+    });
     let content = match content.await.map_err(ApiError::internal)? {
         // Other content has arrived, and this was removed before it could be read.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -149,6 +154,7 @@ async fn register_entry(
         return Err(ApiError::invalid(violations));
     }
     let app = &call.app;
+    let _turn = app.turn(&app.registrations, call.account()).await?;
     let (content, format) = pdb::fetch(app, pdb_id, "pdb_id").await?;
     let mut file = FileRow { warnings, ..entry(app, pdb_id, format, &content) };
     complete(&mut file, request)?;
@@ -220,6 +226,7 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     if !pdb::is_id(name) || app.config.pdb.mirror.is_empty() || app.db.ready_file(call.account(), name)?.is_some() {
         return Ok(());
     }
+    let _turn = app.turn(&app.registrations, call.account()).await?;
     let (content, format) = pdb::fetch(app, name, field).await?;
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
     let claim = Claim { key: None, ..call.claim() };

@@ -1,7 +1,9 @@
 //! The margin endpoint.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request as HttpRequest};
@@ -13,16 +15,23 @@ use molbox::margin::types::MarginJobRequest;
 use molbox::workflow::types::{LocItem, ValidationError};
 use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Call, remembered};
 use crate::app::App;
 use crate::db::Answer;
 use crate::error::ApiError;
+use crate::room::Share;
+use crate::slots::Slot;
 use crate::validate::{loc, violation};
 
-pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
-    let (body, ignored_parts) = body(&call).await?;
+/// Up when the service is, and the market data that it has can be used.
+pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
+    call.app.market.check()?;
+    super::service::service_health(call).await
+}
+
+pub(crate) async fn margin_submit(mut call: Call) -> Result<Response, ApiError> {
+    let (body, ignored_parts) = body(&mut call).await?;
     let store = match call.app.market.store() {
         Ok(store) => store,
         // What is wrong with the request comes before what is wrong with the service.
@@ -30,7 +39,7 @@ pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
     };
     // Dropped with this future when the caller leaves, which ends the calculation.
     let cancel = Cancel(Arc::new(AtomicBool::new(false)));
-    let slot = call.app.market.slots.clone().acquire_owned().await.map_err(ApiError::internal)?;
+    let slot = call.app.turn(&call.app.market.slots, call.account()).await?;
     let work = Work {
         app: call.app.clone(),
         store,
@@ -41,9 +50,18 @@ pub(crate) async fn margin_submit(call: Call) -> Result<Response, ApiError> {
         answer: AnswerKind::wanted(&call),
         is_cancelled: cancel.0.clone(),
         _slot: slot,
+        _share: call.share.take(),
     };
-    let answer = tokio::task::spawn_blocking(move || work.run()).await.map_err(ApiError::internal)??;
+    let seconds = call.app.config.margin.seconds;
+    let limit = if seconds == 0 { Duration::MAX } else { Duration::from_secs(seconds) };
+    let calculated = tokio::time::timeout(limit, tokio::task::spawn_blocking(move || work.run())).await;
+    let answer = calculated.map_err(|_| too_long(seconds))?.map_err(ApiError::internal)??;
     remembered(&call, answer).await
+}
+
+fn too_long(seconds: u64) -> ApiError {
+    let msg = format!("the calculation takes longer than {seconds} s; ask for fewer scenarios, days or tickers");
+    ApiError::invalid_body("time_limit", Vec::new(), msg)
 }
 
 /// Sets its flag when it is dropped.
@@ -77,7 +95,9 @@ struct Work {
     answer: AnswerKind,
     is_cancelled: Arc<AtomicBool>,
     /// Kept until the thread is done, also when nobody waits for it any more.
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
+    /// Of the memory for bodies; likewise.
+    _share: Option<Share>,
 }
 
 impl Work {
@@ -115,7 +135,8 @@ impl Work {
 /// are the violations. A portfolio that is one is judged by the rules of the calculation, and so
 /// are the fields around it.
 fn breaks_the_document(app: &App, format: DataFormat, bytes: &[u8]) -> Result<Option<Vec<ValidationError>>, ApiError> {
-    let mut job = crate::routes::parse(bytes)?;
+    // Of one with so many values the calculation names what is wrong; it reads without keeping them.
+    let Some(mut job) = crate::routes::parse_small(app, bytes)? else { return Ok(None) };
     let operation = app.contract.operation("margin_submit").expect("the route table has it");
     // Values outside of their ranges are for the calculation to name, as in the other formats.
     let body = operation.check_body(&mut job);
@@ -202,7 +223,7 @@ fn unknown_fields(unknown: &molbox_margin::UnknownFields) -> Vec<String> {
 
 /// Takes the body apart by its content type, which has to agree with the data format; and warnings
 /// about the parts of it that were ignored.
-async fn body(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
+async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     if let Some(encoding) = call.header("content-encoding") {
         return Err(ApiError::unsupported_media(format!("the content encoding {encoding} is not gzip")));
     }
@@ -216,7 +237,7 @@ async fn body(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
         _ => &[],
     };
     if formats.contains(&data_format(call)) {
-        return Ok((Sent::Document(call.bytes.clone()), Vec::new()));
+        return Ok((Sent::Document(mem::take(&mut call.bytes)), Vec::new()));
     }
     let is_json = crate::routes::is_json(&media);
     if !formats.is_empty() || !is_json {
@@ -226,7 +247,7 @@ async fn body(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
         )));
     }
     beside_the_job(call)?;
-    Ok((Sent::Job(call.bytes.clone()), Vec::new()))
+    Ok((Sent::Job(mem::take(&mut call.bytes)), Vec::new()))
 }
 
 /// Refuses fields that came as parameters although the body has a place for them.
@@ -238,10 +259,10 @@ fn beside_the_job(call: &Call) -> Result<(), ApiError> {
     if misplaced.is_empty() { Ok(()) } else { Err(ApiError::invalid(misplaced)) }
 }
 
-async fn form(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
+async fn form(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     beside_the_job(call)?;
     let broken = |msg: String| ApiError::invalid_body("form_invalid", Vec::new(), msg);
-    let mut request = HttpRequest::new(Body::from(call.bytes.clone()));
+    let mut request = HttpRequest::new(Body::from(mem::take(&mut call.bytes)));
     *request.headers_mut() = call.headers.clone();
     // It has been read whole, within the limit of this address.
     DefaultBodyLimit::disable().apply(&mut request);
@@ -252,7 +273,7 @@ async fn form(call: &Call) -> Result<(Sent, Vec<String>), ApiError> {
         let name = field.name().unwrap_or_default().to_owned();
         let bytes = field.bytes().await.map_err(|e| broken(e.body_text()))?;
         match name.as_str() {
-            "job" => job = crate::routes::parse(&bytes)?.into_serde(),
+            "job" => job = crate::routes::parse(&call.app, &bytes)?.into_serde(),
             "portfolio" => portfolio = Some(bytes.to_vec()),
             _ if warnings.len() < MAX_IGNORED => warnings.push(ignored("part", &name)),
             _ => {}

@@ -30,6 +30,7 @@ use crate::app::{App, rfc3339};
 use crate::bundle::Layout;
 use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Lane, Once, OverQuota, TaskRow, Unqueued};
 use crate::error::ApiError;
+use crate::room::Share;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
 
 /// A request that has passed its checks.
@@ -49,6 +50,8 @@ pub(crate) struct Call {
     pub(crate) repeated: Vec<Vec<LocItem>>,
     /// The body as it came, of an operation that takes more than JSON.
     pub(crate) bytes: Vec<u8>,
+    /// What the body holds of the memory for bodies; none for an operation without.
+    pub(crate) share: Option<Share>,
     pub(crate) operation: &'static str,
     /// The caller's name for this request, of an operation that takes one.
     pub(crate) idempotency_key: Option<String>,

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::Health;
 
 use super::{Call, json};
-use crate::app::DOCUMENT;
+use crate::app::{App, DOCUMENT};
 use crate::error::ApiError;
 use crate::tasks::hold::Hold;
 
@@ -21,7 +21,12 @@ pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn service_metrics(call: Call) -> Result<Response, ApiError> {
-    let text = call.app.metrics.text(&call.app)?;
+    metrics(&call.app)
+}
+
+/// All that is counted, as Prometheus reads it.
+pub(crate) fn metrics(app: &App) -> Result<Response, ApiError> {
+    let text = app.metrics.text(app)?;
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))], text).into_response())
 }
 

@@ -13,6 +13,7 @@ use futures::StreamExt;
 use super::file::new_object;
 use super::sweep;
 use crate::app::App;
+use crate::connections::Pace;
 use crate::db::{Arrival, OverQuota, Pending};
 use crate::error::ApiError;
 use crate::objects::ReceiveError;
@@ -105,6 +106,8 @@ const FORM_BYTES: usize = 1 << 20;
 async fn write(app: &App, object: &str, allowance: &Allowance, mut request: Request) -> Result<u64, ApiError> {
     let unique = app.new_id("upload");
     let max = allowance.bytes;
+    let pace = request.extensions().get::<Pace>().cloned();
+    let broken = |message: &str| Pace::error_or(pace.as_ref(), || broken(message));
     let media = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let received = if media.starts_with("multipart/form-data") {
         // The file is held against its own limit as it arrives; without this a form ends at 2 MB.

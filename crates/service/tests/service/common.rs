@@ -144,6 +144,10 @@ impl Service {
         Connection::new(&self.base_url, key).unwrap().retries(0).workflow().unwrap()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What the service has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.data.with_extension("log")).unwrap()

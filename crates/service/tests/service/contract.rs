@@ -267,7 +267,8 @@ async fn metrics_count_and_name_nobody() {
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     molbox.account_view().send().await.unwrap();
-    let text = reqwest::get(format!("{}/metrics", service.base_url)).await.unwrap().text().await.unwrap();
+    let request = reqwest::Client::new().get(format!("{}/metrics", service.base_url)).header("x-api-key", &key);
+    let text = request.send().await.unwrap().text().await.unwrap();
     assert!(text.contains("molbox_requests_total{operation=\"account_view\",status=\"200\"} 1"), "{text}");
     assert!(text.contains("molbox_free_disk_bytes "));
     assert!(!text.contains("ada") && !text.contains(&key[4..12]));

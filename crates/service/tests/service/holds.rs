@@ -84,7 +84,7 @@ impl FakeWorker {
         fs::rename(partial, self.folder.path().join("mode")).unwrap();
     }
 
-    fn remove(&self) {
+    pub(crate) fn remove(&self) {
         fs::rename(self.path(), self.folder.path().join("away")).unwrap();
     }
 
@@ -142,7 +142,8 @@ async fn a_queue_of_sixty_outlasts_a_broken_environment() {
         assert_eq!((job.status.as_str(), job.attempts, job.error), ("queued", 0, None));
         assert_eq!(job.held.unwrap().code, "environment_broken", "the record has why it waits");
     }
-    let metrics = reqwest::get(format!("{}/metrics", service.base_url)).await.unwrap().text().await.unwrap();
+    let metrics = molbox.service_metrics().send().await.unwrap().into_inner().into_inner();
+    let metrics = String::from_utf8(metrics.try_collect::<Vec<_>>().await.unwrap().concat()).unwrap();
     assert!(metrics.contains("molbox_held{lane=\"workers\",code=\"environment_broken\"} 1"), "{metrics}");
     assert!(service.log().contains("no task is started until this is repaired"), "{}", service.log());
     let doctor = service.failing_command(&["--set", &fake.setting(), "doctor"]);
