@@ -166,6 +166,30 @@ async fn one_portfolio_in_five_formats_gives_the_same_file() {
 }
 
 #[tokio::test]
+async fn numbers_beside_a_document_count_in_every_format() {
+    let (service, key) = serve("sample");
+    let document = |name: &str| fs::read_to_string(crate::common::example("portfolio").join(name)).unwrap();
+    for (format, name, media) in [
+        ("csv", "portfolio.csv", "text/csv"),
+        ("xml", "portfolio.xml", "application/xml"),
+        ("yaml", "portfolio.yaml", "application/yaml"),
+        ("fpml", "portfolio.fpml.xml", "application/fpml+xml"),
+    ] {
+        let margin = async |number: &str| {
+            let path = format!("{format}?marginDate=2024-12-31&numScenarios=500&{number}");
+            let sent =
+                post(&service, &key, &path).header(CONTENT_TYPE, media).body(document(name)).send().await.unwrap();
+            assert_eq!(sent.status(), 200, "{format} {number}");
+            sent.headers()["x-margin-initial"].to_str().unwrap().to_owned()
+        };
+        let usual = margin("").await;
+        for number in ["ewmaDecayFactor=0.9", "volatilityLookbackDays=100", "volatilityMultiplier=2"] {
+            assert_ne!(margin(number).await, usual, "{format} {number}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn the_client_downloads_the_file() {
     let (service, key) = serve("sample");
     let margin = Connection::new(&service.margin_url, &key).unwrap().margin().unwrap();
