@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_page_of_errors_has_the_remedies() {
-        assert_eq!(remedy_of("too_large"), Some("a smaller one"));
+        assert_eq!(remedy_of("too_large"), Some("a smaller one, or the same without compression"));
         assert_eq!(remedy_of("no_such_type"), None);
         assert_eq!(remedy_of("out_of_range"), None, "its remedy is in the message");
     }
