@@ -57,7 +57,7 @@ const FAULTS: [(&str, &str, &str); 42] = [
     ("      summary: List jobs\n", "", "needs a summary"),
     ("      description: Lists the jobs of the account, newest first, a page at a time.\n", "", "needs a description"),
     (
-        "          description: 'Human-friendly batch name, at most 200 characters. Default: none.'\n",
+        "          description: 'Human-friendly batch name, at most 200 characters, none of them a control character. Default: none.'\n",
         "",
         "needs a description",
     ),
