@@ -76,7 +76,7 @@ impl Slots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for an account; none when it was waited for in vain.
+    /// A place for an account; none when none came free in time.
     pub(crate) async fn take(self: &Arc<Self>, account: i64, patience: Duration) -> Option<Slot> {
         let turn = {
             let mut state = self.state();
