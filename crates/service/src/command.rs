@@ -16,6 +16,7 @@ use crate::check::{self, Kind, Report};
 use crate::config::Config;
 use crate::db::{Db, NewKey};
 use crate::doctor;
+use crate::exec::confine::{Confinement, confine};
 use crate::exec::{Attempt, Resources, process};
 use crate::folder::{self, DATABASE};
 use crate::market;
@@ -51,6 +52,10 @@ fn setting(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
+fn confinement(json: &str) -> serde_json::Result<Confinement> {
+    serde_json::from_str(json)
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Serve the simulation workflow and the margin endpoint.
@@ -83,6 +88,15 @@ enum Command {
     /// Carry out the analysis of a folder; the service starts this by itself.
     #[command(hide = true)]
     Analyze { folder: PathBuf },
+    /// Become the command of a task, shut in; `run-task` starts this by itself.
+    #[command(hide = true)]
+    Confine {
+        #[arg(long, value_parser = confinement)]
+        confinement: Confinement,
+        folder: PathBuf,
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
     /// Run the command of a task in its folder; the service starts this by itself.
     #[command(hide = true)]
     RunTask {
@@ -148,6 +162,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<u8> {
+    // Before there is a second thread, which would not be confined.
+    if let Command::Confine { confinement, folder, command } = &cli.command {
+        return Ok(confine(folder, confinement, command));
+    }
     if let Command::RunTask { folder, attempt, command, memory_mb } = &cli.command {
         let attempt = Attempt { folder: folder.clone(), number: *attempt };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -187,7 +205,7 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Backup { folder } => return backup(&config, &folder),
         Command::Restore { folder } => return Ok(show(&backup::restore(&config, &folder)?)),
         Command::Doctor => return runtime.block_on(doctor(&config)),
-        Command::Analyze { .. } | Command::RunTask { .. } => unreachable!("handled above"),
+        Command::Analyze { .. } | Command::Confine { .. } | Command::RunTask { .. } => unreachable!("handled above"),
     }
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! Where tasks run. An executor gets a command and a directory and reports a status; it neither
 //! knows what a task computes nor writes the database.
 
+pub(crate) mod confine;
 pub(crate) mod process;
 
 use std::fs::{self, File, OpenOptions, TryLockError};

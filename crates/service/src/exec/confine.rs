@@ -1,0 +1,315 @@
+//! Shutting a task's command in, before it reads what strangers have sent.
+//!
+//! `molboxd confine` limits itself and then becomes the command, so that nothing of it ever runs
+//! unconfined. Each layer holds for all that the command starts, and none relies on another:
+//!
+//! - Landlock leaves the programs of the system to be read and the task's `work` folder and its cache
+//!   to be written; other files are not there for it, nor processes and sockets outside. Links, pipes
+//!   and devices cannot be made.
+//! - seccomp takes away what such a command never needs: sockets, namespaces, looking into other
+//!   processes, changing modes, owners and times of files, shared memory, leaving the process group.
+//! - Limits bound each file, the number of processes, and memory; no core is dumped.
+//! - A user of its own, where the service is root and `worker.user` is set; else no capabilities.
+//! - An environment without anything that the service was started with but paths and locale.
+
+mod calls;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, Scope, make_bitflags,
+};
+use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Sandbox;
+
+/// The folder in a task's folder that its command may write.
+pub(crate) const WORK: &str = "work";
+/// Exit status when the machine lacks what [`Sandbox::Required`] asks for; the log has what.
+pub(crate) const UNAVAILABLE: u8 = 71;
+/// Exit status when the command cannot be started, as shells have it.
+const NOT_FOUND: u8 = 127;
+/// The program that the service, `run-task` and analyses are.
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
+const NO_USER: &str = "a user of its own (the service is root and worker.user is not set)";
+/// What this program knows and has been tested with; an older kernel offers less.
+const KNOWN: ABI = ABI::V6;
+/// Programs, libraries and their settings; what there is of them is readable.
+const SYSTEM: [&str; 22] = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/nix/store",
+    "/gnu/store",
+    "/opt/rocm",
+    "/run/opengl-driver",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/localtime",
+    "/etc/OpenCL",
+    "/sys/bus",
+    "/sys/class/drm",
+    "/sys/devices",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm",
+    "/sys/module",
+];
+/// What the C library, OpenMM and drivers read of the kernel; of processes, their own alone.
+const KERNEL: [&str; 12] = [
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/devices",
+    "/proc/driver",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/modules",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+];
+const DEVICES: [&str; 7] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/dri", "/dev/kfd"];
+/// Variables that programs find their parts by.
+const ENVIRONMENT: [&str; 17] = [
+    "AMBERHOME",
+    "CONDA_PREFIX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OCL_ICD_VENDORS",
+    "OPENMM_PLUGIN_DIR",
+    "PATH",
+    "ROCM_PATH",
+    "TZ",
+    "VIRTUAL_ENV",
+];
+/// Asks an interpreter where its modules lie.
+const MODULE_PATHS: &str =
+    "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path]))";
+
+/// What a command may use and do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Confinement {
+    pub(crate) sandbox: Sandbox,
+    /// Number of the user and the group that it runs as; none: as who starts it.
+    pub(crate) user: Option<u32>,
+    /// A folder that outlives the task, for what is worth keeping.
+    pub(crate) cache: PathBuf,
+    /// Most memory, in MiB; 0 for no limit.
+    pub(crate) memory_mb: u64,
+    /// Largest file that it may write, in bytes; 0 for no limit.
+    pub(crate) file_bytes: u64,
+    /// Most processes and threads; 0 for no limit.
+    pub(crate) processes: u64,
+}
+
+/// What of the confinement a machine lacks; empty when it has all.
+type Missing = Vec<&'static str>;
+
+/// `molboxd confine`: becomes the command, confined, in the folder of a task. Returns only when
+/// something kept it from that: the exit status, with the reason in the log.
+pub(crate) fn confine(folder: &Path, confinement: &Confinement, command: &[String]) -> u8 {
+    match become_command(folder, confinement, command) {
+        Ok(status) => status,
+        Err(error) => {
+            log(&format!("the task was not started: {error:#}"));
+            UNAVAILABLE
+        }
+    }
+}
+
+fn become_command(folder: &Path, confinement: &Confinement, command: &[String]) -> Result<u8> {
+    let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
+    let (work, cache) = (folder.join(WORK), &confinement.cache);
+    fs::create_dir_all(cache).with_context(|| format!("make {}", cache.display()))?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(folder).env_clear().envs(environment(&work, cache));
+    let mut missing = Missing::new();
+    if confinement.sandbox != Sandbox::Off {
+        let readable = readable(program, folder)?;
+        limit(confinement)?;
+        missing.extend(give_up_rights(confinement, &[&work, cache], &mut command)?);
+        missing.extend(restrict(&readable, &[&work, cache])?);
+    }
+    match confinement.sandbox {
+        Sandbox::Off => log("sandbox: off"),
+        _ if missing.is_empty() => log("sandbox: no network, no files of other tasks, no other processes"),
+        Sandbox::Auto => log(&format!("sandbox: without {}", missing.join("; without "))),
+        Sandbox::Required => bail!("this machine lacks what worker.sandbox requires: {}", missing.join("; ")),
+    }
+    let error = command.exec();
+    log(&format!("cannot start {program}: {error}"));
+    Ok(NOT_FOUND)
+}
+
+/// A line of the task's log, for the command has not begun.
+#[allow(clippy::print_stderr, reason = "the log of a task is what its command prints")]
+fn log(line: &str) {
+    eprintln!("{line}");
+}
+
+fn environment(work: &Path, cache: &Path) -> BTreeMap<&'static str, OsString> {
+    let kept = ENVIRONMENT.iter().filter_map(|&name| Some((name, env::var_os(name)?)));
+    let own = [
+        ("CUDA_CACHE_PATH", cache.into()),
+        ("HOME", work.into()),
+        // Numpy's threads would come on top of those that the service counts.
+        ("MKL_NUM_THREADS", "1".into()),
+        ("OMP_NUM_THREADS", "1".into()),
+        ("OPENBLAS_NUM_THREADS", "1".into()),
+        ("PYTHONDONTWRITEBYTECODE", "1".into()),
+        ("PYTHONUNBUFFERED", "1".into()),
+        ("TMPDIR", work.into()),
+    ];
+    kept.chain(own).collect()
+}
+
+/// Where programs, modules and the task's input lie.
+fn readable(program: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> = SYSTEM.iter().chain(&KERNEL).map(PathBuf::from).collect();
+    if program == THIS_PROGRAM {
+        paths.push(THIS_PROGRAM.into());
+    } else {
+        paths.extend(modules(program)?);
+    }
+    for name in ["LD_LIBRARY_PATH", "OPENMM_PLUGIN_DIR", "AMBERHOME", "CONDA_PREFIX", "CUDA_HOME", "ROCM_PATH"] {
+        paths.extend(env::var_os(name).iter().flat_map(env::split_paths).filter(|path| path.is_absolute()));
+    }
+    if let Some(path) = paths.iter().find(|path| folder.starts_with(path)) {
+        bail!("{} holds both programs and the data of the service: move the data elsewhere", path.display());
+    }
+    paths.extend(["input", "task.json"].map(|name| folder.join(name)));
+    Ok(paths)
+}
+
+/// Where an interpreter and its modules lie. It runs as a worker's does: isolated, so that nothing is
+/// taken from the present folder.
+fn modules(python: &str) -> Result<Vec<PathBuf>> {
+    let mut interpreter = Command::new(python);
+    interpreter.args(["-I", "-c", MODULE_PATHS]).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let answer = interpreter.output().with_context(|| format!("start {python}; set worker.python"))?;
+    if !answer.status.success() {
+        bail!("{python} does not run: {}; set worker.python", answer.status);
+    }
+    let listed: Vec<PathBuf> = serde_json::from_slice(&answer.stdout).context("where Python's modules lie")?;
+    let mut paths: Vec<PathBuf> = listed.into_iter().filter(|path| path.is_absolute()).collect();
+    // A virtual environment's interpreter is a link to another's.
+    let search = env::var_os("PATH").unwrap_or_default();
+    let programs = env::split_paths(&search).map(|folder| folder.join(python)).chain([python.into()]);
+    paths.extend(programs.filter_map(|path| path.canonicalize().ok()).take(1));
+    Ok(paths)
+}
+
+fn limit(confinement: &Confinement) -> Result<()> {
+    let limits = [
+        (Resource::Core, Some(0), "core dumps"),
+        (Resource::As, Some(confinement.memory_mb << 20).filter(|&bytes| bytes > 0), "memory"),
+        (Resource::Fsize, Some(confinement.file_bytes).filter(|&bytes| bytes > 0), "files"),
+        (Resource::Nproc, Some(confinement.processes).filter(|&count| count > 0), "processes"),
+    ];
+    for (resource, most, what) in limits {
+        if most.is_some() {
+            setrlimit(resource, Rlimit { current: most, maximum: most }).with_context(|| format!("limit {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Has the command run as another user, or at least without the rights of root.
+fn give_up_rights(confinement: &Confinement, own: &[&Path], command: &mut Command) -> Result<Option<&'static str>> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let Some(user) = confinement.user else {
+        let none = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+            .context("give up the rights of root")?;
+        return Ok(Some(NO_USER));
+    };
+    own.iter().try_for_each(|folder| hand_over(folder, user))?;
+    command.uid(user).gid(user);
+    Ok(None)
+}
+
+/// Gives a folder to a user, with the files in it. Nobody works in it meanwhile.
+fn hand_over(folder: &Path, user: u32) -> Result<()> {
+    lchown(folder, Some(user), Some(user)).with_context(|| format!("give {} to user {user}", folder.display()))?;
+    for entry in fs::read_dir(folder)? {
+        let (entry, path) = entry.map(|entry| (entry.metadata(), entry.path()))?;
+        let found = entry?;
+        if found.is_dir() {
+            hand_over(&path, user)?;
+        } else if found.is_file() && found.nlink() == 1 {
+            lchown(&path, Some(user), Some(user))?;
+        }
+    }
+    Ok(())
+}
+
+/// Restricts this process to reading, and to writing in some folders, with what the kernel offers.
+fn restrict(readable: &[PathBuf], writable: &[&Path]) -> Result<Missing> {
+    let mut missing = Missing::new();
+    let has_scopes = match restrict_files(readable, writable)? {
+        RulesetStatus::NotEnforced => {
+            missing.push("no access to other files (Landlock: Linux 5.13 or newer)");
+            false
+        }
+        RulesetStatus::PartiallyEnforced => {
+            missing.push("no signals to what the command itself started (Landlock 6: Linux 6.12 or newer)");
+            false
+        }
+        RulesetStatus::FullyEnforced => true,
+    };
+    if calls::restrict(has_scopes).inspect_err(|error| log(&format!("seccomp: {error:#}"))).is_err() {
+        missing.push("no network (seccomp)");
+    }
+    Ok(missing)
+}
+
+fn restrict_files(readable: &[PathBuf], writable: &[&Path]) -> Result<RulesetStatus> {
+    let read = AccessFs::from_read(KNOWN);
+    let write = make_bitflags!(AccessFs::{
+        ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
+    });
+    let device = make_bitflags!(AccessFs::{ReadFile | WriteFile | IoctlDev});
+    let nvidia = fs::read_dir("/dev")?.flatten().map(|entry| entry.path());
+    let nvidia = nvidia.filter(|path| path.to_string_lossy().starts_with("/dev/nvidia"));
+    let rules = readable.iter().cloned().map(|path| (path, read));
+    let rules = rules.chain(writable.iter().map(|path| (path.to_path_buf(), write)));
+    let rules = rules.chain(DEVICES.iter().map(PathBuf::from).chain(nvidia).map(|path| (path, device)));
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?;
+    for (path, rights) in rules {
+        // What is not there cannot be read.
+        let Ok(opened) = PathFd::new(&path) else { continue };
+        let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(KNOWN) };
+        ruleset = ruleset.add_rule(PathBeneath::new(opened, rights))?;
+    }
+    Ok(ruleset.restrict_self()?.ruleset)
+}

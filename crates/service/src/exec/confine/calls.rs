@@ -1,0 +1,195 @@
+//! System calls that a task's command has no use for.
+
+use std::collections::BTreeMap;
+use std::env;
+
+use anyhow::Result;
+use libc::c_long;
+use rustix::process::getpid;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, sock_filter,
+};
+
+/// Refused whatever their arguments.
+const NEVER: &[c_long] = &[
+    // The network, and services of this machine. Pairs of sockets stay: they reach nobody.
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Other namespaces and file systems.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    // Other processes, and their share of the machine.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    // The process group and the lock by which the service finds all processes of a task.
+    libc::SYS_setsid,
+    libc::SYS_setpgid,
+    libc::SYS_flock,
+    // Modes, owners and times of files: Landlock does not see to them.
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    // Links, pipes and devices, for the service to stumble over.
+    libc::SYS_symlinkat,
+    libc::SYS_linkat,
+    libc::SYS_mknodat,
+    // Memory and queues that outlive a process.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+    // The kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_personality,
+    SYS_FCHMODAT2,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+];
+/// Newer than the list of the C library; the numbers are the same everywhere.
+const SYS_FCHMODAT2: c_long = 452;
+const SYS_SETXATTRAT: c_long = 463;
+const SYS_REMOVEXATTRAT: c_long = 466;
+/// Older forms of what is refused above.
+#[cfg(target_arch = "x86_64")]
+const NEVER_OLDER: &[c_long] = &[
+    libc::SYS_symlink,
+    libc::SYS_link,
+    libc::SYS_mknod,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const NEVER_OLDER: &[c_long] = &[];
+/// To other processes; of no use where scopes keep signals in, for then they may be sent.
+const SIGNALS: [c_long; 5] =
+    [libc::SYS_kill, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo, libc::SYS_pidfd_send_signal];
+/// Flags of `clone`.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+/// Of `fcntl`: leases stop who opens the same file, notices and owners have others be signalled.
+const FILE_CONTROLS: [i32; 4] = [libc::F_SETLEASE, libc::F_NOTIFY, libc::F_SETOWN, F_SETOWN_EX];
+const F_SETOWN_EX: i32 = 15;
+
+type Refused = BTreeMap<c_long, Vec<SeccompRule>>;
+
+/// Takes system calls away from this process and from all that it will start: signals too, unless
+/// Landlock keeps them in.
+pub(super) fn restrict(signals_are_kept_in: bool) -> Result<()> {
+    let mut refused: Refused = NEVER.iter().chain(NEVER_OLDER).map(|&call| (call, Vec::new())).collect();
+    // Limits and CPUs of other processes.
+    for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity] {
+        refused.insert(call, vec![when(0, SeccompCmpOp::Ne, 0)?]);
+    }
+    let flags = NAMESPACES.map(|flag| u64::from(flag.unsigned_abs()));
+    let namespaces = flags.map(|flag| when(0, SeccompCmpOp::MaskedEq(flag), flag));
+    refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_>>()?);
+    let controls = FILE_CONTROLS.map(|control| when(1, SeccompCmpOp::Eq, u64::from(control.unsigned_abs())));
+    refused.insert(libc::SYS_fcntl, controls.into_iter().collect::<Result<_>>()?);
+    if !signals_are_kept_in {
+        refused.extend(SIGNALS.map(|call| (call, Vec::new())));
+        // A program that aborts signals itself.
+        let own = u64::from(getpid().as_raw_pid().unsigned_abs());
+        refused.insert(libc::SYS_tgkill, vec![when(0, SeccompCmpOp::Ne, own)?]);
+    }
+    seccompiler::apply_filter(&numbers_of_x32())?;
+    // The C library takes `clone` in its place, whose flags a filter can see.
+    seccompiler::apply_filter(&refuse([(libc::SYS_clone3, Vec::new())].into(), libc::ENOSYS)?)?;
+    seccompiler::apply_filter(&refuse(refused, libc::EPERM)?)?;
+    Ok(())
+}
+
+fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule> {
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)?;
+    Ok(SeccompRule::new(vec![condition])?)
+}
+
+fn refuse(calls: Refused, error: i32) -> Result<BpfProgram> {
+    let answer = SeccompAction::Errno(error.unsigned_abs());
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, answer, env::consts::ARCH.try_into()?)?;
+    Ok(filter.try_into()?)
+}
+
+/// Refuses the numbers of x32: the same calls once more, on processors of type x86-64.
+fn numbers_of_x32() -> BpfProgram {
+    const X32_BIT: u32 = 0x4000_0000;
+    let (load, skip_unless_at_least, answer) = (0x20, 0x35, 0x06);
+    let (allow, refuse) = (0x7fff_0000, 0x0005_0000 | libc::EPERM.unsigned_abs());
+    vec![
+        sock_filter { code: load, jt: 0, jf: 0, k: 0 },
+        sock_filter { code: skip_unless_at_least, jt: 0, jf: 1, k: X32_BIT },
+        sock_filter { code: answer, jt: 0, jf: 0, k: refuse },
+        sock_filter { code: answer, jt: 0, jf: 0, k: allow },
+    ]
+}
