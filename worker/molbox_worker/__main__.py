@@ -14,7 +14,6 @@ import sys
 import traceback
 from pathlib import Path
 
-from molbox_worker import sandbox
 from molbox_worker.job import Job, JobError, Stopped, without_folders
 
 # How OpenMM reports that a GPU or its driver fails: by CUDA's, HIP's and OpenCL's own codes.
@@ -32,7 +31,6 @@ def main(argv: list[str]) -> int:
         return 64
     job = Job(Path(argv[1]))
     try:
-        sandbox.enter(job)
         # Each brings in what it needs: start-up is part of every task.
         with job.heartbeat():
             if job.task["kind"] == "build":

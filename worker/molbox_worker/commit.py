@@ -1,4 +1,4 @@
-"""What of a simulation is safely on disk: the folder ``commit`` of a job directory.
+"""What of a simulation is safely on disk: the folder ``work/commit`` of a job directory.
 
 ``commit.json`` counts. It names the other files of the folder, and the lengths to which trajectory and
 log of the stage are promised. A commit makes all of these durable first and replaces ``commit.json``

@@ -86,7 +86,7 @@ def parametrise(job: Job, molecule: Chem.Mol, what: str, seconds: float, loc: li
     path = Path(job.task["cache"]) / f"gaff2-{key}.json" if job.task.get("cache") else None
     if path and path.exists():
         return Parameters(**json.loads(path.read_text()), is_cached=True)
-    folder = job.path / "ligand" / key
+    folder = job.work / "ligand" / key
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     programs = Programs(job, folder, what, time.monotonic() + seconds, seconds, loc)
@@ -176,7 +176,7 @@ class Programs:
             "relax": relax,
         }
         (self.folder / "molecule.json").write_text(json.dumps(content, allow_nan=False))
-        code, text = self._execute([sys.executable, "-m", "molbox_worker.am1", "."])
+        code, text = self._execute([sys.executable, "-I", "-B", "-m", "molbox_worker.am1", "."])
         if code != 0:
             raise self.failure("MOPAC", text)
         answer = json.loads((self.folder / "am1.json").read_text())
@@ -215,9 +215,18 @@ class Programs:
                 time.sleep(0.02)
         finally:
             if process.poll() is None:
-                process.kill()
-                process.wait()
+                _end(process)
         return process.returncode, output.read_text(errors="replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.kill()
+    except PermissionError:
+        # Where the kernel cannot keep signals inside of a sandbox, it sends none. The service kills what a
+        # worker leaves when that ends.
+        return
+    process.wait()
 
 
 def has_tools() -> bool:

@@ -1,17 +1,19 @@
 """The job directory: the only tie between the service and the worker.
 
-====================  =========  ==================================================================
-file                  written by  holds
-====================  =========  ==================================================================
-``task.json``         service    what to do: ``kind``, ``plan``, ``platform``, ``threads``, ``seed``,
-                                 and the number of the ``attempt``, which ``result.json`` repeats
-``input/``            service    the files that the plan names
-``output/``           worker     the files that become the results
-``progress.json``     worker     how far it has come, for people; replaced whole
-``commit/``           worker     what is safely on disk, for going on after a kill
-``heartbeat``         worker     nothing; touched by a worker that is long at a step without progress
-``result.json``       worker     how it ended; its presence means that it ended by itself
-====================  =========  ==================================================================
+=======================  ==========  ==============================================================
+file                     written by  holds
+=======================  ==========  ==============================================================
+``task.json``            service     what to do: ``kind``, ``plan``, ``platform``, ``threads``, ``seed``,
+                                     and the number of the ``attempt``, which ``result.json`` repeats
+``input/``               service     the files that the plan names
+``log.txt``              service     what the worker prints
+``work/``                worker      nothing else can it write to, but the cache that the task names
+``work/output/``         worker      the files that become the results
+``work/progress.json``   worker      how far it has come, for people; replaced whole
+``work/commit/``         worker      what is safely on disk, for going on after a kill
+``work/heartbeat``       worker      nothing; written by a worker that is long at a step without progress
+``work/result.json``     worker      how it ended; its presence means that it ended by itself
+=======================  ==========  ==============================================================
 
 Everything is replaced by rename, so a reader never sees half a file.
 """
@@ -76,6 +78,10 @@ class Job:
     ----------
     path : Path
         The directory.
+    work : Path
+        Its folder that the worker writes to.
+    output : Path
+        The folder of its results.
     task : dict
         The content of ``task.json``.
 
@@ -84,8 +90,9 @@ class Job:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.task: dict[str, Any] = json.loads((path / "task.json").read_text())
-        self.output = path / "output"
-        self.output.mkdir(exist_ok=True)
+        self.work = path / "work"
+        self.output = self.work / "output"
+        self.output.mkdir(parents=True, exist_ok=True)
         self.stop_requested = False
         self.warnings: list[dict[str, str]] = []
         self._progress: dict[str, Any] = {}
@@ -116,7 +123,7 @@ class Job:
         # Not fsynced: it is for people, and a second old at most.
         known = {key: value for key, value in details.items() if value is not None}
         self._progress = {**known, "fraction": round(fraction, 6), "warnings": self.warnings}
-        replace(self.path / "progress.json", dump(self._progress), sync=False)
+        replace(self.work / "progress.json", dump(self._progress), sync=False)
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
@@ -128,7 +135,8 @@ class Job:
 
         def beat() -> None:
             while not over.wait(HEARTBEAT_SECONDS):
-                (self.path / "heartbeat").touch()
+                # Written, not touched: a confined process cannot set times.
+                (self.work / "heartbeat").write_bytes(b"")
 
         thread = threading.Thread(target=beat, daemon=True)
         thread.start()
@@ -142,7 +150,7 @@ class Job:
         """Record how the task ended."""
         result["attempt"] = self.task["attempt"]
         result["warnings"] = self.warnings
-        replace(self.path / "result.json", dump(result))
+        replace(self.work / "result.json", dump(result))
 
 
 def without_folders(text: str) -> str:

@@ -120,7 +120,7 @@ class Simulation:
         self.timestep_ps = self.plan["timestep_fs"] / 1000
         self.is_exact = self.platform.getName() == "CPU" and job.task["threads"] == 1
         self.exact_steps = self._steps_in(EXACT_SECONDS)
-        self.commits = CommitFolder(job.path / "commit", self._fingerprint())
+        self.commits = CommitFolder(job.work / "commit", self._fingerprint())
         self.ended = self.commits.last.ended
         self._before_chunk: tuple[int, int, openmm.State] = (0, 0, None)
         self._last_progress = 0.0

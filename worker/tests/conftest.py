@@ -69,6 +69,7 @@ class Directory:
 
     def __init__(self, path: Path, kind: str, plan: dict[str, Any], **task: Any) -> None:
         self.path = path
+        self.work = path / "work"
         (path / "input").mkdir(parents=True)
         content = {
             "kind": kind,
@@ -83,7 +84,7 @@ class Directory:
         (path / "task.json").write_text(json.dumps(content))
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "molbox_worker", str(self.path)]
+        return [sys.executable, "-I", "-B", "-m", "molbox_worker", str(self.path)]
 
     def run(self) -> int:
         with (self.path / "log.txt").open("a") as log:
@@ -95,14 +96,14 @@ class Directory:
 
     @property
     def result(self) -> dict[str, Any]:
-        result: dict[str, Any] = json.loads((self.path / "result.json").read_text())
+        result: dict[str, Any] = json.loads((self.work / "result.json").read_text())
         return result
 
     def log(self) -> str:
         return (self.path / "log.txt").read_text()
 
     def output(self, name: str) -> Path:
-        return self.path / "output" / name
+        return self.work / "output" / name
 
 
 def text(path: Path) -> str:

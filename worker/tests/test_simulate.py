@@ -223,7 +223,7 @@ def test_on_one_thread_a_killed_simulation_gives_the_same_bytes(
     whole = simulation(water, stages, checkpoint_seconds=0.5)
     assert whole.run() == 0, whole.log()
     killed = simulation(water, stages, checkpoint_seconds=0.5)
-    commit = killed.path / "commit" / "commit.json"
+    commit = killed.work / "commit" / "commit.json"
     for _ in range(3):
         process = killed.start()
         before = commit.read_bytes() if commit.exists() else b""
@@ -247,7 +247,7 @@ def test_a_finished_job_can_be_extended(water: Directory, simulation: Callable[.
     extended = simulation(water, longer, threads=threads, checkpoint_seconds=0.5)
     # What the service puts there: the results of the job as it was.
     for folder in ("output", "commit"):
-        shutil.copytree(short.path / folder, extended.path / folder)
+        shutil.copytree(short.work / folder, extended.work / folder)
     assert extended.run() == 0, extended.log()
     assert "minimization:" not in extended.log(), "it does not begin again"
     assert [row["step"] for row in rows(extended.output("production.csv"))] == list(range(10, 301, 10))
@@ -271,7 +271,7 @@ def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
         {"name": "production", "ensemble": "NPT", "steps": 2000, "traj_freq": 20, "log_freq": 5},
     ]
     job = simulation(water, stages, checkpoint_seconds=0.3)
-    commit, kills = job.path / "commit" / "commit.json", 0
+    commit, kills = job.work / "commit" / "commit.json", 0
     while True:
         process = job.start()
         before = commit.read_bytes() if commit.exists() else b""
@@ -301,10 +301,10 @@ def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., 
     wait_for(lambda: progress(job).get("stage") == "production")
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 3
-    commit = json.loads((job.path / "commit" / "commit.json").read_text())
+    commit = json.loads((job.work / "commit" / "commit.json").read_text())
     assert commit["step"] > 0
-    assert (job.path / "commit" / commit["checkpoint"]["file"]["name"]).exists()
-    assert not (job.path / "result.json").exists()
+    assert (job.work / "commit" / commit["checkpoint"]["file"]["name"]).exists()
+    assert not (job.work / "result.json").exists()
 
 
 def test_on_one_thread_a_stopped_simulation_gives_the_same_bytes(
@@ -324,13 +324,13 @@ def test_on_one_thread_a_stopped_simulation_gives_the_same_bytes(
 
 
 def progress(job: Directory) -> dict[str, Any]:
-    path = job.path / "progress.json"
+    path = job.work / "progress.json"
     content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return content
 
 
 def committed_step(job: Directory) -> int:
-    path = job.path / "commit" / "commit.json"
+    path = job.work / "commit" / "commit.json"
     return int(json.loads(path.read_text())["step"]) if path.exists() else 0
 
 
@@ -340,7 +340,7 @@ def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[
     wait_for(lambda: committed_step(job) > 0)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    checkpoint = json.loads((job.path / "commit" / "commit.json").read_text())["checkpoint"]
+    checkpoint = json.loads((job.work / "commit" / "commit.json").read_text())["checkpoint"]
     # The state beside it serves as well.
     _cut(job, checkpoint["file"]["name"])
     undamaged = shutil.copytree(job.path, job.path.with_name("undamaged"))
@@ -354,7 +354,7 @@ def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[
 
 
 def _cut(job: Directory, name: str) -> None:
-    path = job.path / "commit" / name
+    path = job.work / "commit" / name
     path.write_bytes(path.read_bytes()[:-1000])
 
 
@@ -366,10 +366,10 @@ def test_a_simulation_goes_on_on_another_platform_from_its_state(
     wait_for(lambda: committed_step(job) > 0)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    commit = json.loads((job.path / "commit" / "commit.json").read_text())
+    commit = json.loads((job.work / "commit" / "commit.json").read_text())
     # As if that had been a GPU's.
     commit["checkpoint"]["platform"] = "CUDA"
-    (job.path / "commit" / "commit.json").write_text(json.dumps(commit))
+    (job.work / "commit" / "commit.json").write_text(json.dumps(commit))
     assert job.run() == 0, job.log()
     assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 401, 20))
 
@@ -403,7 +403,7 @@ def test_a_minimisation_ends_however_often_it_is_killed(water: Directory, simula
 
 def lives(job: Directory) -> int:
     """Run a job whose worker is killed after each commit; how many it took."""
-    commit, n_lives = job.path / "commit" / "commit.json", 0
+    commit, n_lives = job.work / "commit" / "commit.json", 0
     while True:
         n_lives += 1
         before = commit.read_bytes() if commit.exists() else b""

@@ -106,7 +106,7 @@ def test_kills_at_random_moments_lose_and_double_nothing(builder: Builder, simul
     ]
     job = simulation(villin, stages, checkpoint_seconds=1, threads=threads)
     chance = random.Random(threads)
-    kills, commit = 0, job.path / "commit" / "commit.json"
+    kills, commit = 0, job.work / "commit" / "commit.json"
     while True:
         process = job.start()
         # At any moment of its life, start-up and commits included; every third life commits something first.

@@ -15,9 +15,9 @@ use crate::backup;
 use crate::check::{self, Kind, Report};
 use crate::config::Config;
 use crate::db::{Db, NewKey};
-use crate::doctor;
+use crate::doctor::{self, Found};
 use crate::exec::confine::{Confinement, confine};
-use crate::exec::{Attempt, Resources, process};
+use crate::exec::{Attempt, process};
 use crate::folder::{self, DATABASE};
 use crate::market;
 use crate::serve::serve;
@@ -102,8 +102,8 @@ enum Command {
     RunTask {
         #[arg(long)]
         attempt: u32,
-        #[arg(long, default_value_t = 0)]
-        memory_mb: u64,
+        #[arg(long, value_parser = confinement)]
+        confinement: Confinement,
         folder: PathBuf,
         #[arg(last = true)]
         command: Vec<String>,
@@ -164,12 +164,12 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<u8> {
     // Before there is a second thread, which would not be confined.
     if let Command::Confine { confinement, folder, command } = &cli.command {
-        return Ok(confine(folder, confinement, command));
+        return confine(folder, confinement, command);
     }
-    if let Command::RunTask { folder, attempt, command, memory_mb } = &cli.command {
+    if let Command::RunTask { folder, attempt, command, confinement } = &cli.command {
         let attempt = Attempt { folder: folder.clone(), number: *attempt };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        return runtime.block_on(process::run_task(&attempt, command, Resources { memory_mb: *memory_mb }));
+        return runtime.block_on(process::run_task(&attempt, command, confinement));
     }
     if let Command::Analyze { folder } = &cli.command {
         return analyze::run(folder);
@@ -272,7 +272,8 @@ async fn doctor(config: &Config) -> Result<u8> {
     let mut code = 0;
     for finding in doctor::examine(config).await {
         match finding.result {
-            Ok(text) => say(&format!("ok      {}: {text}", finding.about)),
+            Ok(Found::Sound(text)) => say(&format!("ok      {}: {text}", finding.about)),
+            Ok(Found::Weak(text)) => say(&format!("weak    {}: {text}", finding.about)),
             Err(error) => {
                 say(&format!("broken  {}: {error:#}", finding.about));
                 code = 1;

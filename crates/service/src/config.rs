@@ -176,8 +176,12 @@ section! {
         wall_seconds: u64 = 0,
         /// How long a worker that is asked to stop may take before it is killed, in seconds.
         stop_seconds: u64 = 20,
-        /// How workers are shut in, without network and without files of other tasks: `auto` as far as the machine can, `required`, or `off`.
+        /// How workers and analyses are shut in, without network and without files of other tasks: `auto` as far as the machine can, `required`, or `off`.
         sandbox: Sandbox = Sandbox::Auto,
+        /// Number of the first of the users that tasks run as, where the service is started as root: one for each task at a time, and one for checks (`slots` + `analyses` + 1 in all). They need no entry in `/etc/passwd`, and must be nobody else's. 0: the user of the service.
+        user: u32 = 0,
+        /// Most processes and threads of the user that a task runs as; 0 for no limit. The kernel does not limit root.
+        processes: u64 = 4096,
         /// Longest time for the charges of a ligand, in seconds.
         ligand_seconds: u64 = 600,
         /// How often a task is started in a row without getting any further before it counts as failed. Attempts that end with the machine or the service are not counted.

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::geteuid;
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::config::{Config, Sandbox};
 use crate::db::Db;
 use crate::folder;
 use crate::objects::Objects;
@@ -15,17 +16,26 @@ use crate::tasks::environment;
 /// One check: what it is about, and what was found or is wrong.
 pub(crate) struct Finding {
     pub(crate) about: &'static str,
-    pub(crate) result: Result<String>,
+    pub(crate) result: Result<Found>,
+}
+
+/// What a check found.
+pub(crate) enum Found {
+    Sound(String),
+    /// The service works, but with less protection than it could have.
+    Weak(String),
 }
 
 /// Runs every check.
 pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
+    let (workers, sandbox) = workers(config).await;
     vec![
-        Finding { about: "data folder", result: data(config) },
-        Finding { about: "database", result: database(config) },
-        Finding { about: "workers", result: workers(config).await },
-        Finding { about: "pdb mirror", result: mirror(config).await },
-        Finding { about: "addresses", result: addresses(config).await },
+        Finding { about: "data folder", result: data(config).map(Found::Sound) },
+        Finding { about: "database", result: database(config).map(Found::Sound) },
+        Finding { about: "workers", result: workers.map(Found::Sound) },
+        Finding { about: "sandbox", result: sandbox },
+        Finding { about: "pdb mirror", result: mirror(config).await.map(Found::Sound) },
+        Finding { about: "addresses", result: addresses(config).await.map(Found::Sound) },
     ]
 }
 
@@ -52,29 +62,49 @@ fn database(config: &Config) -> Result<String> {
     Ok(format!("sound, {accounts} accounts"))
 }
 
-async fn workers(config: &Config) -> Result<String> {
+/// Whether workers work, and how they are confined.
+async fn workers(config: &Config) -> (Result<String>, Result<Found>) {
     let gpus = &config.worker.gpus;
     let gpus: Vec<_> = if gpus.is_empty() { vec![None] } else { gpus.iter().copied().map(Some).collect() };
     let mut found = Value::Null;
     for gpu in gpus {
         let name = gpu.map_or_else(String::new, |gpu| format!("GPU {gpu}: "));
-        let checked = environment::check(config, gpu).await;
-        found = checked.map_err(|broken| anyhow!("{name}{}", broken.cause))?;
+        match environment::check(config, gpu).await {
+            Ok(checked) => found = checked,
+            Err(broken) => {
+                let unknown = anyhow!("not known as long as workers do not start");
+                return (Err(anyhow!("{name}{}", broken.cause)), Err(unknown));
+            }
+        }
     }
+    (Ok(versions(config, &found)), Ok(sandbox(config, &found)))
+}
+
+fn versions(config: &Config, found: &Value) -> String {
     let platforms: Vec<&str> = found["platforms"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let version = |name: &str| found["versions"][name].as_str().unwrap_or("?");
     let ligands = match found["ligand_tools"] == true {
         true => "",
         false => "; without the programs for charges of ligands, whose builds fail: install worker/requirements.txt",
     };
-    Ok(format!(
+    format!(
         "Python {}, OpenMM {} with {}; {} slots on {} CPUs{ligands}",
         version("python"),
         version("openmm"),
         platforms.join(", "),
         config.slots(),
         config.cpus(),
-    ))
+    )
+}
+
+/// How workers are confined, as a worker's log has it.
+fn sandbox(config: &Config, found: &Value) -> Found {
+    let confined = found["sandbox"].as_str().unwrap_or("unknown");
+    let is_root = geteuid().is_root() && config.worker.user == 0;
+    let root = "; the service is root: start it as a user of its own, or set worker.user";
+    let text = format!("{confined}{}", if is_root { root } else { "" });
+    let is_weak = is_root || confined.starts_with("without") || config.worker.sandbox == Sandbox::Off;
+    if is_weak { Found::Weak(text) } else { Found::Sound(text) }
 }
 
 async fn mirror(config: &Config) -> Result<String> {

@@ -6,6 +6,7 @@ pub(crate) mod process;
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -72,13 +73,6 @@ pub(crate) fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }
 
-/// What a command may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Resources {
-    /// Most memory, in MiB; 0 for no limit.
-    pub(crate) memory_mb: u64,
-}
-
 /// The right to work in a task's directory.
 ///
 /// It is a lock that belongs to an open file, not to a process. Every process of the task inherits
@@ -99,7 +93,9 @@ impl Lock {
     pub(crate) fn take(folder: &Path) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
         // NFS locks only what may be written.
-        let file = OpenOptions::new().create(true).read(true).write(true).truncate(false).open(lock_of(folder))?;
+        let mut options = OpenOptions::new();
+        options.create(true).read(true).write(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(lock_of(folder))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Self(file))),
             Err(TryLockError::WouldBlock) => Ok(None),

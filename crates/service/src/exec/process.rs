@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -14,29 +14,30 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal, setsid};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Attempt, EXIT, Exit, Lock, Resources, lock_of, oom_kills};
+use super::confine::{Confinement, THIS_PROGRAM};
+use super::{Attempt, EXIT, Exit, Lock, lock_of, oom_kills};
 
 /// How long what a command leaves behind may take to die before it is killed again.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(20);
 
-/// Starts a command in the directory of an attempt, with its output in `log.txt` there. It goes on
-/// when the service ends.
-pub(crate) fn launch(lock: Lock, attempt: &Attempt, command: &[String], resources: Resources) -> Result<Child> {
+/// Starts a command in the directory of an attempt, confined, with its output in `log.txt` there. It
+/// goes on when the service ends.
+pub(crate) fn launch(lock: Lock, attempt: &Attempt, command: &[String], confinement: &Confinement) -> Result<Child> {
     let stale = attempt.folder.join(EXIT);
     if stale.exists() {
         fs::remove_file(&stale)?;
     }
     // This very program, also when its file has been replaced by a newer one since.
-    Command::new("/proc/self/exe")
+    Command::new(THIS_PROGRAM)
         .arg0("molboxd")
         .arg("run-task")
         .arg(format!("--attempt={}", attempt.number))
-        .arg(format!("--memory-mb={}", resources.memory_mb))
+        .arg(format!("--confinement={}", serde_json::to_string(confinement)?))
         .arg(&attempt.folder)
         .arg("--")
         .args(command)
@@ -49,37 +50,25 @@ pub(crate) fn launch(lock: Lock, attempt: &Attempt, command: &[String], resource
         .with_context(|| format!("start a task in {}", attempt.folder.display()))
 }
 
-/// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended.
-pub(crate) async fn run_task(attempt: &Attempt, command: &[String], resources: Resources) -> Result<u8> {
-    let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
+/// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended. It is not
+/// confined itself: what it writes, the command cannot.
+pub(crate) async fn run_task(attempt: &Attempt, command: &[String], confinement: &Confinement) -> Result<u8> {
     let folder = &attempt.folder;
     // Ctrl-C at the service's terminal is not meant for its tasks; and no task can enter the process
     // group of the service, which is spared when tasks are killed.
     let session = setsid().context("begin a session")?;
-    if resources.memory_mb > 0 {
-        let bytes = Some(resources.memory_mb << 20);
-        let limit = rustix::process::Rlimit { current: bytes, maximum: bytes };
-        rustix::process::setrlimit(rustix::process::Resource::As, limit).context("limit the memory")?;
-    }
     let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
     let mut stop = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let killed_before = oom_kills();
-    let spawned = Command::new(program)
-        .args(arguments)
+    let mut child = Command::new(THIS_PROGRAM)
+        .arg0("molboxd")
+        .args(confinement.arguments(folder, command))
         .stdin(Stdio::inherit())
         .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?)
-        .env("PYTHONUNBUFFERED", "1")
-        .spawn();
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(error) => {
-            writeln!(&log, "cannot start {program}: {error}")?;
-            note(folder, Exit { attempt: attempt.number, code: Some(127), signal: None, memory_ran_out: None })?;
-            return Ok(127);
-        }
-    };
+        .stderr(log)
+        .spawn()
+        .context("confine the command")?;
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,

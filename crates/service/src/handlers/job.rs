@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::{Extended, TaskRow};
 use crate::error::ApiError;
-use crate::tasks::{has_commit, simulate};
+use crate::tasks::{COLLECTED, has_commit, left, simulate};
 use crate::validate::loc;
 
 const KIND: &str = "job";
@@ -178,14 +178,12 @@ pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
 }
 
 /// The log of a job: in its folder while it runs, among its objects when it has ended, for a
-/// moment between in its output.
+/// moment between among what is collected.
 fn log_of(app: &App, id: &str) -> Result<Option<File>, ApiError> {
     let folder = app.task_folder(id);
-    for path in [folder.join("log.txt"), folder.join("output/log.txt")] {
-        match File::open(path) {
-            Ok(file) => return Ok(Some(file)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
+    for path in [&["log.txt"][..], &[COLLECTED, "log.txt"]] {
+        if let Some(file) = left::open_below(&folder, path)? {
+            return Ok(Some(file));
         }
     }
     match app.objects.open_object(&format!("{}/log.txt", task_prefix(id))) {

@@ -1,8 +1,9 @@
 //! Analyses: from a request to a plan, and the plan carried out in a process of its own.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -12,17 +13,20 @@ use molbox_analysis::params::{InvalidParams, Params, Parsed};
 use molbox_analysis::read::{Series, Structure};
 use molbox_analysis::{Control, Error, Report, Topology, analyze};
 use molbox_plot::Figure;
+use rustix::fs::{AtFlags, CWD, linkat};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::db::{FileRow, TaskRow};
 use crate::error::ApiError;
+use crate::exec::confine::WORK;
 use crate::handlers::file::referred;
 use crate::handlers::not_ready;
 use crate::tasks::build::no_file;
 use crate::tasks::failure::failure;
 use crate::tasks::topology::Built;
+use crate::tasks::{COLLECTED, left};
 use crate::validate::{loc, violation};
 
 const TRAJECTORY: &str = "production.dcd";
@@ -172,8 +176,8 @@ fn job(app: &App, account: i64, request: &AnalysisRequest, needs_frames: bool) -
         return Err(not_ready(at, &job.id, &job.status, needs));
     }
     if needs_frames {
-        let parts = trajectory_of(app, &job.id);
-        let frames = if parts.is_empty() { None } else { Series::open(&parts).ok().map(|series| series.n_frames()) };
+        let found = Frames::of(app, &job.id)?;
+        let frames = found.and_then(|found| Series::open(&[found.path()]).ok().map(|series| series.n_frames()));
         if frames.unwrap_or(0) == 0 {
             let needs = if is_over { "it has no frames of a production" } else { "it has no frames yet" };
             return Err(not_ready(at, &job.id, &job.status, needs));
@@ -182,13 +186,39 @@ fn job(app: &App, account: i64, request: &AnalysisRequest, needs_frames: bool) -
     Ok(job)
 }
 
-/// The production trajectory of a job: in its folder while it runs, among its objects after.
-fn trajectory_of(app: &App, job: &str) -> Vec<PathBuf> {
-    let places = [
-        app.task_folder(job).join("output").join(TRAJECTORY),
-        app.objects.local_file(&format!("tasks/{job}/{TRAJECTORY}")),
-    ];
-    places.into_iter().find(|path| path.exists()).into_iter().collect()
+/// The production trajectory of a job.
+enum Frames {
+    /// Of a job whose command may be writing: this very file, whatever has its name by now.
+    Open(File),
+    Stored(PathBuf),
+}
+
+impl Frames {
+    /// In the job's folder while it runs, for a moment among what is collected, among its objects after.
+    fn of(app: &App, job: &str) -> io::Result<Option<Self>> {
+        let folder = app.task_folder(job);
+        let mut open = left::open_file(&folder, &["output", TRAJECTORY])?;
+        if open.is_none() {
+            open = left::open_below(&folder, &[COLLECTED, TRAJECTORY])?;
+        }
+        let stored = app.objects.local_file(&format!("tasks/{job}/{TRAJECTORY}"));
+        Ok(open.map(Self::Open).or_else(|| stored.exists().then_some(Self::Stored(stored))))
+    }
+
+    fn path(&self) -> PathBuf {
+        match self {
+            Self::Open(file) => format!("/proc/self/fd/{}", file.as_raw_fd()).into(),
+            Self::Stored(path) => path.clone(),
+        }
+    }
+
+    /// Puts it somewhere else, where it stays when its job ends.
+    fn place(&self, to: &Path) -> io::Result<()> {
+        left::discard(to)?;
+        let from = self.path();
+        let linked = linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
+        linked.map_err(io::Error::from).or_else(|_| fs::copy(&from, to).map(drop))
+    }
 }
 
 impl AnalyzePlan {
@@ -233,28 +263,20 @@ pub(crate) fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<Val
         }
     }
     // Named so that a message about the file says something.
-    let (name, trajectory) = match &plan.trajectory {
+    let (name, frames) = match &plan.trajectory {
         Some(given) => {
             let file = app.objects.local_file(&app.content_of(&given.file_id)?);
-            (format!("trajectory.{}", given.format), vec![file])
+            (format!("trajectory.{}", given.format), Some(Frames::Stored(file)))
         }
         None => {
             let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
-            (TRAJECTORY.to_owned(), trajectory_of(app, job))
+            (TRAJECTORY.to_owned(), Frames::of(app, job)?)
         }
     };
-    let mut names = Vec::new();
-    for from in &trajectory {
-        let to = input.join(&name);
-        if to.exists() {
-            fs::remove_file(&to)?;
-        }
-        // A job that runs may end meanwhile; what is linked stays.
-        fs::hard_link(from, &to).or_else(|_| fs::copy(from, &to).map(drop))?;
-        names.push(name.clone());
-    }
+    let trajectory: Vec<String> = frames.iter().map(|_| name.clone()).collect();
+    frames.map(|frames| frames.place(&input.join(name))).transpose()?;
     let request: AnalysisRequest = serde_json::from_str(&row.request)?;
-    Ok(json!({ "job": plan.job, "structure": plan.structure_file(), "trajectory": names, "request": request }))
+    Ok(json!({ "job": plan.job, "structure": plan.structure_file(), "trajectory": trajectory, "request": request }))
 }
 
 /// The plan as the process reads it.
@@ -277,27 +299,29 @@ struct TaskPlan {
 /// `molboxd analyze`: carries out the analysis of a folder; its exit status.
 pub(crate) fn run(folder: &Path) -> Result<u8> {
     let task: Task = serde_json::from_slice(&fs::read(folder.join("task.json"))?)?;
-    let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
-    let output = folder.join("output");
+    // The task's log.
+    let mut log = io::stdout();
+    let work = folder.join(WORK);
+    let output = work.join("output");
     fs::create_dir_all(&output)?;
     match calculate(folder, &task) {
         // The other two are in the way of anybody who writes there.
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => Err(source.into()),
         Ok(report) => {
             for warning in &report.warnings {
-                writeln!(&log, "warning: {warning}")?;
+                writeln!(log, "warning: {warning}")?;
             }
-            writeln!(&log, "{} of {} frames, {} tables", report.n_analyzed, report.n_frames, report.tables.len())?;
+            writeln!(log, "{} of {} frames, {} tables", report.n_analyzed, report.n_frames, report.tables.len())?;
             write_results(&output, &task, &report)?;
             let result = json!({ "status": "succeeded", "warnings": warnings(&report), "versions": versions() });
-            finish(folder, &task, result)?;
+            finish(&work, &task, result)?;
             Ok(0)
         }
         Err(error) => {
             let failure = explain(&error, &folder.join("input"));
             let text = |member: &str| failure[member].as_str().unwrap_or_default();
-            writeln!(&log, "failed: {}: {}", text("code"), text("message"))?;
-            finish(folder, &task, json!({ "status": "failed", "error": failure, "versions": versions() }))?;
+            writeln!(log, "failed: {}: {}", text("code"), text("message"))?;
+            finish(&work, &task, json!({ "status": "failed", "error": failure, "versions": versions() }))?;
             Ok(FAILED)
         }
     }
@@ -322,7 +346,7 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
         let said =
             json!({ "fraction": done as f64 / all.max(1) as f64, "stage": "frames", "step": done, "steps": all });
         // A picture of the moment; the next one makes up for it.
-        let _ = write_atomically(&folder.join("progress.json"), said.to_string().as_bytes());
+        let _ = write_atomically(&folder.join(WORK).join("progress.json"), said.to_string().as_bytes());
     };
     let control = Control {
         n_threads: NonZeroUsize::new(task.threads).unwrap_or(NonZeroUsize::MIN),
@@ -387,9 +411,9 @@ fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn finish(folder: &Path, task: &Task, mut result: Value) -> Result<()> {
+fn finish(work: &Path, task: &Task, mut result: Value) -> Result<()> {
     result["attempt"] = task.attempt.into();
-    write_atomically(&folder.join("result.json"), result.to_string().as_bytes())
+    write_atomically(&work.join("result.json"), result.to_string().as_bytes())
 }
 
 fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::config::Config;
+use crate::exec::confine::{Confinement, NOT_FOUND, SANDBOX, THIS_PROGRAM, UNAVAILABLE, WORK};
 use crate::tasks::failure::Fault;
-use crate::tasks::last_lines;
+use crate::tasks::{last_lines, left};
 
 /// How long a check may take; on an idle machine it takes a second.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -26,8 +27,14 @@ pub(crate) struct Broken {
     pub(crate) cause: String,
 }
 
+/// The command of a worker. It is isolated: it takes modules from its environment alone, not from the
+/// present folder nor from where a variable points. It writes no bytecode, and its log at once.
+pub(crate) fn worker(python: &str, folder: &str) -> Vec<String> {
+    [python, "-I", "-B", "-u", "-m", "molbox_worker", folder].map(str::to_owned).to_vec()
+}
+
 /// Has a worker carry out the task that every environment can, where and as the others are; returns
-/// what there is.
+/// what there is, `sandbox` among it: the line of its log that has how it was confined.
 pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Broken> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -35,11 +42,13 @@ pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Br
     let python = config.worker.python.display();
     let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
     let written = write_task(config, gpu, &folder.0);
-    let log = written.map_err(|error| wrong(format!("write {}: {error}", folder.0.display())))?;
-    let mut command = Command::new(&config.worker.python);
-    command.args(["-m", "molbox_worker"]).arg(&folder.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-    let started = command.kill_on_drop(true).spawn();
-    let mut child = started.map_err(|error| wrong(format!("start {python}; set worker.python: {error}")))?;
+    let (confinement, log) = written.map_err(|error| wrong(format!("write {}: {error}", folder.0.display())))?;
+    let command = worker(&python.to_string(), &folder.0.display().to_string());
+    let mut confined = Command::new(THIS_PROGRAM);
+    confined.arg0("molboxd").args(confinement.arguments(&folder.0, &command));
+    confined.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+    let started = confined.kill_on_drop(true).spawn();
+    let mut child = started.map_err(|error| wrong(format!("confine {python}: {error}")))?;
     let status = match tokio::time::timeout(LIMIT, child.wait()).await {
         Ok(status) => status.map_err(|error| wrong(format!("wait for {python}: {error}")))?,
         Err(_) => return Err(wrong(format!("{python} has not answered for {} s", LIMIT.as_secs()))),
@@ -48,13 +57,21 @@ pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Br
 }
 
 fn result(folder: &Path, status: ExitStatus) -> Result<Value, Broken> {
-    let result: Option<Value> =
-        fs::read(folder.join("result.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let Some(result) = result else {
-        let last = last_lines(folder).pop().unwrap_or_default();
+    let log = last_lines(folder);
+    let said = |start: &str| log.iter().rev().find_map(|line| line.strip_prefix(start)).map(str::to_owned);
+    let result = left::read_json(folder, &["result.json"]).ok().flatten();
+    let Some(mut result) = result else {
+        let last = log.last().cloned().unwrap_or_default();
+        if status.code() == Some(i32::from(UNAVAILABLE)) {
+            return Err(Broken { code: "sandbox_unavailable".to_owned(), cause: last });
+        }
+        if status.code() == Some(i32::from(NOT_FOUND)) {
+            return Err(Broken { code: BROKEN.to_owned(), cause: last });
+        }
         let cause = format!("{status}: {last}; install worker/requirements.txt and ./worker into it");
         return Err(Broken { code: BROKEN.to_owned(), cause });
     };
+    result["sandbox"] = said(SANDBOX).into();
     if result["status"] == "succeeded" {
         return Ok(result);
     }
@@ -63,8 +80,8 @@ fn result(folder: &Path, status: ExitStatus) -> Result<Value, Broken> {
     Err(Broken { code: if is_known { text("code") } else { BROKEN.to_owned() }, cause: text("message") })
 }
 
-fn write_task(config: &Config, gpu: Option<u32>, folder: &Path) -> std::io::Result<File> {
-    fs::create_dir_all(folder)?;
+fn write_task(config: &Config, gpu: Option<u32>, folder: &Path) -> std::io::Result<(Confinement, File)> {
+    fs::create_dir_all(folder.join(WORK))?;
     let task = json!({
         "kind": "environment",
         "id": "environment",
@@ -74,11 +91,14 @@ fn write_task(config: &Config, gpu: Option<u32>, folder: &Path) -> std::io::Resu
         "platform": Some(&config.worker.platform).filter(|name| !name.is_empty()),
         "threads": 1,
         "device": gpu,
-        "cache": folder.join("cache"),
-        "sandbox": config.worker.sandbox,
     });
     fs::write(folder.join("task.json"), task.to_string())?;
-    File::create(folder.join("log.txt"))
+    // After those of tasks.
+    let users = config.slots() + config.worker.analyses;
+    let first = Some(config.worker.user).filter(|user| *user > 0);
+    let user = first.and_then(|first| first.checked_add(u32::try_from(users).ok()?));
+    let confinement = Confinement::new(config, folder.join("cache"), user)?;
+    Ok((confinement, File::create(folder.join("log.txt"))?))
 }
 
 /// The folder of a check, which goes with it.
@@ -87,6 +107,6 @@ struct Folder(PathBuf);
 impl Drop for Folder {
     fn drop(&mut self) {
         // What a check leaves is cleared when the service starts.
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = left::remove(&self.0);
     }
 }

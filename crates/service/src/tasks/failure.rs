@@ -90,6 +90,7 @@ const FAULTS: [(Fault, &[&str]); 5] = [
             "internal",
             "not_started",
             "residues_unaccounted",
+            "result_invalid",
             "worker_died",
             "worker_hung",
         ],

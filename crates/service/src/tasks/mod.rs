@@ -8,27 +8,33 @@ pub(crate) mod build;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod hold;
+pub(crate) mod left;
 pub(crate) mod simulate;
 pub(crate) mod topology;
 
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use molbox::workflow::types::{Failure, Notice, Progress, StageResult, SystemSummary};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::process::Child;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::app::{App, rfc3339};
 use crate::bundle::{self, Entry, Layout};
 use crate::db::{End, Lane, Requeue, TaskRow};
 use crate::error::obstacle;
-use crate::exec::{self, Attempt, Exit, Lock, Resources, Status, process};
+use crate::exec::confine::{self, Confinement, THIS_PROGRAM, UNAVAILABLE, WORK};
+use crate::exec::{self, Attempt, Exit, Lock, Status, process};
 use crate::shown::all_without_folders;
 use environment::Broken;
 use failure::{Fault, failure};
@@ -48,16 +54,23 @@ const RECHECK: Duration = Duration::from_secs(10);
 const ROOM: u64 = 1 << 20;
 /// Lines of the log that a failed task shows.
 const LOG_LINES: usize = 20;
+/// Most bytes of them.
+const LOG_BYTES: u64 = 64 << 10;
 /// Exit status of a worker that was asked to stop.
 const STOPPED: i32 = 3;
 /// Exit status of a worker that could not write because the disk is full.
 const DISK_FULL: i32 = 4;
+const LOG: &str = "log.txt";
 /// What the bundle is made of besides what the worker wrote.
-const OURS: [&str; 2] = ["manifest.json", "log.txt"];
+const OURS: [&str; 2] = ["manifest.json", LOG];
 /// How the name of an object ends that is another one deflated, for the bundle.
 const DEFLATED: &str = ".deflate";
-/// What a simulation goes on from: a folder of the task's folder, and of its objects when it has ended.
+/// What a simulation goes on from: a folder of its command's, and of its objects when it has ended.
 const COMMIT: &str = "commit";
+/// A folder of the task's folder: what its command has left that becomes objects.
+pub(crate) const COLLECTED: &str = "collected";
+/// Most bytes of the topology of a system, for each atom that it may have. The worker writes some 130.
+const TOPOLOGY_BYTES: u64 = 1024;
 
 /// Whether a job that has ended left something to go on from.
 pub(crate) fn has_commit(app: &App, id: &str) -> bool {
@@ -66,16 +79,16 @@ pub(crate) fn has_commit(app: &App, id: &str) -> bool {
 
 /// How often a simulation has committed what it had come to.
 fn n_commits(folder: &Path) -> u64 {
-    read_json(&folder.join(COMMIT).join("commit.json")).and_then(|commit| commit["number"].as_u64()).unwrap_or(0)
+    // What cannot be read has not got anywhere.
+    let commit = left::read_json(folder, &[COMMIT, "commit.json"]).ok().flatten();
+    commit.and_then(|commit| commit["number"].as_u64()).unwrap_or(0)
 }
 
 /// Runs tasks until the service ends; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
     let mut runner = Runner { checks: Check::first(&app), app, running: HashMap::new(), full_at: None };
     // Of a service that was killed.
-    if let Err(error) = fs::remove_dir_all(runner.app.config.data.join("check"))
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
+    if let Err(error) = left::discard(&runner.app.config.data.join("check")) {
         tracing::warn!(%error, "clear the folders of checks");
     }
     if let Err(error) = runner.adopt() {
@@ -131,8 +144,7 @@ fn start_check(app: &Arc<App>, gpu: Option<u32>) -> JoinHandle<Result<Value, Bro
 /// A task that runs, or has ended and waits to be collected.
 struct Running {
     row: TaskRow,
-    cpus: usize,
-    gpu: Option<u32>,
+    share: Share,
     /// The process, when it was launched by this service; waited for so that it does not stay as
     /// a zombie.
     child: Option<Child>,
@@ -144,6 +156,15 @@ struct Running {
     stop: Option<Stop>,
     /// The check whether the environment is to blame for its end.
     suspicion: Option<JoinHandle<Result<Value, Broken>>>,
+}
+
+/// What a task has of the machine while it runs.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    cpus: usize,
+    gpu: Option<u32>,
+    /// Number of the user that it runs as, if it has one of its own.
+    user: Option<u32>,
 }
 
 /// What became of a task that was to be started.
@@ -179,10 +200,11 @@ enum Why {
 }
 
 impl Running {
-    fn new(row: TaskRow, cpus: usize, gpu: Option<u32>, child: Option<Child>) -> Self {
+    fn new(row: TaskRow, share: Share, child: Option<Child>) -> Self {
         let now = Instant::now();
         let sign = SignOfLife { modified: None, seen: now };
-        Self { row, cpus, gpu, is_adopted: child.is_none(), child, since: now, sign, stop: None, suspicion: None }
+        let is_adopted = child.is_none();
+        Self { row, share, is_adopted, child, since: now, sign, stop: None, suspicion: None }
     }
 }
 
@@ -192,9 +214,10 @@ impl Runner {
         for row in self.app.db.running_tasks()? {
             tracing::info!(task = %row.id, "adopted");
             let task = read_json(&self.app.task_folder(&row.id).join("task.json")).unwrap_or_default();
-            let cpus = task["threads"].as_u64().map_or(1, |cpus| cpus as usize);
-            let gpu = task["device"].as_u64().map(|gpu| gpu as u32);
-            self.running.insert(row.id.clone(), Running::new(row, cpus, gpu, None));
+            let number = |member: &str| task[member].as_u64().and_then(|number| u32::try_from(number).ok());
+            let cpus = number("threads").map_or(1, |cpus| cpus as usize);
+            let share = Share { cpus, gpu: number("device"), user: number("user") };
+            self.running.insert(row.id.clone(), Running::new(row, share, None));
         }
         for row in self.app.db.cancelled_queued_tasks()? {
             self.app.cancel(&row.id);
@@ -260,14 +283,14 @@ impl Runner {
     /// Whether a task ended because of the environment: if it left no result, or one that blames machine or
     /// operator, and a check finds the same. None while that is being checked.
     async fn is_environment_to_blame(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<Option<bool>> {
-        let source = Source::Environment(task.gpu);
+        let source = Source::Environment(task.share.gpu);
         if let Some(check) = &mut task.suspicion {
             if !check.is_finished() {
                 return Ok(None);
             }
             let found = check.await?;
             let is_broken = found.is_err();
-            self.judge(task.gpu, found);
+            self.judge(task.share.gpu, found);
             return Ok(Some(is_broken));
         }
         if !is_suspicious(task, exit, &attempt(&self.app, &task.row))? {
@@ -276,7 +299,7 @@ impl Runner {
         if self.app.holds.has(source) {
             return Ok(Some(true));
         }
-        task.suspicion = Some(start_check(&self.app, task.gpu));
+        task.suspicion = Some(start_check(&self.app, task.share.gpu));
         Ok(None)
     }
 
@@ -299,9 +322,16 @@ impl Runner {
         // Of several GPUs one may be lost; all else is the same for all of them.
         let only = gpu.filter(|_| code == "gpu_lost");
         let since = self.app.now();
-        let hold = Hold { source, lane: Lane::Workers, gpu: only, code: code.clone(), since };
-        if self.app.holds.place(hold) {
-            tracing::error!(?gpu, code, cause, "no task is started until this is repaired");
+        // Analyses need no Python, but they are confined too.
+        let lanes: &[Lane] = match &*code {
+            "sandbox_unavailable" => &[Lane::Workers, Lane::Analyses],
+            _ => &[Lane::Workers],
+        };
+        for &lane in lanes {
+            let hold = Hold { source, lane, gpu: only, code: code.clone(), since };
+            if self.app.holds.place(hold) {
+                tracing::error!(?gpu, ?lane, code, cause, "no task is started until this is repaired");
+            }
         }
         self.checks.push(Check::new(gpu, Instant::now() + RECHECK));
     }
@@ -395,8 +425,9 @@ impl Runner {
             let of_lane =
                 || self.running.values().filter(|task| (task.row.kind == "analysis") == (lane == Lane::Analyses));
             let slots = all.saturating_sub(of_lane().count());
-            let is_free =
-                |gpu: &u32| self.running.values().all(|task| task.gpu != Some(*gpu)) && !self.app.holds.has_gpu(*gpu);
+            let is_free = |gpu: &u32| {
+                self.running.values().all(|task| task.share.gpu != Some(*gpu)) && !self.app.holds.has_gpu(*gpu)
+            };
             let gpu = config.worker.gpus.iter().copied().find(is_free).filter(|_| lane == Lane::Workers);
             let needs_gpu = lane == Lane::Workers && !config.worker.gpus.is_empty();
             let is_held = self.app.holds.of_lane(lane, &config.worker.gpus).is_some();
@@ -410,10 +441,11 @@ impl Runner {
             };
             // Two tasks with a CPU each get more done than one after the other with both. One that
             // finds none free gets one all the same: it would wait for days.
-            let used: usize = of_lane().map(|task| task.cpus).sum();
+            let used: usize = of_lane().map(|task| task.share.cpus).sum();
             let cpus = (config.cpus().saturating_sub(used) / waiting.min(slots)).max(1);
             let id = row.id.clone();
-            match self.start(row, cpus, gpu).await {
+            let share = Share { cpus, gpu, user: self.free_user() };
+            match self.start(row, share).await {
                 Ok(Start::Running(task)) => drop(self.running.insert(id, *task)),
                 Ok(Start::NotQueued) => {}
                 Ok(Start::Later) => return,
@@ -440,7 +472,13 @@ impl Runner {
         }
     }
 
-    async fn start(&self, queued: TaskRow, cpus: usize, gpu: Option<u32>) -> Result<Start> {
+    /// Number of a user as whom nothing runs, if tasks have users of their own.
+    fn free_user(&self) -> Option<u32> {
+        let first = Some(self.app.config.worker.user).filter(|user| *user > 0)?;
+        (first..).find(|user| self.running.values().all(|task| task.share.user != Some(*user)))
+    }
+
+    async fn start(&self, queued: TaskRow, share: Share) -> Result<Start> {
         let row = TaskRow { attempts: queued.attempts + 1, status: "running".to_owned(), ..queued };
         let attempt = attempt(&self.app, &row);
         let Some(lock) = Lock::take(&attempt.folder)? else {
@@ -450,21 +488,19 @@ impl Runner {
             return Ok(Start::Later);
         };
         let (app, prepared, folder) = (self.app.clone(), row.clone(), attempt.folder.clone());
-        tokio::task::spawn_blocking(move || prepare(&app, &prepared, &folder, cpus, gpu)).await??;
+        let confinement = tokio::task::spawn_blocking(move || prepare(&app, &prepared, &folder, share)).await??;
         if !self.app.db.start_task(row.id.clone(), self.app.now()).await? {
             return Ok(Start::NotQueued);
         }
         let worker = &self.app.config.worker;
         let (python, folder) = (worker.python.display().to_string(), attempt.folder.display().to_string());
         let command = match row.kind.as_str() {
-            // The program that `run-task` is.
-            "analysis" => vec!["/proc/self/exe", "analyze", &folder],
-            _ => vec![&*python, "-m", "molbox_worker", &folder],
+            "analysis" => [THIS_PROGRAM, "analyze", &folder].map(str::to_owned).to_vec(),
+            _ => environment::worker(&python, &folder),
         };
-        let command: Vec<String> = command.into_iter().map(str::to_owned).collect();
-        let child = process::launch(lock, &attempt, &command, Resources { memory_mb: worker.memory_mb })?;
-        tracing::info!(task = %row.id, cpus, ?gpu, attempt = row.attempts, "started");
-        Ok(Start::Running(Box::new(Running::new(row, cpus, gpu, Some(child)))))
+        let child = process::launch(lock, &attempt, &command, &confinement)?;
+        tracing::info!(task = %row.id, cpus = share.cpus, gpu = ?share.gpu, attempt = row.attempts, "started");
+        Ok(Start::Running(Box::new(Running::new(row, share, Some(child)))))
     }
 
     /// Decides what the end of a task's process means.
@@ -474,7 +510,7 @@ impl Runner {
         let why = task.stop.map(|stop| stop.why);
         let is_cancelled = why == Some(Why::Cancelled) || self.is_cancelled(row)?;
         let has_attempts = row.fruitless + 1 < i64::from(self.app.config.worker.attempts);
-        let (status, outcome) = match read_result(&attempt(&self.app, row))? {
+        let (status, outcome) = match read_result(&row.kind, &attempt(&self.app, row))? {
             Some(result) if result["status"] == "succeeded" => ("succeeded", result),
             Some(mut result) => {
                 let code = result["error"]["code"].as_str().unwrap_or_default();
@@ -505,7 +541,13 @@ impl Runner {
                 ("failed", outcome)
             }
         };
-        self.finish(row, status, outcome).await
+        match self.finish(row, status, outcome).await {
+            Err(error) if error.is::<Unusable>() || error.is::<JoinError>() => {
+                tracing::error!(task = %row.id, cause = format!("{error:#}"), "results that cannot be used");
+                self.finish(row, "failed", json!({ "error": invalid_result(&row.kind) })).await
+            }
+            finished => finished,
+        }
     }
 
     /// Collects what a task left, and ends it.
@@ -519,7 +561,8 @@ impl Runner {
         self.end(&row.id, status, outcome, Some(layout)).await?;
         tracing::info!(task = %row.id, status, "ended");
         // What is left is of no use to anybody.
-        if let Err(error) = fs::remove_dir_all(self.app.task_folder(&row.id)) {
+        let folder = self.app.task_folder(&row.id);
+        if let Err(error) = tokio::task::spawn_blocking(move || left::remove(&folder)).await? {
             tracing::warn!(task = %row.id, %error, "remove the folder of a task");
         }
         Ok(())
@@ -555,10 +598,11 @@ impl Runner {
 
 /// Whether the environment may be to blame for how an attempt ended.
 fn is_suspicious(task: &Running, exit: Option<Exit>, attempt: &Attempt) -> Result<bool> {
-    if task.row.kind == "analysis" || task.stop.is_some() {
+    let is_unconfined = exit.is_some_and(|exit| exit.code == Some(i32::from(UNAVAILABLE)));
+    if (task.row.kind == "analysis" && !is_unconfined) || task.stop.is_some() {
         return Ok(false);
     }
-    Ok(match read_result(attempt)? {
+    Ok(match read_result(&task.row.kind, attempt)? {
         Some(result) if result["status"] == "succeeded" => false,
         Some(result) => {
             let code = result["error"]["code"].as_str().unwrap_or_default();
@@ -639,8 +683,9 @@ fn report<T>(what: &str, sent: std::io::Result<T>) {
 
 impl SignOfLife {
     fn look(&mut self, folder: &Path) {
-        let modified = |name: &str| fs::metadata(folder.join(name)).and_then(|found| found.modified()).ok();
-        let newest = ["heartbeat", "progress.json", "log.txt"].iter().filter_map(|name| modified(name)).max();
+        let of_worker = ["heartbeat", "progress.json"].iter().filter_map(|name| left::modified(folder, &[name]));
+        let of_log = fs::symlink_metadata(folder.join(LOG)).and_then(|found| found.modified()).ok();
+        let newest = of_worker.chain(of_log).max();
         if newest != self.modified {
             *self = Self { modified: newest, seen: Instant::now() };
         }
@@ -652,8 +697,10 @@ fn attempt(app: &App, row: &TaskRow) -> Attempt {
     Attempt { folder: app.task_folder(&row.id), number: u32::try_from(row.attempts).unwrap_or(u32::MAX) }
 }
 
-/// Writes the folder of a task. Progress that an earlier attempt committed stays.
-fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32>) -> Result<()> {
+/// Writes the folder of a task; what its command may do there. Progress that an earlier attempt committed
+/// stays.
+fn prepare(app: &App, row: &TaskRow, folder: &Path, share: Share) -> Result<Confinement> {
+    left::settle(folder)?;
     restore(app, row, folder)?;
     let input = folder.join("input");
     let (kind, plan) = match row.kind.as_str() {
@@ -661,6 +708,12 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
         "analysis" => ("analyze", analyze::place_inputs(app, row, &input)?),
         _ => ("simulate", simulate::place_inputs(app, row, &input)?),
     };
+    // What a command may write to, none of another account may read, nor one that runs as another user.
+    let cache = match share.user {
+        Some(user) => format!("{}-{user}", row.account),
+        None => row.account.to_string(),
+    };
+    let confinement = Confinement::new(&app.config, app.config.data.join("cache").join(cache), share.user)?;
     let task = json!({
         "kind": kind,
         "id": row.id,
@@ -671,28 +724,25 @@ fn prepare(app: &App, row: &TaskRow, folder: &Path, cpus: usize, gpu: Option<u32
         "plan": plan,
         "seed": row.seed,
         "platform": Some(&app.config.worker.platform).filter(|name| !name.is_empty()),
-        "threads": cpus,
-        "device": gpu,
-        // What a sandboxed worker may write to, no other account may read.
-        "cache": app.config.data.join("cache").join(row.account.to_string()),
-        "sandbox": app.config.worker.sandbox,
+        "threads": share.cpus,
+        "device": share.gpu,
+        "user": share.user,
+        "cache": confinement.cache,
         "ligand_seconds": app.config.worker.ligand_seconds,
         "checkpoint_seconds": app.config.worker.checkpoint_seconds,
     });
     fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
     // Of an earlier attempt.
-    let result = folder.join("result.json");
-    if result.exists() {
-        fs::remove_file(result)?;
-    }
-    Ok(())
+    left::discard(&folder.join(WORK).join("result.json"))?;
+    Ok(confinement)
 }
 
 /// Puts what a job that goes on had come to back into its folder. It is copied: the job's bundle
 /// stays what it is until there is another.
 fn restore(app: &App, row: &TaskRow, folder: &Path) -> Result<()> {
     let prefix = format!("tasks/{}", row.id);
-    let output = folder.join("output");
+    let work = folder.join(WORK);
+    let output = work.join("output");
     if output.exists() || !app.objects.exists(&prefix) {
         return Ok(());
     }
@@ -714,8 +764,8 @@ fn restore(app: &App, row: &TaskRow, folder: &Path) -> Result<()> {
         }
         Ok(())
     };
-    copy(&format!("{prefix}/{COMMIT}"), &folder.join(COMMIT))?;
-    let partial = folder.join("output.partial");
+    copy(&format!("{prefix}/{COMMIT}"), &work.join(COMMIT))?;
+    let partial = work.join("output.partial");
     copy(&prefix, &partial)?;
     // Last: it shows that all is there.
     fs::rename(partial, output)?;
@@ -724,7 +774,8 @@ fn restore(app: &App, row: &TaskRow, folder: &Path) -> Result<()> {
 
 /// What a worker says of its progress, in the form of the records; none when it has said nothing.
 fn progress(folder: &Path) -> Option<Value> {
-    let mut said = read_json(&folder.join("progress.json"))?;
+    // It is shown, and no more: what cannot be read is not there yet.
+    let mut said = left::read_json(folder, &["progress.json"]).ok().flatten()?;
     let mut record = json!({});
     for member in ["warnings", "stages", "platform"] {
         if let Some(value) = said.as_object_mut()?.remove(member) {
@@ -732,7 +783,19 @@ fn progress(folder: &Path) -> Option<Value> {
         }
     }
     record["progress"] = said;
-    Some(record)
+    has_form(&record).then_some(record)
+}
+
+/// Whether what a command reports of itself has the form in which records show it.
+fn has_form(said: &Value) -> bool {
+    fn is<T: DeserializeOwned>(value: &Value) -> bool {
+        value.is_null() || T::deserialize(value).is_ok()
+    }
+    is::<Vec<Notice>>(&said["warnings"])
+        && is::<Vec<StageResult>>(&said["stages"])
+        && is::<String>(&said["platform"])
+        && is::<Progress>(&said["progress"])
+        && is::<Failure>(&said["error"])
 }
 
 /// What a task says of its end, and what it had done until then.
@@ -758,15 +821,45 @@ fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// The result of an attempt; none when there is none, or another attempt's.
-fn read_result(attempt: &Attempt) -> Result<Option<Value>> {
-    match fs::read(attempt.folder.join("result.json")) {
-        Ok(text) => {
-            let result: Value = serde_json::from_slice(&text).context("read result.json")?;
-            Ok(Some(result).filter(|result| result["attempt"] == attempt.number))
+/// The result of an attempt; none when there is none, or another attempt's. One that cannot be used is a
+/// failure: to read it again would not help.
+fn read_result(kind: &str, attempt: &Attempt) -> Result<Option<Value>> {
+    const RESULT: &[&str] = &["result.json"];
+    let found = left::read_json(&attempt.folder, RESULT).context("read result.json")?;
+    match found {
+        Some(result) if result["attempt"].as_u64().is_some_and(|number| number != u64::from(attempt.number)) => {
+            Ok(None)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).context("read result.json"),
+        Some(result) if is_result(kind, &result) => Ok(Some(result)),
+        None if left::modified(&attempt.folder, RESULT).is_none() => Ok(None),
+        _ => Ok(Some(json!({ "status": "failed", "error": invalid_result(kind) }))),
+    }
+}
+
+fn is_result(kind: &str, result: &Value) -> bool {
+    let is_complete = match result["status"].as_str() {
+        Some("succeeded") => kind != "system" || SystemSummary::deserialize(&result["summary"]).is_ok(),
+        Some("failed") => result["error"].is_object(),
+        _ => false,
+    };
+    is_complete && result["attempt"].is_u64() && has_form(result)
+}
+
+fn invalid_result(kind: &str) -> Value {
+    failure(
+        "result_invalid",
+        format!("the worker ended without a {kind} that can be used: what it left is not what a worker writes"),
+        "check the files that were given; tell the operator of the service if they are sound",
+    )
+}
+
+/// What a command has left cannot be used.
+#[derive(Debug)]
+struct Unusable;
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("what the command has left cannot be used")
     }
 }
 
@@ -802,15 +895,28 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
             )
         }
     };
-    let mut log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
     let text = |member: &str| failure[member].as_str().unwrap_or_default();
-    writeln!(log, "failed: {}: {}", text("code"), text("message"))?;
+    add_to_log(folder, &format!("failed: {}: {}", text("code"), text("message")))?;
     failure["log"] = last_lines(folder).into();
     Ok(failure)
 }
 
+fn add_to_log(folder: &Path, line: &str) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).custom_flags(libc::O_NOFOLLOW);
+    let mut log = options.open(folder.join(LOG)).context("open the log of a task")?;
+    Ok(writeln!(log, "{line}")?)
+}
+
+/// The end of the log of a task; nothing if it cannot be read.
 pub(crate) fn last_lines(folder: &Path) -> Vec<String> {
-    let text = fs::read(folder.join("log.txt")).unwrap_or_default();
+    let end = |mut log: File| -> std::io::Result<Vec<u8>> {
+        let start = log.metadata()?.len().saturating_sub(LOG_BYTES);
+        log.seek(SeekFrom::Start(start))?;
+        let mut text = Vec::new();
+        log.take(LOG_BYTES).read_to_end(&mut text).map(|_| text)
+    };
+    let text = left::open_below(folder, &[LOG]).ok().flatten().and_then(|log| end(log).ok()).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|&line| line.to_owned()).collect()
@@ -820,16 +926,18 @@ pub(crate) fn last_lines(folder: &Path) -> Vec<String> {
 fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result<(Value, Layout)> {
     let folder = app.task_folder(&row.id);
     let prefix = format!("tasks/{}", row.id);
-    let log = folder.join("log.txt");
-    let output = folder.join("output");
+    left::settle(&folder)?;
+    let output = folder.join(COLLECTED);
     fs::create_dir_all(&output)?;
-    if log.exists() {
-        fs::rename(&log, output.join("log.txt"))?;
-    }
+    let mut room = left::Room { bytes: confine::most_bytes(&app.config)? };
+    let mut stays = left::take(&folder, &["output"], &output, &mut room)?;
     // Not in the bundle: what a job goes on from when it is extended or tried again.
-    let commit = folder.join(COMMIT);
-    if commit.exists() {
-        fs::rename(commit, output.join(COMMIT))?;
+    stays.extend(left::take(&folder, &[COMMIT], &output.join(COMMIT), &mut room)?);
+    if left::open_below(&folder, &[LOG])?.is_some() {
+        if !stays.is_empty() {
+            add_to_log(&folder, &format!("not kept: {}", stays.join(", ")))?;
+        }
+        fs::rename(folder.join(LOG), output.join(LOG))?;
     }
     // A job that went on has results already, which these contain.
     let is_new = fs::read_dir(&output)?.next().is_some();
@@ -843,13 +951,21 @@ fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result
         app.objects.adopt(&output, &prefix)?;
     }
     if row.kind == "system" && status == "succeeded" {
-        let solvent = serde_json::from_value::<Vec<String>>(outcome["summary"]["solvent_residues"].take())?;
-        outcome["summary"].as_object_mut().context("a summary")?.remove("solvent_residues");
-        let built = app.systems.read(&app.objects, &row.id)?;
-        outcome["default_masks"] = serde_json::to_value(DefaultMasks::new(&built, &solvent))?;
+        outcome["default_masks"] = default_masks(app, row, &mut outcome["summary"]).context(Unusable)?;
     }
     let layout = lay_out(app, row, status, &outcome)?;
     Ok((outcome, layout))
+}
+
+/// The masks of a system that has been built; takes what they are made of out of its summary.
+fn default_masks(app: &App, row: &TaskRow, summary: &mut Value) -> Result<Value> {
+    let solvent = summary.as_object_mut().context("no summary")?.remove("solvent_residues");
+    let solvent: Vec<String> = serde_json::from_value(solvent.unwrap_or_default())?;
+    let size = app.objects.local_file(&format!("tasks/{}/topology.json", row.id)).metadata()?.len();
+    let most = app.config.limits.atoms.saturating_mul(TOPOLOGY_BYTES);
+    anyhow::ensure!(size <= most, "a topology of {size} bytes");
+    let built = app.systems.read(&app.objects, &row.id)?;
+    Ok(serde_json::to_value(DefaultMasks::new(&built, &solvent))?)
 }
 
 /// The bundle: what the task wrote, the system that it ran on, and a manifest of both.

@@ -21,12 +21,16 @@ pub(crate) struct FakeWorker {
 const FAKE: &str = r#"
 import json, os, sys
 
+if "-c" in sys.argv:
+    # Asked where its modules lie; this folder is among them.
+    exec(sys.argv[sys.argv.index("-c") + 1])
+    sys.exit()
 folder = sys.argv[-1]
 task = json.load(open(folder + "/task.json"))
 mode = open(os.path.dirname(os.path.abspath(__file__)) + "/mode").read().split()
 
 def finish(**result):
-    open(folder + "/result.json", "w").write(json.dumps({"attempt": task["attempt"], "warnings": [], **result}))
+    open(folder + "/work/result.json", "w").write(json.dumps({"attempt": task["attempt"], "warnings": [], **result}))
 
 def fail(code):
     finish(status="failed", error={"code": code, "message": "as the test has it"})
@@ -52,7 +56,9 @@ if mode[0] == "memory" and task["kind"] == "simulate":
 if mode[0] == "killed" and task["kind"] == "simulate":
     os.kill(os.getpid(), 9)
 if mode[0] == "ligandless":
+    # Not isolated, so that it takes a module from there.
     os.environ["PYTHONPATH"] = mode[1]
+    os.execv(REAL, [REAL, "-B", "-m", "molbox_worker", folder])
 if is_check or task["kind"] == "build":
     os.execv(REAL, [REAL, *sys.argv[1:]])
 finish(status="succeeded", stages=[], platform="GPU " + str(task["device"]))
@@ -62,7 +68,7 @@ impl FakeWorker {
     pub(crate) fn new() -> Self {
         let fake = Self { folder: tempfile::tempdir().unwrap() };
         let real = python().expect("the workers' environment").display().to_string();
-        // `-m molbox_worker FOLDER` comes as arguments of the script.
+        // `-I … -m molbox_worker FOLDER` comes as arguments of the script.
         let text = format!("#!{real}\nREAL = {real:?}\n{FAKE}");
         fs::write(fake.path(), text).unwrap();
         fs::set_permissions(fake.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -147,7 +153,8 @@ async fn a_queue_of_sixty_outlasts_a_broken_environment() {
     assert!(metrics.contains("molbox_held{lane=\"workers\",code=\"environment_broken\"} 1"), "{metrics}");
     assert!(service.log().contains("no task is started until this is repaired"), "{}", service.log());
     let doctor = service.failing_command(&["--set", &fake.setting(), "doctor"]);
-    assert!(doctor.contains("broken  workers: start "), "{doctor}");
+    assert!(doctor.contains("broken  workers: ") && doctor.contains("cannot start "), "{doctor}");
+    assert!(doctor.contains("set worker.python"), "{doctor}");
 
     fake.put_back();
     until_health(&molbox, |health| health.status == "ok" && health.held.is_empty()).await;

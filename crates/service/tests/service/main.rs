@@ -10,6 +10,7 @@ mod backups;
 mod builds;
 mod burdens;
 mod common;
+mod confinement;
 mod connections;
 mod contract;
 mod disk;

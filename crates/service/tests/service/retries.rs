@@ -37,7 +37,7 @@ async fn results(molbox: &Client, id: &str) -> BTreeMap<String, Vec<u8>> {
 
 fn committed(service: &Service, id: &str) -> Option<Value> {
     let folder = service.data.join("tasks").join(id);
-    serde_json::from_str(&fs::read_to_string(folder.join("commit/commit.json")).ok()?).ok()
+    serde_json::from_str(&fs::read_to_string(folder.join("work/commit/commit.json")).ok()?).ok()
 }
 
 fn refused<T>(answer: Result<T, Error>) -> (u16, String) {

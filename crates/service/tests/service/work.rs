@@ -312,7 +312,7 @@ async fn a_simulation_survives_the_death_of_the_service_and_of_its_worker() {
     let id = job.send().await.unwrap().job_id.clone();
     let folder = service.data.join("tasks").join(id.as_str());
     let committed = |after: u64| {
-        let text = std::fs::read_to_string(folder.join("commit/commit.json")).ok()?;
+        let text = std::fs::read_to_string(folder.join("work/commit/commit.json")).ok()?;
         serde_json::from_str::<Value>(&text).ok()?["step"].as_u64().filter(|step| *step > after)
     };
 

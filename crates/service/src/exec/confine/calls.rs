@@ -7,7 +7,8 @@ use anyhow::Result;
 use libc::c_long;
 use rustix::process::getpid;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    sock_filter,
 };
 
 /// Refused whatever their arguments.
@@ -125,9 +126,14 @@ const NEVER_OLDER: &[c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_OLDER: &[c_long] = &[];
-/// To other processes; of no use where scopes keep signals in, for then they may be sent.
-const SIGNALS: [c_long; 5] =
-    [libc::SYS_kill, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo, libc::SYS_pidfd_send_signal];
+/// Signals to other processes, and cutting files: what Landlock keeps in from its version 6 and 3 on.
+const WITHOUT_LANDLOCK: [c_long; 5] = [
+    libc::SYS_tkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_truncate,
+];
 /// Flags of `clone`.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUSER,
@@ -142,26 +148,33 @@ const NAMESPACES: [i32; 7] = [
 const FILE_CONTROLS: [i32; 4] = [libc::F_SETLEASE, libc::F_NOTIFY, libc::F_SETOWN, F_SETOWN_EX];
 const F_SETOWN_EX: i32 = 15;
 
+/// Negative numbers of 32 bits, as a filter compares them.
+const NEGATIVE: u64 = 1 << 31;
+
 type Refused = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Takes system calls away from this process and from all that it will start: signals too, unless
-/// Landlock keeps them in.
-pub(super) fn restrict(signals_are_kept_in: bool) -> Result<()> {
+/// Takes system calls away from this process and from all that it will start; more of them where Landlock is
+/// missing or old.
+pub(super) fn restrict(has_landlock: bool) -> Result<()> {
     let mut refused: Refused = NEVER.iter().chain(NEVER_OLDER).map(|&call| (call, Vec::new())).collect();
     // Limits and CPUs of other processes.
     for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity] {
         refused.insert(call, vec![when(0, SeccompCmpOp::Ne, 0)?]);
     }
+    // Signals to many: to its process group, which is the service's way to find a task, or to everybody.
+    refused.insert(libc::SYS_kill, vec![when(0, SeccompCmpOp::Eq, 0)?, when(0, SeccompCmpOp::Ge, NEGATIVE)?]);
     let flags = NAMESPACES.map(|flag| u64::from(flag.unsigned_abs()));
     let namespaces = flags.map(|flag| when(0, SeccompCmpOp::MaskedEq(flag), flag));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_>>()?);
     let controls = FILE_CONTROLS.map(|control| when(1, SeccompCmpOp::Eq, u64::from(control.unsigned_abs())));
     refused.insert(libc::SYS_fcntl, controls.into_iter().collect::<Result<_>>()?);
-    if !signals_are_kept_in {
-        refused.extend(SIGNALS.map(|call| (call, Vec::new())));
+    if !has_landlock {
+        refused.extend(WITHOUT_LANDLOCK.map(|call| (call, Vec::new())));
         // A program that aborts signals itself.
         let own = u64::from(getpid().as_raw_pid().unsigned_abs());
-        refused.insert(libc::SYS_tgkill, vec![when(0, SeccompCmpOp::Ne, own)?]);
+        for call in [libc::SYS_kill, libc::SYS_tgkill] {
+            refused.insert(call, vec![when(0, SeccompCmpOp::Ne, own)?]);
+        }
     }
     seccompiler::apply_filter(&numbers_of_x32())?;
     // The C library takes `clone` in its place, whose flags a filter can see.

@@ -17,8 +17,9 @@ mod calls;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, lchown};
+use std::fs::{self, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,17 +33,20 @@ use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Sandbox;
+use crate::config::{Config, Sandbox};
 
 /// The folder in a task's folder that its command may write.
 pub(crate) const WORK: &str = "work";
 /// Exit status when the machine lacks what [`Sandbox::Required`] asks for; the log has what.
 pub(crate) const UNAVAILABLE: u8 = 71;
 /// Exit status when the command cannot be started, as shells have it.
-const NOT_FOUND: u8 = 127;
+pub(crate) const NOT_FOUND: u8 = 127;
 /// The program that the service, `run-task` and analyses are.
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
-const NO_USER: &str = "a user of its own (the service is root and worker.user is not set)";
+/// How the line of a log begins that has what of the confinement there is.
+pub(crate) const SANDBOX: &str = "sandbox: ";
+/// A log and tables come on top of the trajectories that a job's results are estimated by.
+const FILE_SLACK: u64 = 1 << 30;
 /// What this program knows and has been tested with; an older kernel offers less.
 const KNOWN: ABI = ABI::V6;
 /// Programs, libraries and their settings; what there is of them is readable.
@@ -85,7 +89,8 @@ const KERNEL: [&str; 12] = [
     "/proc/uptime",
     "/proc/version",
 ];
-const DEVICES: [&str; 7] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/dri", "/dev/kfd"];
+const DEVICES: [&str; 7] =
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/dri", "/dev/kfd"];
 /// Variables that programs find their parts by.
 const ENVIRONMENT: [&str; 17] = [
     "AMBERHOME",
@@ -107,8 +112,7 @@ const ENVIRONMENT: [&str; 17] = [
     "VIRTUAL_ENV",
 ];
 /// Asks an interpreter where its modules lie.
-const MODULE_PATHS: &str =
-    "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path]))";
+const MODULE_PATHS: &str = "import json, sys; print(json.dumps([sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *sys.path]))";
 
 /// What a command may use and do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,99 +130,134 @@ pub(crate) struct Confinement {
     pub(crate) processes: u64,
 }
 
+impl Confinement {
+    /// As the settings have it.
+    pub(crate) fn new(config: &Config, cache: PathBuf, user: Option<u32>) -> io::Result<Self> {
+        Ok(Self {
+            sandbox: config.worker.sandbox,
+            user,
+            cache,
+            memory_mb: config.worker.memory_mb,
+            file_bytes: most_bytes(config)?,
+            processes: config.worker.processes,
+        })
+    }
+
+    /// The command that confines itself in the folder of a task and becomes another.
+    pub(crate) fn arguments(&self, folder: &Path, command: &[String]) -> Vec<OsString> {
+        let json = serde_json::to_string(self).expect("plain members");
+        let own = ["confine".into(), format!("--confinement={json}").into(), folder.into(), "--".into()];
+        own.into_iter().chain(command.iter().map(OsString::from)).collect()
+    }
+}
+
+/// Most bytes of all files of a task together, as their lengths have it: what its results may have, or the
+/// disk if it is smaller.
+pub(crate) fn most_bytes(config: &Config) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(&config.data)?;
+    let disk = disk.f_blocks * disk.f_frsize;
+    let results = Some(config.limits.result_bytes).filter(|&bytes| bytes > 0);
+    Ok(results.map_or(disk, |bytes| bytes.min(disk)).saturating_add(FILE_SLACK))
+}
+
 /// What of the confinement a machine lacks; empty when it has all.
-type Missing = Vec<&'static str>;
+type Missing = Vec<String>;
 
 /// `molboxd confine`: becomes the command, confined, in the folder of a task. Returns only when
 /// something kept it from that: the exit status, with the reason in the log.
-pub(crate) fn confine(folder: &Path, confinement: &Confinement, command: &[String]) -> u8 {
-    match become_command(folder, confinement, command) {
-        Ok(status) => status,
+pub(crate) fn confine(folder: &Path, confinement: &Confinement, command: &[String]) -> Result<u8> {
+    let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
+    let modules = match confinement.sandbox {
+        Sandbox::Off => Ok(Vec::new()),
+        _ => modules(program),
+    };
+    let modules = match modules {
+        Ok(modules) => modules,
         Err(error) => {
-            log(&format!("the task was not started: {error:#}"));
-            UNAVAILABLE
+            log(&format!("cannot start {program}: {error:#}"))?;
+            return Ok(NOT_FOUND);
+        }
+    };
+    match become_command(folder, confinement, (program, modules), arguments) {
+        Ok(status) => Ok(status),
+        Err(error) => {
+            log(&format!("the task was not started: {error:#}"))?;
+            Ok(UNAVAILABLE)
         }
     }
 }
 
-fn become_command(folder: &Path, confinement: &Confinement, command: &[String]) -> Result<u8> {
-    let Some((program, arguments)) = command.split_first() else { bail!("no command to run") };
+fn become_command(
+    folder: &Path,
+    confinement: &Confinement,
+    (program, modules): (&str, Vec<PathBuf>),
+    arguments: &[String],
+) -> Result<u8> {
     let (work, cache) = (folder.join(WORK), &confinement.cache);
     fs::create_dir_all(cache).with_context(|| format!("make {}", cache.display()))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).env_clear().envs(environment(&work, cache));
+    limit(confinement)?;
     let mut missing = Missing::new();
     if confinement.sandbox != Sandbox::Off {
-        let readable = readable(program, folder)?;
-        limit(confinement)?;
-        missing.extend(give_up_rights(confinement, &[&work, cache], &mut command)?);
+        let readable = readable(folder, modules, &mut missing);
+        missing.extend(give_up_rights(confinement, folder, &mut command)?);
         missing.extend(restrict(&readable, &[&work, cache])?);
     }
+    let lacks = missing.join("; without ");
     match confinement.sandbox {
-        Sandbox::Off => log("sandbox: off"),
-        _ if missing.is_empty() => log("sandbox: no network, no files of other tasks, no other processes"),
-        Sandbox::Auto => log(&format!("sandbox: without {}", missing.join("; without "))),
-        Sandbox::Required => bail!("this machine lacks what worker.sandbox requires: {}", missing.join("; ")),
+        Sandbox::Off => log(&format!("{SANDBOX}off"))?,
+        _ if missing.is_empty() => log(&format!("{SANDBOX}no network, no files of other tasks, no other processes"))?,
+        Sandbox::Auto => log(&format!("{SANDBOX}without {lacks}"))?,
+        Sandbox::Required => bail!("this machine lacks what worker.sandbox requires: it is without {lacks}"),
     }
     let error = command.exec();
-    log(&format!("cannot start {program}: {error}"));
+    log(&format!("cannot start {program}: {error}"))?;
     Ok(NOT_FOUND)
 }
 
 /// A line of the task's log, for the command has not begun.
-#[allow(clippy::print_stderr, reason = "the log of a task is what its command prints")]
-fn log(line: &str) {
-    eprintln!("{line}");
+fn log(line: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "{line}")
 }
 
 fn environment(work: &Path, cache: &Path) -> BTreeMap<&'static str, OsString> {
     let kept = ENVIRONMENT.iter().filter_map(|&name| Some((name, env::var_os(name)?)));
-    let own = [
-        ("CUDA_CACHE_PATH", cache.into()),
-        ("HOME", work.into()),
-        // Numpy's threads would come on top of those that the service counts.
-        ("MKL_NUM_THREADS", "1".into()),
-        ("OMP_NUM_THREADS", "1".into()),
-        ("OPENBLAS_NUM_THREADS", "1".into()),
-        ("PYTHONDONTWRITEBYTECODE", "1".into()),
-        ("PYTHONUNBUFFERED", "1".into()),
-        ("TMPDIR", work.into()),
-    ];
+    let own = [("CUDA_CACHE_PATH", cache.into()), ("HOME", work.into()), ("TMPDIR", work.into())];
     kept.chain(own).collect()
 }
 
 /// Where programs, modules and the task's input lie.
-fn readable(program: &str, folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths: Vec<PathBuf> = SYSTEM.iter().chain(&KERNEL).map(PathBuf::from).collect();
-    if program == THIS_PROGRAM {
-        paths.push(THIS_PROGRAM.into());
-    } else {
-        paths.extend(modules(program)?);
-    }
+fn readable(folder: &Path, modules: Vec<PathBuf>, missing: &mut Missing) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = SYSTEM.iter().chain(&KERNEL).map(PathBuf::from).chain(modules).collect();
     for name in ["LD_LIBRARY_PATH", "OPENMM_PLUGIN_DIR", "AMBERHOME", "CONDA_PREFIX", "CUDA_HOME", "ROCM_PATH"] {
         paths.extend(env::var_os(name).iter().flat_map(env::split_paths).filter(|path| path.is_absolute()));
     }
-    if let Some(path) = paths.iter().find(|path| folder.starts_with(path)) {
-        bail!("{} holds both programs and the data of the service: move the data elsewhere", path.display());
-    }
+    let shared = paths.iter().find(|path| path.canonicalize().is_ok_and(|path| folder.starts_with(path)));
+    missing.extend(shared.map(|path| {
+        format!("files of its own: {} has programs and the data of the service; move the data", path.display())
+    }));
     paths.extend(["input", "task.json"].map(|name| folder.join(name)));
-    Ok(paths)
+    paths
 }
 
-/// Where an interpreter and its modules lie. It runs as a worker's does: isolated, so that nothing is
-/// taken from the present folder.
-fn modules(python: &str) -> Result<Vec<PathBuf>> {
-    let mut interpreter = Command::new(python);
+/// Where a program lies, and its modules if it is an interpreter of Python. That is asked as workers
+/// are started: isolated, so that nothing is taken from the present folder.
+fn modules(program: &str) -> Result<Vec<PathBuf>> {
+    if program == THIS_PROGRAM {
+        return Ok(vec![THIS_PROGRAM.into()]);
+    }
+    let mut interpreter = Command::new(program);
     interpreter.args(["-I", "-c", MODULE_PATHS]).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let answer = interpreter.output().with_context(|| format!("start {python}; set worker.python"))?;
+    let answer = interpreter.output().context("set worker.python")?;
     if !answer.status.success() {
-        bail!("{python} does not run: {}; set worker.python", answer.status);
+        bail!("{}; set worker.python to an interpreter", answer.status);
     }
     let listed: Vec<PathBuf> = serde_json::from_slice(&answer.stdout).context("where Python's modules lie")?;
     let mut paths: Vec<PathBuf> = listed.into_iter().filter(|path| path.is_absolute()).collect();
     // A virtual environment's interpreter is a link to another's.
     let search = env::var_os("PATH").unwrap_or_default();
-    let programs = env::split_paths(&search).map(|folder| folder.join(python)).chain([python.into()]);
+    let programs = env::split_paths(&search).map(|folder| folder.join(program)).chain([program.into()]);
     paths.extend(programs.filter_map(|path| path.canonicalize().ok()).take(1));
     Ok(paths)
 }
@@ -239,19 +278,68 @@ fn limit(confinement: &Confinement) -> Result<()> {
 }
 
 /// Has the command run as another user, or at least without the rights of root.
-fn give_up_rights(confinement: &Confinement, own: &[&Path], command: &mut Command) -> Result<Option<&'static str>> {
-    if !geteuid().is_root() {
-        return Ok(None);
-    }
+fn give_up_rights(confinement: &Confinement, folder: &Path, command: &mut Command) -> Result<Option<String>> {
+    let is_root = geteuid().is_root();
     let Some(user) = confinement.user else {
-        let none = CapabilitySet::empty();
-        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-            .context("give up the rights of root")?;
-        return Ok(Some(NO_USER));
+        if is_root {
+            let none = CapabilitySet::empty();
+            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+                .context("give up the rights of root")?;
+        }
+        return Ok(None);
     };
-    own.iter().try_for_each(|folder| hand_over(folder, user))?;
+    if !is_root {
+        return Ok(Some("a user of its own: worker.user needs a service that is started as root".to_owned()));
+    }
+    if let Some(data) = folder.ancestors().nth(2) {
+        let_through(data).with_context(|| format!("let tasks through {}", data.display()))?;
+    }
+    open_to(folder, user)?;
+    hand_over(&folder.join(WORK), user)?;
+    hand_over(&confinement.cache, user)?;
     command.uid(user).gid(user);
     Ok(None)
+}
+
+/// Lets users pass through the data folder to those of tasks, and shuts everything else in it: it may have
+/// been the folder itself that kept others out.
+fn let_through(data: &Path) -> io::Result<()> {
+    let change = |path: &Path, change: fn(u32) -> u32| {
+        let before = fs::symlink_metadata(path)?;
+        let mode = change(before.mode() & 0o7777);
+        if before.is_symlink() || mode == before.mode() & 0o7777 {
+            return Ok(());
+        }
+        fs::set_permissions(path, Permissions::from_mode(mode))
+    };
+    for entry in fs::read_dir(data)? {
+        let entry = entry?;
+        let is_passed = ["tasks", "check", "cache"].iter().any(|name| entry.file_name() == *name);
+        match change(&entry.path(), if is_passed { |mode| mode & !0o066 | 0o011 } else { |mode| mode & !0o077 }) {
+            // Another task of the service was just starting, or a file that is replaced by renaming.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            changed => changed?,
+        }
+    }
+    change(data, |mode| mode & !0o066 | 0o011)
+}
+
+/// Lets a user, and no other but root, reach the folder of a task and read its input.
+fn open_to(folder: &Path, user: u32) -> Result<()> {
+    let open = |path: &Path, mode: u32| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| format!("open {}", path.display()))
+    };
+    chown(folder, None, Some(user)).with_context(|| format!("open {} to user {user}", folder.display()))?;
+    open(folder, 0o710)?;
+    open(&folder.join("task.json"), 0o644)?;
+    let input = folder.join("input");
+    if input.exists() {
+        open(&input, 0o755)?;
+        for entry in fs::read_dir(&input)? {
+            open(&entry?.path(), 0o644)?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives a folder to a user, with the files in it. Nobody works in it meanwhile.
@@ -269,22 +357,19 @@ fn hand_over(folder: &Path, user: u32) -> Result<()> {
     Ok(())
 }
 
-/// Restricts this process to reading, and to writing in some folders, with what the kernel offers.
+/// Restricts this process to reading, and to writing in some folders, with what the kernel offers. What an
+/// older Landlock does not keep in is refused altogether.
 fn restrict(readable: &[PathBuf], writable: &[&Path]) -> Result<Missing> {
     let mut missing = Missing::new();
-    let has_scopes = match restrict_files(readable, writable)? {
-        RulesetStatus::NotEnforced => {
-            missing.push("no access to other files (Landlock: Linux 5.13 or newer)");
-            false
-        }
-        RulesetStatus::PartiallyEnforced => {
-            missing.push("no signals to what the command itself started (Landlock 6: Linux 6.12 or newer)");
-            false
-        }
-        RulesetStatus::FullyEnforced => true,
-    };
-    if calls::restrict(has_scopes).inspect_err(|error| log(&format!("seccomp: {error:#}"))).is_err() {
-        missing.push("no network (seccomp)");
+    let status = restrict_files(readable, writable)?;
+    if status == RulesetStatus::NotEnforced {
+        missing.push(
+            "files and sockets of its own (Landlock: Linux 5.13 or newer, and allowed by the container)".to_owned(),
+        );
+    }
+    if let Err(error) = calls::restrict(status == RulesetStatus::FullyEnforced) {
+        log(&format!("seccomp: {error:#}"))?;
+        missing.push("a list of system calls that it may not make (seccomp)".to_owned());
     }
     Ok(missing)
 }
