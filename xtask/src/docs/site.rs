@@ -12,7 +12,8 @@ use crate::{cargo, root, run, target};
 
 /// Folders whose Markdown is part of the site, and files that are.
 const FOLDERS: [&str; 3] = ["docs", markdown::FOLDER, "openapi"];
-const FILES: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "clients/README.md"];
+const FILES: [&str; 6] =
+    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "clients/README.md"];
 /// What the page of the interactive reference needs beside it; the service embeds the same.
 const ASSETS: [&str; 3] = ["reference.js", "redoc.standalone.js", "redoc.LICENSE"];
 
@@ -101,7 +102,7 @@ impl Page<'_> {
         }
         let up = "../".repeat(self.path.components().count() - 1);
         let guides = self.pages.iter().filter(|(path, _)| path.parent() == Some(Path::new("docs")));
-        let others = ["clients/README.md", "openapi/README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+        let others = ["clients/README.md", "openapi/README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md"];
         let others = others.iter().filter_map(|path| self.pages.get_key_value(Path::new(path)));
         let pages = guides.chain(others).map(|(path, text)| (page_name(path).display().to_string(), title(text)));
         let fixed = [
