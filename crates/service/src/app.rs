@@ -70,6 +70,8 @@ pub(crate) struct App {
     progress: Mutex<HashMap<String, Arc<Value>>>,
     /// When keys were last used.
     pub(crate) uses: Uses,
+    /// When what was downloaded last, by whom.
+    pub(crate) downloads: Uses,
     /// Base address without the stage, known once the service listens.
     origin: OnceLock<String>,
 }
@@ -108,6 +110,7 @@ impl App {
             cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),
+            downloads: Uses::default(),
             origin: OnceLock::new(),
             config,
         };

@@ -139,13 +139,20 @@ fn is_good(row: &KeyRow, now: i64) -> bool {
 /// Last use is noted this often, in microseconds.
 const USE_NOTED: i64 = 60 * 1_000_000;
 
+/// Uses are looked through for those that are over when there are this many.
+const MANY: usize = 10_000;
+
 /// Uses that are on their way to the database, so that each is written once.
 #[derive(Default)]
 pub(crate) struct Uses(Mutex<HashMap<String, i64>>);
 
 impl Uses {
-    fn claim(&self, id: &str, now: i64) -> bool {
+    /// Whether a use is to be noted: not when one was within a minute.
+    pub(crate) fn claim(&self, id: &str, now: i64) -> bool {
         let mut uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if uses.len() > MANY {
+            uses.retain(|_, at| now - *at < USE_NOTED);
+        }
         let is_due = uses.get(id).is_none_or(|at| now - at >= USE_NOTED);
         if is_due {
             uses.insert(id.to_owned(), now);

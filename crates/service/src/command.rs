@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use jiff::{Span, Timestamp};
 use rustix::fs::Mode;
-use rustix::process::umask;
+use rustix::process::{getuid, umask};
 
 use crate::app::rfc3339;
 use crate::auth::Key;
 use crate::backup;
 use crate::check::{self, Kind, Report};
 use crate::config::Config;
-use crate::db::{Db, NewKey};
+use crate::db::{Db, Deed, Entry, NewKey, Search, Whole};
 use crate::doctor::{self, Found};
 use crate::exec::confine::{Confinement, confine};
 use crate::exec::{Attempt, process};
@@ -79,6 +79,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print who made, changed, revoked, downloaded and deleted what, oldest first.
+    Audit(AuditOptions),
     /// Copy database and content to a folder while the service runs; again onto the same folder, what is new.
     Backup { folder: PathBuf },
     /// Put a backup into a new data folder, the one that `--data` names, and check it there.
@@ -108,6 +110,34 @@ enum Command {
         #[arg(last = true)]
         command: Vec<String>,
     },
+}
+
+#[derive(Args)]
+struct AuditOptions {
+    /// Only of this account.
+    #[arg(long)]
+    account: Option<String>,
+    /// Only with this key, by its identifier.
+    #[arg(long)]
+    key: Option<String>,
+    /// Only this: an operation such as `job_submit`, or `upload`, `key_create`, `backup` …
+    #[arg(long)]
+    action: Option<String>,
+    /// Only what was done to this: the identifier of a file, system, job, analysis or key.
+    #[arg(long)]
+    subject: Option<String>,
+    /// From this moment: `2026-01-31` or `2026-01-31T12:00:00Z`.
+    #[arg(long, value_parser = moment)]
+    since: Option<i64>,
+    /// Before this moment.
+    #[arg(long, value_parser = moment)]
+    until: Option<i64>,
+    /// After the entry with this `seq`, to go on from where another was read to.
+    #[arg(long, default_value_t = 0)]
+    after: i64,
+    /// Print a line of JSON for each.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Subcommand)]
@@ -202,8 +232,20 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
         Command::Config => say(Config::documentation().trim_end()),
         Command::Check { json } => return check(&config, json),
-        Command::Backup { folder } => return backup(&config, &folder),
-        Command::Restore { folder } => return Ok(show(&backup::restore(&config, &folder)?)),
+        Command::Audit(options) => {
+            let AuditOptions { account, key, action, subject, since, until, after, json } = options;
+            audit(&config, Search { account, key, action, subject, since, until, after }, json)?;
+        }
+        Command::Backup { folder } => {
+            let code = backup(&config, &folder)?;
+            runtime.block_on(note(&config, deed("backup", None), &folder));
+            return Ok(code);
+        }
+        Command::Restore { folder } => {
+            let report = backup::restore(&config, &folder)?;
+            runtime.block_on(note(&config, deed("restore", None), &folder));
+            return Ok(show(&report));
+        }
         Command::Doctor => return runtime.block_on(doctor(&config)),
         Command::Analyze { .. } | Command::Confine { .. } | Command::RunTask { .. } => unreachable!("handled above"),
     }
@@ -283,14 +325,72 @@ async fn doctor(config: &Config) -> Result<u8> {
     Ok(code)
 }
 
+/// A command as the audit log has it.
+fn deed(action: &'static str, account: Option<&str>) -> Deed {
+    let (account, operator) = (account.map(str::to_owned), Some(operator()));
+    Deed { at: Timestamp::now().as_microsecond(), account, operator, action, ..Deed::default() }
+}
+
+/// The user who gives a command, and who became that user by sudo.
+fn operator() -> String {
+    let user = getuid().as_raw();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(user)).then(|| name.to_owned())
+    });
+    let name = named.unwrap_or_else(|| user.to_string());
+    match std::env::var("SUDO_USER") {
+        Ok(before) if !before.is_empty() => format!("{name} (sudo: {before})"),
+        _ => name,
+    }
+}
+
+/// Notes a command that has been carried out. What has been done is done, also where it cannot be noted.
+async fn note(config: &Config, deed: Deed, subject: &Path) {
+    let noted = async { Db::open(&config.data)?.note(deed, subject.display().to_string()).await };
+    if let Err(error) = noted.await {
+        say_error(&format!("not noted in the audit log: {error:#}"));
+    }
+}
+
+/// Prints the entries of the audit log that are asked for.
+fn audit(config: &Config, search: Search, json: bool) -> Result<()> {
+    Whole::open(&config.data)?.audit(&search, &mut |entry| {
+        let line = if json { serde_json::to_string(entry).context("write an entry")? } else { audit_line(entry) };
+        say(&line);
+        Ok(())
+    })
+}
+
+/// When, who, from where, what, to what.
+fn audit_line(entry: &Entry) -> String {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let who = if entry.operator.is_some() { &entry.operator } else { &entry.key };
+    let parts = [&entry.at, &text(&entry.account), &text(who), &text(&entry.address), &entry.action, &entry.subject];
+    parts.map(|part| printable(part)).join("\t")
+}
+
+/// A text that stays on its line.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// A moment: RFC 3339, or a date, at whose beginning in UTC it is.
+fn moment(text: &str) -> Result<i64, String> {
+    let whole = if text.len() == "2026-01-31".len() { format!("{text}T00:00:00Z") } else { text.to_owned() };
+    let parsed = whole.parse::<Timestamp>();
+    parsed.map(Timestamp::as_microsecond).map_err(|_| "must be a date, 2026-01-31, or 2026-01-31T12:00:00Z".to_owned())
+}
+
 async fn account(db: &Db, command: AccountCommand) -> Result<()> {
-    let now = Timestamp::now().as_microsecond();
     match command {
         AccountCommand::Create { name } => {
             if name.trim().is_empty() || name.chars().any(char::is_control) {
                 bail!("an account needs a name that can be printed");
             }
-            if !db.create_account(name.clone(), now).await? {
+            if !db.create_account(name.clone(), deed("account_create", Some(&name))).await? {
                 bail!("there is an account named {name}");
             }
             say(&format!("account {name} made; give it a key with `molboxd key create {name}`"));
@@ -302,7 +402,7 @@ async fn account(db: &Db, command: AccountCommand) -> Result<()> {
             }
         }
         AccountCommand::Disable { name } => {
-            if !db.disable_account(name.clone(), now).await? {
+            if !db.disable_account(name.clone(), deed("account_disable", Some(&name))).await? {
                 bail!("there is no account named {name}");
             }
             say(&format!("account {name} disabled"));
@@ -327,7 +427,7 @@ async fn key(db: &Db, command: KeyCommand) -> Result<()> {
                 hash: key.hash(),
                 expires_at: expires.map(Timestamp::as_microsecond),
             };
-            if !db.create_key(account.clone(), row, now.as_microsecond()).await? {
+            if !db.create_key(account.clone(), row, deed("key_create", Some(&account))).await? {
                 bail!("there is no account named {account}; make it with `molboxd account create {account}`");
             }
             // The key alone on standard output, so that a script can take it.
@@ -348,7 +448,7 @@ async fn key(db: &Db, command: KeyCommand) -> Result<()> {
             }
         }
         KeyCommand::Revoke { id } => {
-            if !db.revoke_key(id.clone(), now.as_microsecond()).await? {
+            if !db.revoke_key(id.clone(), deed("key_revoke", None)).await? {
                 bail!("there is no key {id}");
             }
             say(&format!("key {id} revoked"));

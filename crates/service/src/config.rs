@@ -52,6 +52,8 @@ section! {
         public_url: String = String::new(),
         /// Proxies whose `x-forwarded-for` is believed, as networks: `["10.0.0.0/8"]`. They must write it themselves, not pass on what clients send.
         proxies: Vec<IpNet> = Vec::new(),
+        /// How long the audit log keeps who did what, in days; 0 for ever.
+        audit_days: u32 = 400,
         /// Connections, on each address.
         connections: Connections = Connections::default(),
         /// What requests may ask for.

@@ -11,7 +11,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
-use axum::http::{HeaderValue, Method};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -151,11 +151,12 @@ fn finish(app: &Arc<App>, router: Router) -> Router {
 }
 
 /// Gives every request its identifier, and logs how it ended.
-async fn identify(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
     let is_plain =
         |id: &&str| (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     let id = given.filter(is_plain).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
+    request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let start = Instant::now();
     let has_body = !request.body().is_end_stream();
@@ -177,6 +178,16 @@ async fn identify(State(app): State<Arc<App>>, request: Request, next: Next) -> 
     let value = HeaderValue::from_str(&id).expect("letters and digits");
     response.headers_mut().insert(REQUEST_ID, value);
     response
+}
+
+/// The `x-request-id` of the answer, on its way to the handler.
+#[derive(Clone)]
+struct RequestId(String);
+
+/// Where a request comes from, and its identifier, for the audit log.
+pub(crate) fn origin(app: &App, headers: &HeaderMap, extensions: &Extensions) -> (Option<String>, String) {
+    let peer = extensions.get::<Peer>().map(|peer| peer.client(headers, &app.config.proxies).to_string());
+    (peer, extensions.get().map(|RequestId(id)| id.clone()).unwrap_or_default())
 }
 
 /// What went wrong inside, on its way to the log.
@@ -321,6 +332,7 @@ async fn prepare(
     if let Some(key) = &key {
         app.note_use(key);
     }
+    let (address, request_id) = origin(&app, &parts.headers, &parts.extensions);
     let repeated = value.repeated(MAX_REPEATED);
     let bytes = if operation.takes_more_than_json() { bytes } else { Vec::new() };
     let mut headers = parts.headers;
@@ -340,6 +352,9 @@ async fn prepare(
         share,
         headers,
         operation: route.operation,
+        method: parts.method,
+        address,
+        request_id,
         idempotency_key,
         fingerprint: fingerprint.finalize().into(),
     })

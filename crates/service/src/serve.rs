@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::app::App;
 use crate::config::Config;
 use crate::connections::{self, Door, raise_file_limit};
+use crate::db::Deed;
 use crate::handlers::{sweep, task_prefix};
 use crate::{folder, market, routes, tasks};
 
@@ -94,6 +95,9 @@ async fn keep_house(app: Arc<App>) {
         if let Err(error) = expire_pending_files(&app).await {
             tracing::error!(cause = format!("{error:#}"), "delete files that have waited too long");
         }
+        if let Err(error) = forget_audit(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "forget old entries of the audit log");
+        }
         tokio::time::sleep(HOUSEKEEPING).await;
     }
 }
@@ -107,6 +111,18 @@ async fn measure(app: &Arc<App>) -> Result<()> {
     Ok(())
 }
 
+/// What the service does by itself.
+fn by_itself(app: &App, action: &'static str) -> Deed {
+    Deed { at: app.now(), operator: Some("molboxd".to_owned()), action, ..Deed::default() }
+}
+
+async fn forget_audit(app: &App) -> Result<()> {
+    let days = i64::from(app.config.audit_days);
+    let before = app.now() - days * 24 * 3600 * 1_000_000;
+    while days > 0 && app.db.forget_audit(before, EXPIRED).await? {}
+    Ok(())
+}
+
 async fn expire_pending_files(app: &Arc<App>) -> Result<()> {
     let hours = i64::from(app.config.limits.pending_hours);
     if hours == 0 {
@@ -114,7 +130,7 @@ async fn expire_pending_files(app: &Arc<App>) -> Result<()> {
     }
     let before = app.now() - hours * 3600 * 1_000_000;
     while app.db.has_expired_files(before)? {
-        for object in app.db.expire_pending_files(before, EXPIRED).await? {
+        for object in app.db.expire_pending_files(before, EXPIRED, by_itself(app, "file_expire")).await? {
             sweep(app, object).await;
         }
     }

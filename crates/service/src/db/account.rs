@@ -1,9 +1,10 @@
 //! Accounts and their keys.
 
 use anyhow::Result;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use super::Db;
+use super::audit::note;
+use super::{Db, Deed};
 
 /// A key with its account, as a request finds it.
 #[derive(Clone, Debug)]
@@ -70,12 +71,20 @@ fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
     })
 }
 
+/// Notes a change of one row; whether there was any.
+fn noted(tx: &Transaction<'_>, changed: usize, deed: &Deed, subject: &str) -> rusqlite::Result<bool> {
+    if changed == 1 {
+        note(tx, deed, subject)?;
+    }
+    Ok(changed == 1)
+}
+
 impl Db {
     /// Makes an account; false when there is one of this name.
-    pub(crate) async fn create_account(&self, name: String, now: i64) -> Result<bool> {
+    pub(crate) async fn create_account(&self, name: String, deed: Deed) -> Result<bool> {
         self.write(move |tx| {
             let sql = "insert into account (name, created_at) values (?, ?) on conflict do nothing";
-            Ok(tx.execute(sql, params![name, now])? == 1)
+            noted(tx, tx.execute(sql, params![name, deed.at])?, &deed, &name)
         })
         .await
     }
@@ -89,21 +98,22 @@ impl Db {
     }
 
     /// Disables an account for good; false when there is none of this name.
-    pub(crate) async fn disable_account(&self, name: String, now: i64) -> Result<bool> {
+    pub(crate) async fn disable_account(&self, name: String, deed: Deed) -> Result<bool> {
         self.write_also_when_full(move |tx| {
             let sql = "update account set disabled_at = coalesce(disabled_at, ?) where name = ?";
-            Ok(tx.execute(sql, params![now, name])? == 1)
+            noted(tx, tx.execute(sql, params![deed.at, name])?, &deed, &name)
         })
         .await
     }
 
     /// Makes a key of an account; false when there is no such account.
-    pub(crate) async fn create_key(&self, account: String, key: NewKey, now: i64) -> Result<bool> {
+    pub(crate) async fn create_key(&self, account: String, key: NewKey, deed: Deed) -> Result<bool> {
         self.write(move |tx| {
             let sql = "
                 insert into api_key (id, account, name, hash, created_at, expires_at)
                 select ?, id, ?, ?, ?, ? from account where name = ?";
-            Ok(tx.execute(sql, params![key.id, key.name, key.hash, now, key.expires_at, account])? == 1)
+            let made = tx.execute(sql, params![key.id, key.name, key.hash, deed.at, key.expires_at, account])?;
+            noted(tx, made, &deed, &key.id)
         })
         .await
     }
@@ -125,10 +135,15 @@ impl Db {
     }
 
     /// Revokes a key for good; false when there is none with this identifier.
-    pub(crate) async fn revoke_key(&self, id: String, now: i64) -> Result<bool> {
+    pub(crate) async fn revoke_key(&self, id: String, deed: Deed) -> Result<bool> {
         self.write_also_when_full(move |tx| {
-            let sql = "update api_key set revoked_at = coalesce(revoked_at, ?) where id = ?";
-            Ok(tx.execute(sql, params![now, id])? == 1)
+            let sql = "
+                update api_key set revoked_at = coalesce(revoked_at, ?) where id = ?
+                returning (select name from account where account.id = api_key.account)";
+            let account: Option<String> =
+                tx.prepare_cached(sql)?.query_row(params![deed.at, id], |row| row.get(0)).optional()?;
+            let changed = usize::from(account.is_some());
+            noted(tx, changed, &Deed { account, ..deed }, &id)
         })
         .await
     }

@@ -4,7 +4,8 @@ use anyhow::Result;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::account::has_quota;
-use super::{Answer, Claim, Db, Deletion, Filter, Once, OverQuota};
+use super::audit::note;
+use super::{Answer, Claim, Db, Deed, Deletion, Filter, Once, OverQuota};
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,7 @@ impl Db {
         account: i64,
         file: FileRow,
         max_bytes: u64,
+        deed: Deed,
     ) -> Result<Result<(), OverQuota>> {
         self.write(move |tx| {
             if let Err(over) = has_quota(tx, account, 0, max_bytes)? {
@@ -96,6 +98,7 @@ impl Db {
                 values (?, ?, ?, ?, ?, 'pending', ?)";
             let values = params![file.id, account, file.name, file.kind, file.format, file.created_at];
             tx.execute(sql, values)?;
+            note(tx, &deed, &file.id)?;
             Ok(Ok(()))
         })
         .await
@@ -109,18 +112,23 @@ impl Db {
 
     /// Deletes the files that have waited for their registration since before this moment; their content
     /// becomes garbage. Gives the objects that are to be removed, of so many files at most.
-    pub(crate) async fn expire_pending_files(&self, before: i64, limit: usize) -> Result<Vec<String>> {
+    pub(crate) async fn expire_pending_files(&self, before: i64, limit: usize, deed: Deed) -> Result<Vec<String>> {
         self.write_also_when_full(move |tx| {
             let sql = "
                 delete from file where id in
                     (select id from file where status = 'pending' and created_at < ? limit ?)
-                returning object";
+                returning id, object, (select name from account where account.id = file.account)";
             let mut query = tx.prepare_cached(sql)?;
-            let expired = query.query_map(params![before, limit as i64], |row| row.get(0))?;
-            let objects: Vec<String> =
-                expired.collect::<rusqlite::Result<Vec<Option<String>>>>()?.into_iter().flatten().collect();
-            for object in &objects {
-                discard_object(tx, object)?;
+            let expired =
+                query.query_map(params![before, limit as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let expired: Vec<(String, Option<String>, String)> = expired.collect::<Result<_, _>>()?;
+            let mut objects = Vec::new();
+            for (id, object, account) in expired {
+                note(tx, &Deed { account: Some(account), ..deed.clone() }, &id)?;
+                if let Some(object) = object {
+                    discard_object(tx, &object)?;
+                    objects.push(object);
+                }
             }
             Ok(objects)
         })
@@ -162,14 +170,23 @@ impl Db {
     }
 
     /// Makes an object that has been announced and written, of this size, the content of a pending file.
-    pub(crate) async fn take_upload(&self, id: String, object: String, size: u64, max_bytes: u64) -> Result<Arrival> {
+    pub(crate) async fn take_upload(
+        &self,
+        id: String,
+        object: String,
+        size: u64,
+        max_bytes: u64,
+        deed: Deed,
+    ) -> Result<Arrival> {
         self.write(move |tx| {
             let sql = "
-                select status, object, file.bytes, account from file join account on account.id = file.account
+                select status, object, file.bytes, account, account.name
+                from file join account on account.id = file.account
                 where file.id = ? and disabled_at is null";
-            let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
             let found = tx.prepare_cached(sql)?.query_row([&id], found).optional()?;
-            let Some((status, replaced, before, account)): Option<(String, Option<String>, i64, i64)> = found else {
+            type Found = (String, Option<String>, i64, i64, String);
+            let Some((status, replaced, before, account, name)): Option<Found> = found else {
                 return Ok(Arrival::Deleted);
             };
             if status != "pending" {
@@ -181,6 +198,7 @@ impl Db {
             }
             tx.prepare_cached("update file set object = ?, bytes = ? where id = ?")?
                 .execute(params![object, size, id])?;
+            note(tx, &Deed { account: Some(name), ..deed }, &id)?;
             keep_object(tx, &object)?;
             if let Some(replaced) = &replaced {
                 discard_object(tx, replaced)?;
@@ -209,7 +227,7 @@ impl Db {
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unregistered>> {
-        self.write_once(claim, answer, move |tx| {
+        self.write_once(claim, answer, Some(file.id.clone()), move |tx| {
             let sql = "select status, object from file where id = ? and account = ?";
             let found = tx
                 .prepare_cached(sql)?
@@ -260,7 +278,7 @@ impl Db {
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unregistered>> {
-        self.write_once(claim, answer, move |tx| {
+        self.write_once(claim, answer, Some(file.id.clone()), move |tx| {
             if is_taken(tx, account, &file.name)? {
                 return Ok(Err(Unregistered::NameTaken));
             }
@@ -298,7 +316,7 @@ impl Db {
 
     /// Deletes a file; its content becomes garbage. One that a task is still to read stays. Gives the
     /// object that is to be removed, if there is one.
-    pub(crate) async fn delete_file(&self, account: i64, id: String) -> Result<(Deletion, Option<String>)> {
+    pub(crate) async fn delete_file(&self, account: i64, id: String, deed: Deed) -> Result<(Deletion, Option<String>)> {
         self.write_also_when_full(move |tx| {
             let sql = "select object from file where id = ? and account = ?";
             let found = tx.prepare_cached(sql)?.query_row(params![id, account], |row| row.get(0)).optional()?;
@@ -311,6 +329,7 @@ impl Db {
                 return Ok((Deletion::NeededBy(dependent), None));
             }
             tx.execute("delete from file where id = ?", [&id])?;
+            note(tx, &deed, &id)?;
             if let Some(object) = &object {
                 discard_object(tx, object)?;
             }

@@ -7,7 +7,8 @@ use anyhow::Result;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
-use super::Db;
+use super::audit::note;
+use super::{Db, Deed};
 
 /// How long an answer is kept, in microseconds.
 const KEPT: i64 = 24 * 3600 * 1_000_000;
@@ -31,6 +32,8 @@ pub(crate) struct Claim {
     /// Digest of what was asked for.
     pub(crate) fingerprint: [u8; 32],
     pub(crate) now: i64,
+    /// Who does it.
+    pub(crate) deed: Deed,
 }
 
 /// What became of a request that is to be done once.
@@ -63,18 +66,26 @@ impl Db {
     /// Keeps the answer of a request that can be done twice without harm, such as a cancellation:
     /// repeated, it is answered as the first time.
     pub(crate) async fn remember(&self, claim: Claim, answer: Answer) -> Result<Once<Infallible>> {
-        self.write_once(claim, answer, |_| Ok(Ok(()))).await
+        self.write_once(claim, answer, None, |_| Ok(Ok(()))).await
     }
 
-    /// Writes, unless a request with this key has been done already. A change that gives a reason
-    /// why not did nothing.
+    /// Writes, and notes it under the identifier of what it is done to, unless a request with this key has been
+    /// done already. A change that gives a reason why not did nothing.
     pub(super) async fn write_once<R: Send + 'static>(
         &self,
         claim: Claim,
         answer: Answer,
+        subject: Option<String>,
         change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<(), R>> + Send + 'static,
     ) -> Result<Once<R>> {
         self.write(move |tx| {
+            let change = |tx: &Transaction<'_>| {
+                let done = change(tx)?;
+                if let (Ok(()), Some(subject)) = (&done, &subject) {
+                    note(tx, &claim.deed, subject)?;
+                }
+                Ok::<_, rusqlite::Error>(done)
+            };
             let Some(key) = &claim.key else { return Ok(change(tx)?.map_or_else(Once::Refused, |()| Once::Done)) };
             tx.execute("delete from idempotency where created_at < ?", [claim.now - KEPT])?;
             match before(tx, &claim, key)? {

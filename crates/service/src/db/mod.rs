@@ -5,6 +5,7 @@
 //! fsync; a write is on disk when its `await` returns. What makes room is possible on a full disk.
 
 mod account;
+mod audit;
 mod file;
 mod idempotency;
 mod task;
@@ -26,17 +27,19 @@ use crate::folder::{self, DATABASE, Displaced, Folder};
 use crate::reserve::Reserve;
 
 pub(crate) use account::{KeyRow, NewKey, OverQuota};
+pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, Claim, Once};
 pub(crate) use task::{Allowance, Deletion, End, Extended, Lane, Requeue, TaskRow, Unqueued};
 pub(crate) use whole::{Content, Whole, snapshot};
 
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("0001.sql"),
     include_str!("0002.sql"),
     include_str!("0003.sql"),
     include_str!("0004.sql"),
     include_str!("0005.sql"),
+    include_str!("0006.sql"),
 ];
 /// Prepared statements that a connection keeps: all that there are.
 const STATEMENTS: usize = 200;

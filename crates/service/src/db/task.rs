@@ -4,7 +4,8 @@ use anyhow::Result;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::account::has_quota;
-use super::{Answer, Claim, Db, Filter, Once, OverQuota};
+use super::audit::note;
+use super::{Answer, Claim, Db, Deed, Filter, Once, OverQuota};
 
 /// A system, job or analysis.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,7 +219,7 @@ impl Db {
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
-        self.write_once(claim, answer, move |tx| {
+        self.write_once(claim, answer, Some(task.id.clone()), move |tx| {
             if let Err(reason) = allowance.has_room(tx, task.account, task.bytes)? {
                 return Ok(Err(reason));
             }
@@ -380,7 +381,7 @@ impl Db {
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
-        self.write_once(claim, answer, move |tx| {
+        self.write_once(claim, answer, Some(id.clone()), move |tx| {
             let Extended { parameters, warnings, bytes } = extended;
             if let Err(reason) = queue_again(tx, &id, &["succeeded"], bytes, allowance)? {
                 return Ok(Err(reason));
@@ -405,7 +406,7 @@ impl Db {
         claim: Claim,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
-        self.write_once(claim, answer, move |tx| {
+        self.write_once(claim, answer, Some(id.clone()), move |tx| {
             if let Err(reason) = queue_again(tx, &id, &["failed", "cancelled"], bytes, allowance)? {
                 return Ok(Err(reason));
             }
@@ -442,17 +443,19 @@ impl Db {
         account: i64,
         kind: &'static str,
         id: String,
-        now: i64,
+        deed: Deed,
     ) -> Result<Option<TaskRow>> {
         self.write_also_when_full(move |tx| {
             let sql = format!("select {COLUMNS} from task where id = ? and account = ? and kind = ?");
             let find = |tx: &Transaction<'_>| {
                 tx.prepare_cached(&sql)?.query_row(params![id, account, kind], task_row).optional()
             };
-            if find(tx)?.is_none() {
-                return Ok(None);
+            let Some(before) = find(tx)? else { return Ok(None) };
+            cancel(tx, &id, deed.at)?;
+            // To cancel what has ended, or once more, does nothing.
+            if ["queued", "running"].contains(&before.status.as_str()) && !before.is_cancelled {
+                note(tx, &deed, &id)?;
             }
-            cancel(tx, &id, now)?;
             find(tx)
         })
         .await
@@ -487,6 +490,7 @@ impl Db {
         kind: &'static str,
         id: String,
         garbage: String,
+        deed: Deed,
     ) -> Result<Deletion> {
         self.write_also_when_full(move |tx| {
             let sql = "select status from task where id = ? and account = ? and kind = ?";
@@ -505,6 +509,7 @@ impl Db {
                 return Ok(Deletion::NeededBy(dependent));
             }
             tx.execute("delete from task where id = ?", [&id])?;
+            note(tx, &deed, &id)?;
             tx.execute("insert or ignore into garbage (prefix) values (?)", [garbage])?;
             Ok(Deletion::Done)
         })

@@ -67,6 +67,10 @@ impl Whole {
         Ok(Self(connection))
     }
 
+    pub(super) fn connection(&self) -> &Connection {
+        &self.0
+    }
+
     /// What is wrong with the file itself; empty when nothing is.
     pub(crate) fn damage(&self) -> rusqlite::Result<Vec<String>> {
         let mut query = self.0.prepare(&format!("pragma integrity_check({MAX_LINES})"))?;

@@ -55,6 +55,7 @@ pub(crate) async fn analysis_cancel(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> {
     let row = analysed(&call)?;
+    call.note_download(&row.id).await;
     if call.headers.get_all(ACCEPT).iter().any(|value| value.as_bytes().starts_with(b"application/zip")) {
         let layout = call.app.db.bundle(&row.id)?;
         let layout = layout.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no bundle", row.id)))?;

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{Call, deleted, download, json, not_ready, once, over_quota, page, paged, record_answer, stored, sweep};
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
-use crate::db::{Answer, Claim, FileRow, Once, Unregistered};
+use crate::db::{Answer, Claim, Deed, FileRow, Once, Unregistered};
 use crate::error::ApiError;
 use crate::formats::{self, Format};
 use crate::pdb;
@@ -35,7 +35,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         object: None,
         warnings: "[]".to_owned(),
     };
-    let made = app.db.create_pending_file(call.account(), file, app.config.limits.account_bytes).await?;
+    let made = app.db.create_pending_file(call.account(), file, app.config.limits.account_bytes, call.deed()).await?;
     made.map_err(|over| over_quota(app, over))?;
     let (upload_url, expires) = app.upload_link(&id);
     json(&UploadLink {
@@ -229,7 +229,7 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     let _turn = app.turn(&app.registrations, call.account()).await?;
     let (content, format) = pdb::fetch(app, name, field).await?;
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
-    let claim = Claim { key: None, ..call.claim() };
+    let claim = Claim { key: None, deed: Deed { action: "file_register", ..call.deed() }, ..call.claim() };
     let answer = record_answer(&record(&file)?)?;
     match store_entry(app, call.account(), &file, content, claim, answer).await? {
         Once::Refused(Unregistered::OverQuota(over)) => Err(over_quota(app, over)),
@@ -286,7 +286,7 @@ pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
     let id = call.parameter("file_id").to_owned();
-    let (result, object) = call.app.db.delete_file(call.account(), id.clone()).await?;
+    let (result, object) = call.app.db.delete_file(call.account(), id.clone(), call.deed()).await?;
     deleted(&call, "file", &id, result, object).await
 }
 
@@ -296,6 +296,7 @@ pub(crate) async fn file_download(call: Call) -> Result<Response, ApiError> {
         let at = vec![loc("path"), loc("file_id")];
         return Err(not_ready(at, &file.id, &file.status, "its content has not been registered"));
     };
+    call.note_download(&file.id).await;
     let name = format!("{}.{}", file.id, file.format);
     let layout = Layout::of_object(object, size.unsigned_abs(), sha256);
     download(&call, layout, "application/octet-stream", &name)

@@ -277,6 +277,7 @@ pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
         return Err(not_ended());
     }
     let layout = call.app.db.bundle(&row.id)?.ok_or_else(not_ended)?;
+    call.note_download(&row.id).await;
     download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
 }
 

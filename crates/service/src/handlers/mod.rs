@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, RANGE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
 use molbox::Request;
@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::Layout;
-use crate::db::{Answer, Before, Claim, Deletion, Filter, KeyRow, Lane, Once, OverQuota, TaskRow, Unqueued};
+use crate::db::{Answer, Before, Claim, Deed, Deletion, Filter, KeyRow, Lane, Once, OverQuota, TaskRow, Unqueued};
 use crate::error::ApiError;
 use crate::room::Share;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
@@ -53,6 +53,11 @@ pub(crate) struct Call {
     /// What the body holds of the memory for bodies; none for an operation without.
     pub(crate) share: Option<Share>,
     pub(crate) operation: &'static str,
+    pub(crate) method: Method,
+    /// Where it comes from.
+    pub(crate) address: Option<String>,
+    /// The `x-request-id` of the answer.
+    pub(crate) request_id: String,
     /// The caller's name for this request, of an operation that takes one.
     pub(crate) idempotency_key: Option<String>,
     /// Digest of what is asked for.
@@ -112,6 +117,36 @@ impl Call {
             operation: self.operation,
             fingerprint: self.fingerprint,
             now: self.app.now(),
+            deed: self.deed(),
+        }
+    }
+
+    /// What is done by it, for the audit log.
+    pub(crate) fn deed(&self) -> Deed {
+        let key = self.key.as_ref();
+        Deed {
+            at: self.app.now(),
+            account: key.map(|key| key.account_name.clone()),
+            key: key.map(|key| key.id.clone()),
+            operator: None,
+            address: self.address.clone(),
+            request: Some(self.request_id.clone()),
+            action: self.operation,
+        }
+    }
+
+    /// Notes in the audit log that something is downloaded, once a minute for those who take it in pieces. On a
+    /// disk without room for that it is downloaded all the same.
+    pub(crate) async fn note_download(&self, id: &str) {
+        let deed = self.deed();
+        let who =
+            format!("{id} {} {}", deed.key.as_deref().unwrap_or_default(), deed.address.as_deref().unwrap_or_default());
+        if self.method == Method::HEAD || !self.app.downloads.claim(&who, deed.at) {
+            return;
+        }
+        if let Err(error) = self.app.db.note(deed, id.to_owned()).await {
+            let (request, account) = (&self.request_id, self.key.as_ref().map(|key| &key.account_name));
+            tracing::error!(request, ?account, id, cause = format!("{error:#}"), "note a download in the audit log");
         }
     }
 }
@@ -317,7 +352,7 @@ pub(crate) fn said<T: DeserializeOwned + Default>(said: &Value, member: &str) ->
 
 async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
-    let row = app.db.cancel_task(call.account(), kind, id.to_owned(), app.now()).await?;
+    let row = app.db.cancel_task(call.account(), kind, id.to_owned(), call.deed()).await?;
     let row = row.ok_or_else(|| ApiError::not_found(kind, id))?;
     if ["queued", "running"].contains(&row.status.as_str()) {
         app.cancel(id);
@@ -340,7 +375,7 @@ pub(crate) async fn cancelled<R: Serialize>(
 pub(crate) async fn delete_task(call: &Call, kind: &'static str) -> Result<Response, ApiError> {
     let id = call.parameter(&format!("{kind}_id")).to_owned();
     let prefix = task_prefix(&id);
-    let result = call.app.db.delete_task(call.account(), kind, id.clone(), prefix.clone()).await?;
+    let result = call.app.db.delete_task(call.account(), kind, id.clone(), prefix.clone(), call.deed()).await?;
     call.app.systems.forget(&id);
     deleted(call, kind, &id, result, Some(prefix)).await
 }

@@ -56,6 +56,7 @@ pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {
         let at = vec![loc("path"), loc("system_id")];
         return Err(not_ready(at, &row.id, &row.status, "it can be downloaded when it has ended"));
     };
+    call.note_download(&row.id).await;
     download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
 }
 

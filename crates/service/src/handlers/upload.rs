@@ -14,10 +14,10 @@ use super::file::new_object;
 use super::sweep;
 use crate::app::App;
 use crate::connections::Pace;
-use crate::db::{Arrival, OverQuota, Pending};
+use crate::db::{Arrival, Deed, OverQuota, Pending};
 use crate::error::ApiError;
 use crate::objects::ReceiveError;
-use crate::routes::{answer, query_of};
+use crate::routes::{answer, origin, query_of};
 use crate::validate::{loc, violation};
 
 /// Takes the content of a file: raw by PUT or POST, or the first file of a form by POST. Until the
@@ -32,6 +32,8 @@ const READ_IN_VAIN_BYTES: usize = 64 << 20;
 const READ_IN_VAIN: Duration = Duration::from_secs(10);
 
 async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Response, ApiError> {
+    let (address, request_id) = origin(app, request.headers(), request.extensions());
+    let deed = || Deed { at: app.now(), address, request: Some(request_id), action: "upload", ..Deed::default() };
     let (object, allowance) = match allowed(app, file_id, &query_of(&request)).await {
         Ok(allowed) => allowed,
         Err(error) => {
@@ -42,7 +44,9 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
     let max = app.config.limits.account_bytes;
     let arrived = match write(app, &object, &allowance, request).await {
         // What arrived in a folder that is not in its place has not arrived: the write finds that out.
-        Ok(size) => app.db.take_upload(file_id.to_owned(), object.clone(), size, max).await.map_err(ApiError::from),
+        Ok(size) => {
+            app.db.take_upload(file_id.to_owned(), object.clone(), size, max, deed()).await.map_err(ApiError::from)
+        }
         Err(error) => Err(error),
     };
     let (garbage, answer) = match arrived {

@@ -6,6 +6,7 @@ mod access;
 mod accounts;
 mod analyses;
 mod attempts;
+mod audits;
 mod backups;
 mod builds;
 mod burdens;
