@@ -7,12 +7,30 @@ Reads ``molecule.json`` (``elements``, ``positions`` in Å, ``charge``, ``relax`
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
+from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
-from mopactools import api
+
+
+def _load_openmp() -> None:
+    """Load a release of OpenMP that needs no shared memory.
+
+    That of ``mopactools`` ends where a confined process has none. A library of the same name that is
+    loaded already is used in its place.
+    """
+    with suppress(metadata.PackageNotFoundError):
+        for file in metadata.files("intel-openmp") or []:
+            if file.name == "libiomp5.so":
+                ctypes.CDLL(str(file.locate()), mode=ctypes.RTLD_GLOBAL)
+
+
+_load_openmp()
+from mopactools import api  # noqa: E402
 
 
 def main(folder: Path) -> None:

@@ -69,7 +69,6 @@ class Directory:
 
     def __init__(self, path: Path, kind: str, plan: dict[str, Any], **task: Any) -> None:
         self.path = path
-        self.work = path / "work"
         (path / "input").mkdir(parents=True)
         content = {
             "kind": kind,
@@ -82,6 +81,10 @@ class Directory:
             **task,
         }
         (path / "task.json").write_text(json.dumps(content))
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
 
     def command(self) -> list[str]:
         return [sys.executable, "-I", "-B", "-m", "molbox_worker", str(self.path)]

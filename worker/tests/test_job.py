@@ -14,10 +14,10 @@ from molbox_worker.job import without_folders
 
 
 def test_a_failure_that_nobody_expected_shows_no_folder_of_the_machine(tmp_path: Path) -> None:
-    task = {"kind": "build", "id": "box", "attempt": 1, "plan": {}, "seed": 1, "threads": 1, "sandbox": "off"}
+    task = {"kind": "build", "id": "box", "attempt": 1, "plan": {}, "seed": 1, "threads": 1}
     (tmp_path / "task.json").write_text(json.dumps(task))
     run = subprocess.run([sys.executable, "-m", "molbox_worker", tmp_path], capture_output=True, text=True, check=False)
-    result = json.loads((tmp_path / "result.json").read_text())
+    result = json.loads((tmp_path / "work/result.json").read_text())
     assert (run.returncode, result["error"]["code"]) == (1, "internal"), run.stderr
     shown = run.stdout + json.dumps(result)
     assert 'File "build.py"' in run.stdout, "it shows where it failed"

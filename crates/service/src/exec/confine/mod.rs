@@ -34,6 +34,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Sandbox};
+use crate::shown::without_folders;
 
 /// The folder in a task's folder that its command may write.
 pub(crate) const WORK: &str = "work";
@@ -216,9 +217,9 @@ fn become_command(
     Ok(NOT_FOUND)
 }
 
-/// A line of the task's log, for the command has not begun.
+/// A line of the task's log, for the command has not begun. The task's account reads it.
 fn log(line: &str) -> io::Result<()> {
-    writeln!(io::stderr(), "{line}")
+    writeln!(io::stderr(), "{}", without_folders(line))
 }
 
 fn environment(work: &Path, cache: &Path) -> BTreeMap<&'static str, OsString> {
