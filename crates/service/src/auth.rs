@@ -101,10 +101,10 @@ impl App {
         Ok(row)
     }
 
-    /// Whether the key that a request was made with is still good, for an answer that takes long.
-    pub(crate) fn is_still_good(&self, key: &KeyRow) -> Result<bool, ApiError> {
+    /// Whether the key with this identifier, which was good, is so still: for what takes long, and for links.
+    pub(crate) fn is_still_good(&self, key_id: &str) -> Result<bool, ApiError> {
         let now = self.now();
-        Ok(self.db.key(&key.id)?.is_some_and(|row| is_good(&row, now)))
+        Ok(self.db.key(key_id)?.is_some_and(|row| is_good(&row, now)))
     }
 
     /// The refusal of a key that is no good.

@@ -1,7 +1,8 @@
-//! Upload links: a temporary grant to send the content of one file, good without a key.
+//! Upload links: a temporary grant to send the content of one file, for whoever has the link.
 //!
-//! A link is signed with HMAC-SHA-256 over the file and the moment at which it ends; what else it
-//! grants (account, format, size) stands in the database under the file's identifier.
+//! A link is signed with HMAC-SHA-256 over the file, the identifier of the key that asked for it, and the
+//! moment at which it ends, which it does with its key too; what else it grants (account, format, size)
+//! stands in the database under the file's identifier.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -13,32 +14,56 @@ use crate::error::ApiError;
 /// How long a link is good, in microseconds: the interface says 60 minutes.
 pub(crate) const LIFETIME: i64 = 60 * 60 * 1_000_000;
 
+/// The parts of a link that a client sends.
+pub(crate) struct UploadLink<'a> {
+    pub(crate) expires: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) signature: &'a str,
+}
+
+impl<'a> UploadLink<'a> {
+    /// Of a query; a part that is missing is empty.
+    pub(crate) fn of(query: &'a [(String, String)]) -> Self {
+        let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str());
+        Self { expires: part("expires"), key: part("key"), signature: part("signature") }
+    }
+}
+
 impl App {
-    /// The link for a file, and the moment at which it ends.
-    pub(crate) fn upload_link(&self, file_id: &str) -> (String, i64) {
+    /// The link for a file that is asked for with a key, and the moment at which it ends.
+    pub(crate) fn upload_link(&self, file_id: &str, key_id: &str) -> (String, i64) {
         let expires = self.now() + LIFETIME;
-        let signature = hex(&self.link_mac(file_id, expires).finalize().into_bytes());
-        (format!("{}/upload/{file_id}?expires={expires}&signature={signature}", self.base_url()), expires)
+        let signature = hex(&self.link_mac(file_id, key_id, expires).finalize().into_bytes());
+        let base = self.base_url();
+        (format!("{base}/upload/{file_id}?expires={expires}&key={key_id}&signature={signature}"), expires)
     }
 
     /// Checks a link that is used.
-    pub(crate) fn check_upload_link(&self, file_id: &str, expires: &str, signature: &str) -> Result<(), ApiError> {
-        let (Ok(expires), Some(bytes)) = (expires.parse(), unhex(signature)) else {
+    pub(crate) fn check_upload_link(&self, file_id: &str, link: &UploadLink<'_>) -> Result<(), ApiError> {
+        let (Ok(expires), Some(bytes)) = (link.expires.parse(), unhex(link.signature)) else {
             return Err(ApiError::link_refused("the link is not whole"));
         };
         // Compares in constant time.
-        if self.link_mac(file_id, expires).verify_slice(&bytes).is_err() {
+        if self.link_mac(file_id, link.key, expires).verify_slice(&bytes).is_err() {
             return Err(ApiError::link_refused("the link has been altered"));
         }
         if expires <= self.now() {
             return Err(ApiError::link_refused("the link has expired; ask for another"));
         }
-        Ok(())
+        self.check_link_key(link)
     }
 
-    fn link_mac(&self, file_id: &str, expires: i64) -> Hmac<Sha256> {
+    /// Checks that the key of a link is still good.
+    pub(crate) fn check_link_key(&self, link: &UploadLink<'_>) -> Result<(), ApiError> {
+        if self.is_still_good(link.key)? {
+            return Ok(());
+        }
+        Err(ApiError::link_refused("the key that asked for the link is no longer good"))
+    }
+
+    fn link_mac(&self, file_id: &str, key_id: &str, expires: i64) -> Hmac<Sha256> {
         let mut mac = Hmac::new_from_slice(&self.secret).expect("any length is a key");
-        mac.update(format!("upload\n{file_id}\n{expires}").as_bytes());
+        mac.update(format!("upload\n{file_id}\n{key_id}\n{expires}").as_bytes());
         mac
     }
 }

@@ -37,7 +37,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
     };
     let made = app.db.create_pending_file(call.account(), file, app.config.limits.account_bytes, call.deed()).await?;
     made.map_err(|over| over_quota(app, over))?;
-    let (upload_url, expires) = app.upload_link(&id);
+    let (upload_url, expires) = app.upload_link(&id, call.key_id());
     json(&UploadLink {
         file_id: id.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("an identifier of our own")))?,
         upload_url,

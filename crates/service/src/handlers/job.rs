@@ -231,8 +231,7 @@ impl Watch {
             if self.is_over || *stopping.borrow_and_update() {
                 return None;
             }
-            let key = self.call.key.as_ref().expect("the operation takes a key");
-            let row = match self.call.app.is_still_good(key) {
+            let row = match self.call.app.is_still_good(self.call.key_id()) {
                 Ok(true) => find(&self.call),
                 Ok(false) => return None,
                 Err(error) => Err(error),

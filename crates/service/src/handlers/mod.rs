@@ -67,7 +67,16 @@ pub(crate) struct Call {
 impl Call {
     /// Number of the account.
     pub(crate) fn account(&self) -> i64 {
-        self.key.as_ref().expect("the operation takes a key").account
+        self.good_key().account
+    }
+
+    /// Identifier of the key.
+    pub(crate) fn key_id(&self) -> &str {
+        &self.good_key().id
+    }
+
+    fn good_key(&self) -> &KeyRow {
+        self.key.as_ref().expect("the operation takes a key")
     }
 
     /// A path parameter.
@@ -519,7 +528,7 @@ fn while_good(
     call: &Call,
     content: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    let (app, key) = (call.app.clone(), call.key.clone().expect("the operation takes a key"));
+    let (app, key) = (call.app.clone(), call.key_id().to_owned());
     content.enumerate().map(move |(number, chunk)| {
         if !number.is_multiple_of(LOOK) {
             return chunk;

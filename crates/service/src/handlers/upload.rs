@@ -16,6 +16,7 @@ use crate::app::App;
 use crate::connections::Pace;
 use crate::db::{Arrival, Deed, OverQuota, Pending};
 use crate::error::ApiError;
+use crate::links::UploadLink;
 use crate::objects::ReceiveError;
 use crate::routes::{answer, origin, query_of};
 use crate::validate::{loc, violation};
@@ -33,8 +34,11 @@ const READ_IN_VAIN: Duration = Duration::from_secs(10);
 
 async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Response, ApiError> {
     let (address, request_id) = origin(app, request.headers(), request.extensions());
-    let deed = || Deed { at: app.now(), address, request: Some(request_id), action: "upload", ..Deed::default() };
-    let (object, allowance) = match allowed(app, file_id, &query_of(&request)).await {
+    let query = query_of(&request);
+    let link = UploadLink::of(&query);
+    let key = Some(link.key.to_owned());
+    let deed = || Deed { at: app.now(), key, address, request: Some(request_id), action: "upload", ..Deed::default() };
+    let (object, allowance) = match allowed(app, file_id, &link).await {
         Ok(allowed) => allowed,
         Err(error) => {
             read_in_vain(request.into_body().into_data_stream()).await;
@@ -43,10 +47,14 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
     };
     let max = app.config.limits.account_bytes;
     let arrived = match write(app, &object, &allowance, request).await {
-        // What arrived in a folder that is not in its place has not arrived: the write finds that out.
-        Ok(size) => {
-            app.db.take_upload(file_id.to_owned(), object.clone(), size, max, deed()).await.map_err(ApiError::from)
-        }
+        // The key may have been revoked while it arrived.
+        Ok(size) => match app.check_link_key(&link) {
+            // What arrived in a folder that is not in its place has not arrived: the write finds that out.
+            Ok(()) => {
+                app.db.take_upload(file_id.to_owned(), object.clone(), size, max, deed()).await.map_err(ApiError::from)
+            }
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     let (garbage, answer) = match arrived {
@@ -93,9 +101,8 @@ impl Allowance {
 
 /// Key of the object that an upload may write, and how large it may be; whether its link is good, its file
 /// waits for content, and there is room.
-async fn allowed(app: &App, file_id: &str, query: &[(String, String)]) -> Result<(String, Allowance), ApiError> {
-    let part = |name: &str| query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value);
-    app.check_upload_link(file_id, part("expires"), part("signature"))?;
+async fn allowed(app: &App, file_id: &str, link: &UploadLink<'_>) -> Result<(String, Allowance), ApiError> {
+    app.check_upload_link(file_id, link)?;
     let pending = app.db.pending_file(file_id)?.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
     app.check_disk()?;
     let object = new_object(app);

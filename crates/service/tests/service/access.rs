@@ -121,6 +121,25 @@ async fn a_stream_ends_when_its_key_is_revoked() {
 }
 
 /// Asks with a key; the status and the body.
+#[tokio::test]
+async fn a_link_ends_with_the_key_that_asked_for_it_and_with_no_other() {
+    let service = Service::start();
+    let [revoked, other] = [service.client("ada"), service.client("ada")];
+    let http = reqwest::Client::new();
+    let mut links = Vec::new();
+    for molbox in [&revoked, &other] {
+        links.push(molbox.upload_url_create().filetype("pdb").send().await.unwrap().upload_url.clone());
+    }
+    let send = async |link: &str| http.put(link).body(atom(1.0)).send().await.unwrap().status().as_u16();
+    // The link of one key with the name of the other has been altered.
+    let first = revoked.account_view().send().await.unwrap().key_id.clone();
+    let second = other.account_view().send().await.unwrap().key_id.clone();
+    assert_eq!(send(&links[0].replace(&first, &second)).await, 403);
+    assert_eq!(send(&links[0]).await, 200);
+    service.command(&["key", "revoke", &first]);
+    assert_eq!([send(&links[0]).await, send(&links[1]).await], [403, 200]);
+}
+
 async fn ask(method: Method, url: &str, key: &str) -> (StatusCode, String) {
     let answer = reqwest::Client::new().request(method, url).header("x-api-key", key).send().await.unwrap();
     (answer.status(), answer.text().await.unwrap())
