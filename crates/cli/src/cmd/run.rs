@@ -226,7 +226,7 @@ impl Arguments {
             Preset::Standard => &presets["standard"],
             Preset::Membrane => &presets["membrane"],
         };
-        let mut parts = json!({"system": preset["system"], "job": preset["job"], "analysis": {}});
+        let mut given = json!({"system": {}, "job": {}, "analysis": {}});
         if let Some(path) = &self.file {
             let mut file = request::document(path)?;
             for (part, value) in file.as_object_mut().into_iter().flatten() {
@@ -238,11 +238,14 @@ impl Arguments {
                 };
                 known.map_err(|failure| failure.within(&format!("{}: {part}", path.display())))?;
             }
-            request::merge(&mut parts, &file);
+            request::merge(&mut given, &file);
         }
-        request::merge(&mut parts["system"], self.system.value());
-        request::merge(&mut parts["job"], self.job.value());
-        request::merge(&mut parts["analysis"], self.analysis.value());
+        request::merge(&mut given["system"], self.system.value());
+        request::merge(&mut given["job"], self.job.value());
+        request::merge(&mut given["analysis"], self.analysis.value());
+        let mut parts = json!({"system": preset["system"], "job": preset["job"], "analysis": {}});
+        request::merge(&mut parts, &given);
+        leave_out_frequencies(&mut parts["job"], &given["job"]);
         let steps = parts["job"]["equilibration"].as_array().into_iter().flatten();
         masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
         let structure = self.structure.clone().ok_or_else(|| Failure::usage("a structure is needed"))?;
@@ -270,6 +273,20 @@ impl Arguments {
             replicas: self.replicas,
         })
     }
+}
+
+/// Leaves those frequencies of a preset to the service that the production asked for is too short for.
+fn leave_out_frequencies(job: &mut Value, given: &Value) {
+    let [Some(time), Some(timestep)] = [&job["production"]["time"], &job["integration_timestep"]].map(Value::as_f64)
+    else {
+        return;
+    };
+    let n_steps = time * 1e6 / timestep;
+    let Some(production) = job["production"].as_object_mut() else { return };
+    production.retain(|name, value| {
+        let is_of_preset = name.ends_with("_freq") && given["production"].get(name).is_none();
+        !is_of_preset || value.as_f64().is_none_or(|frequency| frequency <= n_steps)
+    });
 }
 
 fn analysis(part: &Value) -> Result<AnalysisRequest, Failure> {

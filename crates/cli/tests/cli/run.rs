@@ -178,6 +178,21 @@ fn a_preset_is_what_would_be_sent() {
 }
 
 #[test]
+fn a_production_too_short_for_the_frequencies_of_its_preset_has_those_of_the_service() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("protein.pdb"), "").unwrap();
+    let production = |flags: &[&str]| {
+        let plan = ok(molbox(folder.path(), &["run", "protein.pdb", "--dry-run"]).args(flags));
+        serde_json::from_str::<Value>(&plan).unwrap()["job"]["production"].clone()
+    };
+    // 1500 steps of 4 fs.
+    assert_eq!(production(&["--time", "6ps"]), json!({"time": 0.006, "log_freq": 1250}));
+    assert_eq!(production(&["--time", "2ps"]), json!({"time": 0.002}));
+    let given = json!({"time": 0.002, "traj_freq": 600});
+    assert_eq!(production(&["--time", "2ps", "--traj-freq", "600"]), given, "what is asked for is not changed");
+}
+
+#[test]
 fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.pdb", "plain"] {
