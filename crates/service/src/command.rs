@@ -19,6 +19,7 @@ use crate::doctor::{self, Found};
 use crate::exec::confine::{Confinement, confine};
 use crate::exec::{Attempt, process};
 use crate::folder::{self, DATABASE};
+use crate::log::Log;
 use crate::market;
 use crate::serve::serve;
 use crate::shown::in_bytes;
@@ -214,7 +215,7 @@ fn run(cli: Cli) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match cli.command {
         Command::Serve => {
-            log();
+            let _log = Log::start()?;
             let served = runtime.block_on(serve(config));
             // A check or a margin that is still being calculated has nobody to be answered to.
             runtime.shutdown_background();
@@ -261,13 +262,6 @@ fn database(config: &Config) -> Result<Db> {
         say_error(&format!("new data folder: {}", config.data.display()));
     }
     Ok(db)
-}
-
-fn log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("MOLBOXD_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
 }
 
 /// Says what is not as it should be; 1 when something that was stored is damaged or missing.

@@ -23,6 +23,7 @@ pub mod fuzzing;
 mod handlers;
 mod json;
 mod links;
+mod log;
 mod market;
 mod metrics;
 mod objects;

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use crate::common::{Service, wait_for};
+use crate::common::Service;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -237,10 +237,10 @@ async fn broken_market_data_takes_the_margin_address_down_alone() {
     let refusal = margin(&service, &key).json(&job(100, 1)).send().await.unwrap();
     assert_eq!(refusal.status(), 503);
     assert!(refusal.headers().contains_key("retry-after"));
-    assert!(service.log().contains("prices.csv"), "the log names the file: {}", service.log());
+    service.wait_until_it_logs("prices.csv");
     fs::write(&prices, good).unwrap();
     service.command(&["market", "reload"]);
     assert_eq!(health(&service.margin_url).await.status(), 200);
     assert_eq!(margin(&service, &key).json(&job(100, 1)).send().await.unwrap().status(), 200);
-    wait_for("it is logged", || service.log().contains("market data reloaded").then_some(()));
+    service.wait_until_it_logs("market data reloaded");
 }

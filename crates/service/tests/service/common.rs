@@ -148,9 +148,14 @@ impl Service {
         self.child.id()
     }
 
-    /// What the service has logged.
+    /// What the service has logged; a line may come a moment later than what it is about.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.data.with_extension("log")).unwrap()
+    }
+
+    /// Waits until the service has logged something.
+    pub(crate) fn wait_until_it_logs(&self, text: &str) {
+        wait_for(&format!("{text:?} is logged"), || self.log().contains(text).then_some(()));
     }
 }
 

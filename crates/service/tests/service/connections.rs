@@ -312,10 +312,11 @@ fn a_machine_that_allows_few_open_files_is_told_so_and_served_as_far_as_it_goes(
     let few = ["sh", "-c", "ulimit -n 300 && exec \"$@\"", "sh"].map(str::to_owned).to_vec();
     let place = crate::common::Place { within: few, data: data.clone() };
     let service = Service::start_at(&data, place, &[]);
-    wait_for("it is logged", || service.log().contains("fewer files may be open").then_some(()));
+    service.wait_until_it_logs("fewer files may be open");
     let soft = ["sh", "-c", "ulimit -Sn 300 && exec \"$@\"", "sh"].map(str::to_owned).to_vec();
     let data = folder.path().join("other");
     let place = crate::common::Place { within: soft, data: data.clone() };
-    let service = Service::start_at(&data, place, &["connections.most=100"]);
+    let mut service = Service::start_at(&data, place, &["connections.most=100"]);
+    service.stop();
     assert!(!service.log().contains("fewer files may be open"), "{}", service.log());
 }

@@ -116,10 +116,10 @@ async fn a_folder_that_is_moved_away_is_noticed_at_once() {
     assert_eq!(http.put(&link.upload_url).body(content).send().await.unwrap().status(), 200);
     assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
     assert!(molbox.system_list().send().await.unwrap().items.is_empty());
+    service.stop();
     let log = service.log();
     assert_eq!(log.matches("nothing is acknowledged any more").count(), 1, "{log}");
     assert!(log.contains("the data folder is back in its place"));
-    service.stop();
 }
 
 /// Writes over a part of a file.

@@ -9,7 +9,7 @@ use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, Health, JobRecord, SystemRecord};
 use tempfile::TempDir;
 
-use crate::common::{Service, python, wait_for};
+use crate::common::{Service, python};
 use crate::work::{wait_until, water};
 
 /// An interpreter of workers that can be broken and repaired. Builds and checks are done by the real one,
@@ -151,7 +151,7 @@ async fn a_queue_of_sixty_outlasts_a_broken_environment() {
     let metrics = molbox.service_metrics().send().await.unwrap().into_inner().into_inner();
     let metrics = String::from_utf8(metrics.try_collect::<Vec<_>>().await.unwrap().concat()).unwrap();
     assert!(metrics.contains("molbox_held{lane=\"workers\",code=\"environment_broken\"} 1"), "{metrics}");
-    assert!(service.log().contains("no task is started until this is repaired"), "{}", service.log());
+    service.wait_until_it_logs("no task is started until this is repaired");
     let doctor = service.failing_command(&["--set", &fake.setting(), "doctor"]);
     assert!(doctor.contains("broken  workers: ") && doctor.contains("cannot start "), "{doctor}");
     assert!(doctor.contains("set worker.python"), "{doctor}");
@@ -260,7 +260,7 @@ async fn without_the_programs_for_ligands_all_but_ligands_are_built() {
         ("ligand_tools_missing", Some("request"), 1)
     );
     assert_eq!(health(&molbox).await.status, "ok");
-    assert!(service.log().contains("lack the programs for charges of ligands"), "{}", service.log());
+    service.wait_until_it_logs("lack the programs for charges of ligands");
     let doctor = service.command(&["--set", &fake.setting(), "--set", settings[1], "doctor"]);
     assert!(doctor.contains("without the programs for charges of ligands"), "{doctor}");
 }
@@ -280,7 +280,7 @@ async fn a_lost_gpu_leaves_the_others_their_work() {
     assert_eq!((held.held.len(), held.held[0].code.as_str(), held.held[0].fault.as_str()), (1, "gpu_lost", "machine"));
     fake.set("sound");
     until_health(&molbox, |health| health.status == "ok").await;
-    wait_for("the GPU is used again", || service.log().contains("sound again").then_some(()));
+    service.wait_until_it_logs("sound again");
 }
 
 #[tokio::test]

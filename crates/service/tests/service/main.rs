@@ -20,6 +20,7 @@ mod folder;
 mod holds;
 mod kills;
 mod limits;
+mod log;
 mod margin;
 mod oracle;
 mod quotas;
