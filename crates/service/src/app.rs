@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::auth::Uses;
 use crate::config::Config;
-use crate::db::{Allowance, Db};
+use crate::db::{Allowance, Db, Lane};
 use crate::error::ApiError;
 use crate::folder::{self, Folder};
 use crate::market::Market;
@@ -48,8 +48,10 @@ pub(crate) struct App {
     /// Signs upload links.
     pub(crate) secret: [u8; 32],
     pub(crate) pages: PageTokens,
-    /// Wakes the runner when there is something to start.
+    /// Wakes the runner when something is to be stopped.
     pub(crate) wake: Notify,
+    /// The same when something has been queued, for each lane.
+    queued: [Notify; 2],
     /// True once the service has been asked to end.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) rates: Rates,
@@ -96,6 +98,7 @@ impl App {
             secret,
             pages: PageTokens::new(&secret),
             wake: Notify::new(),
+            queued: Default::default(),
             stopping: watch::Sender::new(false),
             rates: Rates::default(),
             wrong_keys: Rates::default(),
@@ -192,6 +195,11 @@ impl App {
     /// Folder of a task while it runs.
     pub(crate) fn task_folder(&self, id: &str) -> PathBuf {
         self.config.data.join("tasks").join(id)
+    }
+
+    /// Wakes the runner when something has been queued in a lane.
+    pub(crate) fn queued(&self, lane: Lane) -> &Notify {
+        &self.queued[lane as usize]
     }
 
     /// Has the runner stop a task for good.

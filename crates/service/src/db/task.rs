@@ -53,6 +53,13 @@ pub(crate) enum Lane {
     Analyses = 1,
 }
 
+impl Lane {
+    /// Where tasks of a kind wait.
+    pub(crate) fn of(kind: &str) -> Self {
+        if kind == "analysis" { Self::Analyses } else { Self::Workers }
+    }
+}
+
 /// Why a task was not queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unqueued {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::app::App;
 use crate::bundle::read_chunks;
-use crate::db::{Extended, TaskRow};
+use crate::db::{Extended, Lane, TaskRow};
 use crate::error::ApiError;
 use crate::tasks::{COLLECTED, has_commit, left, simulate};
 use crate::validate::loc;
@@ -117,7 +117,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let answer = record_answer(&record(app, &queued)?)?;
     let extended = Extended { parameters, warnings: queued.warnings.clone(), bytes };
     let done = app.db.extend_task(queued.id.clone(), extended, app.allowance(), call.claim(), answer.clone()).await?;
-    app.wake.notify_one();
+    app.queued(Lane::Workers).notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
 }
 
@@ -143,7 +143,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
     let bytes = simulate::result_bytes(&parameters, &system)?;
     let done = app.db.retry_task(queued.id.clone(), bytes, app.allowance(), call.claim(), answer.clone()).await?;
     tracing::info!(task = %queued.id, "retried");
-    app.wake.notify_one();
+    app.queued(Lane::Workers).notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
 }
 

@@ -22,8 +22,8 @@ use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
 use molbox::Request;
 use molbox::workflow::types::{self, LocItem, Notice, ValidationError};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::app::{App, rfc3339};
@@ -111,7 +111,7 @@ impl Call {
     /// The same for those who look for what else is wrong: with the values that are not allowed, which
     /// have to be refused in the end.
     pub(crate) fn readable<T: Request>(&self) -> Result<(T, String, Vec<ValidationError>), ApiError> {
-        let request = serde_json::from_value(self.body.clone()).map_err(|e| {
+        let request = T::deserialize(&self.body).map_err(|e| {
             ApiError::internal(anyhow::Error::new(e).context("a body that passed the document's check"))
         })?;
         let warnings = serde_json::to_string(&request_warnings::<T>(&self.body, &self.repeated));
@@ -345,9 +345,10 @@ pub(crate) fn common(app: &App, row: &TaskRow) -> Result<Common, ApiError> {
 
 /// Why a queued task is not started.
 fn held(app: &App, row: &TaskRow) -> Option<types::Hold> {
-    let lane = if row.kind == "analysis" { Lane::Analyses } else { Lane::Workers };
-    let hold = app.holds.of_lane(lane, &app.config.worker.gpus).filter(|_| row.status == "queued")?;
-    Some(hold.shown())
+    if row.status != "queued" {
+        return None;
+    }
+    Some(app.holds.of_lane(Lane::of(&row.kind), &app.config.worker.gpus)?.shown())
 }
 
 /// A member of what a task says of itself; its default when it says nothing of it.
@@ -465,8 +466,9 @@ pub(crate) async fn queue<R: Serialize>(
     record: fn(&App, &TaskRow) -> Result<R, ApiError>,
 ) -> Result<Response, ApiError> {
     let answer = record_answer(&record(&call.app, &row)?)?;
+    let lane = Lane::of(&row.kind);
     let done = call.app.db.create_task(row, inputs, call.app.allowance(), call.claim(), answer.clone()).await?;
-    call.app.wake.notify_one();
+    call.app.queued(lane).notify_one();
     once(done, &answer, |reason| unqueued(&call.app, reason, || vec![loc("body")]))
 }
 

@@ -101,9 +101,7 @@ pub(crate) async fn run(app: Arc<App>) {
         runner.cancel_of_disabled().await;
         runner.end_cancelled().await;
         runner.start_queued().await;
-        let pause = if runner.running.is_empty() { IDLE_TICK } else { TICK };
-        // Woken before that, or not.
-        let _ = tokio::time::timeout(pause, runner.app.wake.notified()).await;
+        runner.wait().await;
     }
 }
 
@@ -165,6 +163,15 @@ struct Share {
     gpu: Option<u32>,
     /// Number of the user that it runs as, if it has one of its own.
     user: Option<u32>,
+}
+
+/// Where a task can run.
+struct Place {
+    /// Free ones of its lane.
+    slots: usize,
+    /// Slots of its lane.
+    all: usize,
+    gpu: Option<u32>,
 }
 
 /// What became of a task that was to be started.
@@ -408,6 +415,26 @@ impl Runner {
         }
     }
 
+    /// Waits until it is time to look at everything again, or there is a reason to. What is queued in a
+    /// lane where nothing can be started is none.
+    async fn wait(&self) {
+        let pause = if self.running.is_empty() { IDLE_TICK } else { TICK };
+        let woken = async {
+            loop {
+                let lane = tokio::select! {
+                    () = self.app.wake.notified() => return,
+                    () = self.app.queued(Lane::Workers).notified() => Lane::Workers,
+                    () = self.app.queued(Lane::Analyses).notified() => Lane::Analyses,
+                };
+                if self.place(lane).is_some() {
+                    return;
+                }
+            }
+        };
+        // Woken before that, or not.
+        let _ = tokio::time::timeout(pause, woken).await;
+    }
+
     /// Starts what is queued, as far as there are slots, GPUs and disk.
     async fn start_queued(&mut self) {
         for lane in [Lane::Workers, Lane::Analyses] {
@@ -415,25 +442,29 @@ impl Runner {
         }
     }
 
+    fn of_lane(&self, lane: Lane) -> impl Iterator<Item = &Running> {
+        self.running.values().filter(move |task| Lane::of(&task.row.kind) == lane)
+    }
+
+    /// Where another task of a lane can run, if it can at all.
+    fn place(&self, lane: Lane) -> Option<Place> {
+        let config = &self.app.config;
+        let all = match lane {
+            Lane::Workers => config.slots(),
+            Lane::Analyses => config.worker.analyses,
+        };
+        let slots = all.saturating_sub(self.of_lane(lane).count());
+        let is_free =
+            |gpu: &u32| self.running.values().all(|task| task.share.gpu != Some(*gpu)) && !self.app.holds.has_gpu(*gpu);
+        let gpu = config.worker.gpus.iter().copied().find(is_free).filter(|_| lane == Lane::Workers);
+        let needs_gpu = lane == Lane::Workers && !config.worker.gpus.is_empty();
+        let is_held = || self.app.holds.of_lane(lane, &config.worker.gpus).is_some();
+        let is_there = slots > 0 && (!needs_gpu || gpu.is_some()) && !is_held();
+        is_there.then_some(Place { slots, all, gpu })
+    }
+
     async fn start_lane(&mut self, lane: Lane) {
-        loop {
-            let config = &self.app.config;
-            let all = match lane {
-                Lane::Workers => config.slots(),
-                Lane::Analyses => config.worker.analyses,
-            };
-            let of_lane =
-                || self.running.values().filter(|task| (task.row.kind == "analysis") == (lane == Lane::Analyses));
-            let slots = all.saturating_sub(of_lane().count());
-            let is_free = |gpu: &u32| {
-                self.running.values().all(|task| task.share.gpu != Some(*gpu)) && !self.app.holds.has_gpu(*gpu)
-            };
-            let gpu = config.worker.gpus.iter().copied().find(is_free).filter(|_| lane == Lane::Workers);
-            let needs_gpu = lane == Lane::Workers && !config.worker.gpus.is_empty();
-            let is_held = self.app.holds.of_lane(lane, &config.worker.gpus).is_some();
-            if slots == 0 || (needs_gpu && gpu.is_none()) || is_held {
-                return;
-            }
+        while let Some(Place { slots, all, gpu }) = self.place(lane) {
             let (row, waiting) = match self.app.db.next_queued(lane, all) {
                 Ok(Some(next)) => next,
                 Ok(None) => return,
@@ -441,8 +472,8 @@ impl Runner {
             };
             // Two tasks with a CPU each get more done than one after the other with both. One that
             // finds none free gets one all the same: it would wait for days.
-            let used: usize = of_lane().map(|task| task.share.cpus).sum();
-            let cpus = (config.cpus().saturating_sub(used) / waiting.min(slots)).max(1);
+            let used: usize = self.of_lane(lane).map(|task| task.share.cpus).sum();
+            let cpus = (self.app.config.cpus().saturating_sub(used) / waiting.min(slots)).max(1);
             let id = row.id.clone();
             let share = Share { cpus, gpu, user: self.free_user() };
             match self.start(row, share).await {

@@ -88,11 +88,11 @@ pub(crate) fn resolve(
     system: &TaskRow,
     outside: Vec<ValidationError>,
 ) -> Result<JobCreateParams, ApiError> {
-    let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
-    let masks = serde_json::from_value(outcome["default_masks"].clone()).map_err(ApiError::internal)?;
+    let Outcome { default_masks, summary } = outcome(system)?;
+    let masks = default_masks.context("the outcome of a system has default_masks")?;
     let parameters = JobCreateParams { box_id: system.id.parse().ok(), ..with_defaults(app, request, &masks) };
     let mut problems = check(&parameters)?;
-    problems.extend(check_cutoff(&parameters, &outcome["summary"])?);
+    problems.extend(check_cutoff(&parameters, &summary)?);
     problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
     if has(parameters.surface_tension, "surface_tension")?.get() > 0.0
         && !has_membrane(system).map_err(ApiError::internal)?
@@ -113,6 +113,32 @@ pub(crate) fn violations(
     outside: Vec<ValidationError>,
 ) -> Result<Vec<ValidationError>, ApiError> {
     Ok(joined(outside, check(&with_defaults(app, request, &DefaultMasks::default()))?))
+}
+
+/// What the build of a system came to, as far as its jobs depend on it.
+#[derive(Deserialize)]
+struct Outcome {
+    default_masks: Option<DefaultMasks>,
+    summary: Summary,
+}
+
+#[derive(Deserialize)]
+struct Summary {
+    atoms: u64,
+    /// Reduced, in nm.
+    box_vectors: [[f64; 3]; 3],
+}
+
+impl Summary {
+    /// Shortest width of the box in nm: the diagonal of its reduced vectors.
+    fn shortest_width(&self) -> f64 {
+        let [a, b, c] = self.box_vectors;
+        a[0].min(b[1]).min(c[2])
+    }
+}
+
+fn outcome(system: &TaskRow) -> Result<Outcome, ApiError> {
+    crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))
 }
 
 /// Whether a system was built with a membrane.
@@ -208,10 +234,8 @@ pub(crate) fn result_bytes(parameters: &JobCreateParams, system: &TaskRow) -> Re
 }
 
 fn written_on(parameters: &JobCreateParams, system: &TaskRow) -> Result<Vec<Written>, ApiError> {
-    let outcome: Value = crate::handlers::stored(system.outcome.as_deref().unwrap_or("null"))?;
-    let atoms = outcome["summary"]["atoms"].as_u64().context("the summary of a system has atoms")?;
     let timestep_fs = has(parameters.integration_timestep, "integration_timestep")?.get();
-    Ok(written(parameters, timestep_fs, atoms)?)
+    Ok(written(parameters, timestep_fs, outcome(system)?.summary.atoms)?)
 }
 
 /// Whether trajectories and logs of a job would be larger than its results may be, or than the disk has
@@ -401,17 +425,11 @@ fn check(parameters: &JobCreateParams) -> Result<Vec<ValidationError>> {
 }
 
 /// A cutoff reaches no further than to the nearest image.
-fn check_cutoff(parameters: &JobCreateParams, summary: &Value) -> Result<Option<ValidationError>> {
+fn check_cutoff(parameters: &JobCreateParams, summary: &Summary) -> Result<Option<ValidationError>> {
     let cutoff = has(parameters.non_bonded_cutoff, "non_bonded_cutoff")?.get();
-    let half = shortest_width(summary)? / 2.0;
+    let half = summary.shortest_width() / 2.0;
     let msg = || format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}");
     Ok((cutoff > half).then(|| violation("less_than_equal", at(&["non_bonded_cutoff"]), msg())))
-}
-
-/// Shortest width of the box in nm: the diagonal of its reduced vectors.
-fn shortest_width(summary: &Value) -> Result<f64> {
-    let width = |i: usize| summary["box_vectors"][i][i].as_f64().context("the summary of a system has box_vectors");
-    Ok(width(0)?.min(width(1)?).min(width(2)?))
 }
 
 /// A parameter that was filled in when the job was submitted.
@@ -433,7 +451,7 @@ fn check_masks(
     }
     let built = app.systems.read(&app.objects, &system.id)?;
     for (index, mask) in masks {
-        if let Err(message) = built.select(mask) {
+        if let Err(message) = built.check(mask) {
             problems.push(violation("mask", of_stage(index, "restraint_mask"), message));
         }
     }
@@ -508,17 +526,14 @@ mod tests {
     }
 
     #[test]
-    fn a_box_without_widths_fits_no_cutoff() {
-        let wide = json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]] });
+    fn a_cutoff_fits_half_of_the_shortest_width_and_no_box_without_widths() {
+        let summary = |vectors| serde_json::from_value::<Summary>(json!({ "atoms": 1, "box_vectors": vectors }));
+        let wide = summary(json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]])).unwrap();
         assert_eq!(check_cutoff(&parameters(), &wide).unwrap(), None);
-        let narrow = json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 9.9]] });
+        let narrow = summary(json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 9.9]])).unwrap();
         assert_eq!(check_cutoff(&parameters(), &narrow).unwrap().unwrap().type_, "less_than_equal");
-        let summaries = [json!(null), json!({}), json!({ "box_vectors": [[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]] })];
-        for summary in summaries {
-            assert!(
-                check_cutoff(&parameters(), &summary).unwrap_err().to_string().contains("box_vectors"),
-                "{summary}"
-            );
+        for vectors in [json!(null), json!([]), json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]])] {
+            assert!(summary(vectors.clone()).is_err(), "{vectors}");
         }
     }
 

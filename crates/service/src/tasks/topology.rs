@@ -1,6 +1,7 @@
 //! The topology of a built system, as the worker wrote it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use molbox_analysis::topology::{Atom, Residue};
@@ -46,7 +47,13 @@ pub(crate) struct Built {
     topology: Topology,
     /// Positions as built, in Å.
     positions: Vec<[f64; 3]>,
+    /// Masks that select something: most jobs on a system have those of the one before.
+    good: Mutex<HashSet<String>>,
 }
+
+/// How many masks are remembered for a system, and how long they may be.
+const MAX_MASKS: usize = 100;
+const MAX_MASK_LENGTH: usize = 1000;
 
 /// Systems that were asked for last. What has been built never changes, and reading it takes a
 /// thousand times longer than what a job's submission wants of it.
@@ -105,6 +112,30 @@ impl Built {
         Ok(selection.atoms.iter().collect())
     }
 
+    /// Whether a mask selects any atoms.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub(crate) fn check(&self, mask: &str) -> Result<(), String> {
+        if self.good().contains(mask) {
+            return Ok(());
+        }
+        self.select(mask)?;
+        if mask.len() <= MAX_MASK_LENGTH {
+            let mut good = self.good();
+            if good.len() == MAX_MASKS {
+                good.clear();
+            }
+            good.insert(mask.to_owned());
+        }
+        Ok(())
+    }
+
+    fn good(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Topology, and positions as built, in Å.
     pub(crate) fn parts(&self) -> (Topology, Vec<[f64; 3]>) {
         (self.topology.clone(), self.positions.clone())
@@ -133,6 +164,6 @@ impl Built {
             stored.bonds,
         )?;
         let positions = stored.positions.iter().map(|nm| nm.map(|x| x * 10.0)).collect();
-        Ok(Self { topology, positions })
+        Ok(Self { topology, positions, good: Mutex::default() })
     }
 }
