@@ -4,10 +4,11 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::{AnalysisPage, AnalysisRecord, AnalysisRequest, Notice};
+use molbox::workflow::types::{AnalysisRequest, Notice};
+use serde::Serialize;
 
 use super::{
-    Call, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
+    Call, Common, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, stored,
     task_prefix,
 };
 use crate::app::App;
@@ -37,8 +38,7 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
-    json(&AnalysisPage { items, next_page })
+    json(&paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?)
 }
 
 pub(crate) async fn analysis_view(call: Call) -> Result<Response, ApiError> {
@@ -91,23 +91,23 @@ fn find(call: &Call, id: &str) -> Result<TaskRow, ApiError> {
     call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
 }
 
-fn record(app: &App, row: &TaskRow) -> Result<AnalysisRecord, ApiError> {
-    let common = common(app, row)?;
-    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
-    let is_running = row.status == "running";
-    Ok(AnalysisRecord {
-        analysis_id: row.id.parse().map_err(ours)?,
-        job_id: row.parent.as_deref().map(str::parse).transpose().map_err(ours)?,
-        status: row.status.clone(),
-        request: stored(&row.request)?,
-        created_at: common.created_at,
-        started_at: common.started_at,
-        finished_at: common.finished_at,
-        attempts: common.attempts,
-        progress: if is_running { said(&common.said, "progress")? } else { None },
-        warnings: common.warnings,
-        error: said(&common.said, "error")?,
-        held: common.held,
-        extra: Default::default(),
-    })
+/// `AnalysisRecord` of the document.
+#[derive(Serialize)]
+pub(super) struct Record {
+    analysis_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_id: Option<String>,
+    #[serde(flatten)]
+    common: Common,
+}
+
+impl Record {
+    pub(super) fn new(row: &TaskRow, common: Common) -> Self {
+        Self { analysis_id: row.id.clone(), job_id: row.parent.clone(), common }
+    }
+}
+
+fn record(app: &App, row: &TaskRow) -> Result<Record, ApiError> {
+    let (common, _) = common(app, row)?;
+    Ok(Record::new(row, common))
 }

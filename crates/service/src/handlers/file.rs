@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use molbox::workflow::types::{FilePage, FileRecord, FileRegistration, UploadLink, ValidationError};
+use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
 use sha2::{Digest, Sha256};
 
 use super::{Call, deleted, download, json, not_ready, once, over_quota, page, paged, record_answer, stored, sweep};
@@ -276,8 +276,7 @@ fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiErr
 pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.files(call.account(), &filter, limit + 1)?;
-    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, record)?;
-    json(&FilePage { items, next_page })
+    json(&paged(&call, rows, &filter, limit, |row| row.seq, record)?)
 }
 
 pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {

@@ -8,12 +8,13 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::{JobCreateParams, JobExtension, JobPage, JobRecord};
-use serde_json::Value;
+use molbox::workflow::types::{JobCreateParams, JobExtension};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
-    Call, cancelled, common, delete_task, download, json, new_task, not_ready, once, page, paged, queue, record_answer,
-    said, stored, task_prefix, unqueued,
+    Call, Common, Said, cancelled, common, delete_task, download, json, new_task, not_ready, once, page, paged, queue,
+    record_answer, stored, task_prefix, unqueued,
 };
 use crate::app::App;
 use crate::bundle::read_chunks;
@@ -69,8 +70,7 @@ fn system(call: &Call, request: &JobCreateParams) -> Result<TaskRow, ApiError> {
 pub(crate) async fn job_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
-    json(&JobPage { items, next_page })
+    json(&paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?)
 }
 
 pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {
@@ -156,8 +156,8 @@ fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
 
 /// Two lists, one after the other; all of them JSON.
 fn both(first: &str, second: &str) -> Result<String, ApiError> {
-    let mut all: Vec<Value> = stored(first)?;
-    all.extend(stored::<Vec<Value>>(second)?);
+    let mut all: Vec<Box<RawValue>> = stored(first)?;
+    all.extend(stored::<Vec<_>>(second)?);
     serde_json::to_string(&all).map_err(ApiError::internal)
 }
 
@@ -243,7 +243,7 @@ impl Watch {
                     return (!error.is_not_found()).then_some(Err(error));
                 }
             };
-            self.is_over = ["succeeded", "failed", "cancelled"].contains(&record.status.as_str());
+            self.is_over = ["succeeded", "failed", "cancelled"].contains(&record.common.status.as_str());
             let text = match serde_json::to_vec(&record) {
                 Ok(text) => text,
                 Err(error) => return Some(Err(ApiError::internal(error))),
@@ -285,29 +285,47 @@ fn find(call: &Call) -> Result<TaskRow, ApiError> {
     call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
 }
 
-fn record(app: &App, row: &TaskRow) -> Result<JobRecord, ApiError> {
-    let common = common(app, row)?;
-    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
-    let parameters: JobCreateParams = stored(&row.parameters)?;
-    let is_running = row.status == "running";
-    Ok(JobRecord {
-        job_id: row.id.parse().map_err(ours)?,
-        box_id: row.parent.as_deref().unwrap_or_default().parse().map_err(ours)?,
-        batch_name: row.name.clone(),
-        batch_index: parameters.batch_index,
-        status: row.status.clone(),
-        request: stored(&row.request)?,
-        parameters,
-        created_at: common.created_at,
-        started_at: common.started_at,
-        finished_at: common.finished_at,
-        attempts: common.attempts,
-        platform: said(&common.said, "platform")?,
-        progress: if is_running { said(&common.said, "progress")? } else { None },
-        stages: said(&common.said, "stages")?,
-        warnings: common.warnings,
-        error: said(&common.said, "error")?,
-        held: common.held,
-        extra: Default::default(),
-    })
+/// `JobRecord` of the document.
+#[derive(Serialize)]
+pub(super) struct Record {
+    job_id: String,
+    box_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_index: Option<u64>,
+    parameters: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    platform: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stages: Vec<Box<RawValue>>,
+    #[serde(flatten)]
+    common: Common,
+}
+
+/// What of a job's parameters its record has by itself.
+#[derive(Deserialize)]
+struct Batch {
+    batch_index: Option<u64>,
+}
+
+impl Record {
+    pub(super) fn new(row: &TaskRow, common: Common, said: Said) -> Result<Self, ApiError> {
+        let no_system = || ApiError::internal(anyhow::anyhow!("{} has no system", row.id));
+        Ok(Self {
+            job_id: row.id.clone(),
+            box_id: row.parent.clone().ok_or_else(no_system)?,
+            batch_name: row.name.clone(),
+            batch_index: stored::<Batch>(&row.parameters)?.batch_index,
+            parameters: stored(&row.parameters)?,
+            platform: said.platform,
+            stages: said.stages.unwrap_or_default(),
+            common,
+        })
+    }
+}
+
+fn record(app: &App, row: &TaskRow) -> Result<Record, ApiError> {
+    let (common, said) = common(app, row)?;
+    Record::new(row, common, said)
 }

@@ -25,6 +25,7 @@ use molbox::workflow::types::{self, LocItem, Notice, ValidationError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::app::{App, rfc3339};
 use crate::bundle::Layout;
@@ -201,7 +202,8 @@ pub(crate) fn media(content_type: Option<&str>) -> String {
 
 /// 200 with a record.
 pub(crate) fn json(record: &impl Serialize) -> Result<Response, ApiError> {
-    response(&record_answer(record)?)
+    let text = serde_json::to_string(record).map_err(ApiError::internal)?;
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response())
 }
 
 /// The answer that a record is.
@@ -282,6 +284,14 @@ fn listing(call: &Call) -> String {
     format!("{} {}", call.operation, call.account())
 }
 
+/// A page of a listing.
+#[derive(Serialize)]
+pub(crate) struct Page<T> {
+    items: Vec<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_page: Option<String>,
+}
+
 /// A page of records: at most `limit`, and the token of the next when there are more.
 pub(crate) fn paged<R, T>(
     call: &Call,
@@ -290,19 +300,23 @@ pub(crate) fn paged<R, T>(
     limit: usize,
     seq: impl Fn(&R) -> i64,
     record: impl Fn(&R) -> Result<T, ApiError>,
-) -> Result<(Vec<T>, Option<String>), ApiError> {
+) -> Result<Page<T>, ApiError> {
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| has_more).map(|row| {
+    let next_page = rows.last().filter(|_| has_more).map(|row| {
         let next = Filter { before: Some(seq(row)), ..filter.clone() };
         call.app.pages.seal(&listing(call), &next, call.app.random())
     });
-    Ok((rows.iter().map(record).collect::<Result<_, _>>()?, next))
+    Ok(Page { items: rows.iter().map(record).collect::<Result<_, _>>()?, next_page })
 }
 
 /// A stored JSON text as its wire type.
 pub(crate) fn stored<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
-    serde_json::from_str(text).map_err(|e| ApiError::internal(anyhow::Error::new(e).context("a stored record")))
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> ApiError {
+    ApiError::internal(anyhow::Error::new(error).context("a stored record"))
 }
 
 /// Key of what a task has written.
@@ -310,37 +324,70 @@ pub(crate) fn task_prefix(id: &str) -> String {
     format!("tasks/{id}")
 }
 
-/// Members of a task's record that its wire types have in common.
+/// What the records of systems, jobs and analyses have in common. What is stored is in the wire's form
+/// and goes out as it is: to read and write it again would be most of the work of a listing.
+#[derive(Serialize)]
 pub(crate) struct Common {
-    pub(crate) created_at: String,
-    pub(crate) started_at: Option<String>,
-    pub(crate) finished_at: Option<String>,
-    pub(crate) attempts: u64,
+    pub(crate) status: String,
+    request: Box<RawValue>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<String>,
+    attempts: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Box<RawValue>>,
     /// About the request, then of the run.
-    pub(crate) warnings: Vec<Notice>,
+    warnings: Vec<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Box<RawValue>>,
     /// Why it is not started, if it is queued.
-    pub(crate) held: Option<types::Hold>,
-    /// What the task says of itself: its outcome, or its progress while it runs.
-    pub(crate) said: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<types::Hold>,
 }
 
-/// The common members, with the live progress of a running task.
-pub(crate) fn common(app: &App, row: &TaskRow) -> Result<Common, ApiError> {
-    let said = match &row.outcome {
+/// What a task says of itself: its outcome, or how far it is while it runs.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Said {
+    progress: Option<Box<RawValue>>,
+    warnings: Option<Vec<Box<RawValue>>>,
+    error: Option<Box<RawValue>>,
+    pub(crate) platform: Option<String>,
+    pub(crate) stages: Option<Vec<Box<RawValue>>>,
+    pub(crate) summary: Option<Box<RawValue>>,
+}
+
+/// The common members of a task's record, and what else it says of itself.
+pub(crate) fn common(app: &App, row: &TaskRow) -> Result<(Common, Said), ApiError> {
+    let mut said: Said = match &row.outcome {
         Some(outcome) => stored(outcome)?,
-        None => app.progress(&row.id).map_or(Value::Null, |progress| Value::clone(&progress)),
+        None => match app.progress(&row.id) {
+            Some(progress) => Said::deserialize(&*progress).map_err(unreadable)?,
+            None => Said::default(),
+        },
     };
-    let mut warnings: Vec<Notice> = stored(&row.warnings)?;
-    warnings.extend(self::said::<Vec<Notice>>(&said, "warnings")?);
-    Ok(Common {
-        warnings,
-        created_at: rfc3339(row.created_at),
-        started_at: row.started_at.map(rfc3339),
-        finished_at: row.finished_at.map(rfc3339),
-        attempts: row.attempts.unsigned_abs(),
-        held: held(app, row),
-        said,
-    })
+    Ok((Common::new(row, &mut said, held(app, row))?, said))
+}
+
+impl Common {
+    fn new(row: &TaskRow, said: &mut Said, held: Option<types::Hold>) -> Result<Self, ApiError> {
+        let mut warnings: Vec<Box<RawValue>> = stored(&row.warnings)?;
+        warnings.extend(said.warnings.take().into_iter().flatten());
+        Ok(Self {
+            status: row.status.clone(),
+            request: stored(&row.request)?,
+            created_at: rfc3339(row.created_at),
+            started_at: row.started_at.map(rfc3339),
+            finished_at: row.finished_at.map(rfc3339),
+            attempts: row.attempts.unsigned_abs(),
+            progress: said.progress.take().filter(|_| row.status == "running"),
+            warnings,
+            error: said.error.take(),
+            held,
+        })
+    }
 }
 
 /// Why a queued task is not started.
@@ -349,15 +396,6 @@ fn held(app: &App, row: &TaskRow) -> Option<types::Hold> {
         return None;
     }
     Some(app.holds.of_lane(Lane::of(&row.kind), &app.config.worker.gpus)?.shown())
-}
-
-/// A member of what a task says of itself; its default when it says nothing of it.
-pub(crate) fn said<T: DeserializeOwned + Default>(said: &Value, member: &str) -> Result<T, ApiError> {
-    match said.get(member) {
-        None | Some(Value::Null) => Ok(T::default()),
-        Some(value) => serde_json::from_value(value.clone())
-            .map_err(|e| ApiError::internal(anyhow::Error::new(e).context(format!("{member} of a task")))),
-    }
 }
 
 async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiError> {
@@ -570,7 +608,68 @@ fn byte_range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use super::byte_range;
+    use std::collections::BTreeSet;
+
+    use molbox::workflow::types;
+    use serde::Serialize;
+    use serde_json::{Value, json};
+
+    use super::{Common, Said, analysis, byte_range, job, system};
+    use crate::app::DOCUMENT;
+    use crate::db::TaskRow;
+
+    fn members(record: &impl Serialize) -> BTreeSet<String> {
+        serde_json::to_value(record).unwrap().as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn records_have_the_members_that_the_document_names() {
+        let row = TaskRow {
+            seq: 1,
+            id: "job_1".to_owned(),
+            account: 1,
+            kind: "job".to_owned(),
+            name: Some("name".to_owned()),
+            parent: Some("box_1".to_owned()),
+            status: "running".to_owned(),
+            request: "{}".to_owned(),
+            parameters: json!({ "batch_index": 1 }).to_string(),
+            seed: 1,
+            attempts: 1,
+            fruitless: 0,
+            created_at: 0,
+            started_at: Some(0),
+            finished_at: Some(0),
+            is_cancelled: false,
+            outcome: None,
+            warnings: "[]".to_owned(),
+            bytes: 0,
+        };
+        let parts = || {
+            let all = json!({ "progress": {}, "error": {}, "platform": "CPU", "stages": [{}], "summary": {} });
+            let mut said: Said = serde_json::from_value(all).unwrap();
+            let held = types::Hold {
+                kinds: Vec::new(),
+                code: String::new(),
+                message: String::new(),
+                fault: String::new(),
+                since: String::new(),
+                extra: Default::default(),
+            };
+            (Common::new(&row, &mut said, Some(held)).unwrap(), said)
+        };
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let (common, said) = parts();
+        let job = members(&job::Record::new(&row, common, said).unwrap());
+        let (common, said) = parts();
+        let system = members(&system::Record::new(&row, common, said));
+        let (common, _) = parts();
+        let analysis = members(&analysis::Record::new(&row, common));
+        for (schema, served) in [("JobRecord", job), ("SystemRecord", system), ("AnalysisRecord", analysis)] {
+            let properties = &document["components"]["schemas"][schema]["properties"];
+            assert_eq!(served, members(properties), "{schema}");
+        }
+    }
 
     #[test]
     fn ranges_follow_the_standard() {

@@ -1,11 +1,13 @@
 //! Systems: building, listing, downloading.
 
 use axum::response::Response;
-use molbox::workflow::types::{SystemBuildRequest, SystemPage, SystemRecord, SystemSummary};
+use molbox::workflow::types::SystemBuildRequest;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::file::provide_entry;
 use super::{
-    Call, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, said, stored,
+    Call, Common, Said, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, stored,
 };
 use crate::app::App;
 use crate::db::TaskRow;
@@ -34,8 +36,7 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    let (items, next_page) = paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?;
-    json(&SystemPage { items, next_page })
+    json(&paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?)
 }
 
 pub(crate) async fn system_view(call: Call) -> Result<Response, ApiError> {
@@ -65,25 +66,25 @@ fn find(call: &Call) -> Result<TaskRow, ApiError> {
     call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
 }
 
-fn record(app: &App, row: &TaskRow) -> Result<SystemRecord, ApiError> {
-    let common = common(app, row)?;
-    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
-    let is_running = row.status == "running";
-    let summary: Option<SystemSummary> = said(&common.said, "summary")?;
-    Ok(SystemRecord {
-        system_id: row.id.parse().map_err(ours)?,
-        box_name: row.name.clone(),
-        status: row.status.clone(),
-        request: stored(&row.request)?,
-        created_at: common.created_at,
-        started_at: common.started_at,
-        finished_at: common.finished_at,
-        attempts: common.attempts,
-        progress: if is_running { said(&common.said, "progress")? } else { None },
-        summary,
-        warnings: common.warnings,
-        error: said(&common.said, "error")?,
-        held: common.held,
-        extra: Default::default(),
-    })
+/// `SystemRecord` of the document.
+#[derive(Serialize)]
+pub(super) struct Record {
+    system_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    box_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<Box<RawValue>>,
+    #[serde(flatten)]
+    common: Common,
+}
+
+impl Record {
+    pub(super) fn new(row: &TaskRow, common: Common, said: Said) -> Self {
+        Self { system_id: row.id.clone(), box_name: row.name.clone(), summary: said.summary, common }
+    }
+}
+
+fn record(app: &App, row: &TaskRow) -> Result<Record, ApiError> {
+    let (common, said) = common(app, row)?;
+    Ok(Record::new(row, common, said))
 }
