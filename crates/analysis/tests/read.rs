@@ -394,6 +394,19 @@ fn an_xtc_file_that_is_cut_off_has_the_frames_before() {
 }
 
 #[test]
+fn an_xtc_file_claims_no_more_atoms_than_it_has_bits_for() {
+    let mut bytes = fs::read(data("mini_tri.xtc")).unwrap();
+    for at in [4, 52] {
+        bytes[at..at + 4].copy_from_slice(&i32::MAX.to_be_bytes());
+    }
+    let Error::Format { source, .. } = Trajectory::open(&temporary("claims.xtc", &bytes)).unwrap_err() else {
+        panic!("no error of the format");
+    };
+    let expected = "XTC, byte 0: expected no more atoms than the frame has bits, found 2147483647";
+    assert_eq!(source.to_string(), expected);
+}
+
+#[test]
 fn errors_say_what_and_where() {
     let chain = |error: Error| std::error::Error::source(&error).unwrap().to_string();
     let dialect = Dialect { cell: Some([30.0, 0.0, 30.0, 0.0, 0.0, 30.0]), ..PLAIN };

@@ -182,6 +182,10 @@ impl Xtc {
         } else {
             let word = |at| u64::from(int(at) as u32);
             let compressed = if size_bytes == 8 { word(88) << 32 | word(92) } else { word(88) };
+            // An atom takes a bit at least; what claims more would be given memory for it.
+            if n_atoms as u64 > compressed.saturating_mul(8) {
+                return unexpected("no more atoms than the frame has bits", int(4));
+            }
             compressed.saturating_add(HEADER_BYTES + BOUNDS_BYTES + size_bytes).saturating_add(3) & !3
         };
         Ok((total <= size - byte).then(|| (n_atoms, f32::from_bits(int(12) as u32), total)))
