@@ -1,4 +1,4 @@
-//! Request bodies of every operation.
+//! Request bodies, against every operation that takes one.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

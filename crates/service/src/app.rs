@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::db::{Allowance, Db, Lane};
 use crate::error::ApiError;
 use crate::folder::{self, Folder};
+use crate::links::UploadLinks;
 use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::objects::Objects;
@@ -45,8 +46,7 @@ pub(crate) struct App {
     pub(crate) db: Db,
     pub(crate) objects: Arc<Objects>,
     pub(crate) reserve: Reserve,
-    /// Signs upload links.
-    pub(crate) secret: [u8; 32],
+    pub(crate) links: UploadLinks,
     pub(crate) pages: PageTokens,
     /// Wakes the runner when something is to be stopped.
     pub(crate) wake: Notify,
@@ -95,7 +95,7 @@ impl App {
             db,
             objects: Arc::new(Objects::open(data)?),
             reserve: Reserve::of(data),
-            secret,
+            links: UploadLinks::new(secret),
             pages: PageTokens::new(&secret),
             wake: Notify::new(),
             queued: Default::default(),

@@ -2,39 +2,82 @@
 
 use std::sync::LazyLock;
 
+use molbox::workflow::types::{AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::DOCUMENT;
+use crate::db::Filter;
 use crate::formats::{Format, check_text};
 use crate::json;
+use crate::links::{UploadLink, UploadLinks};
+use crate::pages::PageTokens;
 use crate::validate::Contract;
-
-const FORMATS: [&str; 6] = ["pdb", "cif", "sdf", "mol", "mol2", "xml"];
 
 static CONTRACT: LazyLock<Contract> =
     LazyLock::new(|| Contract::new(&serde_json::from_str::<Value>(DOCUMENT).expect("the document is JSON")));
 
 /// Checks content as a registration does.
-pub fn upload(which: u8, content: &[u8]) {
-    let name = FORMATS[usize::from(which) % FORMATS.len()];
-    if let Some(format) = Format::named(name) {
-        // Either way; what matters is that it comes back.
-        let _ = check_text(content, format);
+pub fn upload(content: &[u8], format: &str) {
+    let format = Format::named(format).expect("a format");
+    // Either way; what matters is that it comes back.
+    let _ = check_text(content, format);
+}
+
+/// Checks a request body against every operation that takes one.
+pub fn request(body: &[u8]) {
+    of_operation::<FileRegistration>("file_register", body);
+    of_operation::<SystemBuildRequest>("system_submit", body);
+    of_operation::<JobCreateParams>("job_submit", body);
+    of_operation::<JobExtension>("job_extend", body);
+    of_operation::<AnalysisRequest>("analysis_submit", body);
+    // A margin's portfolio is read otherwise.
+    of_operation::<Value>("margin_submit", body);
+}
+
+fn of_operation<T: DeserializeOwned>(id: &str, body: &[u8]) {
+    let operation = CONTRACT.operation(id).expect("the document has it");
+    let Ok(mut body) = json::parse(body, usize::MAX) else { return };
+    let is_readable = operation.check_body(&mut body).is_readable;
+    let body = body.into_serde();
+    if let Err(error) = serde_json::from_value::<T>(body.clone())
+        && is_readable
+    {
+        panic!("{id} passes {body}, its type does not: {error}");
     }
 }
 
-/// Checks a request body against every operation.
-pub fn request(bytes: &[u8]) {
-    for operation in ["file_register", "system_submit", "job_submit", "analysis_submit", "margin_submit"] {
-        if let (Ok(mut body), Some(operation)) = (json::parse(bytes, usize::MAX), CONTRACT.operation(operation)) {
-            let checked = operation.check_body(&mut body);
-            let text = serde_json::to_vec(&body.into_serde()).expect("JSON can be written");
-            // What passed is what the wire types take.
-            if checked.is_readable {
-                json::parse(&text, usize::MAX)
-                    .map(drop)
-                    .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&text)));
-            }
-        }
+const SECRET: [u8; 32] = [7; 32];
+const FILE: &str = "file_0123456789abcdefghjk";
+const KEY: &str = "key_0123456789abcdefghjk";
+const EXPIRES: i64 = 1_800_000_000_000_000;
+
+/// Uses an upload link, `FILE?QUERY`; none but one is good.
+pub fn upload_link(link: &str) {
+    let links = UploadLinks::new(SECRET);
+    let good = links.query(FILE, KEY, EXPIRES);
+    let (file, query) = link.split_once('?').unwrap_or((link, ""));
+    let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let used = UploadLink::of(&query);
+    if links.check(file, &used, EXPIRES - 1).is_ok() {
+        let signature = good.rsplit('=').next().expect("three parts");
+        assert!(file == FILE && used.key == KEY && used.expires.parse() == Ok(EXPIRES), "{link} is good, as is {good}");
+        assert!(used.signature.eq_ignore_ascii_case(signature), "{link} is good, as is {good}");
+        assert!(links.check(file, &used, EXPIRES).is_err(), "{link} has expired");
     }
+}
+
+/// Opens a text as a page token, and seals it into one.
+pub fn page_token(text: &str) {
+    const LISTING: &str = "job_list 1";
+    let tokens = PageTokens::new(&SECRET);
+    let page = Filter { before: Some(1234), status: Some("ready".to_owned()), name: None };
+    let good = tokens.seal(LISTING, &page, [9; 12]);
+    let is_good = text.eq_ignore_ascii_case(&good);
+    assert_eq!(tokens.open(LISTING, text), is_good.then_some(page), "{text} and {good}");
+
+    let page = Filter { before: Some(text.len() as i64), status: None, name: Some(text.to_owned()) };
+    let token = tokens.seal(LISTING, &page, [8; 12]);
+    assert_eq!(tokens.open(LISTING, &token), Some(page), "{text:?}");
+    assert_eq!(tokens.open("job_list 2", &token), None);
 }

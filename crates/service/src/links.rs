@@ -29,27 +29,55 @@ impl<'a> UploadLink<'a> {
     }
 }
 
+/// Signs and checks the upload links of an installation.
+pub(crate) struct UploadLinks {
+    secret: [u8; 32],
+}
+
+impl UploadLinks {
+    pub(crate) fn new(secret: [u8; 32]) -> Self {
+        Self { secret }
+    }
+
+    /// The query of a link.
+    pub(crate) fn query(&self, file_id: &str, key_id: &str, expires: i64) -> String {
+        let signature = hex(&self.mac(file_id, key_id, expires).finalize().into_bytes());
+        format!("expires={expires}&key={key_id}&signature={signature}")
+    }
+
+    /// Checks that a link is one that was made, and has not expired.
+    pub(crate) fn check(&self, file_id: &str, link: &UploadLink<'_>, now: i64) -> Result<(), ApiError> {
+        let (Ok(expires), Some(signature)) = (link.expires.parse(), unhex(link.signature)) else {
+            return Err(ApiError::link_refused("the link is not whole"));
+        };
+        // Compares in constant time.
+        if self.mac(file_id, link.key, expires).verify_slice(&signature).is_err() {
+            return Err(ApiError::link_refused("the link has been altered"));
+        }
+        if expires <= now {
+            return Err(ApiError::link_refused("the link has expired; ask for another"));
+        }
+        Ok(())
+    }
+
+    fn mac(&self, file_id: &str, key_id: &str, expires: i64) -> Hmac<Sha256> {
+        let mut mac = Hmac::new_from_slice(&self.secret).expect("any length is a key");
+        mac.update(format!("upload\n{file_id}\n{key_id}\n{expires}").as_bytes());
+        mac
+    }
+}
+
 impl App {
     /// The link for a file that is asked for with a key, and the moment at which it ends.
     pub(crate) fn upload_link(&self, file_id: &str, key_id: &str) -> (String, i64) {
         let expires = self.now() + LIFETIME;
-        let signature = hex(&self.link_mac(file_id, key_id, expires).finalize().into_bytes());
-        let base = self.base_url();
-        (format!("{base}/upload/{file_id}?expires={expires}&key={key_id}&signature={signature}"), expires)
+        let query = self.links.query(file_id, key_id, expires);
+        (format!("{}/upload/{file_id}?{query}", self.base_url()), expires)
     }
 
     /// Checks a link that is used.
     pub(crate) fn check_upload_link(&self, file_id: &str, link: &UploadLink<'_>) -> Result<(), ApiError> {
-        let (Ok(expires), Some(bytes)) = (link.expires.parse(), unhex(link.signature)) else {
-            return Err(ApiError::link_refused("the link is not whole"));
-        };
-        // Compares in constant time.
-        if self.link_mac(file_id, link.key, expires).verify_slice(&bytes).is_err() {
-            return Err(ApiError::link_refused("the link has been altered"));
-        }
-        if expires <= self.now() {
-            return Err(ApiError::link_refused("the link has expired; ask for another"));
-        }
+        self.links.check(file_id, link, self.now())?;
         self.check_link_key(link)
     }
 
@@ -59,11 +87,5 @@ impl App {
             return Ok(());
         }
         Err(ApiError::link_refused("the key that asked for the link is no longer good"))
-    }
-
-    fn link_mac(&self, file_id: &str, key_id: &str, expires: i64) -> Hmac<Sha256> {
-        let mut mac = Hmac::new_from_slice(&self.secret).expect("any length is a key");
-        mac.update(format!("upload\n{file_id}\n{key_id}\n{expires}").as_bytes());
-        mac
     }
 }

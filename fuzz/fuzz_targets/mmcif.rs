@@ -1,0 +1,11 @@
+//! mmCIF files.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use molbox_analysis::read::Structure;
+
+fuzz_target!(|text: &str| {
+    if let Ok(structure) = Structure::from_mmcif(text) {
+        molbox_fuzz::structure(&structure);
+    }
+});

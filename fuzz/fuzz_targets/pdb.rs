@@ -1,0 +1,14 @@
+//! PDB files. The check of a registration, which keeps no atoms, agrees with the reader.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use molbox_analysis::read::Structure;
+
+fuzz_target!(|text: &str| {
+    let read = Structure::from_pdb(text);
+    let checked = Structure::check_pdb(text.as_bytes()).expect("memory can be read");
+    assert_eq!(read.as_ref().err(), checked.as_ref().err());
+    if let Ok(structure) = read {
+        molbox_fuzz::structure(&structure);
+    }
+});
