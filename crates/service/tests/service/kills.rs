@@ -1,15 +1,18 @@
-//! Random kills of the service and of its workers, as power cuts and bad memory would: no
-//! acknowledged submission, no state and no frame is lost, and nothing is done twice.
+//! Random kills of the service, of workers and of `run-task`, as power cuts and bad memory would,
+//! under submissions, uploads, deletions and running simulations: nothing that was acknowledged is
+//! lost, no frame is missing, and nothing is there or done twice.
 //!
-//! `MOLBOX_SOAK_SECONDS` sets how long kills go on, `MOLBOX_SOAK_SEED` repeats a run.
+//! `MOLBOX_SOAK_SECONDS` sets how long kills go on, `MOLBOX_SOAK_SEED` repeats a run, and what was done
+//! is written to `MOLBOX_SOAK_REPORT`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt};
-use molbox::Client;
+use futures::TryStreamExt;
 use molbox::workflow::types::{EquilibrationStep, ProductionParams};
+use molbox::{Client, Error};
+use serde_json::{Value, json};
 
 use crate::common::{Process, Service, kill_task, processes, wait_for};
 use crate::work::{archive, water};
@@ -36,10 +39,275 @@ fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-async fn submit(molbox: &Client, system: &str, key: &str) -> Option<String> {
-    let job = molbox.job_submit().idempotency_key(key).body_map(|job| {
-        job.box_id(system)
-            .batch_name(key)
+/// A service that is killed, and what it has acknowledged.
+struct Killed {
+    service: Service,
+    key: String,
+    random: Random,
+    system: String,
+    n_atoms: usize,
+    /// What has been submitted and not deleted.
+    jobs: BTreeSet<String>,
+    /// Those that have not been seen to end.
+    open: Vec<String>,
+    /// Attempts and state when a job was last looked at.
+    ranks: BTreeMap<String, (u64, usize)>,
+    /// Contents of the files that are registered.
+    files: BTreeMap<String, Vec<u8>>,
+    deleted: Vec<String>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_kills_lose_and_double_no_submission_no_file_and_no_frame() {
+    let seed = from_environment("MOLBOX_SOAK_SEED", u64::from(std::process::id()));
+    let budget = Duration::from_secs(from_environment("MOLBOX_SOAK_SECONDS", SECONDS));
+    println!("MOLBOX_SOAK_SEED={seed}");
+    let mut killed = Killed::new(seed).await;
+    let start = Instant::now();
+    while start.elapsed() < budget {
+        match killed.random.below(9) {
+            0 | 1 if killed.open.len() < MAX_OPEN => killed.submit().await,
+            0..=2 => killed.upload().await,
+            3 => killed.delete().await,
+            4 => killed.kill_service(),
+            _ => killed.kill_of_a_task(),
+        }
+        killed.no_task_has_two_workers();
+        let pause = Duration::from_millis(killed.random.below(1500));
+        tokio::time::sleep(pause).await;
+        killed.no_job_goes_back().await;
+    }
+    killed.everything_is_there_once().await;
+    println!("{:?}", killed.counts);
+    if let Some(path) = std::env::var_os("MOLBOX_SOAK_REPORT") {
+        std::fs::write(path, serde_json::to_string(&killed.counts).unwrap()).unwrap();
+    }
+}
+
+/// The answer to a request; none when the service died over it.
+fn answered<T>(answer: Result<T, Error>) -> Option<T> {
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(error) if error.status().is_none() => None,
+        Err(error) => panic!("refused: {error}"),
+    }
+}
+
+impl Killed {
+    async fn new(seed: u64) -> Self {
+        let settings = ["worker.checkpoint_seconds=0.2", "worker.attempts=1000", "limits.requests_per_minute=0"];
+        let service = Service::start_with(&settings);
+        let key = service.key("ada");
+        let system = water(&service.client_with(&key)).await;
+        Self {
+            service,
+            key,
+            random: Random(seed),
+            n_atoms: system.summary.as_ref().unwrap().atoms as usize,
+            system: system.system_id.as_str().to_owned(),
+            jobs: BTreeSet::new(),
+            open: Vec::new(),
+            ranks: BTreeMap::new(),
+            files: BTreeMap::new(),
+            deleted: Vec::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.service.client_with(&self.key)
+    }
+
+    fn count(&mut self, what: &'static str, n: usize) {
+        *self.counts.entry(what).or_default() += n as u64;
+    }
+
+    fn kill_service(&mut self) {
+        self.service.kill_and_restart();
+        self.count("kills of the service", 1);
+    }
+
+    /// Sends a request, perhaps with the death of the service while it is under way. What is not answered
+    /// is sent again.
+    async fn send<T, F>(&mut self, request: impl Fn(Client, String) -> F) -> T
+    where
+        T: Send + 'static,
+        F: Future<Output = Option<T>> + Send + 'static,
+    {
+        let sent = tokio::spawn(request(self.client(), self.service.base_url.clone()));
+        let dies = self.random.below(2) == 0;
+        if dies {
+            let moment = Duration::from_micros(self.random.below(15_000));
+            tokio::time::sleep(moment).await;
+            self.kill_service();
+        }
+        match sent.await.unwrap() {
+            Some(answer) => answer,
+            None if dies => request(self.client(), self.service.base_url.clone()).await.expect("the service is up"),
+            None => panic!("no answer, and nobody died"),
+        }
+    }
+
+    async fn submit(&mut self) {
+        let (system, name) = (self.system.clone(), format!("job {}", self.counts.get("jobs").unwrap_or(&0)));
+        let submission = (system.clone(), name.clone());
+        let first = self.send(move |molbox, _| submit(molbox, submission.clone())).await;
+        let again = submit(self.client(), (system, name)).await.expect("the service is up");
+        assert_eq!(first, again, "one key made two jobs");
+        self.open.push(first.clone());
+        self.jobs.insert(first);
+        self.count("jobs", 1);
+    }
+
+    async fn upload(&mut self) {
+        let name = format!("file {}", self.counts.get("uploads").unwrap_or(&0));
+        let remarks = format!("REMARK {}\n", self.random.below(u64::MAX)).repeat(self.random.below(100_000) as usize);
+        let content = remarks + "ATOM      1  O   HOH A   1       0.000   0.000   0.000\n";
+        // One that is not answered leaves a link that nobody knows.
+        let link = self
+            .send(|molbox, _| async move {
+                answered(molbox.upload_url_create().filetype("pdb").send().await).map(|link| link.into_inner())
+            })
+            .await;
+        let (_, path) = link.upload_url.split_once("/upload/").unwrap();
+        let (path, sent) = (path.to_owned(), content.clone());
+        let status = self
+            .send(move |_, base_url| {
+                let request = reqwest::Client::new().put(format!("{base_url}/upload/{path}")).body(sent.clone());
+                async { request.send().await.ok().map(|answer| answer.status()) }
+            })
+            .await;
+        assert_eq!(status, 200);
+        let id = link.file_id.as_str().to_owned();
+        let registration = (id.clone(), name);
+        self.send(move |molbox, _| register(molbox, registration.clone())).await;
+        self.files.insert(id, content.into_bytes());
+        self.count("uploads", 1);
+    }
+
+    /// Deletes a file, or a job that has ended, which is looked through before.
+    async fn delete(&mut self) {
+        let ended: Vec<&String> = self.jobs.iter().filter(|id| !self.open.contains(id)).collect();
+        let n = self.random.below((ended.len() + self.files.len()).max(1) as u64) as usize;
+        let chosen = ended.into_iter().chain(self.files.keys()).nth(n).cloned();
+        let Some(id) = chosen else { return };
+        if self.files.remove(&id).is_none() {
+            self.job_is_whole(&id).await;
+            self.jobs.remove(&id);
+        }
+        let of = id.clone();
+        self.send(move |molbox, _| delete(molbox, of.clone())).await;
+        self.deleted.push(id);
+        self.count("deletions", 1);
+    }
+
+    /// Kills the worker of a task, its `run-task`, or both at once.
+    fn kill_of_a_task(&mut self) {
+        let (folders, which) = (folders(&self.service), self.random.below(3));
+        let n = self.random.below(folders.len().max(1) as u64) as usize;
+        let Some(folder) = folders.get(n) else { return };
+        if which == 0 {
+            let is_killed = kill_task(folder);
+            self.count("kills of workers with their run-task", usize::from(is_killed));
+            return;
+        }
+        // Without its `run-task` a worker goes on, and nobody notes how it ends.
+        let (is_victim, what): (fn(&Process) -> bool, _) = if which == 1 {
+            (Process::is_run_task, "kills of run-task alone")
+        } else {
+            (is_worker, "kills of workers alone")
+        };
+        let victim = processes(folder).into_iter().find(is_victim);
+        victim.iter().for_each(|process| process.signal("KILL"));
+        self.count(what, victim.iter().count());
+    }
+
+    fn no_task_has_two_workers(&self) {
+        for folder in folders(&self.service) {
+            let workers: Vec<u32> = processes(&folder).iter().filter(|p| is_worker(p)).map(|p| p.pid).collect();
+            assert!(workers.len() <= 1, "{} has workers {workers:?}", folder.display());
+        }
+    }
+
+    async fn no_job_goes_back(&mut self) {
+        let molbox = self.client();
+        for id in self.open.clone() {
+            let job = molbox.job_view().job_id(id.as_str()).send().await.expect("what was acknowledged is there");
+            let rank = ["queued", "running", "succeeded"].iter().position(|s| *s == job.status);
+            let rank = rank.unwrap_or_else(|| panic!("{id} is {}: {:?}", job.status, job.error));
+            let before = self.ranks.insert(id.clone(), (job.attempts, rank)).unwrap_or_default();
+            // Back to queued only for another attempt.
+            let is_next_attempt = before.1 == 1 && rank == 0;
+            let goes_on = job.attempts >= before.0 && (rank >= before.1 || is_next_attempt);
+            assert!(goes_on, "{id} was {before:?} and is {:?}", (job.attempts, &job.status));
+            if rank == 2 {
+                self.open.retain(|other| *other != id);
+                self.count("jobs of several attempts", usize::from(job.attempts > 1));
+            }
+        }
+    }
+
+    /// Every frame and every line of the log of a job is there once.
+    async fn job_is_whole(&self, id: &str) {
+        let molbox = self.client();
+        let job = molbox.wait_job(id).await.unwrap();
+        let stage = job.stages.iter().find(|stage| stage.name == "production").unwrap();
+        assert_eq!((stage.steps, stage.frames), (FRAMES * STEPS_PER_FRAME, FRAMES));
+        let folder = tempfile::tempdir().unwrap();
+        let files = archive(&molbox.download_job(id, folder.path().join("job.zip")).await.unwrap());
+        let log = String::from_utf8(files["production.csv"].clone()).unwrap();
+        let steps: Vec<u64> =
+            log.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+        assert_eq!(steps, (1..=FRAMES * STEPS_PER_FRAME / 5).map(|n| n * 5).collect::<Vec<u64>>(), "{id}");
+        let frames = files["production.dcd"].get(276..).expect("a header");
+        let frames: Vec<&[u8]> = frames.chunks(56 + 3 * (4 * self.n_atoms + 8)).collect();
+        assert_eq!(frames.len() as u64, FRAMES, "{id}");
+        assert_eq!(frames[0].len(), frames[frames.len() - 1].len(), "{id}: the last frame is whole");
+        // Atoms move: two frames that are the same are one that is there twice.
+        assert_eq!(frames.iter().collect::<BTreeSet<_>>().len() as u64, FRAMES, "{id}");
+    }
+
+    async fn everything_is_there_once(&mut self) {
+        let molbox = self.client();
+        for id in &self.jobs {
+            self.job_is_whole(id).await;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        for (id, content) in &self.files {
+            let path = molbox.download_file(id, folder.path().join("file.pdb")).await.unwrap();
+            assert!(std::fs::read(path).unwrap() == *content, "{id} has other content");
+        }
+        let jobs = molbox.job_list().stream().map_ok(|job| job.job_id.as_str().to_owned());
+        let jobs: Vec<String> = jobs.try_collect().await.unwrap();
+        assert_eq!(jobs.len(), self.jobs.len(), "every submission is there once");
+        assert_eq!(jobs.into_iter().collect::<BTreeSet<_>>(), self.jobs);
+        let files = molbox.file_list().status("ready").stream().map_ok(|file| file.file_id.as_str().to_owned());
+        let files: Vec<String> = files.try_collect().await.unwrap();
+        assert_eq!(files.len(), self.files.len(), "every upload is there once");
+        assert!(files.iter().all(|id| self.files.contains_key(id)));
+        for id in &self.deleted {
+            let found = if id.starts_with("file_") {
+                molbox.file_view().file_id(id.as_str()).send().await.map(drop)
+            } else {
+                molbox.job_view().job_id(id.as_str()).send().await.map(drop)
+            };
+            assert_eq!(found.unwrap_err().status().unwrap(), 404, "{id} was deleted");
+        }
+        wait_for("nothing is left of the tasks", || folders(&self.service).is_empty().then_some(()));
+        // What uploads and deletions have left that were broken off is removed at the start.
+        self.service.kill_and_restart();
+        wait_for("nothing is found by the check", || {
+            let report: Value = serde_json::from_str(&self.service.command(&["check", "--json"])).unwrap();
+            (report["findings"] == json!([])).then_some(())
+        });
+    }
+}
+
+async fn submit(molbox: Client, (system, name): (String, String)) -> Option<String> {
+    let job = molbox.job_submit().idempotency_key(name.as_str()).body_map(|job| {
+        job.box_id(system.as_str())
+            .batch_name(name.as_str())
             .minimization_steps(10)
             .equilibration(Vec::<EquilibrationStep>::new())
             .production(
@@ -50,122 +318,35 @@ async fn submit(molbox: &Client, system: &str, key: &str) -> Option<String> {
                     .log_freq(5),
             )
     });
-    Some(job.send().await.ok()?.job_id.as_str().to_owned())
+    answered(job.send().await).map(|job| job.job_id.as_str().to_owned())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_kills_lose_no_submission_no_state_and_no_frame() {
-    let seed = from_environment("MOLBOX_SOAK_SEED", u64::from(std::process::id()));
-    let budget = Duration::from_secs(from_environment("MOLBOX_SOAK_SECONDS", SECONDS));
-    println!("MOLBOX_SOAK_SEED={seed}");
-    let mut random = Random(seed);
-    let mut service = Service::start_with(&["worker.checkpoint_seconds=0.2", "worker.attempts=1000"]);
-    let key = service.key("ada");
-    let system = water(&service.client_with(&key)).await;
-    let n_atoms = system.summary.as_ref().unwrap().atoms as usize;
-    let system = system.system_id.as_str().to_owned();
-
-    // Idempotency key -> the identifier that was acknowledged.
-    let mut acknowledged: BTreeMap<String, String> = BTreeMap::new();
-    let mut open: Vec<String> = Vec::new();
-    let mut ranks: BTreeMap<String, (u64, usize)> = BTreeMap::new();
-    let (mut service_kills, mut worker_kills, mut run_task_kills) = (0, 0, 0);
-    let start = Instant::now();
-    while start.elapsed() < budget {
-        let molbox = service.client_with(&key);
-        match random.below(5) {
-            // A submission, and perhaps the death of the service while it is under way.
-            0 if open.len() < MAX_OPEN => {
-                let name = format!("kill-{}", acknowledged.len());
-                let (client, box_id, once) = (molbox.clone(), system.clone(), name.clone());
-                let sent = tokio::spawn(async move { submit(&client, &box_id, &once).await });
-                if random.below(2) == 0 {
-                    tokio::time::sleep(Duration::from_micros(random.below(15_000))).await;
-                    service.kill_and_restart();
-                    service_kills += 1;
-                }
-                let first = sent.await.unwrap();
-                // What was not answered is sent again, under the same key.
-                let again = submit(&service.client_with(&key), &system, &name).await.expect("the service is up");
-                assert!(first.is_none_or(|id| id == again), "one key made two jobs");
-                open.push(again.clone());
-                acknowledged.insert(name, again);
-            }
-            1 => {
-                service.kill_and_restart();
-                service_kills += 1;
-            }
-            choice => {
-                let folders = folders(&service);
-                let folder = folders.get(random.below(folders.len().max(1) as u64) as usize);
-                if choice == 2 {
-                    // Its worker goes on, and nobody notes how it ends.
-                    let run_task = folder.and_then(|f| processes(f).into_iter().find(Process::is_run_task));
-                    run_task.iter().for_each(|process| process.signal("KILL"));
-                    run_task_kills += run_task.iter().count();
-                } else {
-                    worker_kills += folder.iter().filter(|folder| kill_task(folder)).count();
-                }
-            }
-        }
-        for folder in folders(&service) {
-            let workers =
-                processes(&folder).into_iter().filter(|process| process.command.contains(" -m molbox_worker "));
-            let workers: BTreeSet<u32> = workers.filter(|process| !process.is_run_task()).map(|p| p.pid).collect();
-            assert!(workers.len() <= 1, "{} has workers {workers:?}", folder.display());
-        }
-        tokio::time::sleep(Duration::from_millis(random.below(1500))).await;
-        let molbox = service.client_with(&key);
-        for id in open.clone() {
-            let job = molbox.job_view().job_id(id.as_str()).send().await.expect("what was acknowledged is there");
-            let rank = ["queued", "running", "succeeded"].iter().position(|s| *s == job.status);
-            let rank = rank.unwrap_or_else(|| panic!("{id} is {}: {:?}", job.status, job.error));
-            let before = ranks.insert(id.clone(), (job.attempts, rank)).unwrap_or_default();
-            // Back to queued only for another attempt.
-            let is_next_attempt = before.1 == 1 && rank == 0;
-            assert!(
-                job.attempts >= before.0 && (rank >= before.1 || is_next_attempt),
-                "{id} {before:?} {}",
-                job.status
-            );
-            if rank == 2 {
-                open.retain(|other| *other != id);
-            }
-        }
-    }
-
-    let molbox = service.client_with(&key);
-    let folder = tempfile::tempdir().unwrap();
-    for id in acknowledged.values() {
-        let job = molbox.wait_job(id).await.unwrap();
-        let stage = job.stages.iter().find(|stage| stage.name == "production").unwrap();
-        assert_eq!((stage.steps, stage.frames), (FRAMES * STEPS_PER_FRAME, FRAMES));
-        let files = archive(&molbox.download_job(id.as_str(), folder.path().join("job.zip")).await.unwrap());
-        let log = String::from_utf8(files["production.csv"].clone()).unwrap();
-        let steps: Vec<u64> =
-            log.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
-        assert_eq!(steps, (1..=FRAMES * STEPS_PER_FRAME / 5).map(|n| n * 5).collect::<Vec<u64>>(), "{id}");
-        assert_eq!(files["production.dcd"].len(), 276 + FRAMES as usize * (56 + 3 * (4 * n_atoms + 8)), "{id}");
-    }
-    let listed: Vec<String> = molbox
-        .job_list()
-        .stream()
-        .map(|job| job.map(|job| job.job_id.as_str().to_owned()))
-        .try_collect()
-        .await
-        .unwrap();
-    let expected: BTreeSet<&String> = acknowledged.values().collect();
-    assert_eq!(listed.len(), expected.len(), "every submission is there once");
-    assert_eq!(listed.iter().collect::<BTreeSet<_>>(), expected);
-    wait_for("nothing is left of them", || {
-        std::fs::read_dir(service.data.join("tasks")).map_or(true, |mut d| d.next().is_none()).then_some(())
-    });
-    println!(
-        "{} jobs, {service_kills} kills of the service, {worker_kills} of tasks, {run_task_kills} of run-task alone",
-        listed.len()
-    );
+async fn register(molbox: Client, (id, name): (String, String)) -> Option<()> {
+    let registration = molbox
+        .file_register()
+        .idempotency_key(name.as_str())
+        .body_map(|file| file.file_id(id.as_str()).name(name.as_str()));
+    answered(registration.send().await).map(drop)
 }
 
+async fn delete(molbox: Client, id: String) -> Option<()> {
+    let deleted = if id.starts_with("file_") {
+        molbox.file_delete().file_id(id.as_str()).send().await.map(drop)
+    } else {
+        molbox.job_delete().job_id(id.as_str()).send().await.map(drop)
+    };
+    match deleted {
+        // It was deleted before the service died.
+        Err(error) if error.status().is_some_and(|status| status == 404) => Some(()),
+        deleted => answered(deleted),
+    }
+}
+
+fn is_worker(process: &Process) -> bool {
+    process.command.contains(" -m molbox_worker ") && !process.is_run_task()
+}
+
+/// Those of the tasks that run.
 fn folders(service: &Service) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(service.data.join("tasks")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
