@@ -1,8 +1,10 @@
 //! What is done to the repository: `cargo xtask --help`.
 
 mod clients;
+mod conformance;
 mod demo;
 mod docs;
+mod fuzz;
 mod lint;
 mod python;
 mod regenerate;
@@ -39,11 +41,18 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// The engine's long tests; then random requests and random kills, for as long as there is time.
+    /// Random kills, bytes and requests, and the engine's long tests, for hours: figures are kept in
+    /// target/soak, and a run that was stopped is resumed by the next.
     Soak {
-        /// How long requests and kills go on.
-        #[arg(long, default_value_t = 60)]
-        minutes: u64,
+        /// How long it goes on.
+        #[arg(long, default_value_t = 1.0)]
+        hours: f64,
+        /// One part: kills, requests, worker, fuzz, or a target of it such as fuzz/mask.
+        #[arg(long, value_name = "PART")]
+        only: Option<String>,
+        /// Forget what the parts have done before.
+        #[arg(long)]
+        fresh: bool,
     },
     /// Generate clients in other languages, compile them, and run the main job with each.
     Clients {
@@ -71,8 +80,8 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Task::Demo => demo::demo(),
         Task::Test => test::test(),
-        Task::Fuzz { seconds } => soak::fuzz(seconds),
-        Task::Soak { minutes } => soak::soak(minutes),
+        Task::Fuzz { seconds } => fuzz::fuzz(seconds),
+        Task::Soak { hours, only, fresh } => soak::soak(hours, only.as_deref(), fresh),
         Task::Clients { languages } => clients::clients(&languages),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),

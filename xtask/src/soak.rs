@@ -1,98 +1,517 @@
-//! The live service against the document, by schemathesis, and under random kills.
+//! What takes hours and finds what short tests do not: random kills, bytes and requests, and the
+//! engine's long tests. Time is shared in slices, and what each part has done is kept, so that a run
+//! can be stopped at any moment and resumed.
 
-use std::fs;
-use std::process::Command;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::conformance::{self, Operations};
 use crate::service::Service;
-use crate::{cargo, python, root, run, target};
+use crate::{cargo, fuzz, python, root, run, target};
 
-/// An address with the operations that are on it.
-enum Operations {
-    Workflow,
-    Margin,
-}
+const MINUTE: Duration = Duration::from_secs(60);
+/// How long those that are asked to end may take.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What takes long and finds what short tests do not: the engine's long tests, half an hour
-/// or so; then for half the time random requests, for half random kills of service and workers.
-pub fn soak(minutes: u64) -> Result<()> {
-    let seconds = minutes * 60 / 2;
-    let python = python::environment()?;
-    run(Command::new(&python)
-        .current_dir(root().join("worker"))
-        .args(["-m", "pytest", "--quiet", "-m", "soak", "--dist", "load"]))?;
-    conformance(seconds)?;
-    run(cargo()
-        .args(["test", "--package", "molbox-service", "--test", "service", "kills", "--", "--nocapture"])
-        .env("MOLBOX_TEST_PYTHON", &python)
-        .env("MOLBOX_SOAK_SECONDS", seconds.to_string()))
-}
+const KILLS_TEST: &str = "kills::random_kills_lose_and_double_no_submission_no_file_and_no_frame";
 
-/// Every fuzz target in turn; see `fuzz/README.md`.
-pub fn fuzz(seconds: u64) -> Result<()> {
-    let mut targets = Vec::new();
-    for entry in fs::read_dir(root().join("fuzz/fuzz_targets"))? {
-        targets.push(entry?.path().file_stem().context("a target has a name")?.to_owned());
+/// Goes on for so many hours, from where the last run stopped, or anew; with some of the parts or all.
+pub fn soak(hours: f64, only: Option<&str>, is_fresh: bool) -> Result<()> {
+    let mut soak = Soak::open()?;
+    let parts = chosen(only)?;
+    if is_fresh {
+        parts.iter().for_each(|part| drop(soak.state.parts.remove(&part.name())));
     }
-    targets.sort();
-    for target in targets {
-        let mut fuzz = cargo();
-        fuzz.args(["fuzz", "run", "--sanitizer", "none"])
-            .arg(&target)
-            .arg("--")
-            .args([&format!("-max_total_time={seconds}"), "-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"])
-            // Its instrumentation is not in the stable compiler's options.
-            .env("RUSTC_BOOTSTRAP", "1");
-        run(&mut fuzz).context("cargo-fuzz is installed by `cargo install cargo-fuzz`")?;
-        println!("{}: nothing found in {seconds} s", target.display());
+    soak.build(&parts)?;
+    let end = Instant::now() + Duration::try_from_secs_f64(hours * 3600.0).context("hours")?;
+    while !soak.is_stopped()
+        && let left = end.saturating_duration_since(Instant::now())
+        && !left.is_zero()
+        && let Some(part) = soak.next(&parts)
+    {
+        soak.slice(part, left)?;
     }
+    print!("{}", soak.state.table(&parts));
+    let found: usize =
+        parts.iter().filter_map(|part| soak.state.parts.get(&part.name())).map(|p| p.findings.len()).sum();
+    ensure!(found == 0, "findings: {found}; once they are fixed, `--fresh --only PART` begins their parts anew");
     Ok(())
 }
 
-/// Random requests, good and bad, to every operation of a service of its own: every answer has to
-/// be one that the document has.
-pub fn conformance(seconds: u64) -> Result<()> {
-    let out = target().join("conformance");
-    let settings = ["limits.requests_per_minute=0", "limits.open_tasks=50", "worker.slots=1"];
-    let service = Service::start(&out, &python::environment()?, &settings)?;
-    let key = service.key("schemathesis")?;
-    let said = || format!("random requests; the service's log is {}", out.join("molboxd.log").display());
-    requests(&service.base_url, &Operations::Workflow, &key, seconds * 3 / 4).with_context(said)?;
-    requests(&service.margin_url, &Operations::Margin, &key, seconds / 4).with_context(said)?;
-    service.stop()
+/// A part of the soak, with its share of the time until it has reached its goal, and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// A fuzz target, counted in minutes of CPU time.
+    Fuzz(String),
+    /// Kills of service, workers and `run-task`.
+    Kills,
+    /// Schemathesis, counted in minutes.
+    Requests,
+    /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes of all.
+    Worker,
 }
 
-/// The same for a service that runs elsewhere.
-pub fn live(base_url: &str, margin_url: Option<&str>, key: &str, seconds: u64) -> Result<()> {
-    requests(base_url, &Operations::Workflow, key, seconds)?;
-    margin_url.map_or(Ok(()), |url| requests(url, &Operations::Margin, key, seconds))
+impl Part {
+    fn all() -> Result<Vec<Self>> {
+        let targets = fuzz::targets()?.into_iter().map(Self::Fuzz);
+        Ok(targets.chain([Self::Kills, Self::Requests, Self::Worker]).collect())
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Fuzz(target) => format!("fuzz/{target}"),
+            Self::Kills => "kills".to_owned(),
+            Self::Requests => "requests".to_owned(),
+            Self::Worker => "worker".to_owned(),
+        }
+    }
+
+    fn goal(&self) -> (f64, &'static str) {
+        match self {
+            Self::Fuzz(_) => (30.0, "CPU minutes"),
+            Self::Kills => (1000.0, "kills"),
+            Self::Requests => (60.0, "minutes"),
+            Self::Worker => (1.0, "passes"),
+        }
+    }
+
+    fn slice(&self) -> Duration {
+        match self {
+            Self::Fuzz(_) => MINUTE,
+            Self::Kills | Self::Requests => 4 * MINUTE,
+            Self::Worker => 30 * MINUTE,
+        }
+    }
 }
 
-fn requests(address: &str, operations: &Operations, key: &str, seconds: u64) -> Result<()> {
-    let folder = root().join("xtask/conformance");
-    let tools = python::tools("conformance-env", &folder.join("requirements.txt"))?;
-    let choose = match operations {
-        Operations::Workflow => "--exclude-path-regex",
-        Operations::Margin => "--include-path-regex",
-    };
-    let out = target().join("conformance");
-    fs::create_dir_all(&out)?;
-    let mut command = Command::new(tools.with_file_name("schemathesis"));
-    command
-        // It keeps what it learned where it runs.
-        .current_dir(&out)
-        .arg("--config-file")
-        .arg(folder.join("schemathesis.toml"))
-        .arg("run")
-        .arg(root().join("openapi/openapi.json"))
-        .args(["--url", address, choose, "^/margin/", "--header", &format!("x-api-key: {key}")])
-        .args(["--max-time", &seconds.to_string(), "--request-timeout", "30", "--continue-on-failure"])
-        .args(["--warnings", "off", "--no-color"]);
-    run_without_key(&mut command, key)
+/// The parts of a name, or those that begin with it: `fuzz`.
+fn chosen(only: Option<&str>) -> Result<Vec<Part>> {
+    let all = Part::all()?;
+    let Some(only) = only else { return Ok(all) };
+    let is_chosen = |part: &&Part| part.name() == only || part.name().split('/').next() == Some(only);
+    let parts: Vec<Part> = all.iter().filter(is_chosen).cloned().collect();
+    if parts.is_empty() {
+        bail!("no part {only:?}; there are {}", all.iter().map(Part::name).collect::<Vec<_>>().join(", "));
+    }
+    Ok(parts)
 }
 
-/// Runs a command; what is said of its failure does not show the key.
-fn run_without_key(command: &mut Command, key: &str) -> Result<()> {
-    run(command).map_err(|error| anyhow::anyhow!(format!("{error:#}").replace(key, "…")))
+/// All that is kept between runs, as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct State {
+    parts: BTreeMap<String, Progress>,
+}
+
+/// What a part has done.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Progress {
+    /// Slices that came to an end, or found something.
+    slices: u64,
+    /// Of the first slice; that of each other is one more.
+    seed: u64,
+    done: f64,
+    /// What more there is to count.
+    counts: BTreeMap<String, u64>,
+    findings: Vec<String>,
+}
+
+impl State {
+    fn table(&self, parts: &[Part]) -> String {
+        let mut table =
+            format!("{:<20} {:>8} {:>6} {:<12} {:>20}  findings\n", "part", "done", "goal", "", "first seed");
+        for part in parts {
+            let none = Progress::default();
+            let progress = self.parts.get(&part.name()).unwrap_or(&none);
+            let (goal, unit) = part.goal();
+            let has_seed = progress.slices > 0 && *part != Part::Worker;
+            let seed = if has_seed { progress.seed.to_string() } else { String::new() };
+            table += &format!("{:<20} {:>8.2} {goal:>6} {unit:<12} {seed:>20}  ", part.name(), progress.done);
+            table += &format!("{}\n", progress.findings.len());
+            let counts = progress.counts.iter().map(|(name, count)| format!("{count} {name}"));
+            let counts = counts.collect::<Vec<_>>().join(", ");
+            for line in [counts].iter().filter(|counts| !counts.is_empty()).chain(&progress.findings) {
+                table += &format!("    {line}\n");
+            }
+        }
+        table
+    }
+}
+
+/// How a slice ended.
+struct Outcome {
+    done: f64,
+    counts: BTreeMap<String, u64>,
+    finding: Option<String>,
+}
+
+struct Soak {
+    folder: PathBuf,
+    state: State,
+    stop: Arc<AtomicBool>,
+}
+
+impl Soak {
+    fn open() -> Result<Self> {
+        let folder = target().join("soak");
+        fs::create_dir_all(&folder)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        let path = folder.join("state.json");
+        let state = if path.exists() {
+            serde_json::from_str(&fs::read_to_string(&path)?).with_context(|| format!("read {}", path.display()))?
+        } else {
+            State::default()
+        };
+        Ok(Self { folder, state, stop })
+    }
+
+    /// Replaces what is kept in one step.
+    fn keep(&self) -> Result<()> {
+        let partial = self.folder.join("state.json.tmp");
+        fs::write(&partial, serde_json::to_string_pretty(&self.state)?)?;
+        Ok(fs::rename(partial, self.folder.join("state.json"))?)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn build(&self, parts: &[Part]) -> Result<()> {
+        if parts.iter().any(|part| matches!(part, Part::Fuzz(_))) {
+            fuzz::build()?;
+        }
+        if parts.contains(&Part::Kills) {
+            run(cargo().args(["test", "--workspace", "--test", "service", "--no-run"]))?;
+        }
+        Ok(())
+    }
+
+    /// The part that is farthest from its goal. One that has found something would find it again.
+    fn next<'a>(&self, parts: &'a [Part]) -> Option<&'a Part> {
+        let none = Progress::default();
+        let progress = |part: &Part| self.state.parts.get(&part.name()).unwrap_or(&none);
+        let share = |part: &&Part| progress(part).done / part.goal().0;
+        parts.iter().filter(|part| progress(part).findings.is_empty()).min_by(|a, b| share(a).total_cmp(&share(b)))
+    }
+
+    /// Carries out a slice of a part, and keeps what it did. One that is stopped has not been done.
+    fn slice(&mut self, part: &Part, left: Duration) -> Result<()> {
+        let mut progress = self.state.parts.remove(&part.name()).unwrap_or_else(|| Progress {
+            // So that two runs do not do the same; what a slice did can be done again by its own.
+            seed: SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_secs()),
+            ..Progress::default()
+        });
+        let seed = progress.seed + progress.slices;
+        let seconds = part.slice().min(left).as_secs().max(1);
+        println!("{}: {seconds} s, seed {seed}", part.name());
+        let outcome = match part {
+            Part::Fuzz(target) => self.fuzz(target, seconds, seed),
+            Part::Kills => self.kills(seconds, seed),
+            Part::Requests => self.requests(progress.slices, seconds, seed),
+            Part::Worker => self.worker(progress.slices),
+        };
+        if let Ok(Some(outcome)) = &outcome {
+            progress.slices += 1;
+            progress.done += outcome.done;
+            for (name, count) in &outcome.counts {
+                *progress.counts.entry(name.clone()).or_default() += count;
+            }
+            progress
+                .findings
+                .extend(outcome.finding.iter().inspect(|finding| println!("{}: {finding}", part.name())).cloned());
+        }
+        self.state.parts.insert(part.name(), progress);
+        self.keep()?;
+        outcome.map(drop)
+    }
+
+    fn fuzz(&self, target: &str, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+        let before = cpu_of_children()?;
+        let log = self.log(&format!("fuzz-{target}"));
+        let mut command = fuzz::command(target, seconds)?;
+        // Four bytes, of which zero stands for none.
+        let status = self.watched(command.arg(format!("-seed={}", seed % (1 << 31) + 1)), &log)?;
+        let done = (cpu_of_children()? - before).as_secs_f64() / 60.0;
+        let finding = status.filter(|status| !status.success()).map(|status| {
+            format!("{status}; the input is in {}, the log {}", fuzz::artifacts(target).display(), log.display())
+        });
+        // What was fuzzed until it was stopped was fuzzed.
+        Ok(Some(Outcome { done, counts: BTreeMap::new(), finding }))
+    }
+
+    fn kills(&self, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+        let (folder, report) = (self.folder.join("kills"), self.folder.join("kills.json"));
+        renew(&folder)?;
+        if report.exists() {
+            fs::remove_file(&report)?;
+        }
+        let log = self.log("kills");
+        let mut test = cargo();
+        test.args(["test", "--workspace", "--test", "service", "--", "--exact", KILLS_TEST, "--nocapture"])
+            .env("MOLBOX_TEST_PYTHON", python::environment()?)
+            .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
+            .env("MOLBOX_SOAK_SEED", seed.to_string())
+            .env("MOLBOX_SOAK_REPORT", &report)
+            .env("TMPDIR", &folder);
+        let status = self.watched(&mut test, &log)?;
+        // Tasks outlive their service, and it its test.
+        end_those_of(&folder)?;
+        let Some(status) = status else { return Ok(None) };
+        if !status.success() {
+            let log = kept(&log, seed)?;
+            return Ok(Some(Outcome::found(format!("MOLBOX_SOAK_SEED={seed}; the log is {}", log.display()))));
+        }
+        let text = fs::read_to_string(&report).with_context(|| format!("{KILLS_TEST} has not run"))?;
+        let counts: BTreeMap<String, u64> = serde_json::from_str(&text)?;
+        let kills = counts.iter().filter(|(name, _)| name.starts_with("kills of "));
+        Ok(Some(Outcome { done: kills.map(|(_, count)| *count as f64).sum(), counts, finding: None }))
+    }
+
+    /// Single requests and chains of requests in turn, as one would leave the other no time.
+    fn requests(&self, slices: u64, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+        let (folder, log) = (self.folder.join("requests"), self.log("requests"));
+        let start = Instant::now();
+        let service = Service::start(&folder, &python::environment()?, &conformance::SETTINGS)?;
+        let key = service.key("schemathesis")?;
+        let workflow = (&service.base_url, Operations::Workflow);
+        let margin = (&service.margin_url, Operations::Margin);
+        let runs = if slices.is_multiple_of(2) {
+            let single = "examples,coverage,fuzzing";
+            vec![(workflow, single, seconds * 3 / 4), (margin, single, seconds / 4)]
+        } else {
+            vec![(workflow, "stateful", seconds)]
+        };
+        let mut finding = None;
+        for ((address, operations), phases, seconds) in runs {
+            let mut command = conformance::schemathesis(&folder, address, operations, &key, seconds.max(1))?;
+            command.args(["--phases", phases, "--seed", &seed.to_string()]);
+            let Some(status) = self.watched(&mut command, &log)? else {
+                end_those_of(&folder)?;
+                return Ok(None);
+            };
+            if !status.success() {
+                finding = Some(format!("--phases {phases} --seed {seed}; the log is {}", kept(&log, seed)?.display()));
+                break;
+            }
+        }
+        service.stop()?;
+        end_those_of(&folder)?;
+        let text = fs::read_to_string(folder.join("molboxd.log"))?;
+        if text.contains("panicked at") {
+            let log = kept(&folder.join("molboxd.log"), seed)?;
+            finding = Some(format!("--seed {seed}; the service panicked, its log is {}", log.display()));
+        }
+        let minutes = start.elapsed().as_secs_f64() / 60.0;
+        Ok(Some(Outcome { done: minutes, counts: BTreeMap::new(), finding }))
+    }
+
+    /// The next of the engine's long tests, after the last the first.
+    fn worker(&self, slices: u64) -> Result<Option<Outcome>> {
+        let pytest = || -> Result<Command> {
+            let mut pytest = Command::new(python::environment()?);
+            pytest.current_dir(root().join("worker")).args(["-m", "pytest", "--quiet", "-n", "0", "-m", "soak"]);
+            Ok(pytest)
+        };
+        let listed = pytest()?.arg("--collect-only").output().context("start pytest")?;
+        let listed = String::from_utf8(listed.stdout)?;
+        let tests: Vec<&str> = listed.lines().filter(|line| line.contains("::")).collect();
+        ensure!(!tests.is_empty(), "pytest lists no long tests: {listed}");
+        let test = tests[slices as usize % tests.len()];
+        let log = self.log("worker");
+        println!("worker: {test}");
+        let Some(status) = self.watched(pytest()?.arg(test), &log)? else { return Ok(None) };
+        let finding =
+            if status.success() { None } else { Some(format!("{test}; the log is {}", kept(&log, slices)?.display())) };
+        Ok(Some(Outcome { done: 1.0 / tests.len() as f64, counts: BTreeMap::new(), finding }))
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.log"))
+    }
+
+    /// Runs a command to its end in a process group of its own; none when it was stopped, and its group
+    /// with it.
+    fn watched(&self, command: &mut Command, log: &Path) -> Result<Option<ExitStatus>> {
+        let out = File::create(log).with_context(|| format!("make {}", log.display()))?;
+        command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).process_group(0);
+        let mut child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+        let group = Pid::from_child(&child);
+        let mut asked: Option<Instant> = None;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(asked.is_none().then_some(status));
+            }
+            match asked {
+                None if self.is_stopped() => {
+                    asked = Some(Instant::now());
+                    kill_process_group(group, Signal::TERM)?;
+                }
+                Some(since) if since.elapsed() > PATIENCE => kill_process_group(group, Signal::KILL)?,
+                _ => {}
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Outcome {
+    fn found(finding: String) -> Self {
+        Self { done: 0.0, counts: BTreeMap::new(), finding: Some(finding) }
+    }
+}
+
+/// The log of a slice under a name of its own, since the next slice overwrites it.
+fn kept(log: &Path, seed: u64) -> Result<PathBuf> {
+    let to = log.with_extension(format!("{seed}.log"));
+    fs::copy(log, &to).with_context(|| format!("copy {}", log.display()))?;
+    Ok(to)
+}
+
+/// An empty folder.
+fn renew(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(fs::create_dir_all(folder)?)
+}
+
+/// Kills the services and workers that name a path in a folder of ours: tasks have sessions of their own.
+/// Looks again until there are none, as one may have started another.
+fn end_those_of(folder: &Path) -> Result<()> {
+    loop {
+        let found = those_of(folder)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for pid in found {
+            match kill_process(pid, Signal::KILL) {
+                Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+                Err(error) => return Err(error).with_context(|| format!("kill {pid:?}")),
+            }
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn those_of(folder: &Path) -> Result<Vec<Pid>> {
+    let folder = format!("{}/", folder.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        // Gone, or a zombie, when it cannot be read or is empty.
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command);
+        let is_service = command.split('\0').next().is_some_and(|program| program.ends_with("molboxd"));
+        if command.contains(&folder) && (is_service || command.contains("\0molbox_worker\0")) {
+            found.extend(pid);
+        }
+    }
+    Ok(found)
+}
+
+/// CPU time of all children that have ended.
+fn cpu_of_children() -> Result<Duration> {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    // After the name, which may hold anything.
+    let (_, fields) = text.rsplit_once(')').context("/proc/self/stat has a name")?;
+    let ticks: Vec<u64> = fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(Duration::from_secs_f64(ticks.iter().sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn soak(folder: &Path) -> Soak {
+        Soak { folder: folder.to_owned(), state: State::default(), stop: Arc::default() }
+    }
+
+    #[test]
+    fn the_part_that_is_farthest_from_its_goal_is_next_unless_it_has_found_something() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut soak = soak(folder.path());
+        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills, Part::Requests];
+        assert_eq!(soak.next(&parts), Some(&parts[0]));
+        let progress = |done| Progress { done, ..Progress::default() };
+        soak.state.parts.insert("fuzz/mask".to_owned(), progress(15.0));
+        soak.state.parts.insert("kills".to_owned(), progress(300.0));
+        soak.state.parts.insert("requests".to_owned(), progress(29.0));
+        assert_eq!(soak.next(&parts), Some(&Part::Kills));
+        soak.state.parts.get_mut("kills").unwrap().findings.push("a lost job".to_owned());
+        assert_eq!(soak.next(&parts), Some(&Part::Requests));
+        assert!(soak.state.table(&parts).contains("    a lost job\n"));
+    }
+
+    #[test]
+    fn what_was_done_is_there_after_a_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut soak = soak(folder.path());
+        let counts = BTreeMap::from([("kills of workers".to_owned(), 3)]);
+        let progress = Progress { slices: 2, seed: 7, done: 3.0, counts, findings: Vec::new() };
+        soak.state.parts.insert("kills".to_owned(), progress);
+        soak.keep().unwrap();
+        let text = fs::read_to_string(folder.path().join("state.json")).unwrap();
+        let again: State = serde_json::from_str(&text).unwrap();
+        assert_eq!(again.table(&[Part::Kills]), soak.state.table(&[Part::Kills]));
+    }
+
+    #[test]
+    fn what_is_stopped_ends_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let soak = soak(folder.path());
+        let log = soak.log("sh");
+        // The shell waits for one that is in its group, and neither ends by itself.
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo $!; wait"]);
+        let pid = thread::scope(|scope| {
+            let watched = scope.spawn(|| soak.watched(&mut command, &log).unwrap());
+            let pid = loop {
+                match fs::read_to_string(&log) {
+                    Ok(text) if text.ends_with('\n') => break text,
+                    _ => thread::sleep(Duration::from_millis(10)),
+                }
+            };
+            soak.stop.store(true, Ordering::Relaxed);
+            assert!(watched.join().unwrap().is_none());
+            pid
+        });
+        // Nobody may have waited for it yet.
+        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    }
+
+    #[test]
+    fn only_those_of_a_folder_are_ended() {
+        let (ours, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let start = |name: &str, folder: &Path| {
+            let log = folder.join("log");
+            fs::write(&log, "").unwrap();
+            Command::new("tail").arg0(name).arg("-f").arg(log).spawn().unwrap()
+        };
+        let mut service = start("molboxd", ours.path());
+        let mut others = [start("molboxd", other.path()), start("tail", ours.path())];
+        // It has no arguments yet while it is being started.
+        while service.try_wait().unwrap().is_none() {
+            end_those_of(ours.path()).unwrap();
+        }
+        for other in &mut others {
+            assert!(other.try_wait().unwrap().is_none());
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+    }
 }

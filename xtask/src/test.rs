@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, clients, lint, python, regenerate, root, run, soak, spec, tidy};
+use crate::{cargo, clients, conformance, lint, python, regenerate, root, run, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -56,7 +56,7 @@ pub fn test() -> Result<()> {
         run(&mut tests)
     })?;
     step("clients in other languages", || clients::clients(&[]))?;
-    step("the live service against the document", || soak::conformance(CONFORMANCE_SECONDS))?;
+    step("the live service against the document", || conformance::conformance(CONFORMANCE_SECONDS))?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }

@@ -19,7 +19,7 @@ use openapi_drift::Api;
 use serde_json::Value;
 
 use crate::regenerate::document;
-use crate::{lint, root, soak};
+use crate::{conformance, lint, root};
 
 #[derive(Subcommand)]
 pub enum Spec {
@@ -88,7 +88,7 @@ pub fn run(spec: &Spec) -> Result<u8> {
             let code = diff(&source::working_tree()?, &published, false, false)?;
             if *seconds > 0 {
                 let key = std::env::var("MOLBOX_API_KEY").context("MOLBOX_API_KEY is not set")?;
-                soak::live(url, margin_url.as_deref(), &key, *seconds)?;
+                conformance::live(url, margin_url.as_deref(), &key, *seconds)?;
             }
             return Ok(code);
         }
