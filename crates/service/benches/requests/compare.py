@@ -250,6 +250,8 @@ def main():
     arguments.add_argument("--python", type=Path, default=ROOT / "target/worker-env/bin/python")
     arguments.add_argument("--json", type=Path, help="file for the results")
     options = arguments.parse_args()
+    # So that what was started is ended then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("asked to end"))
     programs = options.molboxd or [("molboxd", ROOT / "target/release/molboxd", None)]
     versions = {name: version(name) for name in ("fastapi", "uvicorn", "uvloop", "httptools", "pydantic")}
     versions["python"] = platform.python_version()
