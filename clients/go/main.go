@@ -14,12 +14,13 @@ import (
 	"strings"
 	"time"
 
-	"molbox-client-example/molbox"
+	"molbox-client-example/margin"
+	"molbox-client-example/workflow"
 )
 
 // expect returns an answer, or ends with what the service said instead.
 func expect[T any](answer T, _ *http.Response, err error) T {
-	var refusal *molbox.GenericOpenAPIError
+	var refusal interface{ Body() []byte }
 	if errors.As(err, &refusal) {
 		log.Fatalf("%v: %s", err, refusal.Body())
 	}
@@ -35,34 +36,44 @@ func check(err error) {
 
 func isOpen(status string) bool { return status == "queued" || status == "running" }
 
-func newClient(baseURL string) *molbox.APIClient {
-	config := molbox.NewConfiguration()
-	config.Servers = molbox.ServerConfigurations{{URL: baseURL}}
-	config.AddDefaultHeader("x-api-key", os.Getenv("MOLBOX_API_KEY"))
-	return molbox.NewAPIClient(config)
-}
-
 // showRefusal prints what the service finds wrong with a request.
-func showRefusal[T any](_ T, response *http.Response, err error) {
-	var refusal *molbox.GenericOpenAPIError
+func showRefusal(response *http.Response, err error) {
+	var refusal interface{ Model() any }
 	if !errors.As(err, &refusal) {
 		log.Fatalf("a bad request was accepted: %v", err)
 	}
-	violations, ok := refusal.Model().(molbox.HTTPValidationError)
-	if !ok {
-		log.Fatalf("an error of another shape: %s", refusal.Body())
-	}
-	for _, violation := range violations.Detail {
-		words := make([]string, len(violation.Loc))
-		for i, item := range violation.Loc {
-			words[i] = fmt.Sprint(item.GetActualInstanceValue())
+	switch violations := refusal.Model().(type) {
+	case workflow.HTTPValidationError:
+		for _, violation := range violations.Detail {
+			words := make([]string, len(violation.Loc))
+			for i, item := range violation.Loc {
+				words[i] = fmt.Sprint(item.GetActualInstanceValue())
+			}
+			show(response, words, violation.Type)
 		}
-		fmt.Printf("refused %d %s %s\n", response.StatusCode, strings.Join(words, "."), violation.Type)
+	case margin.HTTPValidationError:
+		for _, violation := range violations.Detail {
+			words := make([]string, len(violation.Loc))
+			for i, item := range violation.Loc {
+				words[i] = fmt.Sprint(item.GetActualInstanceValue())
+			}
+			show(response, words, violation.Type)
+		}
+	default:
+		log.Fatalf("an error of another shape: %v", err)
 	}
 }
 
+func show(response *http.Response, loc []string, kind string) {
+	fmt.Printf("refused %d %s %s\n", response.StatusCode, strings.Join(loc, "."), kind)
+}
+
 func main() {
-	client := newClient(os.Getenv("MOLBOX_BASE_URL"))
+	key := os.Getenv("MOLBOX_API_KEY")
+	config := workflow.NewConfiguration()
+	config.Servers = workflow.ServerConfigurations{{URL: os.Getenv("MOLBOX_BASE_URL")}}
+	config.AddDefaultHeader("x-api-key", key)
+	client := workflow.NewAPIClient(config)
 	ctx := context.Background()
 
 	link := expect(client.FileAPI.UploadUrlCreate(ctx).Filetype("pdb").Execute())
@@ -77,14 +88,14 @@ func main() {
 		text, _ := io.ReadAll(upload.Body)
 		log.Fatalf("%s: %s", upload.Status, text)
 	}
-	registration := molbox.FileRegistration{Name: molbox.PtrString("go alanine"), FileId: molbox.PtrString(link.FileId)}
+	registration := workflow.FileRegistration{Name: workflow.PtrString("go alanine"), FileId: workflow.PtrString(link.FileId)}
 	file := expect(client.FileAPI.FileRegister(ctx).FileRegistration(registration).Execute())
 	fmt.Printf("uploaded %d bytes\n", file.GetSizeBytes())
 
-	build := molbox.SystemBuildRequest{
-		Protein:        molbox.PtrString(file.FileId),
-		MinimumPadding: molbox.PtrFloat64(0.8),
-		Seed:           molbox.PtrInt64(7),
+	build := workflow.SystemBuildRequest{
+		Protein:        workflow.PtrString(file.FileId),
+		MinimumPadding: workflow.PtrFloat64(0.8),
+		Seed:           workflow.PtrInt64(7),
 	}
 	system := expect(client.SystemAPI.SystemSubmit(ctx).SystemBuildRequest(build).Execute())
 	for isOpen(system.Status) {
@@ -96,19 +107,20 @@ func main() {
 	}
 	fmt.Printf("built %d atoms\n", system.Summary.Atoms)
 
-	bad := molbox.JobCreateParams{Temperature: *molbox.NewNullableFloat64(molbox.PtrFloat64(-1))}
-	showRefusal(client.JobAPI.JobSubmit(ctx).JobCreateParams(bad).Execute())
+	bad := workflow.JobCreateParams{Temperature: *workflow.NewNullableFloat64(workflow.PtrFloat64(-1))}
+	_, refused, err := client.JobAPI.JobSubmit(ctx).JobCreateParams(bad).Execute()
+	showRefusal(refused, err)
 
-	params := molbox.JobCreateParams{
-		BoxId:             molbox.PtrString(system.SystemId),
-		NonBondedCutoff:   *molbox.NewNullableFloat64(molbox.PtrFloat64(0.7)),
-		MinimizationSteps: *molbox.NewNullableInt64(molbox.PtrInt64(100)),
-		Equilibration:     []molbox.EquilibrationStep{{Time: *molbox.NewNullableFloat64(molbox.PtrFloat64(0.0001))}},
-		Production: *molbox.NewNullableProductionParams(&molbox.ProductionParams{
-			Time:     *molbox.NewNullableFloat64(molbox.PtrFloat64(0.0002)),
-			TrajFreq: *molbox.NewNullableInt64(molbox.PtrInt64(25)),
+	params := workflow.JobCreateParams{
+		BoxId:             workflow.PtrString(system.SystemId),
+		NonBondedCutoff:   *workflow.NewNullableFloat64(workflow.PtrFloat64(0.7)),
+		MinimizationSteps: *workflow.NewNullableInt64(workflow.PtrInt64(100)),
+		Equilibration:     []workflow.EquilibrationStep{{Time: *workflow.NewNullableFloat64(workflow.PtrFloat64(0.0001))}},
+		Production: *workflow.NewNullableProductionParams(&workflow.ProductionParams{
+			Time:     *workflow.NewNullableFloat64(workflow.PtrFloat64(0.0002)),
+			TrajFreq: *workflow.NewNullableInt64(workflow.PtrInt64(25)),
 		}),
-		Seed: *molbox.NewNullableInt64(molbox.PtrInt64(7)),
+		Seed: *workflow.NewNullableInt64(workflow.PtrInt64(7)),
 	}
 	job := expect(client.JobAPI.JobSubmit(ctx).JobCreateParams(params).Execute())
 	for isOpen(job.Status) {
@@ -133,14 +145,16 @@ func main() {
 	}
 	fmt.Printf("downloaded the trajectory: %s\n", found)
 
-	margin := newClient(os.Getenv("MOLBOX_MARGIN_URL"))
-	calculate := margin.MarginAPI.MarginSubmit(ctx, molbox.DATAFORMAT_JSON)
-	request := molbox.MarginJobRequest{
-		MarginDate: molbox.PtrString("2024-12-31"),
-		Portfolio: &molbox.Portfolio{Futures: []molbox.FuturesPosition{{
-			Ticker:   molbox.PtrString("XEQ1"),
-			Type:     molbox.PtrString("long"),
-			Quantity: molbox.PtrFloat64(10),
+	marginConfig := margin.NewConfiguration()
+	marginConfig.Servers = margin.ServerConfigurations{{URL: os.Getenv("MOLBOX_MARGIN_URL")}}
+	marginConfig.AddDefaultHeader("x-api-key", key)
+	calculate := margin.NewAPIClient(marginConfig).MarginAPI.MarginSubmit(ctx, margin.DATAFORMAT_JSON)
+	request := margin.MarginJobRequest{
+		MarginDate: margin.PtrString("2024-12-31"),
+		Portfolio: &margin.Portfolio{Futures: []margin.FuturesPosition{{
+			Ticker:   margin.PtrString("XEQ1"),
+			Type:     margin.PtrString("long"),
+			Quantity: margin.PtrFloat64(10),
 		}}},
 	}
 	answer, response, err := calculate.MarginJobRequest(request).Execute()
@@ -155,6 +169,7 @@ func main() {
 	fmt.Printf("margin %s %s\n", response.Header.Get("x-margin-initial"), response.Header.Get("x-margin-currency"))
 	fmt.Printf("the file has the position: %s\n", found)
 
-	request.NumScenarios = molbox.PtrInt64(0)
-	showRefusal(calculate.MarginJobRequest(request).Execute())
+	request.NumScenarios = margin.PtrInt64(0)
+	_, response, err = calculate.MarginJobRequest(request).Execute()
+	showRefusal(response, err)
 }

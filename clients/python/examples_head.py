@@ -1,13 +1,13 @@
 # The head of a module of all examples in docs/reference, which is only type-checked.
 import os
 
-from molbox_client import AuthenticatedClient
+import molbox_margin
+import molbox_workflow
 
-
-def client(base_url: str) -> AuthenticatedClient:
-    key = os.environ["MOLBOX_API_KEY"]
-    return AuthenticatedClient(base_url=base_url, token=key, prefix="", auth_header_name="x-api-key")
-
-
-molbox = client(os.environ["MOLBOX_BASE_URL"])
-margin = client(os.environ["MOLBOX_MARGIN_URL"])
+key = os.environ["MOLBOX_API_KEY"]
+molbox = molbox_workflow.AuthenticatedClient(
+    base_url=os.environ["MOLBOX_BASE_URL"], token=key, prefix="", auth_header_name="x-api-key"
+)
+margin = molbox_margin.AuthenticatedClient(
+    base_url=os.environ["MOLBOX_MARGIN_URL"], token=key, prefix="", auth_header_name="x-api-key"
+)

@@ -9,30 +9,31 @@ from typing import TypeVar
 
 import httpx
 
-from molbox_client import AuthenticatedClient
-from molbox_client.api.file import file_register, upload_url_create
-from molbox_client.api.job import job_download, job_submit, job_view
-from molbox_client.api.margin import margin_submit
-from molbox_client.api.system import system_submit, system_view
-from molbox_client.models import (
-    DataFormat,
+import molbox_margin
+import molbox_workflow
+from molbox_margin.api.margin import margin_submit
+from molbox_margin.models import DataFormat, FuturesPosition, MarginJobRequest, Portfolio
+from molbox_margin.models import HTTPValidationError as MarginRefusal
+from molbox_margin.types import File
+from molbox_workflow.api.file import file_register, upload_url_create
+from molbox_workflow.api.job import job_download, job_submit, job_view
+from molbox_workflow.api.system import system_submit, system_view
+from molbox_workflow.models import (
     EquilibrationStep,
     FileRecord,
     FileRegistration,
-    FuturesPosition,
     HTTPValidationError,
     JobCreateParams,
     JobRecord,
-    MarginJobRequest,
-    Portfolio,
     ProductionParams,
     SystemBuildRequest,
     SystemRecord,
     UploadLink,
 )
-from molbox_client.types import File, Response, Unset
+from molbox_workflow.types import Unset
 
 T = TypeVar("T")
+Client = TypeVar("Client", molbox_workflow.AuthenticatedClient, molbox_margin.AuthenticatedClient)
 
 
 def expect(kind: type[T], answer: object) -> T:
@@ -42,14 +43,15 @@ def expect(kind: type[T], answer: object) -> T:
     return answer
 
 
-def show_refusal(answer: Response[T]) -> None:
-    refusal = expect(HTTPValidationError, answer.parsed)
+def show_refusal(status: int, refusal: object) -> None:
+    if not isinstance(refusal, (HTTPValidationError, MarginRefusal)):
+        sys.exit(f"a bad request was accepted: {refusal}")
     for violation in refusal.detail or []:
-        print(f"refused {answer.status_code.value} {'.'.join(map(str, violation.loc))} {violation.type_}")
+        print(f"refused {status} {'.'.join(map(str, violation.loc))} {violation.type_}")
 
 
-def client(base_url: str) -> AuthenticatedClient:
-    return AuthenticatedClient(
+def client(kind: type[Client], base_url: str) -> Client:
+    return kind(
         base_url=base_url,
         token=os.environ["MOLBOX_API_KEY"],
         prefix="",
@@ -60,7 +62,7 @@ def client(base_url: str) -> AuthenticatedClient:
 
 def main() -> None:
     structure = Path(sys.argv[1])
-    molbox = client(os.environ["MOLBOX_BASE_URL"])
+    molbox = client(molbox_workflow.AuthenticatedClient, os.environ["MOLBOX_BASE_URL"])
 
     link = expect(UploadLink, upload_url_create.sync(client=molbox, filetype="pdb"))
     # The link is a grant of its own: it takes no key.
@@ -78,7 +80,8 @@ def main() -> None:
         sys.exit(f"{system.status}: {system.error}")
     print(f"built {system.summary.atoms} atoms")
 
-    show_refusal(job_submit.sync_detailed(client=molbox, body=JobCreateParams(temperature=-1)))
+    bad = job_submit.sync_detailed(client=molbox, body=JobCreateParams(temperature=-1))
+    show_refusal(bad.status_code, bad.parsed)
 
     params = JobCreateParams(
         box_id=system.system_id,
@@ -102,7 +105,7 @@ def main() -> None:
         found = any(name.endswith("/production.dcd") for name in archive.namelist())
     print(f"downloaded the trajectory: {'yes' if found else 'no'}")
 
-    margin = client(os.environ["MOLBOX_MARGIN_URL"])
+    margin = client(molbox_margin.AuthenticatedClient, os.environ["MOLBOX_MARGIN_URL"])
     future = FuturesPosition(ticker="XEQ1", type_="long", quantity=10)
     request = MarginJobRequest(margin_date="2024-12-31", portfolio=Portfolio(futures=[future]))
     answer = margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request)
@@ -111,7 +114,8 @@ def main() -> None:
     print(f"the file has the position: {'yes' if found else 'no'}")
 
     request.num_scenarios = 0
-    show_refusal(margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request))
+    answer = margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request)
+    show_refusal(answer.status_code, answer.parsed)
 
 
 main()

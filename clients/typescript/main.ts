@@ -5,7 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import createClient from "openapi-fetch";
 
-import type { components, paths } from "./molbox.js";
+import type * as Margin from "./margin.js";
+import type * as Workflow from "./workflow.js";
 
 const { MOLBOX_BASE_URL, MOLBOX_MARGIN_URL, MOLBOX_API_KEY } = process.env;
 const structure = process.argv[2];
@@ -13,7 +14,7 @@ if (!MOLBOX_BASE_URL || !MOLBOX_MARGIN_URL || !MOLBOX_API_KEY || !structure) {
   throw new Error("usage: MOLBOX_BASE_URL=… MOLBOX_MARGIN_URL=… MOLBOX_API_KEY=… main STRUCTURE");
 }
 const headers = { "x-api-key": MOLBOX_API_KEY };
-const molbox = createClient<paths>({ baseUrl: MOLBOX_BASE_URL, headers });
+const molbox = createClient<Workflow.paths>({ baseUrl: MOLBOX_BASE_URL, headers });
 
 /** The data of an answer, if it is the one that is hoped for. */
 function expect<T>(answer: { data?: T; error?: unknown }): T {
@@ -21,7 +22,7 @@ function expect<T>(answer: { data?: T; error?: unknown }): T {
   return answer.data;
 }
 
-function showRefusal(answer: { error?: components["schemas"]["HTTPValidationError"]; response: Response }): void {
+function showRefusal(answer: { error?: Workflow.components["schemas"]["HTTPValidationError"]; response: Response }): void {
   for (const { loc, type } of answer.error?.detail ?? []) {
     console.log(`refused ${answer.response.status} ${loc.join(".")} ${type}`);
   }
@@ -74,7 +75,7 @@ const bytes = Buffer.from(expect(bundle));
 await writeFile("results.zip", bytes);
 console.log(`downloaded the trajectory: ${bytes.includes("/production.dcd") ? "yes" : "no"}`);
 
-const margin = createClient<paths>({ baseUrl: MOLBOX_MARGIN_URL, headers });
+const margin = createClient<Margin.paths>({ baseUrl: MOLBOX_MARGIN_URL, headers });
 const calculate = (numScenarios?: number) =>
   margin.POST("/margin/submit_job/historical/{data_format}", {
     params: { path: { data_format: "json" } },

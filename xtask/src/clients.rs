@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use serde_json::Value;
 
 use crate::docs::markdown;
 use crate::lint::{at_least, node, npm_install, python_packages, quiet};
 use crate::service::Service;
+use crate::spec::published::Address;
 use crate::{cargo, python, regenerate, root, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,8 +31,6 @@ pub fn clients(languages: &[Language]) -> Result<()> {
     let languages = if languages.is_empty() { &ALL } else { languages };
     let out = target().join("clients");
     fs::create_dir_all(&out)?;
-    let document = out.join("openapi.json");
-    fs::write(&document, serde_json::to_string_pretty(&for_generators()?)?)?;
     rust_examples(&out.join("rust"))?;
     let mut built = Vec::new();
     for language in languages {
@@ -43,29 +41,11 @@ pub fn clients(languages: &[Language]) -> Result<()> {
         let start = Instant::now();
         let folder = out.join(language.name());
         prepare(*language, &folder)?;
-        language.build(&folder, &document).with_context(|| format!("build the {} client", language.name()))?;
+        language.build(&folder).with_context(|| format!("build the {} client", language.name()))?;
         println!("{}: compiles, {:.0} s", language.name(), start.elapsed().as_secs_f64());
         built.push((*language, folder));
     }
     if built.is_empty() { Ok(()) } else { run_all(&out, &built) }
-}
-
-/// The document as generators read it best: OpenAPI 3.1, without the servers of single paths, since
-/// some would send the call to the address written there, whatever address the caller chose; and of
-/// each body JSON alone, since some send the others under a wrong name or not at all.
-fn for_generators() -> Result<Value> {
-    let text = fs::read_to_string(root().join("openapi/openapi-3.1.json"))?;
-    let mut document: Value = serde_json::from_str(&text)?;
-    for item in document["paths"].as_object_mut().context("a document has paths")?.values_mut() {
-        let item = item.as_object_mut().context("a path is an object")?;
-        item.remove("servers");
-        for operation in item.values_mut() {
-            if let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut) {
-                content.retain(|media, _| media == "application/json");
-            }
-        }
-    }
-    Ok(document)
 }
 
 /// Runs the program of each against one service. What they see must be the same.
@@ -105,9 +85,11 @@ fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
 /// A folder with the program and its configuration, without what was generated before.
 fn prepare(language: Language, folder: &Path) -> Result<()> {
     let source = root().join("clients").join(language.name());
-    let generated = folder.join(language.generated());
-    if generated.exists() {
-        fs::remove_dir_all(&generated)?;
+    for name in language.generated() {
+        let generated = folder.join(name);
+        if generated.exists() {
+            fs::remove_dir_all(&generated)?;
+        }
     }
     copy(&source, folder)
 }
@@ -137,12 +119,12 @@ impl Language {
     }
 
     /// What the generator writes into the folder.
-    fn generated(self) -> &'static str {
+    fn generated(self) -> &'static [&'static str] {
         match self {
-            Self::Python => "molbox_client",
-            Self::Typescript => "out",
-            Self::Go => "molbox",
-            Self::Java => "generated",
+            Self::Python => &["molbox_workflow", "molbox_margin"],
+            Self::Typescript => &["out"],
+            Self::Go => &["workflow", "margin"],
+            Self::Java => &["generated"],
         }
     }
 
@@ -158,14 +140,17 @@ impl Language {
         }
     }
 
-    fn build(self, folder: &Path, document: &Path) -> Result<()> {
+    fn build(self, folder: &Path) -> Result<()> {
+        let documents = Address::BOTH.map(|address| (address.name(), root().join(address.file())));
         match self {
             Self::Python => {
                 let bin = packages()?.join("bin");
-                let mut generator = Command::new(bin.join("openapi-python-client"));
-                generator.args(["generate", "--meta", "none", "--overwrite", "--fail-on-warning", "--config"]);
-                generator.arg(folder.join("generator.yaml")).arg("--path").arg(document);
-                quiet(generator.arg("--output-path").arg(folder.join("molbox_client")))?;
+                for (name, document) in documents {
+                    let mut generator = Command::new(bin.join("openapi-python-client"));
+                    generator.args(["generate", "--meta", "none", "--overwrite", "--fail-on-warning", "--config"]);
+                    generator.arg(folder.join("generator.yaml")).arg("--path").arg(document);
+                    quiet(generator.arg("--output-path").arg(folder.join(format!("molbox_{name}"))))?;
+                }
                 let mut text = fs::read_to_string(folder.join("examples_head.py"))?;
                 for (index, example) in examples("python")?.iter().enumerate() {
                     // A name has one type in a module.
@@ -177,8 +162,10 @@ impl Language {
             Self::Typescript => {
                 npm_install(folder)?;
                 let bin = folder.join("node_modules/.bin");
-                let mut generator = Command::new(bin.join("openapi-typescript"));
-                quiet(generator.arg(document).arg("--output").arg(folder.join("molbox.d.ts")))?;
+                for (name, document) in documents {
+                    let mut generator = Command::new(bin.join("openapi-typescript"));
+                    quiet(generator.arg(document).arg("--output").arg(folder.join(format!("{name}.d.ts"))))?;
+                }
                 let mut text = fs::read_to_string(folder.join("examples_head.ts"))?;
                 for example in examples("ts")? {
                     text += &format!("{{\n{example}void data, error;\n}}\n");
@@ -187,28 +174,21 @@ impl Language {
                 quiet(Command::new(bin.join("tsc")).current_dir(folder))
             }
             Self::Go => {
-                openapi_generator(
-                    "go",
-                    document,
-                    &folder.join("molbox"),
-                    &["packageName=molbox", "withGoMod=false", "isGoSubmodule=true", "enumClassPrefix=true"],
-                )?;
+                for (name, document) in documents {
+                    let package = format!("packageName={name}");
+                    let options = [&package, "withGoMod=false", "isGoSubmodule=true", "enumClassPrefix=true"];
+                    openapi_generator("go", &document, &folder.join(name), &options)?;
+                }
                 quiet(Command::new("go").args(["build", "-o", "main", "."]).current_dir(folder))
             }
             Self::Java => {
-                openapi_generator(
-                    "java",
-                    document,
-                    &folder.join("generated"),
-                    &[
-                        "library=okhttp-gson",
-                        // Optional parameters by name; else all fifteen of one method in a row.
-                        "useSingleRequestParameter=true",
-                        "apiPackage=molbox.api",
-                        "modelPackage=molbox.model",
-                        "invokerPackage=molbox.client",
-                    ],
-                )?;
+                for (name, document) in documents {
+                    let packages = [("apiPackage", "api"), ("modelPackage", "model"), ("invokerPackage", "client")];
+                    let [api, model, client] = packages.map(|(option, part)| format!("{option}=molbox.{name}.{part}"));
+                    // Optional parameters by name; else all fifteen of one method in a row.
+                    let options = ["library=okhttp-gson", "useSingleRequestParameter=true", &api, &model, &client];
+                    openapi_generator("java", &document, &folder.join("generated").join(name), &options)?;
+                }
                 let mut maven = Command::new("mvn");
                 maven.args(["--quiet", "--batch-mode", "compile", "dependency:build-classpath"]);
                 quiet(maven.arg("-Dmdep.outputFile=classpath").current_dir(folder))

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::docs::markdown;
 use crate::spec::examples::{Examples, FOLDER};
-use crate::spec::openapi31::openapi31;
+use crate::spec::published::{Address, published};
 use crate::{cargo, root, run, shown, target};
 
 /// Files that programs print: package, command, where it goes.
@@ -103,9 +103,11 @@ pub fn derived(document: &Document, examples: &Examples) -> Result<Vec<(PathBuf,
     examples.put_into(&mut value);
     let mut files = vec![
         (PathBuf::from("openapi/openapi.json"), json(&value)?),
-        (PathBuf::from("openapi/openapi-3.1.json"), json(&openapi31(&value))?),
         (PathBuf::from("openapi/surface.txt"), surface(document)),
     ];
+    for address in Address::BOTH {
+        files.push((PathBuf::from(address.file()), json(&published(&value, address))?));
+    }
     files.extend(markdown::pages(&document.value, examples));
     Ok(files)
 }

@@ -76,6 +76,8 @@ pub(crate) struct App {
     pub(crate) downloads: Uses,
     /// Base address without the stage, known once the service listens.
     origin: OnceLock<String>,
+    /// Base address of the margin endpoint, known then too.
+    margin_origin: OnceLock<String>,
 }
 
 impl App {
@@ -115,11 +117,16 @@ impl App {
             uses: Uses::default(),
             downloads: Uses::default(),
             origin: OnceLock::new(),
+            margin_origin: OnceLock::new(),
             config,
         };
         app.db.watch(Folder::remember(&app.config.data)?);
-        if !app.config.public_url.is_empty() {
-            app.listens_at(app.config.public_url.trim_end_matches('/').to_owned());
+        for (origin, configured) in
+            [(&app.origin, &app.config.public_url), (&app.margin_origin, &app.config.margin_public_url)]
+        {
+            if !configured.is_empty() {
+                let _ = origin.set(configured.trim_end_matches('/').to_owned());
+            }
         }
         Ok(app)
     }
@@ -147,9 +154,15 @@ impl App {
     }
 
     /// Says where the service is reached, the first time.
-    pub(crate) fn listens_at(&self, origin: String) {
+    pub(crate) fn listens_at(&self, origin: String, margin_origin: String) {
         // A configured address stands.
         let _ = self.origin.set(origin);
+        let _ = self.margin_origin.set(margin_origin);
+    }
+
+    /// Base address of the margin endpoint as clients see it.
+    pub(crate) fn margin_base_url(&self) -> &str {
+        self.margin_origin.get().map_or("", String::as_str)
     }
 
     /// Base address of the simulation workflow as clients see it.

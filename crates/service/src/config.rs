@@ -50,6 +50,8 @@ section! {
         stage: String = "local".to_owned(),
         /// Base address as clients see it, without the stage; upload links begin with it. Empty: `http://` and the address that is listened on.
         public_url: String = String::new(),
+        /// Base address of the margin endpoint as clients see it. Empty: `http://` and the address that is listened on.
+        margin_public_url: String = String::new(),
         /// Proxies whose `x-forwarded-for` is believed, as networks: `["10.0.0.0/8"]`. They must write it themselves, not pass on what clients send.
         proxies: Vec<IpNet> = Vec::new(),
         /// How long the audit log keeps who did what, in days; 0 for ever.

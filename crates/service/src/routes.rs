@@ -108,13 +108,22 @@ pub(crate) const MARGIN: &[Route] = routes! {
 /// The simulation workflow under its stage, and the upload links beside it.
 pub(crate) fn workflow(app: &Arc<App>) -> Router {
     let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
-    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone())).merge(docs());
+    let stage = router(app, WORKFLOW).route("/upload/{file_id}", uploads.with_state(app.clone())).merge(docs(
+        "/openapi-workflow.json",
+        on(MethodFilter::GET, handlers::docs::workflow_document).with_state(app.clone()),
+    ));
     finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
 }
 
 /// The margin endpoint. Its requests and answers may be compressed: portfolios are large texts.
 pub(crate) fn margin(app: &Arc<App>) -> Router {
-    finish(app, router(app, MARGIN).layer(CompressionLayer::new()).merge(docs()))
+    finish(
+        app,
+        router(app, MARGIN).layer(CompressionLayer::new()).merge(docs(
+            "/openapi-margin.json",
+            on(MethodFilter::GET, handlers::docs::margin_document).with_state(app.clone()),
+        )),
+    )
 }
 
 /// What operators ask, on an address of its own, without a key.
@@ -124,9 +133,11 @@ pub(crate) fn operators(app: &Arc<App>) -> Router {
     finish(app, router(app, health).route("/metrics", metrics.with_state(app.clone())))
 }
 
-/// The reference, on both addresses. It is large text; what else is downloaded of the workflow is not.
-fn docs() -> Router {
+/// The reference, on both addresses, and the document that clients of one are generated from. They are large
+/// text; what else is downloaded of the workflow is not.
+fn docs(path: &str, document: MethodRouter) -> Router {
     Router::new()
+        .route(path, document)
         .route("/docs", on(MethodFilter::GET, handlers::docs::page))
         .route("/docs/{file}", on(MethodFilter::GET, handlers::docs::file))
         .layer(CompressionLayer::new())

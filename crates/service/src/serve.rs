@@ -33,14 +33,14 @@ pub(crate) async fn serve(config: Config) -> Result<()> {
         Some(address) => Some(listen(address).await?),
         None => None,
     };
-    app.listens_at(format!("http://{}", workflow.local_addr()?));
+    app.listens_at(format!("http://{}", workflow.local_addr()?), format!("http://{}", margin.local_addr()?));
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    tracing::info!(workflow = app.base_url(), margin = %margin.local_addr()?, "listening");
+    tracing::info!(workflow = app.base_url(), margin = app.margin_base_url(), "listening");
     // Before anybody can know whom to signal.
     let hangup = signal(SignalKind::hangup())?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // Small files, also on a full disk.
-    app.reserve.with(|| announce(&app, &margin, operators.as_ref()))?;
+    app.reserve.with(|| announce(&app, operators.as_ref()))?;
     app.reserve.with(|| market::announce(&app))?;
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
@@ -145,10 +145,10 @@ async fn reload_on_signal(app: Arc<App>, mut hangup: Signal) {
 }
 
 /// Writes the addresses to a file, for who started the service on free ports.
-fn announce(app: &App, margin: &TcpListener, operators: Option<&TcpListener>) -> Result<()> {
+fn announce(app: &App, operators: Option<&TcpListener>) -> Result<()> {
     let mut addresses = serde_json::json!({
         "base_url": app.base_url(),
-        "margin_base_url": format!("http://{}", margin.local_addr()?),
+        "margin_base_url": app.margin_base_url(),
         "pid": std::process::id(),
     });
     if let Some(operators) = operators {

@@ -69,13 +69,14 @@ fn rust(call: &Call<'_>) -> String {
 }
 
 fn python(call: &Call<'_>) -> String {
+    let package = if call.is_margin { "molbox_margin" } else { "molbox_workflow" };
     let mut lines = Vec::new();
-    lines.push(format!("from molbox_client.api.{} import {}", call.tag, call.id));
+    lines.push(format!("from {package}.api.{} import {}", call.tag, call.id));
     if let Some(name) = call.body_name.filter(|_| call.body.is_some()) {
-        lines.push(format!("from molbox_client.models import {name}"));
+        lines.push(format!("from {package}.models import {name}"));
     }
     if let Some(parameter) = call.parameters.iter().find(|parameter| parameter.enumeration.is_some()) {
-        lines.push(format!("from molbox_client.models import {}", parameter.enumeration.unwrap_or_default()));
+        lines.push(format!("from {package}.models import {}", parameter.enumeration.unwrap_or_default()));
     }
     lines.push(String::new());
     let client = if call.is_margin { "margin" } else { "molbox" };

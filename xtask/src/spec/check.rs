@@ -336,7 +336,7 @@ mod tests {
         let problems = problems(&text);
         assert_eq!(state(&problems), State::Stale);
         let files: Vec<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
-        for file in ["openapi/openapi.json", "openapi/openapi-3.1.json", "docs/reference/job.md"] {
+        for file in ["openapi/openapi.json", "openapi/openapi-workflow.json", "docs/reference/job.md"] {
             assert!(files.contains(&file), "{file} is not in {files:?}");
         }
     }

@@ -7,6 +7,7 @@ mod lines;
 #[cfg(test)]
 mod mutations;
 pub mod openapi31;
+pub mod published;
 mod served;
 mod since;
 mod source;

@@ -1,9 +1,13 @@
 //! The reference as a page, outside of the document like the upload links: it takes no key, and
 //! everything that it needs comes from here.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
+use crate::app::App;
 use crate::error::ApiError;
 
 /// The document as the page reads it.
@@ -15,6 +19,25 @@ const FILES: [(&str, &str, &[u8]); 3] = [
     ("reference.js", "text/javascript", include_bytes!("../../../../docs/site/reference.js")),
     ("redoc.standalone.js", "text/javascript", include_bytes!("../../../../docs/site/redoc.standalone.js")),
 ];
+
+/// The documents that clients are generated from, and the server that each names.
+const WORKFLOW: (&str, &str) =
+    (include_str!("../../../../openapi/openapi-workflow.json"), "\"http://127.0.0.1:8080/local\"");
+const MARGIN: (&str, &str) = (include_str!("../../../../openapi/openapi-margin.json"), "\"http://127.0.0.1:8081\"");
+
+pub(crate) async fn workflow_document(State(app): State<Arc<App>>) -> Response {
+    served_at(WORKFLOW, &app.base_url())
+}
+
+pub(crate) async fn margin_document(State(app): State<Arc<App>>) -> Response {
+    served_at(MARGIN, app.margin_base_url())
+}
+
+/// A document with the address of this service as its server.
+fn served_at((document, default): (&str, &str), url: &str) -> Response {
+    let text = document.replacen(default, &serde_json::Value::from(url).to_string(), 1);
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
+}
 
 pub(crate) async fn page() -> Response {
     ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("../../../../docs/site/reference.html")).into_response()

@@ -178,6 +178,20 @@ async fn the_document_is_served_as_it_is() {
 }
 
 #[tokio::test]
+async fn each_address_has_the_document_that_its_clients_are_generated_from() {
+    let service = Service::start();
+    for (url, name, text) in [
+        (&service.base_url, "workflow", include_str!("../../../../openapi/openapi-workflow.json")),
+        (&service.margin_url, "margin", include_str!("../../../../openapi/openapi-margin.json")),
+    ] {
+        let mut written: Value = serde_json::from_str(text).unwrap();
+        written["servers"][0]["url"] = url.as_str().into();
+        let served = reqwest::get(format!("{url}/openapi-{name}.json")).await.unwrap().json::<Value>().await.unwrap();
+        assert_eq!(served, written);
+    }
+}
+
+#[tokio::test]
 async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
     let service = Service::start();
     for address in [&service.base_url, &service.margin_url] {
@@ -334,7 +348,10 @@ fn the_doctor_finds_what_is_missing() {
     assert!(found.contains("ok      workers: Python 3") && found.contains("CPU"), "{found}");
     assert!(found.contains("ok      database: sound, 1 accounts"), "{found}");
     let broken = service.failing_command(&["--set", "worker.python=\"/nonexistent\"", "doctor"]);
-    assert!(broken.contains("broken  workers: start /nonexistent; set worker.python"), "{broken}");
+    assert!(
+        broken.contains("cannot start /nonexistent: No such file or directory (os error 2); set worker.python"),
+        "{broken}"
+    );
     let missing = format!("worker.python={python:?}");
     let broken = service.failing_command(&["--set", &missing, "--set", "worker.platform=CUDA", "doctor"]);
     assert!(broken.contains("has no platform CUDA"), "{broken}");

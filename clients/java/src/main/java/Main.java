@@ -9,23 +9,23 @@ import java.nio.file.StandardCopyOption;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.zip.ZipFile;
-import molbox.api.FileApi;
-import molbox.api.JobApi;
-import molbox.api.MarginApi;
-import molbox.api.SystemApi;
-import molbox.client.ApiClient;
-import molbox.client.ApiException;
-import molbox.client.JSON;
-import molbox.model.DataFormat;
-import molbox.model.EquilibrationStep;
-import molbox.model.FileRegistration;
-import molbox.model.FuturesPosition;
-import molbox.model.HTTPValidationError;
-import molbox.model.JobCreateParams;
-import molbox.model.MarginJobRequest;
-import molbox.model.Portfolio;
-import molbox.model.ProductionParams;
-import molbox.model.SystemBuildRequest;
+import molbox.margin.api.MarginApi;
+import molbox.margin.model.DataFormat;
+import molbox.margin.model.FuturesPosition;
+import molbox.margin.model.MarginJobRequest;
+import molbox.margin.model.Portfolio;
+import molbox.workflow.api.FileApi;
+import molbox.workflow.api.JobApi;
+import molbox.workflow.api.SystemApi;
+import molbox.workflow.client.ApiClient;
+import molbox.workflow.client.ApiException;
+import molbox.workflow.client.JSON;
+import molbox.workflow.model.EquilibrationStep;
+import molbox.workflow.model.FileRegistration;
+import molbox.workflow.model.HTTPValidationError;
+import molbox.workflow.model.JobCreateParams;
+import molbox.workflow.model.ProductionParams;
+import molbox.workflow.model.SystemBuildRequest;
 
 /** The main job: a structure file to a results bundle; a margin; and requests that are refused. */
 public final class Main {
@@ -86,7 +86,7 @@ public final class Main {
             System.out.printf("downloaded the trajectory: %s%n", found ? "yes" : "no");
         }
 
-        var margins = new MarginApi(client(System.getenv("MOLBOX_MARGIN_URL")));
+        var margins = new MarginApi(marginClient(System.getenv("MOLBOX_MARGIN_URL")));
         var future = new FuturesPosition().ticker("XEQ1").type("long").quantity(10.0);
         var request = new MarginJobRequest().marginDate("2024-12-31").portfolio(new Portfolio().addFuturesItem(future));
         var answer = margins.marginSubmit(DataFormat.JSON, request).executeWithHttpInfo();
@@ -102,7 +102,7 @@ public final class Main {
     }
 
     private interface Call {
-        Object send() throws ApiException;
+        Object send() throws Exception;
     }
 
     private static ApiClient client(String baseUrl) {
@@ -112,20 +112,34 @@ public final class Main {
         return client;
     }
 
-    private static void showRefusal(Call call) {
+    private static molbox.margin.client.ApiClient marginClient(String baseUrl) {
+        var client = new molbox.margin.client.ApiClient();
+        client.setBasePath(baseUrl);
+        client.addDefaultHeader("x-api-key", System.getenv("MOLBOX_API_KEY"));
+        return client;
+    }
+
+    private static void showRefusal(Call call) throws Exception {
         try {
             call.send();
         } catch (ApiException refusal) {
-            var body = JSON.getGson().fromJson(refusal.getResponseBody(), HTTPValidationError.class);
-            for (var violation : body.getDetail()) {
-                var loc = violation.getLoc().stream()
-                        .map(item -> String.valueOf(item.getActualInstance()))
-                        .collect(Collectors.joining("."));
-                System.out.printf("refused %d %s %s%n", refusal.getCode(), loc, violation.getType());
-            }
+            show(refusal.getCode(), refusal.getResponseBody());
+            return;
+        } catch (molbox.margin.client.ApiException refusal) {
+            show(refusal.getCode(), refusal.getResponseBody());
             return;
         }
         throw new IllegalStateException("a bad request was accepted");
+    }
+
+    /** Both addresses refuse in the same form. */
+    private static void show(int status, String body) {
+        for (var violation : JSON.getGson().fromJson(body, HTTPValidationError.class).getDetail()) {
+            var loc = violation.getLoc().stream()
+                    .map(item -> String.valueOf(item.getActualInstance()))
+                    .collect(Collectors.joining("."));
+            System.out.printf("refused %d %s %s%n", status, loc, violation.getType());
+        }
     }
 
     private static boolean isOpen(String status) {

@@ -24,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use landlock::{
     ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, Scope, make_bitflags,
@@ -213,7 +213,8 @@ fn become_command(
         Sandbox::Required => bail!("this machine lacks what worker.sandbox requires: it is without {lacks}"),
     }
     let error = command.exec();
-    log(&format!("cannot start {program}: {error}"))?;
+    let remedy = confinement.user.map_or_else(String::new, |user| format!("; can user {user} reach and start it?"));
+    log(&format!("cannot start {program}: {error}{remedy}"))?;
     Ok(NOT_FOUND)
 }
 
@@ -250,7 +251,7 @@ fn modules(program: &str) -> Result<Vec<PathBuf>> {
     }
     let mut interpreter = Command::new(program);
     interpreter.args(["-I", "-c", MODULE_PATHS]).stdin(Stdio::null()).stderr(Stdio::inherit());
-    let answer = interpreter.output().context("set worker.python")?;
+    let answer = interpreter.output().map_err(|error| anyhow!("{error}; set worker.python"))?;
     if !answer.status.success() {
         bail!("{}; set worker.python to an interpreter", answer.status);
     }

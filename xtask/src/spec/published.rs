@@ -1,0 +1,197 @@
+//! The two documents that others generate clients from: one for each address, with nothing in it that
+//! generators stumble over.
+//!
+//! Each is OpenAPI 3.1, since several generators lose or misread what may be null in 3.0; has one server,
+//! written out, since some send a call to the server of its path whatever the caller chose, and some post to
+//! `{margin_base_url}` as it stands; and of each request body JSON alone, since some send the other media types
+//! under a wrong name or not at all.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::spec::openapi31::openapi31;
+
+/// What both addresses serve.
+const ON_BOTH: [&str; 2] = ["/healthz", "/openapi.json"];
+const JSON: &str = "application/json";
+
+/// One of the two base addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    Workflow,
+    Margin,
+}
+
+impl Address {
+    pub const BOTH: [Self; 2] = [Self::Workflow, Self::Margin];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Workflow => "workflow",
+            Self::Margin => "margin",
+        }
+    }
+
+    /// Where its document lies.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Workflow => "openapi/openapi-workflow.json",
+            Self::Margin => "openapi/openapi-margin.json",
+        }
+    }
+
+    fn serves(self, path: &str, item: &Value) -> bool {
+        let is_of_margin = item.get("servers").is_some();
+        is_of_margin == (self == Self::Margin) || ON_BOTH.contains(&path)
+    }
+}
+
+/// The document of one address.
+pub fn published(document: &Value, address: Address) -> Value {
+    let mut out = openapi31(document);
+    let paths = out["paths"].as_object_mut().expect("a document has paths");
+    paths.retain(|path, item| address.serves(path, item));
+    let servers = paths.values_mut().filter_map(|item| item.as_object_mut()?.remove("servers"));
+    let servers = servers.last().unwrap_or_else(|| out["servers"].clone());
+    out["servers"] = json!([written_out(&servers[0])]);
+    for operation in operations(&mut out) {
+        if let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut)
+            && content.contains_key(JSON)
+        {
+            content.retain(|media, _| media == JSON);
+        }
+    }
+    out["info"]["title"] = format!("molbox {}", address.name()).into();
+    prune(&mut out);
+    out
+}
+
+fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let items = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    items.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut().filter(|value| value.is_object()))
+}
+
+/// A server without variables: each has its default's value.
+fn written_out(server: &Value) -> Value {
+    let mut url = server["url"].as_str().unwrap_or_default().to_owned();
+    for (name, variable) in server["variables"].as_object().into_iter().flatten() {
+        url = url.replace(&format!("{{{name}}}"), variable["default"].as_str().unwrap_or_default());
+    }
+    json!({"url": url, "description": server["description"]})
+}
+
+/// Removes the components and tags that nothing refers to any more.
+fn prune(document: &mut Value) {
+    let mut used = BTreeSet::new();
+    let mut new = references(&document["paths"]);
+    while !new.is_empty() {
+        used.extend(new.iter().cloned());
+        let found = new.iter().filter_map(|reference| document.pointer(reference.strip_prefix('#')?));
+        new = found.flat_map(references).filter(|reference| !used.contains(reference)).collect();
+    }
+    let components = document["components"].as_object_mut().into_iter().flatten();
+    for (kind, members) in components.filter(|(kind, _)| *kind != "securitySchemes") {
+        let is_used = |name: &str| used.contains(&format!("#/components/{kind}/{name}"));
+        members.as_object_mut().into_iter().for_each(|members| members.retain(|name, _| is_used(name)));
+    }
+    if let Some(components) = document["components"].as_object_mut() {
+        components.retain(|_, members| members.as_object().is_none_or(|members| !members.is_empty()));
+    }
+    let tags: BTreeSet<String> = operations(document).flat_map(|operation| tags_of(operation)).collect();
+    document["tags"]
+        .as_array_mut()
+        .into_iter()
+        .for_each(|all| all.retain(|tag| tag["name"].as_str().is_some_and(|name| tags.contains(name))));
+}
+
+fn tags_of(operation: &Value) -> Vec<String> {
+    let tags = operation["tags"].as_array().into_iter().flatten();
+    tags.filter_map(|tag| tag.as_str().map(str::to_owned)).collect()
+}
+
+/// The references in a value.
+fn references(value: &Value) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    match value {
+        Value::Object(map) => collect(map, &mut out),
+        Value::Array(items) => items.iter().for_each(|item| out.extend(references(item))),
+        _ => {}
+    }
+    out
+}
+
+fn collect(map: &Map<String, Value>, out: &mut BTreeSet<String>) {
+    for (key, value) in map {
+        match value.as_str().filter(|_| key == "$ref") {
+            Some(reference) => drop(out.insert(reference.to_owned())),
+            None => out.extend(references(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::{Address, ON_BOTH, published, references};
+
+    fn both() -> [Value; 2] {
+        let document = crate::regenerate::document().unwrap().value;
+        Address::BOTH.map(|address| published(&document, address))
+    }
+
+    #[test]
+    fn every_operation_is_in_the_document_of_its_address() {
+        let document = crate::regenerate::document().unwrap().value;
+        let mut expected: BTreeMap<&String, usize> =
+            document["paths"].as_object().unwrap().keys().map(|path| (path, 1)).collect();
+        expected.iter_mut().filter(|(path, _)| ON_BOTH.contains(&path.as_str())).for_each(|(_, count)| *count = 2);
+        let both = both();
+        let mut found: BTreeMap<&String, usize> = BTreeMap::new();
+        for path in both.iter().flat_map(|document| document["paths"].as_object().unwrap().keys()) {
+            *found.entry(path).or_default() += 1;
+        }
+        assert_eq!(found, expected);
+        let margin = both[1]["paths"].as_object().unwrap();
+        assert_eq!(margin.keys().filter(|path| path.contains("margin")).count(), 1);
+    }
+
+    #[test]
+    fn each_has_one_server_json_bodies_and_what_it_refers_to() {
+        for (document, url) in both().iter().zip(["http://127.0.0.1:8080/local", "http://127.0.0.1:8081"]) {
+            assert_eq!(document["servers"].as_array().unwrap().len(), 1);
+            assert_eq!(document["servers"][0]["url"], url);
+            assert!(document["servers"][0].get("variables").is_none());
+            for (path, item) in document["paths"].as_object().unwrap() {
+                assert!(item.get("servers").is_none(), "{path}");
+                for operation in item.as_object().unwrap().values() {
+                    let content = operation["requestBody"]["content"].as_object();
+                    assert!(content.is_none_or(|content| content.keys().eq(["application/json"])), "{path}");
+                }
+            }
+            let references = references(document);
+            for reference in &references {
+                assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
+            }
+            for (kind, members) in document["components"].as_object().unwrap() {
+                for name in members.as_object().unwrap().keys().filter(|_| kind != "securitySchemes") {
+                    assert!(references.contains(&format!("#/components/{kind}/{name}")), "{kind} {name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_the_workflow_has_is_not_in_the_margin_s_document() {
+        let [workflow, margin] = both();
+        assert_eq!(margin["components"]["schemas"].get("JobRecord"), None);
+        assert_eq!(workflow["components"]["schemas"].get("MarginJobRequest"), None);
+        let tags = |document: &Value| {
+            document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(tags(&margin), [json!("margin"), json!("service")]);
+    }
+}
