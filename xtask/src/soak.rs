@@ -3,7 +3,7 @@
 //! can be stopped at any moment and resumed.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -158,6 +158,8 @@ struct Outcome {
 
 struct Soak {
     folder: PathBuf,
+    /// Nobody else has it, as long as this is open.
+    _lock: File,
     state: State,
     stop: Arc<AtomicBool>,
 }
@@ -166,6 +168,7 @@ impl Soak {
     fn open() -> Result<Self> {
         let folder = target().join("soak");
         fs::create_dir_all(&folder)?;
+        let lock = locked(&folder)?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, stop.clone())?;
@@ -176,7 +179,7 @@ impl Soak {
         } else {
             State::default()
         };
-        Ok(Self { folder, state, stop })
+        Ok(Self { folder, _lock: lock, state, stop })
     }
 
     /// Replaces what is kept in one step.
@@ -374,6 +377,16 @@ impl Outcome {
     }
 }
 
+/// The lock on a folder, which two runs at a time would both write to.
+fn locked(folder: &Path) -> Result<File> {
+    let file = File::create(folder.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => bail!("another soak runs in {}", folder.display()),
+        Err(TryLockError::Error(error)) => Err(error).context("lock the folder"),
+    }
+}
+
 /// The log of a slice under a name of its own, since the next slice overwrites it.
 fn kept(log: &Path, seed: u64) -> Result<PathBuf> {
     let to = log.with_extension(format!("{seed}.log"));
@@ -437,7 +450,8 @@ mod tests {
     use super::*;
 
     fn soak(folder: &Path) -> Soak {
-        Soak { folder: folder.to_owned(), state: State::default(), stop: Arc::default() }
+        let lock = locked(folder).unwrap();
+        Soak { folder: folder.to_owned(), _lock: lock, state: State::default(), stop: Arc::default() }
     }
 
     #[test]
@@ -467,6 +481,15 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("state.json")).unwrap();
         let again: State = serde_json::from_str(&text).unwrap();
         assert_eq!(again.table(&[Part::Kills]), soak.state.table(&[Part::Kills]));
+    }
+
+    #[test]
+    fn a_folder_has_one_soak_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = soak(folder.path());
+        assert!(locked(folder.path()).unwrap_err().to_string().contains("another soak runs"));
+        drop(first);
+        assert!(locked(folder.path()).is_ok());
     }
 
     #[test]
