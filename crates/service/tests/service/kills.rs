@@ -256,6 +256,8 @@ impl Killed {
         assert_eq!((stage.steps, stage.frames), (FRAMES * STEPS_PER_FRAME, FRAMES));
         let folder = tempfile::tempdir().unwrap();
         let files = archive(&molbox.download_job(id, folder.path().join("job.zip")).await.unwrap());
+        let names: Vec<&String> = files.keys().collect();
+        assert!(files.contains_key("production.csv") && files.contains_key("production.dcd"), "{id} has {names:?}");
         let log = String::from_utf8(files["production.csv"].clone()).unwrap();
         let steps: Vec<u64> =
             log.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
