@@ -146,9 +146,9 @@ pub(crate) struct Room {
 pub(crate) fn take(task: &Path, from: &[&str], to: &Path, room: &mut Room) -> io::Result<Vec<String>> {
     let mut stays = Vec::new();
     let Some(folder) = open_folder(&work(task), from)? else { return Ok(stays) };
-    fs::create_dir_all(to)?;
-    let target = openat(CWD, to, FOLDER, Mode::empty())?;
-    let mut n_taken = fs::read_dir(to)?.count();
+    // Made for the first file: an empty one would pass for results, where these have been collected before.
+    let mut target = None;
+    let mut n_taken = if is_there(to) { fs::read_dir(to)?.count() } else { 0 };
     for entry in Dir::read_from(&folder)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -161,8 +161,15 @@ pub(crate) fn take(task: &Path, from: &[&str], to: &Path, room: &mut Room) -> io
         // Written in no time, and read from end to end.
         let has_holes = size > 1 << 20 && found.st_blocks.unsigned_abs() * 512 < size / HOLES;
         if is_plain && !has_holes && is_name(name.to_bytes()) && n_taken < MAX_FILES && size <= room.bytes {
-            renameat(&folder, name, &target, name)?;
-            own(&target, name)?;
+            let target = match &target {
+                Some(target) => target,
+                None => {
+                    fs::create_dir_all(to)?;
+                    target.insert(openat(CWD, to, FOLDER, Mode::empty())?)
+                }
+            };
+            renameat(&folder, name, target, name)?;
+            own(target, name)?;
             n_taken += 1;
             room.bytes -= size;
         } else if stays.len() < 10 {
@@ -279,6 +286,19 @@ mod tests {
         let task = tempfile::tempdir().unwrap();
         fs::create_dir_all(task.path().join("work/output")).unwrap();
         task
+    }
+
+    #[test]
+    fn what_was_taken_leaves_nothing_to_be_taken_again() {
+        let task = task();
+        fs::write(task.path().join("work/output/frames"), "1").unwrap();
+        let taken = |to: &str| {
+            take(task.path(), &["output"], &task.path().join(to), &mut Room { bytes: 10 }).unwrap();
+            task.path().join(to).exists()
+        };
+        assert!(taken("first"));
+        // A folder, though an empty one, would be results that replace those before.
+        assert!(!taken("second"));
     }
 
     #[test]
