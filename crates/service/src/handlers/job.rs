@@ -1,6 +1,5 @@
 //! Jobs: submission, progress, results.
 
-use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::time::Duration;
 
@@ -14,13 +13,13 @@ use serde_json::value::RawValue;
 
 use super::{
     Call, Common, Said, cancelled, common, delete_task, download, json, new_task, not_ready, once, page, paged, queue,
-    record_answer, stored, task_prefix, unqueued,
+    record_answer, stored, unqueued,
 };
 use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::{Extended, Lane, TaskRow};
 use crate::error::ApiError;
-use crate::tasks::{COLLECTED, has_commit, left, simulate};
+use crate::tasks::{has_commit, log_of, simulate};
 use crate::validate::loc;
 
 const KIND: &str = "job";
@@ -175,22 +174,6 @@ pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
         None => Body::empty(),
     };
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body).into_response())
-}
-
-/// The log of a job: in its folder while it runs, among its objects when it has ended, for a
-/// moment between among what is collected.
-fn log_of(app: &App, id: &str) -> Result<Option<File>, ApiError> {
-    let folder = app.task_folder(id);
-    for path in [&["log.txt"][..], &[COLLECTED, "log.txt"]] {
-        if let Some(file) = left::open_below(&folder, path)? {
-            return Ok(Some(file));
-        }
-    }
-    match app.objects.open_object(&format!("{}/log.txt", task_prefix(id))) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// How often a watched job is looked at.

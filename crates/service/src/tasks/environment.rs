@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::config::Config;
 use crate::exec::confine::{Confinement, NOT_FOUND, SANDBOX, THIS_PROGRAM, UNAVAILABLE, WORK};
 use crate::tasks::failure::Fault;
-use crate::tasks::{last_lines, left};
+use crate::tasks::{LOG, last_lines, left};
 
 /// How long a check may take; on an idle machine it takes a second.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -57,7 +57,7 @@ pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Br
 }
 
 fn result(folder: &Path, status: ExitStatus) -> Result<Value, Broken> {
-    let log = last_lines(folder);
+    let log = left::open_below(folder, &[LOG]).ok().flatten().and_then(|log| last_lines(log).ok()).unwrap_or_default();
     let said = |start: &str| log.iter().rev().find_map(|line| line.strip_prefix(start)).map(str::to_owned);
     let result = left::read_json(folder, &["result.json"]).ok().flatten();
     let Some(mut result) = result else {

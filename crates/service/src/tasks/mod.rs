@@ -14,7 +14,7 @@ pub(crate) mod topology;
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -557,7 +557,7 @@ impl Runner {
                     result["error"]["remedy"] = failure::MORE_MEMORY.into();
                 }
                 result["error"]["fault"] = json!(fault);
-                result["error"]["log"] = last_lines(&folder).into();
+                result["error"]["log"] = end_of_log(&self.app, &row.id)?.into();
                 ("failed", with_so_far(result, &folder))
             }
             // No word of its own: it was stopped or killed. Its commits are good.
@@ -568,7 +568,7 @@ impl Runner {
                     return self.requeue(task, behind).await;
                 }
                 let mut outcome = so_far(&folder);
-                outcome["error"] = died(&self.app, why, exit, &folder)?;
+                outcome["error"] = died(&self.app, why, exit, &row.id)?;
                 ("failed", outcome)
             }
         };
@@ -895,7 +895,7 @@ impl std::fmt::Display for Unusable {
 }
 
 /// Says in the log and in the record why a task without a word of its own has failed.
-fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Result<Value> {
+fn died(app: &App, why: Option<Why>, exit: Option<Exit>, id: &str) -> Result<Value> {
     let worker = &app.config.worker;
     let mut failure = match why {
         Some(Why::WallLimit) => failure(
@@ -927,30 +927,53 @@ fn died(app: &App, why: Option<Why>, exit: Option<Exit>, folder: &Path) -> Resul
         }
     };
     let text = |member: &str| failure[member].as_str().unwrap_or_default();
-    add_to_log(folder, &format!("failed: {}: {}", text("code"), text("message")))?;
-    failure["log"] = last_lines(folder).into();
+    add_to_log(app, id, &format!("failed: {}: {}", text("code"), text("message")))?;
+    failure["log"] = end_of_log(app, id)?.into();
     Ok(failure)
 }
 
-fn add_to_log(folder: &Path, line: &str) -> Result<()> {
+/// Adds a line to the log of a task. One that has been collected stays as it is: another in the folder would
+/// pass for that of new results.
+fn add_to_log(app: &App, id: &str, line: &str) -> Result<()> {
+    let path = app.task_folder(id).join(LOG);
+    if !path.exists() && log_of(app, id)?.is_some() {
+        return Ok(());
+    }
     let mut options = OpenOptions::new();
     options.create(true).append(true).custom_flags(libc::O_NOFOLLOW);
-    let mut log = options.open(folder.join(LOG)).context("open the log of a task")?;
+    let mut log = options.open(path).context("open the log of a task")?;
     Ok(writeln!(log, "{line}")?)
 }
 
-/// The end of the log of a task; nothing if it cannot be read.
-pub(crate) fn last_lines(folder: &Path) -> Vec<String> {
-    let end = |mut log: File| -> std::io::Result<Vec<u8>> {
-        let start = log.metadata()?.len().saturating_sub(LOG_BYTES);
-        log.seek(SeekFrom::Start(start))?;
-        let mut text = Vec::new();
-        log.take(LOG_BYTES).read_to_end(&mut text).map(|_| text)
-    };
-    let text = left::open_below(folder, &[LOG]).ok().flatten().and_then(|log| end(log).ok()).unwrap_or_default();
+/// The log of a task: in its folder while it runs, among its objects when it has ended, for a moment between
+/// among what is collected. None when it has not begun.
+pub(crate) fn log_of(app: &App, id: &str) -> io::Result<Option<File>> {
+    let folder = app.task_folder(id);
+    for path in [&[LOG][..], &[COLLECTED, LOG]] {
+        if let Some(file) = left::open_below(&folder, path)? {
+            return Ok(Some(file));
+        }
+    }
+    match app.objects.open_object(&format!("tasks/{id}/{LOG}")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The last lines of the log of a task.
+fn end_of_log(app: &App, id: &str) -> io::Result<Vec<String>> {
+    log_of(app, id)?.map_or_else(|| Ok(Vec::new()), last_lines)
+}
+
+/// The last lines of a log.
+pub(crate) fn last_lines(mut log: File) -> io::Result<Vec<String>> {
+    let start = log.metadata()?.len().saturating_sub(LOG_BYTES);
+    log.seek(SeekFrom::Start(start))?;
+    let mut text = Vec::new();
+    log.take(LOG_BYTES).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|&line| line.to_owned()).collect()
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|&line| line.to_owned()).collect())
 }
 
 /// Makes what a task wrote into objects and lays out its bundle. Doing it again gives the same.
@@ -966,17 +989,19 @@ fn collect(app: &App, row: &TaskRow, status: &str, mut outcome: Value) -> Result
     stays.extend(left::take(&folder, &[COMMIT], &output.join(COMMIT), &mut room)?);
     if left::open_below(&folder, &[LOG])?.is_some() {
         if !stays.is_empty() {
-            add_to_log(&folder, &format!("not kept: {}", stays.join(", ")))?;
+            add_to_log(app, &row.id, &format!("not kept: {}", stays.join(", ")))?;
         }
         fs::rename(folder.join(LOG), output.join(LOG))?;
     }
-    // A job that went on has results already, which these contain.
-    let is_new = fs::read_dir(&output)?.next().is_some();
+    // Every attempt has a log, and it goes with its results: what is found without one stayed behind when
+    // these were collected.
+    let is_new = output.join(LOG).exists();
     if is_new {
+        // A job that went on has results already, which these contain.
         app.objects.remove(&prefix)?;
     } else if app.objects.exists(&prefix) {
         // Collected before. A folder here would pass for what a retried job had come to.
-        fs::remove_dir(&output)?;
+        left::remove(&output)?;
     }
     if !app.objects.exists(&prefix) {
         app.objects.adopt(&output, &prefix)?;

@@ -1,7 +1,8 @@
 //! One attempt at a task at a time, whichever of its processes is killed.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use molbox::workflow::types::{EquilibrationStep, ProductionParams, SystemRecord};
@@ -143,7 +144,7 @@ async fn an_analysis_whose_run_task_was_killed_stays_the_only_one_and_its_result
 
 #[tokio::test]
 async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
-    let service = Service::start_with(&["worker.attempts=1"]);
+    let service = Service::start_with(&["worker.attempts=1", "worker.checkpoint_seconds=100000"]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
     let id = endless_job(&molbox, &system).await;
@@ -159,6 +160,76 @@ async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
     let job = wait_until(&molbox, &id, |job| ["queued", "failed"].contains(&job.status.as_str())).await;
     assert_eq!((job.status.as_str(), job.attempts), ("failed", 2));
     assert_eq!(job.error.unwrap().code, "worker_died");
+}
+
+/// The service dies after a failed task's files have become objects, and before its record has ended.
+#[tokio::test]
+async fn results_that_were_collected_before_the_service_died_are_kept() {
+    let mut service = Service::start_with(&["worker.attempts=1", "worker.checkpoint_seconds=100000"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let id = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &id).await;
+    assert!(kill_task(&folder(&service, &id)));
+    wait_until(&molbox, &id, |job| job.attempts == 2 && job.progress.is_some()).await;
+    until_it_produces(&molbox, &id).await;
+    service.kill();
+    // Of a task that was killed as a whole nobody knows that it was not the machine.
+    let workers = processes(&folder(&service, &id)).into_iter().filter(|process| !process.is_run_task());
+    workers.for_each(|worker| worker.signal("KILL"));
+    wait_for("its processes are gone", || processes(&folder(&service, &id)).is_empty().then_some(()));
+    let before = tempfile::tempdir().unwrap();
+    copy(&service.data, before.path());
+
+    service.restart();
+    let ended = wait_until(&service.client_with(&key), &id, |job| job.status == "failed").await;
+    service.stop();
+    let results = service.data.join("objects/tasks").join(&id);
+    let kept = content(&results);
+    assert!(kept.keys().any(|name| name == "production.dcd") && kept.contains_key("log.txt"), "{:?}", kept.keys());
+
+    // As that was: the record as before, the files among the objects, the rest of the folder still there.
+    for name in ["molbox.sqlite", "molbox.sqlite-wal", "molbox.sqlite-shm"] {
+        let (from, to) = (before.path().join(name), service.data.join(name));
+        if from.exists() {
+            fs::copy(from, to).unwrap();
+        } else {
+            fs::remove_file(to).unwrap_or_default();
+        }
+    }
+    copy(&before.path().join("tasks"), &service.data.join("tasks"));
+    fs::remove_file(folder(&service, &id).join("log.txt")).unwrap();
+    fs::remove_dir_all(folder(&service, &id).join("work/commit")).unwrap();
+    for file in fs::read_dir(folder(&service, &id).join("work/output")).unwrap() {
+        fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    // What a first collection leaves behind does not replace what it took.
+    fs::write(folder(&service, &id).join("work/output/late.txt"), "left behind").unwrap();
+    service.restart();
+    let again = wait_until(&service.client_with(&key), &id, |job| job.status == "failed").await;
+    assert_eq!(again.error.unwrap(), ended.error.unwrap());
+    let differs = |name: &&String| *name != "manifest.json" && content(&results).get(*name) != kept.get(*name);
+    assert_eq!(kept.keys().find(differs), None);
+}
+
+/// Copies a folder onto another.
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").args(["-a", "--"]).arg(from.join(".")).arg(to).status().unwrap().success());
+}
+
+/// The files of a folder and of those in it.
+fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            files.extend(content(&entry.path()).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+        } else {
+            files.insert(name, fs::read(entry.path()).unwrap());
+        }
+    }
+    files
 }
 
 fn n_commits(service: &Service, id: &str) -> Option<u64> {
