@@ -91,7 +91,7 @@ enum Command {
     /// Carry out the analysis of a folder; the service starts this by itself.
     #[command(hide = true)]
     Analyze { folder: PathBuf },
-    /// Become the command of a task, shut in; `run-task` starts this by itself.
+    /// Become the command of a task, confined; `run-task` starts this by itself.
     #[command(hide = true)]
     Confine {
         #[arg(long, value_parser = confinement)]

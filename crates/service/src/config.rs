@@ -180,7 +180,7 @@ section! {
         wall_seconds: u64 = 0,
         /// How long a worker that is asked to stop may take before it is killed, in seconds.
         stop_seconds: u64 = 20,
-        /// How workers and analyses are shut in, without network and without files of other tasks: `auto` as far as the machine can, `required`, or `off`.
+        /// How workers and analyses are confined, without network and without files of other tasks: `auto` as far as the machine can, `required`, or `off`.
         sandbox: Sandbox = Sandbox::Auto,
         /// Number of the first of the users that tasks run as, where the service is started as root: one for each task at a time, and one for checks (`slots` + `analyses` + 1 in all). They need no entry in `/etc/passwd`, and must be nobody else's. 0: the user of the service.
         user: u32 = 0,
@@ -212,7 +212,7 @@ impl From<Listen> for String {
     }
 }
 
-/// How workers are shut in.
+/// How workers are confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Sandbox {

@@ -1,4 +1,4 @@
-//! Shutting a task's command in, before it reads what strangers have sent.
+//! Confining a task's command, before it reads what strangers have sent.
 //!
 //! `molboxd confine` limits itself and then becomes the command, so that nothing of it ever runs
 //! unconfined. Each layer holds for all that the command starts, and none relies on another:
