@@ -121,13 +121,6 @@ impl App {
             config,
         };
         app.db.watch(Folder::remember(&app.config.data)?);
-        for (origin, configured) in
-            [(&app.origin, &app.config.public_url), (&app.margin_origin, &app.config.margin_public_url)]
-        {
-            if !configured.is_empty() {
-                let _ = origin.set(configured.trim_end_matches('/').to_owned());
-            }
-        }
         Ok(app)
     }
 
@@ -153,11 +146,15 @@ impl App {
         i64::from(u32::from_le_bytes(self.random()) & 0x7fff_ffff).max(1)
     }
 
-    /// Says where the service is reached, the first time.
+    /// Says where the service listens. Where it is reached is what was configured, or else the same.
     pub(crate) fn listens_at(&self, origin: String, margin_origin: String) {
-        // A configured address stands.
-        let _ = self.origin.set(origin);
-        let _ = self.margin_origin.set(margin_origin);
+        let reached = |configured: &str, listened: String| match configured.trim_end_matches('/') {
+            "" => listened,
+            configured => configured.to_owned(),
+        };
+        // Once, when the service starts.
+        let _ = self.origin.set(reached(&self.config.public_url, origin));
+        let _ = self.margin_origin.set(reached(&self.config.margin_public_url, margin_origin));
     }
 
     /// Base address of the margin endpoint as clients see it.
