@@ -1,8 +1,8 @@
 //! The log: lines on standard error, many of them with one system call.
 //!
-//! A system call for each line was 40 % of the CPU time of a short request. So lines are gathered for a
-//! moment; only warnings and errors are not. `tracing-appender` would wake its thread for every line,
-//! and while nobody reads the log, have each request wait or drop its line without a word.
+//! A system call for each line would be CPU time of every short request. So lines are gathered for a moment;
+//! only warnings and errors are not. `tracing-appender` would, while nobody reads the log, have each request
+//! wait or drop its line without a word.
 
 use std::io::{self, Write};
 use std::mem;
