@@ -45,27 +45,23 @@ func showRefusal(response *http.Response, err error) {
 	switch violations := refusal.Model().(type) {
 	case workflow.HTTPValidationError:
 		for _, violation := range violations.Detail {
-			words := make([]string, len(violation.Loc))
-			for i, item := range violation.Loc {
-				words[i] = fmt.Sprint(item.GetActualInstanceValue())
-			}
-			show(response, words, violation.Type)
+			show(response, violation.Loc, violation.Type)
 		}
 	case margin.HTTPValidationError:
 		for _, violation := range violations.Detail {
-			words := make([]string, len(violation.Loc))
-			for i, item := range violation.Loc {
-				words[i] = fmt.Sprint(item.GetActualInstanceValue())
-			}
-			show(response, words, violation.Type)
+			show(response, violation.Loc, violation.Type)
 		}
 	default:
 		log.Fatalf("an error of another shape: %v", err)
 	}
 }
 
-func show(response *http.Response, loc []string, kind string) {
-	fmt.Printf("refused %d %s %s\n", response.StatusCode, strings.Join(loc, "."), kind)
+func show[T interface{ GetActualInstanceValue() any }](response *http.Response, loc []T, kind string) {
+	words := make([]string, len(loc))
+	for i, item := range loc {
+		words[i] = fmt.Sprint(item.GetActualInstanceValue())
+	}
+	fmt.Printf("refused %d %s %s\n", response.StatusCode, strings.Join(words, "."), kind)
 }
 
 func main() {
