@@ -101,7 +101,10 @@ fn read_all(config: &Config, report: &mut Report) -> Result<()> {
     counts(&objects, &whole, report)?;
     let known = whole.known_objects()?;
     for object in stored.into_iter().filter(|object| !known.contains(object)) {
-        report.add(Kind::Orphan, None, Some(&object), "no record refers to it");
+        // One that was deleted since it was listed is gone.
+        if objects.exists(&object) {
+            report.add(Kind::Orphan, None, Some(&object), "no record refers to it");
+        }
     }
     Ok(())
 }
