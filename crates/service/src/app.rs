@@ -69,7 +69,7 @@ pub(crate) struct App {
     /// Running tasks that have been cancelled since the service began.
     cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
-    progress: Mutex<HashMap<String, Arc<Value>>>,
+    progress: Mutex<HashMap<String, Arc<str>>>,
     /// When keys were last used.
     pub(crate) uses: Uses,
     /// When what was downloaded last, by whom.
@@ -228,14 +228,14 @@ impl App {
         self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// What a running task last said of itself.
-    pub(crate) fn progress(&self, id: &str) -> Option<Arc<Value>> {
+    /// What a running task last said of itself, as JSON.
+    pub(crate) fn progress(&self, id: &str) -> Option<Arc<str>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
     /// Keeps what a running task says of itself.
-    pub(crate) fn set_progress(&self, id: &str, progress: Value) {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), Arc::new(progress));
+    pub(crate) fn set_progress(&self, id: &str, progress: &Value) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), progress.to_string().into());
     }
 
     /// Forgets what a task that no longer runs said of itself, and that it was cancelled.

@@ -79,12 +79,13 @@ impl Lines {
             state.dropped += 1;
             return;
         }
-        let was_empty = state.text.is_empty();
+        let before = state.text.len();
         state.text.extend_from_slice(line);
-        let is_due = is_urgent && !state.is_urgent || state.text.len() >= ENOUGH;
+        // Only once: whoever notifies makes a system call.
+        let is_due = is_urgent && !state.is_urgent || before < ENOUGH && state.text.len() >= ENOUGH;
         state.is_urgent |= is_urgent;
         drop(state);
-        if was_empty || is_due {
+        if before == 0 || is_due {
             self.changed.notify_all();
         }
     }

@@ -247,7 +247,7 @@ def main():
         metavar="[NAME=]PROGRAM[,PYTHON]",
         help="may be given more than once",
     )
-    arguments.add_argument("--python", type=Path, default=ROOT / "target/worker-env/bin/python")
+    arguments.add_argument("--python", type=lambda text: Path(text).absolute(), default=ROOT / "target/worker-env/bin/python")
     arguments.add_argument("--json", type=Path, help="file for the results")
     options = arguments.parse_args()
     # So that what was started is ended then, too.

@@ -5,13 +5,10 @@ use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{AnalysisRequest, Notice};
-use serde::Serialize;
 
 use super::{
-    Call, Common, cancelled, common, delete_task, download, json, new_task, not_ready, page, paged, queue, stored,
-    task_prefix,
+    Call, cancelled, delete_task, download, new_task, not_ready, page, paged, queue, record, stored, task_prefix, text,
 };
-use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::TaskRow;
 use crate::error::ApiError;
@@ -32,17 +29,17 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     notices.extend(partial);
     let warnings = serde_json::to_string(&notices).map_err(ApiError::internal)?;
     let row = TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, "ana", &request, &plan, warnings)? };
-    queue(&call, row, plan.inputs(), record).await
+    queue(&call, row, plan.inputs()).await
 }
 
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    json(&paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?)
+    paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))
 }
 
 pub(crate) async fn analysis_view(call: Call) -> Result<Response, ApiError> {
-    json(&record(&call.app, &find(&call, call.parameter("analysis_id"))?)?)
+    Ok(text(record(&call.app, &find(&call, call.parameter("analysis_id"))?)?))
 }
 
 pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
@@ -50,7 +47,7 @@ pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn analysis_cancel(call: Call) -> Result<Response, ApiError> {
-    cancelled(&call, KIND, record).await
+    cancelled(&call, KIND).await
 }
 
 pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> {
@@ -89,25 +86,4 @@ fn analysed(call: &Call) -> Result<TaskRow, ApiError> {
 
 fn find(call: &Call, id: &str) -> Result<TaskRow, ApiError> {
     call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
-}
-
-/// `AnalysisRecord` of the document.
-#[derive(Serialize)]
-pub(super) struct Record {
-    analysis_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job_id: Option<String>,
-    #[serde(flatten)]
-    common: Common,
-}
-
-impl Record {
-    pub(super) fn new(row: &TaskRow, common: Common) -> Self {
-        Self { analysis_id: row.id.clone(), job_id: row.parent.clone(), common }
-    }
-}
-
-fn record(app: &App, row: &TaskRow) -> Result<Record, ApiError> {
-    let (common, _) = common(app, row)?;
-    Ok(Record::new(row, common))
 }

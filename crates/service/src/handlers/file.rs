@@ -6,7 +6,9 @@ use axum::response::Response;
 use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
 use sha2::{Digest, Sha256};
 
-use super::{Call, deleted, download, json, not_ready, once, over_quota, page, paged, record_answer, stored, sweep};
+use super::{
+    Call, deleted, download, json, not_ready, once, over_quota, page, paged, record_answer, stored, sweep, text,
+};
 use crate::app::{App, rfc3339};
 use crate::bundle::{Layout, hex};
 use crate::db::{Answer, Claim, Deed, FileRow, Once, Unregistered};
@@ -101,7 +103,7 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     file.sha256 = Some(content.sha256);
     file.status = "ready".to_owned();
 
-    let answer = record_answer(&record(&file)?)?;
+    let answer = record_answer(record(&file)?);
     let done = app.db.register_file(file.clone(), call.account(), call.claim(), answer.clone()).await?;
     once(done, &answer, |reason| unregistered(app, &file, reason))
 }
@@ -163,7 +165,7 @@ async fn register_entry(
         let msg = format!("the mirror has entries as {format} files");
         return Err(ApiError::invalid_body("value_error", vec![loc("format")], msg));
     }
-    let answer = record_answer(&record(&file)?)?;
+    let answer = record_answer(record(&file)?);
     let done = store_entry(app, call.account(), &file, content, call.claim(), answer.clone()).await?;
     once(done, &answer, |reason| unregistered(app, &file, reason))
 }
@@ -230,7 +232,7 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     let (content, format) = pdb::fetch(app, name, field).await?;
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
     let claim = Claim { key: None, deed: Deed { action: "file_register", ..call.deed() }, ..call.claim() };
-    let answer = record_answer(&record(&file)?)?;
+    let answer = record_answer(record(&file)?);
     match store_entry(app, call.account(), &file, content, claim, answer).await? {
         Once::Refused(Unregistered::OverQuota(over)) => Err(over_quota(app, over)),
         // Not done means that another request has made it in the meantime.
@@ -276,11 +278,11 @@ fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiErr
 pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.files(call.account(), &filter, limit + 1)?;
-    json(&paged(&call, rows, &filter, limit, |row| row.seq, record)?)
+    paged(&call, rows, &filter, limit, |row| row.seq, record)
 }
 
 pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
-    json(&record(&find(&call)?)?)
+    Ok(text(record(&find(&call)?)?))
 }
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
@@ -311,9 +313,10 @@ pub(crate) fn referred(app: &App, account: i64, id_or_name: &str) -> Result<Opti
     Ok(app.db.ready_file(account, id_or_name)?)
 }
 
-fn record(row: &FileRow) -> Result<FileRecord, ApiError> {
+/// `FileRecord` of the document, as JSON.
+fn record(row: &FileRow) -> Result<String, ApiError> {
     let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
-    Ok(FileRecord {
+    let record = FileRecord {
         file_id: row.id.parse().map_err(ours)?,
         name: row.name.clone(),
         type_: row.kind.clone(),
@@ -325,5 +328,6 @@ fn record(row: &FileRow) -> Result<FileRecord, ApiError> {
         created_at: rfc3339(row.created_at),
         warnings: stored(&row.warnings)?,
         extra: Default::default(),
-    })
+    };
+    serde_json::to_string(&record).map_err(ApiError::internal)
 }

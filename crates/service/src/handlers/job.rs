@@ -8,14 +8,11 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::{
-    Call, Common, Said, cancelled, common, delete_task, download, json, new_task, not_ready, once, page, paged, queue,
-    record_answer, stored, unqueued,
+    Call, both, cancelled, delete_task, download, new_task, not_ready, once, page, paged, queue, record, record_answer,
+    stored, text, unqueued,
 };
-use crate::app::App;
 use crate::bundle::read_chunks;
 use crate::db::{Extended, Lane, TaskRow};
 use crate::error::ApiError;
@@ -44,7 +41,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         seed: parameters.seed.map_or(0, |seed| seed as i64),
         ..new_task(&call, KIND, "job", &request, &parameters, warnings)?
     };
-    queue(&call, row, Vec::new(), record).await
+    queue(&call, row, Vec::new()).await
 }
 
 /// The system that a job is to run on, which must be built.
@@ -69,11 +66,11 @@ fn system(call: &Call, request: &JobCreateParams) -> Result<TaskRow, ApiError> {
 pub(crate) async fn job_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
-    json(&paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))?)
+    paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))
 }
 
 pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {
-    json(&record(&call.app, &find(&call)?)?)
+    Ok(text(record(&call.app, &find(&call)?)?))
 }
 
 pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
@@ -81,7 +78,7 @@ pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_cancel(call: Call) -> Result<Response, ApiError> {
-    cancelled(&call, KIND, record).await
+    cancelled(&call, KIND).await
 }
 
 pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
@@ -107,13 +104,13 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let queued = TaskRow {
         status: "queued".to_owned(),
         parameters: parameters.clone(),
-        warnings: both(&row.warnings, &warnings)?,
+        warnings: both(&row.warnings, &warnings),
         finished_at: None,
         attempts: 0,
         outcome: None,
         ..row
     };
-    let answer = record_answer(&record(app, &queued)?)?;
+    let answer = record_answer(record(app, &queued)?);
     let extended = Extended { parameters, warnings: queued.warnings.clone(), bytes };
     let done = app.db.extend_task(queued.id.clone(), extended, app.allowance(), call.claim(), answer.clone()).await?;
     app.queued(Lane::Workers).notify_one();
@@ -138,7 +135,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
         return Err(excess.at(at(), "submit a job that writes less often, or delete what is not needed"));
     }
     let queued = TaskRow { status: "queued".to_owned(), finished_at: None, is_cancelled: false, outcome: None, ..row };
-    let answer = record_answer(&record(app, &queued)?)?;
+    let answer = record_answer(record(app, &queued)?);
     let bytes = simulate::result_bytes(&parameters, &system)?;
     let done = app.db.retry_task(queued.id.clone(), bytes, app.allowance(), call.claim(), answer.clone()).await?;
     tracing::info!(task = %queued.id, "retried");
@@ -151,13 +148,6 @@ fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
     let id = job.parent.as_deref().unwrap_or_default();
     let system = call.app.db.task(call.account(), "system", id)?;
     system.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no system", job.id)))
-}
-
-/// Two lists, one after the other; all of them JSON.
-fn both(first: &str, second: &str) -> Result<String, ApiError> {
-    let mut all: Vec<Box<RawValue>> = stored(first)?;
-    all.extend(stored::<Vec<_>>(second)?);
-    serde_json::to_string(&all).map_err(ApiError::internal)
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
@@ -183,7 +173,7 @@ const KEEP_ALIVE_TICKS: u32 = 30;
 
 pub(crate) async fn job_watch(call: Call) -> Result<Response, ApiError> {
     find(&call)?;
-    let state = Watch { call, last: Vec::new(), quiet: 0, is_over: false };
+    let state = Watch { call, last: String::new(), quiet: 0, is_over: false };
     let events = futures::stream::unfold(state, |mut watch| async move {
         let event = watch.next().await?;
         Some((event.map_err(|error| std::io::Error::other(format!("{error:?}"))), watch))
@@ -199,7 +189,7 @@ pub(crate) async fn job_watch(call: Call) -> Result<Response, ApiError> {
 struct Watch {
     call: Call,
     /// The record as it was last sent.
-    last: Vec<u8>,
+    last: String,
     /// Looks since then.
     quiet: u32,
     is_over: bool,
@@ -208,7 +198,7 @@ struct Watch {
 impl Watch {
     /// The next event; none when the job has ended, was deleted, the key is no longer good, or the service
     /// ends.
-    async fn next(&mut self) -> Option<Result<Vec<u8>, ApiError>> {
+    async fn next(&mut self) -> Option<Result<String, ApiError>> {
         loop {
             let mut stopping = self.call.app.stopping.subscribe();
             if self.is_over || *stopping.borrow_and_update() {
@@ -219,26 +209,23 @@ impl Watch {
                 Ok(false) => return None,
                 Err(error) => Err(error),
             };
-            let record = match row.and_then(|row| record(&self.call.app, &row)) {
-                Ok(record) => record,
+            let read = row.and_then(|row| Ok((record(&self.call.app, &row)?, row.status)));
+            let (record, status) = match read {
+                Ok(read) => read,
                 Err(error) => {
                     self.is_over = true;
                     return (!error.is_not_found()).then_some(Err(error));
                 }
             };
-            self.is_over = ["succeeded", "failed", "cancelled"].contains(&record.common.status.as_str());
-            let text = match serde_json::to_vec(&record) {
-                Ok(text) => text,
-                Err(error) => return Some(Err(ApiError::internal(error))),
-            };
-            if text != self.last {
-                let event = [b"event: job\ndata: ".as_slice(), &text, b"\n\n"].concat();
-                (self.last, self.quiet) = (text, 0);
+            self.is_over = ["succeeded", "failed", "cancelled"].contains(&status.as_str());
+            if record != self.last {
+                let event = format!("event: job\ndata: {record}\n\n");
+                (self.last, self.quiet) = (record, 0);
                 return Some(Ok(event));
             }
             self.quiet += 1;
             if self.quiet.is_multiple_of(KEEP_ALIVE_TICKS) {
-                return Some(Ok(b": still there\n\n".to_vec()));
+                return Some(Ok(": still there\n\n".to_owned()));
             }
             tokio::select! {
                 () = tokio::time::sleep(WATCH_TICK) => {}
@@ -266,49 +253,4 @@ pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
 fn find(call: &Call) -> Result<TaskRow, ApiError> {
     let id = call.parameter("job_id");
     call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
-}
-
-/// `JobRecord` of the document.
-#[derive(Serialize)]
-pub(super) struct Record {
-    job_id: String,
-    box_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    batch_index: Option<u64>,
-    parameters: Box<RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    platform: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    stages: Vec<Box<RawValue>>,
-    #[serde(flatten)]
-    common: Common,
-}
-
-/// What of a job's parameters its record has by itself.
-#[derive(Deserialize)]
-struct Batch {
-    batch_index: Option<u64>,
-}
-
-impl Record {
-    pub(super) fn new(row: &TaskRow, common: Common, said: Said) -> Result<Self, ApiError> {
-        let no_system = || ApiError::internal(anyhow::anyhow!("{} has no system", row.id));
-        Ok(Self {
-            job_id: row.id.clone(),
-            box_id: row.parent.clone().ok_or_else(no_system)?,
-            batch_name: row.name.clone(),
-            batch_index: stored::<Batch>(&row.parameters)?.batch_index,
-            parameters: stored(&row.parameters)?,
-            platform: said.platform,
-            stages: said.stages.unwrap_or_default(),
-            common,
-        })
-    }
-}
-
-fn record(app: &App, row: &TaskRow) -> Result<Record, ApiError> {
-    let (common, said) = common(app, row)?;
-    Record::new(row, common, said)
 }

@@ -7,6 +7,7 @@ pub(crate) mod docs;
 pub(crate) mod file;
 pub(crate) mod job;
 pub(crate) mod margin;
+mod record;
 pub(crate) mod service;
 pub(crate) mod system;
 pub(crate) mod upload;
@@ -21,18 +22,19 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
 use molbox::Request;
-use molbox::workflow::types::{self, LocItem, Notice, ValidationError};
+use molbox::workflow::types::{LocItem, Notice, ValidationError};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
-use crate::app::{App, rfc3339};
+use crate::app::App;
 use crate::bundle::Layout;
 use crate::db::{Answer, Before, Claim, Deed, Deletion, Filter, KeyRow, Lane, Once, OverQuota, TaskRow, Unqueued};
 use crate::error::ApiError;
 use crate::room::Share;
 use crate::validate::{IDEMPOTENCY_KEY, loc, violation};
+
+use record::{both, record};
 
 /// A request that has passed its checks.
 pub(crate) struct Call {
@@ -200,16 +202,19 @@ pub(crate) fn media(content_type: Option<&str>) -> String {
     content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// 200 with a record.
-pub(crate) fn json(record: &impl Serialize) -> Result<Response, ApiError> {
-    let text = serde_json::to_string(record).map_err(ApiError::internal)?;
-    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response())
+/// 200 with a value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<Response, ApiError> {
+    Ok(text(serde_json::to_string(value).map_err(ApiError::internal)?))
 }
 
-/// The answer that a record is.
-pub(crate) fn record_answer(record: &impl Serialize) -> Result<Answer, ApiError> {
-    let headers = vec![(CONTENT_TYPE.to_string(), "application/json".to_owned())];
-    Ok(Answer { headers, body: serde_json::to_string(record).map_err(ApiError::internal)? })
+/// 200 with JSON.
+pub(crate) fn text(json: String) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], json).into_response()
+}
+
+/// The answer that a record is, which is JSON.
+pub(crate) fn record_answer(record: String) -> Answer {
+    Answer { headers: vec![(CONTENT_TYPE.to_string(), "application/json".to_owned())], body: record }
 }
 
 /// 200 with an answer.
@@ -284,30 +289,32 @@ fn listing(call: &Call) -> String {
     format!("{} {}", call.operation, call.account())
 }
 
-/// A page of a listing.
-#[derive(Serialize)]
-pub(crate) struct Page<T> {
-    items: Vec<T>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_page: Option<String>,
-}
-
-/// A page of records: at most `limit`, and the token of the next when there are more.
-pub(crate) fn paged<R, T>(
+/// A page of records, each of them JSON: at most `limit`, and the token of the next when there are more.
+pub(crate) fn paged<R>(
     call: &Call,
     mut rows: Vec<R>,
     filter: &Filter,
     limit: usize,
     seq: impl Fn(&R) -> i64,
-    record: impl Fn(&R) -> Result<T, ApiError>,
-) -> Result<Page<T>, ApiError> {
+    record: impl Fn(&R) -> Result<String, ApiError>,
+) -> Result<Response, ApiError> {
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let next_page = rows.last().filter(|_| has_more).map(|row| {
+    let mut page = "{\"items\":[".to_owned();
+    for (index, row) in rows.iter().enumerate() {
+        if index > 0 {
+            page.push(',');
+        }
+        page += &record(row)?;
+    }
+    page.push(']');
+    if let Some(row) = rows.last().filter(|_| has_more) {
         let next = Filter { before: Some(seq(row)), ..filter.clone() };
-        call.app.pages.seal(&listing(call), &next, call.app.random())
-    });
-    Ok(Page { items: rows.iter().map(record).collect::<Result<_, _>>()?, next_page })
+        // A token needs no escapes.
+        page += &format!(",\"next_page\":\"{}\"", call.app.pages.seal(&listing(call), &next, call.app.random()));
+    }
+    page.push('}');
+    Ok(text(page))
 }
 
 /// A stored JSON text as its wire type.
@@ -324,80 +331,6 @@ pub(crate) fn task_prefix(id: &str) -> String {
     format!("tasks/{id}")
 }
 
-/// What the records of systems, jobs and analyses have in common. What is stored is in the wire's form
-/// and goes out as it is: to read and write it again would be most of the work of a listing.
-#[derive(Serialize)]
-pub(crate) struct Common {
-    pub(crate) status: String,
-    request: Box<RawValue>,
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    started_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finished_at: Option<String>,
-    attempts: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Box<RawValue>>,
-    /// About the request, then of the run.
-    warnings: Vec<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Box<RawValue>>,
-    /// Why it is not started, if it is queued.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    held: Option<types::Hold>,
-}
-
-/// What a task says of itself: its outcome, or how far it is while it runs.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Said {
-    progress: Option<Box<RawValue>>,
-    warnings: Option<Vec<Box<RawValue>>>,
-    error: Option<Box<RawValue>>,
-    pub(crate) platform: Option<String>,
-    pub(crate) stages: Option<Vec<Box<RawValue>>>,
-    pub(crate) summary: Option<Box<RawValue>>,
-}
-
-/// The common members of a task's record, and what else it says of itself.
-pub(crate) fn common(app: &App, row: &TaskRow) -> Result<(Common, Said), ApiError> {
-    let mut said: Said = match &row.outcome {
-        Some(outcome) => stored(outcome)?,
-        None => match app.progress(&row.id) {
-            Some(progress) => Said::deserialize(&*progress).map_err(unreadable)?,
-            None => Said::default(),
-        },
-    };
-    Ok((Common::new(row, &mut said, held(app, row))?, said))
-}
-
-impl Common {
-    fn new(row: &TaskRow, said: &mut Said, held: Option<types::Hold>) -> Result<Self, ApiError> {
-        let mut warnings: Vec<Box<RawValue>> = stored(&row.warnings)?;
-        warnings.extend(said.warnings.take().into_iter().flatten());
-        Ok(Self {
-            status: row.status.clone(),
-            request: stored(&row.request)?,
-            created_at: rfc3339(row.created_at),
-            started_at: row.started_at.map(rfc3339),
-            finished_at: row.finished_at.map(rfc3339),
-            attempts: row.attempts.unsigned_abs(),
-            progress: said.progress.take().filter(|_| row.status == "running"),
-            warnings,
-            error: said.error.take(),
-            held,
-        })
-    }
-}
-
-/// Why a queued task is not started.
-fn held(app: &App, row: &TaskRow) -> Option<types::Hold> {
-    if row.status != "queued" {
-        return None;
-    }
-    Some(app.holds.of_lane(Lane::of(&row.kind), &app.config.worker.gpus)?.shown())
-}
-
 async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
     let row = app.db.cancel_task(call.account(), kind, id.to_owned(), call.deed()).await?;
@@ -409,14 +342,10 @@ async fn cancel_task(call: &Call, kind: &'static str) -> Result<TaskRow, ApiErro
 }
 
 /// Cancels the task that the path names, and answers with its record as it is then.
-pub(crate) async fn cancelled<R: Serialize>(
-    call: &Call,
-    kind: &'static str,
-    record: fn(&App, &TaskRow) -> Result<R, ApiError>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn cancelled(call: &Call, kind: &'static str) -> Result<Response, ApiError> {
     let row = cancel_task(call, kind).await?;
     // To cancel twice does nothing more, so the answer need not be one transaction with it.
-    remembered(call, record_answer(&record(&call.app, &row)?)?).await
+    remembered(call, record_answer(record(&call.app, &row)?)).await
 }
 
 /// Deletes the task that the path names, with its objects.
@@ -497,13 +426,8 @@ pub(crate) fn new_task(
 }
 
 /// Queues a task that reads these files, once, and answers with its record.
-pub(crate) async fn queue<R: Serialize>(
-    call: &Call,
-    row: TaskRow,
-    inputs: Vec<String>,
-    record: fn(&App, &TaskRow) -> Result<R, ApiError>,
-) -> Result<Response, ApiError> {
-    let answer = record_answer(&record(&call.app, &row)?)?;
+pub(crate) async fn queue(call: &Call, row: TaskRow, inputs: Vec<String>) -> Result<Response, ApiError> {
+    let answer = record_answer(record(&call.app, &row)?);
     let lane = Lane::of(&row.kind);
     let done = call.app.db.create_task(row, inputs, call.app.allowance(), call.claim(), answer.clone()).await?;
     call.app.queued(lane).notify_one();
@@ -608,68 +532,7 @@ fn byte_range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
-    use molbox::workflow::types;
-    use serde::Serialize;
-    use serde_json::{Value, json};
-
-    use super::{Common, Said, analysis, byte_range, job, system};
-    use crate::app::DOCUMENT;
-    use crate::db::TaskRow;
-
-    fn members(record: &impl Serialize) -> BTreeSet<String> {
-        serde_json::to_value(record).unwrap().as_object().unwrap().keys().cloned().collect()
-    }
-
-    #[test]
-    fn records_have_the_members_that_the_document_names() {
-        let row = TaskRow {
-            seq: 1,
-            id: "job_1".to_owned(),
-            account: 1,
-            kind: "job".to_owned(),
-            name: Some("name".to_owned()),
-            parent: Some("box_1".to_owned()),
-            status: "running".to_owned(),
-            request: "{}".to_owned(),
-            parameters: json!({ "batch_index": 1 }).to_string(),
-            seed: 1,
-            attempts: 1,
-            fruitless: 0,
-            created_at: 0,
-            started_at: Some(0),
-            finished_at: Some(0),
-            is_cancelled: false,
-            outcome: None,
-            warnings: "[]".to_owned(),
-            bytes: 0,
-        };
-        let parts = || {
-            let all = json!({ "progress": {}, "error": {}, "platform": "CPU", "stages": [{}], "summary": {} });
-            let mut said: Said = serde_json::from_value(all).unwrap();
-            let held = types::Hold {
-                kinds: Vec::new(),
-                code: String::new(),
-                message: String::new(),
-                fault: String::new(),
-                since: String::new(),
-                extra: Default::default(),
-            };
-            (Common::new(&row, &mut said, Some(held)).unwrap(), said)
-        };
-        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
-        let (common, said) = parts();
-        let job = members(&job::Record::new(&row, common, said).unwrap());
-        let (common, said) = parts();
-        let system = members(&system::Record::new(&row, common, said));
-        let (common, _) = parts();
-        let analysis = members(&analysis::Record::new(&row, common));
-        for (schema, served) in [("JobRecord", job), ("SystemRecord", system), ("AnalysisRecord", analysis)] {
-            let properties = &document["components"]["schemas"][schema]["properties"];
-            assert_eq!(served, members(properties), "{schema}");
-        }
-    }
+    use super::byte_range;
 
     #[test]
     fn ranges_follow_the_standard() {

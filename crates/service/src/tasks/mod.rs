@@ -242,7 +242,7 @@ impl Runner {
             match status {
                 Ok(Status::Running) => {
                     if let Some(progress) = progress(&folder) {
-                        self.app.set_progress(id, progress);
+                        self.app.set_progress(id, &progress);
                     }
                     task.is_adopted = false;
                     watch_over(&self.app, task, &folder);
