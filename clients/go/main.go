@@ -144,7 +144,7 @@ func main() {
 	marginConfig := margin.NewConfiguration()
 	marginConfig.Servers = margin.ServerConfigurations{{URL: os.Getenv("MOLBOX_MARGIN_URL")}}
 	marginConfig.AddDefaultHeader("x-api-key", key)
-	calculate := margin.NewAPIClient(marginConfig).MarginAPI.MarginSubmit(ctx, margin.DATAFORMAT_JSON)
+	calculate := margin.NewAPIClient(marginConfig).MarginAPI.MarginSubmit(ctx, margin.DATAFORMAT_JSON).Shape(margin.MARGINSHAPE_REPORT)
 	request := margin.MarginJobRequest{
 		MarginDate: margin.PtrString("2024-12-31"),
 		Portfolio: &margin.Portfolio{Futures: []margin.FuturesPosition{{
@@ -154,16 +154,9 @@ func main() {
 		}}},
 	}
 	answer, response, err := calculate.MarginJobRequest(request).Execute()
-	expect(answer, response, err)
-	text, err := os.ReadFile(answer.Name())
-	check(err)
-	check(os.Remove(answer.Name()))
-	found = "no"
-	if bytes.Contains(text, []byte("XEQ1")) {
-		found = "yes"
-	}
-	fmt.Printf("margin %s %s\n", response.Header.Get("x-margin-initial"), response.Header.Get("x-margin-currency"))
-	fmt.Printf("the file has the position: %s\n", found)
+	report := expect(answer, response, err).MarginReport
+	fmt.Printf("margin %s %s\n", response.Header.Get("x-margin-initial"), report.Summary.GetBaseCurrency())
+	fmt.Printf("of a %s position in %s\n", report.Rows[0].PositionType, report.Rows[0].Ticker)
 
 	request.NumScenarios = margin.PtrInt64(0)
 	_, response, err = calculate.MarginJobRequest(request).Execute()

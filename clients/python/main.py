@@ -4,6 +4,7 @@ import os
 import sys
 import time
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,9 +13,8 @@ import httpx
 import molbox_margin
 import molbox_workflow
 from molbox_margin.api.margin import margin_submit
-from molbox_margin.models import DataFormat, FuturesPosition, MarginJobRequest, Portfolio
+from molbox_margin.models import DataFormat, FuturesPosition, MarginJobRequest, MarginReport, MarginShape, Portfolio
 from molbox_margin.models import HTTPValidationError as MarginRefusal
-from molbox_margin.types import File
 from molbox_workflow.api.file import file_register, upload_url_create
 from molbox_workflow.api.job import job_download, job_submit, job_view
 from molbox_workflow.api.system import system_submit, system_view
@@ -108,13 +108,14 @@ def main() -> None:
     margin = client(molbox_margin.AuthenticatedClient, os.environ["MOLBOX_MARGIN_URL"])
     future = FuturesPosition(ticker="XEQ1", type_="long", quantity=10)
     request = MarginJobRequest(margin_date="2024-12-31", portfolio=Portfolio(futures=[future]))
-    answer = margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request)
-    found = b"XEQ1" in expect(File, answer.parsed).payload.read()
-    print(f"margin {answer.headers['x-margin-initial']} {answer.headers['x-margin-currency']}")
-    print(f"the file has the position: {'yes' if found else 'no'}")
+    calculate = partial(margin_submit.sync_detailed, DataFormat.JSON, client=margin, shape=MarginShape.REPORT)
+    answer = calculate(body=request)
+    report = expect(MarginReport, answer.parsed)
+    print(f"margin {answer.headers['x-margin-initial']} {report.summary.base_currency}")
+    print(f"of a {report.rows[0].position_type} position in {report.rows[0].ticker}")
 
     request.num_scenarios = 0
-    answer = margin_submit.sync_detailed(DataFormat.JSON, client=margin, body=request)
+    answer = calculate(body=request)
     show_refusal(answer.status_code, answer.parsed)
 
 

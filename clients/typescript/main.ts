@@ -78,16 +78,16 @@ console.log(`downloaded the trajectory: ${bytes.includes("/production.dcd") ? "y
 const margin = createClient<Margin.paths>({ baseUrl: MOLBOX_MARGIN_URL, headers });
 const calculate = (numScenarios?: number) =>
   margin.POST("/margin/submit_job/historical/{data_format}", {
-    params: { path: { data_format: "json" } },
+    params: { path: { data_format: "json" }, query: { shape: "report" } },
     body: {
       marginDate: "2024-12-31",
       numScenarios,
       portfolio: { futures: [{ ticker: "XEQ1", type: "long", quantity: 10 }] },
     },
-    parseAs: "text",
   });
 const answer = await calculate();
-const { headers: said } = answer.response;
-console.log(`margin ${said.get("x-margin-initial")} ${said.get("x-margin-currency")}`);
-console.log(`the file has the position: ${expect(answer).includes("XEQ1") ? "yes" : "no"}`);
+const report = expect(answer);
+if (Array.isArray(report)) throw new Error("lines, not a report");
+console.log(`margin ${answer.response.headers.get("x-margin-initial")} ${report.summary.baseCurrency}`);
+console.log(`of a ${report.rows[0]?.positionType} position in ${report.rows[0]?.ticker}`);
 showRefusal(await calculate(0));

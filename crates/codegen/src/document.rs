@@ -106,11 +106,19 @@ impl Document {
             return Err(Problem::new("/paths", "missing"));
         };
         paths.retain(|_, item| part == if item.get("servers").is_some() { Part::Margin } else { Part::Workflow });
-        // progenitor takes one; the rules have JSON first. A body without JSON is left for it to judge.
-        for operation in paths.values_mut().flat_map(|item| item.as_object_mut().into_iter().flatten()) {
-            let content = operation.1.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
+        // progenitor takes one media type of each body. Of requests that is JSON; one without it is left for
+        // progenitor to judge. Of answers it is the first, which the service sends to whom asks for none.
+        for (_, operation) in paths.values_mut().flat_map(|item| item.as_object_mut().into_iter().flatten()) {
+            let content = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
             if let Some(content) = content.filter(|content| content.contains_key("application/json")) {
                 content.retain(|media, _| media == "application/json");
+            }
+            let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+            for response in responses.into_iter().flat_map(Map::values_mut) {
+                if let Some(content) = response.get_mut("content").and_then(Value::as_object_mut) {
+                    let mut is_first = true;
+                    content.retain(|_, _| std::mem::take(&mut is_first));
+                }
             }
         }
 

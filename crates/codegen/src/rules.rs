@@ -214,7 +214,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// progenitor allows one type for all successes and one for all failures of an operation.
+    /// progenitor allows one type for all successes and one for all failures of an operation. Of several media
+    /// types of a success the Rust client takes the first.
     fn responses(&mut self, operation: &'a Value, at: &str) {
         let mut successes = BTreeSet::new();
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
@@ -228,10 +229,12 @@ impl<'a> Check<'a> {
             let content = response["content"].as_object();
             let json = content.and_then(|c| c.get("application/json"));
             if status.starts_with('2') {
-                successes.insert(match (content, json) {
-                    (None, _) => "nothing".to_owned(),
-                    (_, Some(json)) => json["schema"]["$ref"].as_str().unwrap_or_default().to_owned(),
-                    _ => "bytes".to_owned(),
+                successes.insert(match content.and_then(|content| content.iter().next()) {
+                    None => "nothing".to_owned(),
+                    Some((media, value)) if media == "application/json" => {
+                        value["schema"]["$ref"].as_str().unwrap_or_default().to_owned()
+                    }
+                    Some(_) => "bytes".to_owned(),
                 });
                 for (media, value) in content.into_iter().flatten().filter(|(media, _)| *media != "application/json") {
                     // Events are text; a client that is told binary waits for the end of the stream to make a file.

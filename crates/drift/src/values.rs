@@ -281,13 +281,15 @@ impl<'a> Values<'a> {
                 if new.null { (Effect::Wider, "may be null") } else { (Effect::Narrower, "may no longer be null") };
             self.say(at, "null", effect, message);
         }
+        let is_union = old.alternatives.len() > 1;
         for kind in before.intersection(&after) {
             let of = |shape: &Shape<'a>| -> Vec<Alternative<'a>> {
                 shape.alternatives.iter().filter(|a| a.kind == *kind).cloned().collect()
             };
             let (old, new) = (of(old), of(new));
             match (old.as_slice(), new.as_slice()) {
-                ([old], [new]) => self.alternative(old, new, at),
+                // In a union each has the name of its own.
+                ([old], [new]) => self.alternative(old, new, old.name.filter(|_| is_union).unwrap_or(at)),
                 _ => self.alternatives(&old, &new, at),
             }
         }

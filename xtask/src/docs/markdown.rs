@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use openapi_drift::Api;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::snippets::snippets;
-use crate::spec::examples::Examples;
+use crate::spec::examples::{Examples, extension};
+use crate::spec::published::json_alone;
 
 /// The folder of the reference in the repository.
 pub const FOLDER: &str = "docs/reference";
@@ -42,7 +43,9 @@ pub struct Argument<'a> {
 /// Every page with its path in the repository.
 pub fn pages(document: &Value, examples: &Examples) -> Vec<(PathBuf, String)> {
     let api = Api::new(document.clone());
-    let reference = Reference { api: &api, examples };
+    let mut generated = document.clone();
+    json_alone(&mut generated);
+    let reference = Reference { api: &api, generated: &generated, examples };
     let tags: Vec<&Value> = api.value["tags"].as_array().into_iter().flatten().collect();
     let mut pages = vec![("README", reference.index(&tags))];
     pages.extend(tags.iter().filter_map(|tag| tag["name"].as_str().map(|name| (name, reference.tag(tag)))));
@@ -54,6 +57,8 @@ pub fn pages(document: &Value, examples: &Examples) -> Vec<(PathBuf, String)> {
 
 struct Reference<'a> {
     api: &'a Api,
+    /// The operations as clients of other generators have them.
+    generated: &'a Value,
     examples: &'a Examples,
 }
 
@@ -219,14 +224,43 @@ impl<'a> Reference<'a> {
 
     fn calls(&self, operation: &Operation<'a>) -> String {
         let prefix = format!("{}.request.", operation.id());
-        let mut bodies: Vec<(&str, &Value)> = self.examples.of(&prefix).collect();
+        let mut bodies: Vec<(&str, &Value)> = self.examples.of(&prefix, "json").collect();
         let mut out = String::new();
         // The body that says most is shown in every language, the others as they are.
         bodies.sort_by_key(|(_, body)| std::cmp::Reverse(body.to_string().len()));
         let body = bodies.first().map(|(_, body)| (*body).clone());
+        let generated = Operation { value: &self.generated["paths"][operation.path][operation.method], ..*operation };
+        for (name, language, text) in snippets(&self.call(operation, body.clone()), &self.call(&generated, body)) {
+            out += &format!("\n<details><summary>{name}</summary>\n\n```{language}\n{text}\n```\n\n</details>\n");
+        }
+        for (name, body) in bodies.iter().skip(1) {
+            let body = serde_json::to_string_pretty(body).expect("a value is JSON");
+            out += &format!(
+                "\n<details><summary>Another body: {}</summary>\n\n```json\n{body}\n```\n\n</details>\n",
+                name.replace('_', " ")
+            );
+        }
+        let prefix = format!("{}.200.", operation.id());
+        let content = self.api.follow(&operation.value["responses"]["200"])["content"].as_object();
+        for (index, media) in content.into_iter().flat_map(Map::keys).enumerate() {
+            let Some(extension) = extension(media) else { continue };
+            if let Some((_, answer)) = self.examples.of(&prefix, extension).next() {
+                let text = match answer {
+                    Value::String(text) => text.trim_end().to_owned(),
+                    answer => serde_json::to_string_pretty(answer).expect("a value is JSON"),
+                };
+                let language = if ["json", "xml", "yaml"].contains(&extension) { extension } else { "text" };
+                let title = if index == 0 { "Answer".to_owned() } else { format!("Answer as {media}") };
+                out += &format!("\n<details><summary>{title}</summary>\n\n```{language}\n{text}\n```\n\n</details>\n");
+            }
+        }
+        out
+    }
+
+    fn call(&self, operation: &Operation<'a>, body: Option<Value>) -> Call<'a> {
         let parameters = self.parameters(operation);
         let required = parameters.into_iter().filter(|parameter| parameter["required"] == true);
-        let call = Call {
+        Call {
             id: operation.id(),
             tag: operation.tag(),
             method: operation.method,
@@ -239,26 +273,7 @@ impl<'a> Reference<'a> {
                 .as_str()
                 .and_then(|reference| reference.rsplit('/').next()),
             download: self.download(operation),
-        };
-        for (name, language, text) in snippets(&call) {
-            out += &format!("\n<details><summary>{name}</summary>\n\n```{language}\n{text}\n```\n\n</details>\n");
         }
-        for (name, body) in bodies.iter().skip(1) {
-            let body = serde_json::to_string_pretty(body).expect("a value is JSON");
-            out += &format!(
-                "\n<details><summary>Another body: {}</summary>\n\n```json\n{body}\n```\n\n</details>\n",
-                name.replace('_', " ")
-            );
-        }
-        let prefix = format!("{}.200.", operation.id());
-        if let Some((_, answer)) = self.examples.of(&prefix).next() {
-            let (language, answer) = match answer {
-                Value::String(text) => ("text", text.trim_end().to_owned()),
-                answer => ("json", serde_json::to_string_pretty(answer).expect("a value is JSON")),
-            };
-            out += &format!("\n<details><summary>Answer</summary>\n\n```{language}\n{answer}\n```\n\n</details>\n");
-        }
-        out
     }
 
     fn argument(&self, parameter: &'a Value) -> Argument<'a> {

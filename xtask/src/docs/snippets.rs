@@ -4,13 +4,14 @@ use serde_json::{Map, Value};
 
 use super::markdown::Call;
 
-/// Every language with its name for highlighting and its text.
-pub fn snippets(call: &Call<'_>) -> [(&'static str, &'static str, String); 4] {
+/// Every language with its name for highlighting and its text; `generated` is the call as the clients that other
+/// generators make have it.
+pub fn snippets(call: &Call<'_>, generated: &Call<'_>) -> [(&'static str, &'static str, String); 4] {
     [
         ("curl", "sh", curl(call)),
         ("Rust", "rust", rust(call)),
-        ("Python", "python", python(call)),
-        ("TypeScript", "ts", typescript(call)),
+        ("Python", "python", python(generated)),
+        ("TypeScript", "ts", typescript(generated)),
     ]
 }
 
@@ -75,9 +76,8 @@ fn python(call: &Call<'_>) -> String {
     if let Some(name) = call.body_name.filter(|_| call.body.is_some()) {
         lines.push(format!("from {package}.models import {name}"));
     }
-    if let Some(parameter) = call.parameters.iter().find(|parameter| parameter.enumeration.is_some()) {
-        lines.push(format!("from {package}.models import {}", parameter.enumeration.unwrap_or_default()));
-    }
+    let enumerations = call.parameters.iter().filter_map(|parameter| parameter.enumeration);
+    lines.extend(enumerations.map(|name| format!("from {package}.models import {name}")));
     lines.push(String::new());
     let client = if call.is_margin { "margin" } else { "molbox" };
     let mut arguments: Vec<String> = call

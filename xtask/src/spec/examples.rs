@@ -15,9 +15,10 @@ pub const FOLDER: &str = "openapi/examples";
 /// and `<Response>.json` for a response that operations share.
 pub struct Examples(pub BTreeMap<String, Value>);
 
-/// A media type of the document and how the names of its examples begin.
+/// A media type of the document, and how the names of its examples begin and end.
 struct Place {
     prefix: String,
+    extension: &'static str,
     /// JSON pointer of the media type.
     pointer: String,
 }
@@ -50,7 +51,7 @@ impl Examples {
     /// Puts the examples where the document has their media types.
     pub fn put_into(&self, document: &mut Value) {
         for place in places(document) {
-            for (name, value) in self.of(&place.prefix) {
+            for (name, value) in self.of(&place.prefix, place.extension) {
                 if let Some(media) = document.pointer_mut(&place.pointer) {
                     media["examples"][name] = json!({ "value": value });
                 }
@@ -58,13 +59,9 @@ impl Examples {
         }
     }
 
-    /// The examples whose file names begin with `prefix`, with the names that they have from there.
-    pub fn of<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        self.0.iter().filter_map(move |(file, value)| {
-            // What is left is an extension, or a name and an extension.
-            let rest = file.strip_prefix(prefix)?;
-            Some((rest.split_once('.').map_or("example", |(name, _)| name), value))
-        })
+    /// The examples whose file names begin with `prefix` and have this extension, with the names between them.
+    pub fn of<'a>(&'a self, prefix: &'a str, extension: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        self.0.iter().filter_map(move |(file, value)| Some((name(file, prefix, extension)?, value)))
     }
 
     /// Examples that have no place or that their schema refuses, and places without an example.
@@ -73,24 +70,18 @@ impl Examples {
         let places = places(&api.value);
         for place in &places {
             let media = api.value.pointer(&place.pointer).unwrap_or(&Value::Null);
-            let schema = &media["schema"];
-            // Archives and arbitrary bytes have no example that says anything.
-            if schema["format"] == "binary" {
-                continue;
-            }
-            let mine = self.0.iter().filter(|(file, _)| file.starts_with(&place.prefix));
             let mut count = 0;
-            for (file, value) in mine {
-                let found = violations(api, schema, value).into_iter();
+            for (file, value) in self.0.iter().filter(|(file, _)| place.has(file)) {
+                let found = violations(api, &media["schema"], value).into_iter();
                 faults.extend(found.map(|(at, message)| Fault { file: file.clone(), at, message }));
                 count += 1;
             }
             if count == 0 {
-                let file = format!("{}json", place.prefix);
+                let file = format!("{}{}", place.prefix, place.extension);
                 faults.push(Fault { file, at: String::new(), message: "there is no example".to_owned() });
             }
         }
-        let lost = self.0.keys().filter(|file| !places.iter().any(|place| file.starts_with(&place.prefix)));
+        let lost = self.0.keys().filter(|file| !places.iter().any(|place| place.has(file)));
         faults.extend(lost.map(|file| Fault {
             file: file.clone(),
             at: String::new(),
@@ -100,27 +91,55 @@ impl Examples {
     }
 }
 
-/// Every media type that may have examples: the first of each body and response.
+impl Place {
+    fn has(&self, file: &str) -> bool {
+        name(file, &self.prefix, self.extension).is_some()
+    }
+}
+
+/// What a file name has between a prefix and an extension; `example` when there is nothing.
+fn name<'a>(file: &'a str, prefix: &str, extension: &str) -> Option<&'a str> {
+    let name = file.strip_prefix(prefix)?.strip_suffix(extension)?;
+    if name.is_empty() { Some("example") } else { name.strip_suffix('.') }
+}
+
+/// The extension of a media type's examples; none for archives and arbitrary bytes, of which an example would
+/// say nothing.
+pub fn extension(media: &str) -> Option<&'static str> {
+    match media {
+        "application/json" => Some("json"),
+        "text/csv" => Some("csv"),
+        "application/xml" => Some("xml"),
+        "application/yaml" => Some("yaml"),
+        "text/plain" | "text/event-stream" => Some("txt"),
+        _ => None,
+    }
+}
+
+/// Every media type that has examples: the first of each body, all of each response.
 fn places(document: &Value) -> Vec<Place> {
     let mut out = Vec::new();
-    let mut add = |prefix: String, pointer: String| {
+    let mut add = |prefix: String, pointer: String, most: usize| {
         let content = document.pointer(&pointer).and_then(Value::as_object);
-        if let Some(media) = content.and_then(|content| content.keys().next()) {
-            out.push(Place { prefix, pointer: format!("{pointer}/{}", escape(media)) });
+        for media in content.into_iter().flat_map(Map::keys).take(most) {
+            if let Some(extension) = extension(media) {
+                let pointer = format!("{pointer}/{}", escape(media));
+                out.push(Place { prefix: prefix.clone(), extension, pointer });
+            }
         }
     };
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
         for (method, operation) in item.as_object().into_iter().flatten() {
             let Some(id) = operation["operationId"].as_str() else { continue };
             let at = format!("/paths/{}/{method}", escape(path));
-            add(format!("{id}.request."), format!("{at}/requestBody/content"));
+            add(format!("{id}.request."), format!("{at}/requestBody/content"), 1);
             for status in operation["responses"].as_object().into_iter().flat_map(Map::keys) {
-                add(format!("{id}.{status}."), format!("{at}/responses/{status}/content"));
+                add(format!("{id}.{status}."), format!("{at}/responses/{status}/content"), usize::MAX);
             }
         }
     }
     for name in document["components"]["responses"].as_object().into_iter().flat_map(Map::keys) {
-        add(format!("{name}."), format!("/components/responses/{}/content", escape(name)));
+        add(format!("{name}."), format!("/components/responses/{}/content", escape(name)), usize::MAX);
     }
     out
 }

@@ -3,8 +3,8 @@
 //!
 //! Each is OpenAPI 3.1, since several generators lose or misread what may be null in 3.0; has one server,
 //! written out, since some send a call to the server of its path whatever the caller chose, and some post to
-//! `{margin_base_url}` as it stands; and of each request body JSON alone, since some send the other media types
-//! under a wrong name or not at all.
+//! `{margin_base_url}` as it stands; and of each body and answer that can be JSON nothing else, since some send
+//! the other media types under a wrong name or not at all, and take one answer for another.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +15,8 @@ use crate::spec::openapi31::openapi31;
 /// What both addresses serve.
 const ON_BOTH: [&str; 2] = ["/healthz", "/openapi.json"];
 const JSON: &str = "application/json";
+/// The parameter that asks for JSON.
+const ASKS_FOR_JSON: &str = "shape";
 
 /// One of the two base addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +57,32 @@ pub fn published(document: &Value, address: Address) -> Value {
     let servers = paths.values_mut().filter_map(|item| item.as_object_mut()?.remove("servers"));
     let servers = servers.last().unwrap_or_else(|| out["servers"].clone());
     out["servers"] = json!([written_out(&servers[0])]);
-    for operation in operations(&mut out) {
-        if let Some(content) = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut)
-            && content.contains_key(JSON)
-        {
-            content.retain(|media, _| media == JSON);
-        }
-    }
+    json_alone(&mut out);
     out["info"]["title"] = format!("molbox {}", address.name()).into();
     prune(&mut out);
     out
+}
+
+/// Leaves JSON alone of each body and answer that have it. Where the answer is JSON only when it is asked for,
+/// that has to be asked for: what generated clients accept differs.
+pub fn json_alone(document: &mut Value) {
+    for operation in operations(document) {
+        if let Some(content) = content(operation, "/requestBody/content") {
+            content.retain(|media, _| media == JSON);
+        }
+        let Some(content) = content(operation, "/responses/200/content") else { continue };
+        let is_for_the_asking = content.keys().next().is_some_and(|media| media != JSON);
+        content.retain(|media, _| media == JSON);
+        let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten();
+        for parameter in parameters.filter(|parameter| is_for_the_asking && parameter["name"] == ASKS_FOR_JSON) {
+            parameter["required"] = true.into();
+        }
+    }
+}
+
+/// The media types at a place of an operation, if JSON is one.
+fn content<'a>(operation: &'a mut Value, at: &str) -> Option<&'a mut Map<String, Value>> {
+    operation.pointer_mut(at)?.as_object_mut().filter(|content| content.contains_key(JSON))
 }
 
 fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
@@ -182,6 +200,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn answers_are_json_where_they_can_be_and_asked_for_where_they_would_not() {
+        let document = crate::regenerate::document().unwrap().value;
+        let [workflow, margin] = both();
+        let submit = "/paths/~1margin~1submit_job~1historical~1{data_format}/post";
+        let required = |document: &Value| {
+            let parameters = document.pointer(&format!("{submit}/parameters")).unwrap().as_array().unwrap().iter();
+            let required = parameters.filter(|parameter| parameter["required"] == true);
+            required.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(required(&document), ["data_format"]);
+        assert_eq!(required(&margin), ["data_format", "shape"]);
+        let media = |document: &Value, operation: &str| {
+            let content = document.pointer(&format!("{operation}/responses/200/content")).unwrap();
+            content.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(media(&margin, submit), ["application/json"]);
+        assert_eq!(media(&workflow, "/paths/~1retrieve~1analysis~1{job_id}/get"), ["application/json"]);
     }
 
     #[test]

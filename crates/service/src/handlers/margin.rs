@@ -306,7 +306,11 @@ const ANSWERS: [(&str, AnswerKind); 7] = [
 
 impl AnswerKind {
     fn wanted(call: &Call) -> Self {
-        if call.query("shape") == Some("lines") { Self::Lines } else { Self::accepted(&call.headers) }
+        match call.query("shape") {
+            Some("lines") => Self::Lines,
+            Some("report") => Self::Json,
+            _ => Self::accepted(&call.headers),
+        }
     }
 
     /// What `Accept` prefers; the file as CSV when it names nothing that there is.

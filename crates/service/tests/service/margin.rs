@@ -12,6 +12,7 @@ use flate2::write::GzEncoder;
 use futures::TryStreamExt;
 use molbox::Connection;
 use molbox::margin::types::{FuturesPosition, MarginJobRequest, Portfolio};
+use openapi_drift::{Api, violations};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use serde_json::{Value, json};
 
@@ -234,6 +235,106 @@ async fn the_answer_is_the_file_that_accept_asks_for() {
     let mut text = String::new();
     GzDecoder::new(&gzip.bytes().await.unwrap()[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, csv);
+}
+
+/// Names and values of what is no list and no object, numbers written alike.
+fn leaves(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(name, value)| leaves(name, value, out)),
+        Value::Array(items) => items.iter().for_each(|item| leaves(name.trim_end_matches('s'), item, out)),
+        Value::String(text) => out.push((name.to_owned(), text.clone())),
+        other => out.push((name.to_owned(), other.as_f64().unwrap().to_string())),
+    }
+}
+
+/// The same of XML, where a ticker is an attribute.
+fn leaves_of_xml(text: &str) -> Vec<(String, String)> {
+    let document = roxmltree::Document::parse(text).unwrap();
+    let elements = document.descendants().filter(|node| node.is_element() && node.first_element_child().is_none());
+    let leaf = |node: roxmltree::Node<'_, '_>| {
+        let name = node.attribute("ticker").unwrap_or(node.tag_name().name());
+        let text = node.text().unwrap_or_default();
+        (name.to_owned(), text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| number.to_string()))
+    };
+    elements.filter(|node| !["rows", "warnings"].contains(&node.tag_name().name())).map(leaf).collect()
+}
+
+/// Texts that differ in the last digits of numbers at most.
+fn assert_alike(got: &str, expected: &str) {
+    let words = |text: &str| -> Vec<String> {
+        text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && !".+-".contains(c)).map(str::to_owned).collect()
+    };
+    let number = |word: &str| word.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<f64>();
+    assert_eq!(words(got).len(), words(expected).len(), "{got}\n{expected}");
+    for (got, wanted) in words(got).iter().zip(&words(expected)) {
+        match (number(got), number(wanted)) {
+            (Ok(got), Ok(wanted)) => assert!((got - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{got} {wanted}"),
+            _ => assert_eq!(got, wanted),
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_media_type_of_the_answer_keeps_to_its_schema_and_is_as_its_example() {
+    let (service, key) = serve("sample");
+    let document: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let api = Api::new(document.clone());
+    let operation = &document["paths"]["/margin/submit_job/historical/{data_format}"]["post"];
+    let content = &operation["responses"]["200"]["content"];
+    let ask = async |path: &str, accept: &str, job: &Value| {
+        let response = post(&service, &key, path).header(ACCEPT, accept).json(job).send().await.unwrap();
+        assert_eq!(response.status(), 200, "{job}");
+        let media = response.headers()[CONTENT_TYPE].to_str().unwrap().split(';').next().unwrap().to_owned();
+        (media, response.text().await.unwrap())
+    };
+    let examples = &operation["requestBody"]["content"]["application/json"]["examples"];
+    let one_future = &examples["one_future"]["value"];
+    let hedged = &examples["hedged"]["value"];
+    let empty = json!({ "marginDate": "2024-12-31", "portfolio": { "futures": [] } });
+    for job in [one_future, hedged, &empty] {
+        let mut reports = Vec::new();
+        for (media, documented) in content.as_object().unwrap() {
+            let (answered, text) = ask("json", media, job).await;
+            assert_eq!(answered, *media);
+            if job == one_future {
+                let example = &documented["examples"]["example"]["value"];
+                let example = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
+                assert_alike(&text, &example);
+            }
+            reports.push(text);
+        }
+        let [csv, json, xml, yaml] = &reports[..] else { panic!("{} media types", reports.len()) };
+        let json: Value = serde_json::from_str(json).unwrap();
+        let schema = &content["application/json"]["schema"];
+        assert_eq!(violations(&api, schema, &json), [], "{json}");
+        let mut said = Vec::new();
+        leaves("", &json, &mut said);
+        let mut in_yaml = Vec::new();
+        leaves("", &serde_saphyr::from_str(yaml).unwrap(), &mut in_yaml);
+        assert_eq!(in_yaml, said);
+        assert_eq!(leaves_of_xml(xml), said);
+
+        let (media, report) = ask("json?shape=report", "text/csv", job).await;
+        assert_eq!((media.as_str(), &report), ("application/json", &reports[1]));
+        let (media, lines) = ask("json?shape=lines", "*/*", job).await;
+        assert_eq!(media, "application/json");
+        let lines: Value = serde_json::from_str(&lines).unwrap();
+        assert_eq!(violations(&api, schema, &lines), []);
+        assert_eq!(lines, json!(csv.lines().collect::<Vec<_>>()));
+        if job == one_future {
+            assert_alike(&lines.to_string(), &content["application/json"]["examples"]["lines"]["value"].to_string());
+        }
+        let columns = document["components"]["schemas"]["MarginRow"]["properties"].as_object().unwrap().keys();
+        let columns: Vec<&str> = columns.map(String::as_str).collect();
+        assert_eq!(lines[0], columns.join(","));
+        for (line, row) in csv.lines().skip(1).zip(json["rows"].as_array().unwrap()) {
+            let mut cells = Vec::new();
+            leaves("", row, &mut cells);
+            let cells: Vec<String> = cells.into_iter().map(|(_, value)| value).collect();
+            assert_eq!(line, cells.join(","));
+        }
+        assert_eq!(csv.lines().count(), 1 + json["rows"].as_array().unwrap().len());
+    }
 }
 
 #[tokio::test]

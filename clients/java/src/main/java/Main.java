@@ -13,6 +13,7 @@ import molbox.margin.api.MarginApi;
 import molbox.margin.model.DataFormat;
 import molbox.margin.model.FuturesPosition;
 import molbox.margin.model.MarginJobRequest;
+import molbox.margin.model.MarginShape;
 import molbox.margin.model.Portfolio;
 import molbox.workflow.api.FileApi;
 import molbox.workflow.api.JobApi;
@@ -89,14 +90,13 @@ public final class Main {
         var margins = new MarginApi(marginClient(System.getenv("MOLBOX_MARGIN_URL")));
         var future = new FuturesPosition().ticker("XEQ1").type("long").quantity(10.0);
         var request = new MarginJobRequest().marginDate("2024-12-31").portfolio(new Portfolio().addFuturesItem(future));
-        var answer = margins.marginSubmit(DataFormat.JSON, request).executeWithHttpInfo();
-        var found = Files.readString(answer.getData().toPath()).contains("XEQ1");
-        Files.delete(answer.getData().toPath());
-        var headers = answer.getHeaders();
-        System.out.printf(
-                "margin %s %s%n", headers.get("x-margin-initial").get(0), headers.get("x-margin-currency").get(0));
-        System.out.printf("the file has the position: %s%n", found ? "yes" : "no");
-        showRefusal(() -> margins.marginSubmit(DataFormat.JSON, request.numScenarios(0L)).execute());
+        var answer = margins.marginSubmit(DataFormat.JSON, MarginShape.REPORT, request).executeWithHttpInfo();
+        var report = answer.getData().getMarginReport();
+        var row = report.getRows().get(0);
+        var margin = answer.getHeaders().get("x-margin-initial").get(0);
+        System.out.printf("margin %s %s%n", margin, report.getSummary().getBaseCurrency());
+        System.out.printf("of a %s position in %s%n", row.getPositionType(), row.getTicker());
+        showRefusal(() -> margins.marginSubmit(DataFormat.JSON, MarginShape.REPORT, request.numScenarios(0L)).execute());
         // The client's idle threads would keep the program for a minute.
         System.exit(0);
     }
