@@ -141,6 +141,10 @@ func main() {
 	}
 	fmt.Printf("downloaded the trajectory: %s\n", found)
 
+	config.Servers = workflow.ServerConfigurations{{URL: os.Getenv("MOLBOX_LATER_URL")}}
+	record := expect(workflow.NewAPIClient(config).JobAPI.JobView(ctx, job.JobId).Execute())
+	fmt.Printf("a later service: %s, %s\n", record.Status, record.Parameters.GetTrajectoryOutputFormat())
+
 	marginConfig := margin.NewConfiguration()
 	marginConfig.Servers = margin.ServerConfigurations{{URL: os.Getenv("MOLBOX_MARGIN_URL")}}
 	marginConfig.AddDefaultHeader("x-api-key", key)

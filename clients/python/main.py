@@ -105,6 +105,10 @@ def main() -> None:
         found = any(name.endswith("/production.dcd") for name in archive.namelist())
     print(f"downloaded the trajectory: {'yes' if found else 'no'}")
 
+    later = client(molbox_workflow.AuthenticatedClient, os.environ["MOLBOX_LATER_URL"])
+    record = expect(JobRecord, job_view.sync(job.job_id, client=later))
+    print(f"a later service: {record.status}, {record.parameters.trajectory_output_format}")
+
     margin = client(molbox_margin.AuthenticatedClient, os.environ["MOLBOX_MARGIN_URL"])
     future = FuturesPosition(ticker="XEQ1", type_="long", quantity=10)
     request = MarginJobRequest(margin_date="2024-12-31", portfolio=Portfolio(futures=[future]))

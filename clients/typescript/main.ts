@@ -75,6 +75,10 @@ const bytes = Buffer.from(expect(bundle));
 await writeFile("results.zip", bytes);
 console.log(`downloaded the trajectory: ${bytes.includes("/production.dcd") ? "yes" : "no"}`);
 
+const later = createClient<Workflow.paths>({ baseUrl: process.env.MOLBOX_LATER_URL, headers });
+const record = expect(await later.GET("/info/job/{job_id}", { params: { path: { job_id } } }));
+console.log(`a later service: ${record.status}, ${record.parameters.trajectory_output_format}`);
+
 const margin = createClient<Margin.paths>({ baseUrl: MOLBOX_MARGIN_URL, headers });
 const calculate = (numScenarios?: number) =>
   margin.POST("/margin/submit_job/historical/{data_format}", {

@@ -12,7 +12,7 @@ use crate::docs::markdown;
 use crate::lint::{at_least, node, npm_install, python_packages, quiet};
 use crate::service::Service;
 use crate::spec::published::Address;
-use crate::{cargo, python, regenerate, root, target};
+use crate::{cargo, later, python, regenerate, root, target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
@@ -53,12 +53,13 @@ fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
     let python = python::environment()?;
     let service = Service::start(&out.join("service"), &python, &[])?;
     let key = service.key("clients")?;
+    let later = later::serve()?;
     let mut seen: Vec<(Language, String)> = Vec::new();
     for (language, folder) in built {
         let start = Instant::now();
         let mut program = language.program(folder, &root().join("clients/alanine.pdb"))?;
         program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_MARGIN_URL", &service.margin_url);
-        program.env("MOLBOX_API_KEY", &key);
+        program.env("MOLBOX_API_KEY", &key).env("MOLBOX_LATER_URL", &later);
         let output =
             program.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", crate::shown(&program)))?;
         let text = String::from_utf8(output.stdout)?;

@@ -5,6 +5,7 @@ mod conformance;
 mod demo;
 mod docs;
 mod fuzz;
+mod later;
 mod lint;
 mod python;
 mod regenerate;

@@ -4,7 +4,8 @@
 //! Each is OpenAPI 3.1, since several generators lose or misread what may be null in 3.0; has one server,
 //! written out, since some send a call to the server of its path whatever the caller chose, and some post to
 //! `{margin_base_url}` as it stands; and of each body and answer that can be JSON nothing else, since some send
-//! the other media types under a wrong name or not at all, and take one answer for another.
+//! the other media types under a wrong name or not at all, and take one answer for another. What answers are
+//! made of is open to what later versions add.
 
 use std::collections::BTreeSet;
 
@@ -58,6 +59,7 @@ pub fn published(document: &Value, address: Address) -> Value {
     let servers = servers.last().unwrap_or_else(|| out["servers"].clone());
     out["servers"] = json!([written_out(&servers[0])]);
     json_alone(&mut out);
+    read_leniently(&mut out);
     out["info"]["title"] = format!("molbox {}", address.name()).into();
     prune(&mut out);
     out
@@ -85,6 +87,73 @@ fn content<'a>(operation: &'a mut Value, at: &str) -> Option<&'a mut Map<String,
     operation.pointer_mut(at)?.as_object_mut().filter(|content| content.contains_key(JSON))
 }
 
+/// Opens the schemas that answers are made of: clients outlive the service that they were made for, and some
+/// refuse a whole list for one value that they do not know. What requests have too, and some generators check
+/// before they send it, answers have a schema of their own for.
+fn read_leniently(document: &mut Value) {
+    let (mut asked, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    for operation in operations(document) {
+        asked.extend(references(&operation["requestBody"]).into_iter().chain(references(&operation["parameters"])));
+        answered.extend(references(&operation["responses"]));
+    }
+    let (asked, answered) = (reached(document, asked), reached(document, answered));
+    let Some(schemas) = document.pointer("/components/schemas").and_then(Value::as_object).cloned() else { return };
+    let reference = |name: &str| format!("#/components/schemas/{name}");
+    let is_answered = |name: &str| answered.contains(&reference(name));
+    let is_shared = |name: &str| is_answered(name) && asked.contains(&reference(name));
+    let mut own: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let is_own = |schema: &Value| opened(schema) != *schema || !references(schema).is_disjoint(&own);
+        let found = schemas.iter().filter(|(name, schema)| is_shared(name) && is_own(schema));
+        let found: BTreeSet<String> = found.map(|(name, _)| reference(name)).collect();
+        if found.len() == own.len() {
+            break;
+        }
+        own = found;
+    }
+    for (name, schema) in schemas.iter().filter(|(name, _)| is_answered(name)) {
+        let mut schema = opened(schema);
+        lead_to_own(&mut schema, &own);
+        let name = if own.contains(&reference(name)) { format!("{RECORDED}{name}") } else { name.clone() };
+        document["components"]["schemas"][name] = schema;
+    }
+    operations(document).for_each(|operation| lead_to_own(&mut operation["responses"], &own));
+}
+
+/// Begins the name of a schema that answers have instead of that of requests.
+const RECORDED: &str = "Recorded";
+
+/// A schema that admits what a later version may answer.
+fn opened(schema: &Value) -> Value {
+    match schema {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(key, _)| !["enum", "minimum", "exclusiveMinimum"].contains(&key.as_str()));
+            let mut out: Map<String, Value> = kept.map(|(key, value)| (key.clone(), opened(value))).collect();
+            if map.contains_key("properties") && !map.contains_key("additionalProperties") {
+                out.insert("additionalProperties".to_owned(), json!({}));
+            }
+            Value::Object(out)
+        }
+        Value::Array(items) => items.iter().map(opened).collect(),
+        other => other.clone(),
+    }
+}
+
+fn lead_to_own(value: &mut Value, own: &BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get_mut("$ref")
+                && own.contains(reference)
+            {
+                *reference = reference.replace("/schemas/", &format!("/schemas/{RECORDED}"));
+            }
+            map.values_mut().for_each(|value| lead_to_own(value, own));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| lead_to_own(item, own)),
+        _ => {}
+    }
+}
+
 fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
     let items = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
     items.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut().filter(|value| value.is_object()))
@@ -101,13 +170,7 @@ fn written_out(server: &Value) -> Value {
 
 /// Removes the components and tags that nothing refers to any more.
 fn prune(document: &mut Value) {
-    let mut used = BTreeSet::new();
-    let mut new = references(&document["paths"]);
-    while !new.is_empty() {
-        used.extend(new.iter().cloned());
-        let found = new.iter().filter_map(|reference| document.pointer(reference.strip_prefix('#')?));
-        new = found.flat_map(references).filter(|reference| !used.contains(reference)).collect();
-    }
+    let used = reached(document, references(&document["paths"]));
     let components = document["components"].as_object_mut().into_iter().flatten();
     for (kind, members) in components.filter(|(kind, _)| *kind != "securitySchemes") {
         let is_used = |name: &str| used.contains(&format!("#/components/{kind}/{name}"));
@@ -121,6 +184,17 @@ fn prune(document: &mut Value) {
         .as_array_mut()
         .into_iter()
         .for_each(|all| all.retain(|tag| tag["name"].as_str().is_some_and(|name| tags.contains(name))));
+}
+
+/// Every reference that can be followed from some, these included.
+fn reached(document: &Value, mut new: BTreeSet<String>) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    while !new.is_empty() {
+        used.extend(new.iter().cloned());
+        let found = new.iter().filter_map(|reference| document.pointer(reference.strip_prefix('#')?));
+        new = found.flat_map(references).filter(|reference| !used.contains(reference)).collect();
+    }
+    used
 }
 
 fn tags_of(operation: &Value) -> Vec<String> {
@@ -154,7 +228,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{Address, ON_BOTH, published, references};
+    use super::{Address, ON_BOTH, operations, published, reached, references};
 
     fn both() -> [Value; 2] {
         let document = crate::regenerate::document().unwrap().value;
@@ -220,6 +294,29 @@ mod tests {
         };
         assert_eq!(media(&margin, submit), ["application/json"]);
         assert_eq!(media(&workflow, "/paths/~1retrieve~1analysis~1{job_id}/get"), ["application/json"]);
+    }
+
+    #[test]
+    fn answers_admit_what_a_later_version_may_answer_and_requests_stay_as_they_are() {
+        let document = crate::regenerate::document().unwrap().value;
+        let [workflow, _] = both();
+        let record = &workflow["components"]["schemas"]["JobRecord"]["properties"];
+        assert_eq!(record["parameters"]["$ref"], "#/components/schemas/RecordedJobCreateParams");
+        let recorded = &workflow["components"]["schemas"]["RecordedEnsembles"];
+        assert_eq!((recorded["type"].as_str(), recorded.get("enum")), (Some("string"), None));
+        for name in ["JobCreateParams", "EquilibrationStep", "Ensembles", "SystemBuildRequest"] {
+            let pointer = format!("/components/schemas/{name}");
+            assert_eq!(workflow.pointer(&pointer), super::openapi31(&document).pointer(&pointer), "{name}");
+        }
+        for mut document in both() {
+            let answers: Vec<Value> =
+                operations(&mut document).map(|operation| operation["responses"].clone()).collect();
+            let reached = reached(&document, answers.iter().flat_map(references).collect());
+            for reference in reached.iter().filter(|reference| reference.contains("/schemas/")) {
+                let schema = document.pointer(&reference[1..]).unwrap();
+                assert_eq!(super::opened(schema), *schema, "{reference}");
+            }
+        }
     }
 
     #[test]

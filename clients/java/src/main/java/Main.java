@@ -87,6 +87,10 @@ public final class Main {
             System.out.printf("downloaded the trajectory: %s%n", found ? "yes" : "no");
         }
 
+        var record = new JobApi(client(System.getenv("MOLBOX_LATER_URL"))).jobView(job.getJobId()).execute();
+        var format = record.getParameters().getTrajectoryOutputFormat();
+        System.out.printf("a later service: %s, %s%n", record.getStatus(), format);
+
         var margins = new MarginApi(marginClient(System.getenv("MOLBOX_MARGIN_URL")));
         var future = new FuturesPosition().ticker("XEQ1").type("long").quantity(10.0);
         var request = new MarginJobRequest().marginDate("2024-12-31").portfolio(new Portfolio().addFuturesItem(future));
