@@ -52,7 +52,7 @@ async fn main() -> Result<()> {
         molbox.wait_system(&system.system_id).on_progress(|system| show(&bar, system.progress.as_ref())).await?;
     bar.finish_and_clear();
     let built = system.summary.as_ref().ok_or("a built system has a summary")?;
-    println!("built      {}: {} atoms, {} waters", *system.system_id, built.atoms, built.molecules["water"]);
+    println!("built      {}: {} atoms, {} waters", system.system_id, built.atoms, built.molecules["water"]);
     for warning in &system.warnings {
         println!("           {}", warning.message);
     }
@@ -119,7 +119,7 @@ fn show(bar: &ProgressBar, progress: Option<&Progress>) {
 }
 
 fn report(job: &JobRecord) {
-    println!("simulated  {} on {}", *job.job_id, job.platform.as_deref().unwrap_or("?"));
+    println!("simulated  {} on {}", job.job_id, job.platform.as_deref().unwrap_or("?"));
     for stage in &job.stages {
         let speed = stage.ns_per_day.map_or_else(String::new, |speed| format!(", {:.1} ns/day", speed.get()));
         println!(

@@ -5,9 +5,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::Violation;
-use crate::unknown::{fields, path};
-use crate::workflow::types::LocItem;
+use crate::InvalidRequest;
+use crate::unknown::fields;
+use crate::workflow::types::{LocItem, ValidationError};
 
 /// What is allowed of a value, as the document's `x-` keys state it.
 ///
@@ -129,13 +129,13 @@ pub(crate) fn folded(name: &str) -> String {
 }
 
 /// Every value of a request that is not allowed, whatever else may be wrong with it.
-pub(crate) fn violations(schema: &str, value: &Value) -> Vec<Violation> {
+pub(crate) fn violations(schema: &str, value: &Value) -> Vec<ValidationError> {
     let mut out = Vec::new();
     of_object(schema, value, &mut Vec::new(), &mut out);
     out
 }
 
-fn of_object(schema: &str, value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<Violation>) {
+fn of_object(schema: &str, value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<ValidationError>) {
     for (name, holds, _, allowed) in fields(schema) {
         let Some(member) = value.get(*name) else { continue };
         let allowed: Vec<Allowed> = serde_json::from_str(allowed).expect("written by the build script");
@@ -146,7 +146,7 @@ fn of_object(schema: &str, value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<
 }
 
 /// `allowed` is of the value, then of the items of its lists, level by level.
-fn of_value(holds: &str, allowed: &[Allowed], value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<Violation>) {
+fn of_value(holds: &str, allowed: &[Allowed], value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<ValidationError>) {
     let (own, of_items) = match allowed.split_first() {
         Some((own, rest)) => (Some(own), rest),
         None => (None, allowed),
@@ -158,7 +158,9 @@ fn of_value(holds: &str, allowed: &[Allowed], value: &Value, loc: &mut Vec<LocIt
         _ => None,
     };
     if let Some(problem) = own.zip(measure).and_then(|(own, measure)| own.problem(&measure)) {
-        out.push(Violation { path: path(loc), message: problem.message });
+        let (name, limit) = problem.limit;
+        let invalid = InvalidRequest::new(problem.kind, problem.message).limit(name, limit);
+        out.extend(loc.iter().rev().cloned().fold(invalid, InvalidRequest::within).violations);
     }
     match value {
         Value::Array(items) => {

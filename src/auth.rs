@@ -19,10 +19,10 @@ impl ApiKey {
     pub fn new(key: &str) -> Result<Self, Error> {
         let key = key.trim();
         if key.is_empty() {
-            return Err(Error::invalid("api_key: is empty"));
+            return Err(Error::argument("api_key", "is empty"));
         }
         // The text of a wrong key stays out of the message.
-        let mut value = HeaderValue::from_str(key).map_err(|_| Error::invalid("api_key: is not printable ASCII"))?;
+        let mut value = HeaderValue::from_str(key).map_err(|_| Error::argument("api_key", "is not printable ASCII"))?;
         value.set_sensitive(true);
         Ok(Self(value))
     }

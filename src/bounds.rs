@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
-use crate::field::{self, FieldError};
+use crate::{InvalidRequest, field};
 
 /// A number that the document does not allow.
 ///
@@ -16,6 +16,8 @@ use crate::field::{self, FieldError};
 pub struct OutOfRange {
     value: f64,
     rule: &'static str,
+    /// Kind of the violation, and name of the limit, which is 0.
+    limit: Option<(&'static str, &'static str)>,
 }
 
 impl fmt::Display for OutOfRange {
@@ -26,8 +28,17 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
+impl From<OutOfRange> for InvalidRequest {
+    fn from(error: OutOfRange) -> Self {
+        match error.limit.filter(|_| error.value.is_finite()) {
+            Some((kind, name)) => Self::new(kind, error).limit(name, 0),
+            None => Self::new("finite_number", error),
+        }
+    }
+}
+
 macro_rules! bounded {
-    ($(#[$doc:meta])* $name:ident, $rule:literal, |$value:ident| $holds:expr) => {
+    ($(#[$doc:meta])* $name:ident, $rule:literal, $limit:expr, |$value:ident| $holds:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
         pub struct $name(f64);
@@ -39,7 +50,11 @@ macro_rules! bounded {
             ///
             /// [`OutOfRange`] otherwise, and for NaN and the infinities.
             pub fn new($value: f64) -> Result<Self, OutOfRange> {
-                if $value.is_finite() && $holds { Ok(Self($value)) } else { Err(OutOfRange { value: $value, rule: $rule }) }
+                if $value.is_finite() && $holds {
+                    Ok(Self($value))
+                } else {
+                    Err(OutOfRange { value: $value, rule: $rule, limit: $limit })
+                }
             }
 
             /// The number itself.
@@ -90,20 +105,20 @@ macro_rules! bounded {
         }
 
         field::from!($name: f64, f32, i32, i64, u32, u64, usize; |value| {
-            $name::new(value as f64).map_err(FieldError::new)
+            $name::new(value as f64).map_err(InvalidRequest::from)
         });
     };
 }
 
 bounded!(
     /// A finite number that is zero or more.
-    NonNegative, "a number >= 0", |value| value >= 0.0
+    NonNegative, "a number >= 0", Some(("greater_than_equal", "ge")), |value| value >= 0.0
 );
 bounded!(
     /// A finite number above zero.
-    Positive, "a number > 0", |value| value > 0.0
+    Positive, "a number > 0", Some(("greater_than", "gt")), |value| value > 0.0
 );
 bounded!(
     /// A finite number.
-    Finite, "a finite number", |_value| true
+    Finite, "a finite number", None, |_value| true
 );

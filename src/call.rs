@@ -1,7 +1,8 @@
 //! Any request at all: what no builder sends.
 
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use reqwest::{Body, Method, RequestBuilder, Response, Url};
+use serde::Serialize;
 
 use crate::{Error, http, margin, workflow};
 
@@ -38,11 +39,11 @@ call!(margin::Client, "/healthz");
 
 fn target(base_url: &str, method: &str, path: &str) -> Result<(Method, Url), Error> {
     let method = Method::from_bytes(method.to_uppercase().as_bytes())
-        .map_err(|_| Error::invalid(format!("method: must be one like GET, got {method:?}")))?;
+        .map_err(|_| Error::argument("method", format!("must be one like GET, got {method:?}")))?;
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!("path: must begin with a slash, got {path:?}")));
+        return Err(Error::argument("path", format!("must begin with a slash, got {path:?}")));
     }
-    let url = Url::parse(&format!("{base_url}{path}")).map_err(|e| Error::invalid(format!("path: {e}")))?;
+    let url = Url::parse(&format!("{base_url}{path}")).map_err(|e| Error::argument("path", e))?;
     Ok((method, url))
 }
 
@@ -83,6 +84,18 @@ impl Call<'_> {
     pub fn body(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.request = self.request.body(Body::from(bytes.into()));
         self
+    }
+
+    /// Sets the body to a value as JSON, for example to the settings of a record with what a later
+    /// service has added to them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when it is no JSON, as a map whose keys are not texts.
+    pub fn json(mut self, value: &impl Serialize) -> Result<Self, Error> {
+        let bytes = serde_json::to_vec(value).map_err(|e| Error::argument("body", e))?;
+        self.request = self.request.header(CONTENT_TYPE, "application/json");
+        Ok(self.body(bytes))
     }
 
     /// Sends it.

@@ -8,14 +8,14 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use crate::workflow::types;
-use crate::{http, unknown};
+use crate::{InvalidRequest, http};
 
 /// Why a call failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The request is not one that the document allows. Nothing was sent.
-    Invalid(String),
+    /// The request is not one that the document allows, or cannot be made. Nothing was sent.
+    Invalid(InvalidRequest),
     /// The service refused the request, or failed: it answered with an error status.
     Refused(Box<Refusal>),
     /// The service was not reached, or the connection broke, also after retries.
@@ -80,15 +80,20 @@ pub struct Refusal {
 pub struct TaskFailure {
     /// Identifier of the system, job or analysis.
     pub id: String,
-    /// `failed` or `cancelled`.
+    /// `failed`, `cancelled`, or what a later service has besides.
     pub status: String,
     /// Why, for a failed one.
     pub failure: Option<types::Failure>,
 }
 
 impl Error {
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid(message.into())
+    pub(crate) fn invalid(message: impl fmt::Display) -> Self {
+        Self::Invalid(InvalidRequest::new(INVALID, message))
+    }
+
+    /// An argument that cannot be.
+    pub(crate) fn argument(name: &str, message: impl fmt::Display) -> Self {
+        Self::Invalid(InvalidRequest::new(INVALID, message).within(name))
     }
 
     pub(crate) fn file(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
@@ -113,9 +118,11 @@ impl Error {
         }
     }
 
-    /// Every violation that the service found; empty for other errors.
+    /// Everything that is wrong with the request, as the client or the service found it; empty for other
+    /// errors.
     pub fn violations(&self) -> &[types::ValidationError] {
         match self {
+            Self::Invalid(invalid) => &invalid.violations,
             Self::Refused(refusal) => &refusal.violations,
             _ => &[],
         }
@@ -134,7 +141,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invalid(message) => f.write_str(message),
+            Self::Invalid(invalid) => invalid.fmt(f),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Connection(source) => match source.url() {
                 Some(url) => write!(f, "reach {}", url.origin().ascii_serialization()),
@@ -191,32 +198,18 @@ impl fmt::Display for TaskFailure {
     }
 }
 
-/// Reads `equilibration[1].time: Input should be greater than or equal to 0`.
-impl fmt::Display for types::ValidationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path();
-        if path.is_empty() { f.write_str(&self.msg) } else { write!(f, "{path}: {}", self.msg) }
-    }
+/// Kind of what no rule of the document has a kind for.
+const INVALID: &str = "value_error";
+
+/// A refusal on its way through the generated code, whose error has room for a text: its violations as
+/// JSON, read again below.
+pub(crate) fn refused<E>(invalid: InvalidRequest) -> progenitor_client::Error<E> {
+    progenitor_client::Error::InvalidRequest(serde_json::to_string(&invalid.violations).expect("texts and numbers"))
 }
 
-impl types::ValidationError {
-    /// Path of what was refused, `equilibration[1].time`; of anything but the body with its place
-    /// in front, `header x-api-key`.
-    pub fn path(&self) -> String {
-        use types::LocItem::String as Name;
-        let mut loc = self.loc.as_slice();
-        let mut path = String::new();
-        match loc {
-            [Name(place), rest @ ..] if place == "body" && !rest.is_empty() => loc = rest,
-            [Name(place), rest @ ..] if ["path", "query", "header"].contains(&place.as_str()) => {
-                path.push_str(place);
-                path.push(' ');
-                loc = rest;
-            }
-            _ => {}
-        }
-        path.push_str(&unknown::path(loc));
-        path
+impl From<InvalidRequest> for Error {
+    fn from(invalid: InvalidRequest) -> Self {
+        Self::Invalid(invalid)
     }
 }
 
@@ -224,7 +217,10 @@ impl From<progenitor_client::Error<types::HttpValidationError>> for Error {
     fn from(error: progenitor_client::Error<types::HttpValidationError>) -> Self {
         use progenitor_client::Error as Raw;
         match error {
-            Raw::InvalidRequest(message) | Raw::Custom(message) => Self::Invalid(message),
+            Raw::InvalidRequest(text) | Raw::Custom(text) => match serde_json::from_str(&text) {
+                Ok(violations) => Self::Invalid(InvalidRequest { violations }),
+                Err(_) => Self::invalid(text),
+            },
             Raw::CommunicationError(source) | Raw::InvalidUpgrade(source) | Raw::ResponseBodyError(source) => {
                 Self::Connection(source)
             }

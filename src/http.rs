@@ -45,9 +45,9 @@ impl Connection {
     ///
     /// [`Error::Invalid`] when either cannot be used.
     pub fn new(base_url: &str, key: &str) -> Result<Self, Error> {
-        let url = Url::parse(base_url).map_err(|e| Error::invalid(format!("base_url: {e}, got {base_url:?}")))?;
+        let url = Url::parse(base_url).map_err(|e| Error::argument("base_url", format!("{e}, got {base_url:?}")))?;
         if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
-            return Err(Error::invalid(format!("base_url: must be http(s)://host/path, got {base_url:?}")));
+            return Err(Error::argument("base_url", format!("must be http(s)://host/path, got {base_url:?}")));
         }
         Ok(Self {
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -63,7 +63,7 @@ impl Connection {
     pub(crate) fn from_env(variable: &str, default_url: &str) -> Result<Self, Error> {
         let base_url = std::env::var(variable).unwrap_or_else(|_| default_url.to_owned());
         let key = std::env::var("MOLBOX_API_KEY")
-            .map_err(|_| Error::invalid("MOLBOX_API_KEY: not set; put an API key of the service into it"))?;
+            .map_err(|_| Error::argument("MOLBOX_API_KEY", "not set; put an API key of the service into it"))?;
         Self::new(&base_url, &key).map_err(|e| Error::invalid(format!("from {variable} and MOLBOX_API_KEY: {e}")))
     }
 

@@ -1,48 +1,11 @@
 //! Requests written by people.
 
-use std::fmt;
-
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_path_to_error::Segment;
 
-use crate::{Request, allowed, unknown_fields};
-
-/// Why a text is not a request: everything that was found.
-///
-/// Reads like its violations, one after the other, with semicolons between.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidRequest {
-    /// What is wrong; not empty.
-    pub violations: Vec<Violation>,
-}
-
-/// Something wrong with a request.
-///
-/// Reads `equilibration[1].time: must be a number >= 0, got -0.5`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Path of the field; empty when the text as a whole is meant.
-    pub path: String,
-    /// What is wrong with it.
-    pub message: String,
-}
-
-impl fmt::Display for InvalidRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, violation) in self.violations.iter().enumerate() {
-            write!(f, "{}{violation}", if index == 0 { "" } else { "; " })?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.path.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.path, self.message) }
-    }
-}
-
-impl std::error::Error for InvalidRequest {}
+use crate::workflow::types::LocItem;
+use crate::{InvalidRequest, Request, UnknownField, allowed, unknown_fields};
 
 /// Reads a request from JSON text and says where it is wrong, misspelt fields included:
 /// `equilibration[1].time: must be a number >= 0, got -0.5 at line 3 column 12`.
@@ -64,34 +27,46 @@ pub fn from_json<T: Request>(text: &str) -> Result<T, InvalidRequest> {
     let mut violations = Vec::new();
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let unknown = unknown_fields::<T>(&value);
-        violations.extend(unknown.listed.iter().map(|field| Violation {
-            path: field.path(),
-            message: field.question().map_or_else(|| NONE.to_owned(), |question| format!("{NONE}; {question}")),
-        }));
+        for field in unknown.listed {
+            violations.extend(unknown_field(field).violations);
+        }
         if unknown.more > 0 {
             let message = format!("{} more fields that there are not", unknown.more);
-            violations.push(Violation { path: String::new(), message });
+            violations.extend(InvalidRequest::new(NO_FIELD, message).violations);
         }
         violations.extend(allowed::violations(T::SCHEMA, &value));
     }
     match read(text) {
-        Ok(value) if violations.is_empty() => return Ok(value),
-        Ok(_) => {}
-        Err(violation) => violations.push(violation),
+        Ok(value) if violations.is_empty() => Ok(value),
+        Ok(_) => Err(InvalidRequest { violations }),
+        Err(invalid) => {
+            violations.extend(invalid.violations);
+            Err(InvalidRequest { violations })
+        }
     }
-    Err(InvalidRequest { violations })
 }
 
-const NONE: &str = "no such field";
+const NO_FIELD: &str = "unknown_field";
+
+fn unknown_field(field: UnknownField) -> InvalidRequest {
+    let question = field.question().map_or_else(String::new, |question| format!("; {question}"));
+    let loc = field.loc.into_iter().rev();
+    loc.fold(InvalidRequest::new(NO_FIELD, format!("no such field{question}")), InvalidRequest::within)
+}
 
 /// Reads JSON text; what is wrong, and where.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Violation> {
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, InvalidRequest> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let path = error.path().to_string();
-        let path = if path == "." { String::new() } else { path };
-        Violation { path, message: error.into_inner().to_string() }
+        let path = error.path().clone();
+        // An enum's variant and what is unknown are no steps of a request.
+        let steps = path.iter().rev().filter_map(|step| match step {
+            Segment::Seq { index } => Some(LocItem::Int64(*index as i64)),
+            Segment::Map { key } => Some(LocItem::String(key.clone())),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        });
+        steps.fold(InvalidRequest::new("value_error", error.into_inner()), InvalidRequest::within)
     })?;
-    deserializer.end().map_err(|error| Violation { path: String::new(), message: error.to_string() })?;
+    deserializer.end().map_err(|error| InvalidRequest::new("json_invalid", error))?;
     Ok(value)
 }

@@ -45,7 +45,8 @@
 //! # What is checked before anything is sent
 //!
 //! A number below its bound, NaN, an empty identifier, a value outside of an enumeration: the
-//! call fails with [`Error::Invalid`], which begins with the path of the field.
+//! call fails with [`Error::Invalid`], which has everything that was found, each with the path of its
+//! field, and the values or the limit that are allowed: the same as the service answers.
 //!
 //! ```
 //! use molbox::workflow::types::{EquilibrationStep, JobCreateParams};
@@ -54,6 +55,7 @@
 //!     .equilibration([EquilibrationStep::builder().time(0.1), EquilibrationStep::builder().time(-0.5)]);
 //! let error = JobCreateParams::try_from(job).unwrap_err();
 //! assert_eq!(error.to_string(), "equilibration[1].time: must be a number >= 0, got -0.5");
+//! assert_eq!(error.violations[0].ctx["ge"], 0);
 //! ```
 //!
 //! # What a call does besides
@@ -73,16 +75,20 @@
 //!
 //! `client` (default). Without it the crate is the wire types alone, with few dependencies.
 
+mod again;
 mod allowed;
 mod bounds;
 mod field;
+mod invalid;
 mod json;
+mod lenient;
 mod unknown;
 
 pub use allowed::{Allowed, Measure, Problem};
 pub use bounds::{Finite, NonNegative, OutOfRange, Positive};
-pub use field::{Field, FieldError};
-pub use json::{InvalidRequest, Violation, from_json};
+pub use field::Field;
+pub use invalid::InvalidRequest;
+pub use json::from_json;
 pub use unknown::{Request, UnknownField, UnknownFields, unknown_fields};
 
 #[cfg(feature = "client")]

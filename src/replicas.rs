@@ -2,9 +2,9 @@
 
 use futures::{StreamExt, TryStreamExt};
 
+use crate::Error;
 use crate::workflow::Client;
 use crate::workflow::types::{JobCreateParams, JobRecord};
-use crate::{Error, FieldError};
 
 impl Client {
     /// Submits a job `n` times: with `batch_index` 0 to n − 1, and with its seed, if it has one,
@@ -41,7 +41,7 @@ impl Client {
             }
         };
         if batch.is_empty() || batch.len() > 240 || !batch.bytes().all(|b| (b' '..=b'~').contains(&b)) {
-            return Err(Error::invalid(FieldError::new("must be 1 to 240 printable ASCII characters").at("batch")));
+            return Err(Error::argument("batch", "must be 1 to 240 printable ASCII characters"));
         }
         futures::stream::iter(0..n).map(submit).buffered(at_a_time.max(1)).try_collect().await
     }

@@ -172,7 +172,7 @@ impl Run {
     pub fn begin(mut plan: Plan, folder: impl Into<PathBuf>) -> Result<Self, Error> {
         let folder = folder.into();
         if plan.replicas == 0 {
-            return Err(Error::invalid("replicas: must be an integer >= 1, got 0"));
+            return Err(Error::argument("replicas", "must be an integer >= 1, got 0"));
         }
         text(&folder)?;
         if Path::new(&plan.structure).is_file() {
@@ -310,7 +310,7 @@ impl Run {
         if self.replicas.is_empty() {
             let system = self.system.as_ref().expect("built before");
             let mut job = self.plan.job.clone();
-            job.box_id = system.system_id.as_str().into_field().map_err(|e| Error::invalid(e.at("box_id")))?;
+            job.box_id = system.system_id.as_str().into_field().map_err(|e| e.within("box_id"))?;
             let jobs = client.submit_replicas(&job, self.plan.replicas, &self.id, AT_A_TIME).await?;
             self.replicas =
                 jobs.into_iter().map(|job| Replica { job, analysis: None, bundle: None, tables: None }).collect();

@@ -14,8 +14,8 @@ use tokio::fs::{self, File, OpenOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::workflow::Client;
-use crate::workflow::types::{FileRecord, UploadLink};
-use crate::{Error, Refusal, http};
+use crate::workflow::types::{AnalysedId, FileRecord, UploadLink};
+use crate::{Error, InvalidRequest, Refusal, http};
 
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -133,7 +133,7 @@ impl<'a> Upload<'a> {
         let register = self
             .client
             .file_register()
-            .body_map(|file| file.file_id(String::from(link.file_id)).format(format).name(name).type_(self.kind));
+            .body_map(|file| file.file_id(link.file_id).format(format).name(name).type_(self.kind));
         Ok(register.send().await?.into_inner())
     }
 
@@ -243,10 +243,8 @@ impl<'a> Download<'a> {
             Content::Job(id) => self.client.job_download().job_id(id).range(range).send().await,
             Content::System(id) => self.client.system_download().system_id(id).range(range).send().await,
             Content::Analysis(id) => {
-                if !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-                    return Err(Error::invalid(format!("analysis_id: is no identifier, got {id:?}")));
-                }
-                let call = self.client.call("GET", &format!("/retrieve/analysis/{id}"))?;
+                let id: AnalysedId = id.parse().map_err(|e: InvalidRequest| e.within("job_id").within("path"))?;
+                let call = self.client.call("GET", &format!("/retrieve/analysis/{}", *id))?;
                 let call = call.header("accept", "application/zip")?;
                 let call = match &range {
                     Some(range) => call.header("range", range)?,

@@ -20,10 +20,21 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub trait Task: Send + Sized {
     /// `queued`, `running`, `succeeded`, `failed`, `cancelled`.
     fn status(&self) -> &str;
+    /// When it ended.
+    fn finished_at(&self) -> Option<&str>;
     /// Why it failed.
     fn failure(&self) -> Option<&Failure>;
     /// The record as it is now.
     fn look_up(client: &Client, id: &str) -> impl Future<Output = Result<Self, Error>> + Send;
+}
+
+/// Whether a task has ended. A status of a later service is that of an end when the record has its time.
+fn is_over(task: &impl Task) -> bool {
+    match task.status() {
+        "queued" | "running" => false,
+        "succeeded" | "failed" | "cancelled" => true,
+        _ => task.finished_at().is_some(),
+    }
 }
 
 macro_rules! task {
@@ -31,6 +42,10 @@ macro_rules! task {
         impl Task for $record {
             fn status(&self) -> &str {
                 &self.status
+            }
+
+            fn finished_at(&self) -> Option<&str> {
+                self.finished_at.as_deref()
             }
 
             fn failure(&self) -> Option<&Failure> {
@@ -145,16 +160,15 @@ impl<'a, T: Task + 'a> Wait<'a, T> {
                 Ok(record) => {
                     last_answer = Instant::now();
                     (self.on_progress)(&record);
-                    match record.status() {
-                        "succeeded" => return Ok(record),
-                        "failed" | "cancelled" => {
-                            return Err(Error::TaskFailed(Box::new(TaskFailure {
-                                id: self.id,
-                                status: record.status().to_owned(),
-                                failure: record.failure().cloned(),
-                            })));
-                        }
-                        _ => {}
+                    if record.status() == "succeeded" {
+                        return Ok(record);
+                    }
+                    if is_over(&record) {
+                        return Err(Error::TaskFailed(Box::new(TaskFailure {
+                            id: self.id,
+                            status: record.status().to_owned(),
+                            failure: record.failure().cloned(),
+                        })));
                     }
                 }
                 Err(error) if error.is_transient() && last_answer.elapsed() < PATIENCE => {}
@@ -185,7 +199,6 @@ struct Watch<'a, T> {
 impl<'a, T: Task + Clone + PartialEq + 'a> Watch<'a, T> {
     /// The next record that differs; nothing after the last.
     async fn next(&mut self) -> Result<Option<T>, Error> {
-        let is_over = |record: &T| matches!(record.status(), "succeeded" | "failed" | "cancelled");
         if self.last.as_ref().is_some_and(is_over) {
             return Ok(None);
         }

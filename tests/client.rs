@@ -40,7 +40,7 @@ async fn a_number_below_its_bound_is_refused_before_anything_is_sent() {
         (molbox.job_submit().body_map(|job| job.box_id("")), "box_id: shorter than 1 characters"),
         (
             molbox.job_submit().body_map(|job| job.production(ProductionParams::builder().type_("NPH"))),
-            "production.type: invalid value",
+            "production.type: must be one of NPT, NVT, got \"NPH\"",
         ),
     ];
     for (request, text) in refused {
@@ -49,7 +49,7 @@ async fn a_number_below_its_bound_is_refused_before_anything_is_sent() {
     let system = molbox.system_submit().body_map(|system| system.p_h(f64::NAN)).send().await.unwrap_err();
     assert_eq!(system.to_string(), "pH: must be a finite number, got NaN");
     let limit = molbox.job_list().limit(0).send().await.unwrap_err();
-    assert_eq!(limit.to_string(), "limit: must be an integer >= 1, got 0");
+    assert_eq!(limit.to_string(), "query limit: must be an integer >= 1, got 0");
     assert!(server.received().is_empty(), "nothing was sent");
 }
 
@@ -59,10 +59,10 @@ async fn an_identifier_that_would_change_the_path_is_refused() {
     let molbox = server.client();
     for id in ["", ".", "..", "a/b", "box_0123456789abcdefghij", "job_0123456789abcdefghij?x=1"] {
         let error = molbox.job_view().job_id(id).send().await.unwrap_err();
-        assert!(error.to_string().starts_with("job_id: "), "{id:?}: {error}");
+        assert!(error.to_string().starts_with("path job_id: "), "{id:?}: {error}");
     }
     let error = molbox.job_view().send().await.unwrap_err();
-    assert_eq!(error.to_string(), "job_id: required, but not given");
+    assert_eq!(error.to_string(), "path job_id: required, but not given");
     assert!(server.received().is_empty(), "nothing was sent");
 }
 
@@ -236,7 +236,7 @@ async fn every_post_has_an_idempotency_key_of_its_own() {
     assert_ne!(keys[0], keys[1]);
     assert_eq!(keys[2], "mine");
     let error = molbox.job_submit().idempotency_key("x".repeat(256)).send().await.unwrap_err();
-    assert!(error.to_string().starts_with("idempotency_key: longer than 255 characters"), "{error}");
+    assert!(error.to_string().starts_with("header idempotency-key: longer than 255 characters"), "{error}");
 }
 
 #[tokio::test]

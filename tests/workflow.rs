@@ -123,5 +123,5 @@ fn calls_can_block() {
     let blocking = Blocking::new().unwrap();
     let server = blocking.run(Server::always(|| json("200 OK", JOB)));
     let job = blocking.run(server.client().wait_job(JOB_ID)).unwrap();
-    assert_eq!(*job.job_id, JOB_ID);
+    assert_eq!(job.job_id, JOB_ID);
 }

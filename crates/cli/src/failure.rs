@@ -136,8 +136,11 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if let Error::Invalid(invalid) = error {
+            let problems = invalid.violations.iter().map(|v| (v.path(), v.msg.clone())).collect();
+            return Self::invalid_fields(problems).expect("something is wrong");
+        }
         let code = match &error {
-            Error::Invalid(_) => Code::Invalid,
             Error::Refused(refusal) => match refusal.status.as_u16() {
                 401 | 403 => Code::Auth,
                 404 => Code::NotFound,

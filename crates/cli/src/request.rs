@@ -357,8 +357,8 @@ pub(crate) fn check<B: Body>(value: &Value) -> Result<B::Checked, Failure> {
     molbox::from_json(&value.to_string()).map_err(|invalid| {
         let problems = invalid.violations.into_iter().map(|violation| {
             // The text that the line and column count in is not the user's.
-            let end = violation.message.rfind(" at line ").unwrap_or(violation.message.len());
-            (violation.path, violation.message[..end].to_owned())
+            let end = violation.msg.rfind(" at line ").unwrap_or(violation.msg.len());
+            (violation.path(), violation.msg[..end].to_owned())
         });
         let failure = Failure::invalid_fields(problems.collect()).expect("something is wrong");
         failure.remedy(explained::<B>())

@@ -1,6 +1,6 @@
 //! The document as read, and its two parts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use openapiv3::OpenAPI;
@@ -172,12 +172,36 @@ impl Document {
         })
     }
 
+    /// Where each parameter of an operation stands and how a refusal spells it, by its name in Rust.
+    pub(crate) fn parameters(&self) -> BTreeMap<String, (String, String)> {
+        let parameters = self.operations().flat_map(|op| op.value["parameters"].as_array().into_iter().flatten());
+        let resolved = parameters.map(|p| p["$ref"].as_str().and_then(|r| self.resolve(r)).unwrap_or(p));
+        let places = resolved.filter_map(|parameter| {
+            let (name, place) = (parameter["name"].as_str()?, parameter["in"].as_str()?);
+            let spelt = if place == "header" { name.to_lowercase() } else { name.to_owned() };
+            Some((name.to_lowercase().replace('-', "_"), (place.to_owned(), spelt)))
+        });
+        places.collect()
+    }
+
+    /// Names of the schemas that answers are made of, errors included.
+    pub(crate) fn answer_schemas(&self) -> BTreeSet<String> {
+        self.schemas_of(self.operations().map(|op| &op.value["responses"]))
+    }
+
+    /// Names of the schemas that parameters and bodies of requests are made of.
+    pub(crate) fn asked_schemas(&self) -> BTreeSet<String> {
+        self.schemas_of(self.operations().flat_map(|op| [&op.value["parameters"], &op.value["requestBody"]]))
+    }
+
+    fn schemas_of<'a>(&self, values: impl Iterator<Item = &'a Value>) -> BTreeSet<String> {
+        let reached = self.reached(values.flat_map(references).collect());
+        reached.iter().filter_map(|r| r.strip_prefix("#/components/schemas/")).map(str::to_owned).collect()
+    }
+
     /// Names of the schemas that request bodies are made of.
     pub(crate) fn request_schemas(&self) -> BTreeSet<String> {
-        let bodies: Vec<&Value> =
-            self.operations().map(|op| &op.value["requestBody"]["content"]["application/json"]).collect();
-        let reached = self.reached(bodies.into_iter().flat_map(references).collect());
-        reached.iter().filter_map(|r| r.strip_prefix("#/components/schemas/")).map(str::to_owned).collect()
+        self.schemas_of(self.operations().map(|op| &op.value["requestBody"]["content"]["application/json"]))
     }
 
     /// Rust source of a table: the name of each schema that request bodies are made of, and its

@@ -44,7 +44,7 @@ impl Document {
             .generate_tokens(&self.part(part)?)
             .map_err(|e| Problem::new("", e.to_string()))?;
         let mut file = syn::parse2(tokens).map_err(|e| Problem::new("", e.to_string()))?;
-        polish::polish(&mut file, scope, &self.request_schemas());
+        polish::polish(&mut file, scope, &self.request_schemas(), &self.parameters());
         Ok(file)
     }
 }

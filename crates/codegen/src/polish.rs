@@ -3,7 +3,9 @@
 //! - A setter takes any [`Field`] value (`.temperature(310)`, `.box_id("…")`, a list of builders
 //!   for a list of structs) instead of a `TryInto` of the exact type, and an error begins with
 //!   the path of the field as the document spells it.
+//! - What is wrong is kept as `InvalidRequest`, all of it, where the generators keep the first text.
 //! - `send` and `stream` give the crate's own error.
+//! - Answers are read leniently (`lenient.rs` of the client): `1.0` is an integer, a null list is empty.
 //! - The constructors with progenitor's defaults (follow redirects, 15 seconds in all) are gone
 //!   from the public interface.
 //! - Builders are kept for what goes into requests only.
@@ -15,21 +17,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use quote::quote;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Expr, File, Ident, ImplItem, ImplItemFn, Item, ItemImpl, ItemMod, ItemStruct, Lit, ReturnType, Type,
-    Visibility, parse_quote,
+    Attribute, Expr, ExprMethodCall, File, Ident, ImplItem, ImplItemFn, Item, ItemImpl, ItemMod, ItemStruct, Lit, Pat,
+    ReturnType, Stmt, Type, Visibility, parse_quote,
 };
 
 use crate::Scope;
 
+/// Where parameters stand and how they are spelt, by their names in Rust.
+type Parameters = BTreeMap<String, (String, String)>;
+
 /// Reworks a generated file; `requests` are the schemas that request bodies are made of.
-pub(crate) fn polish(file: &mut File, scope: Scope, requests: &BTreeSet<String>) {
+pub(crate) fn polish(file: &mut File, scope: Scope, requests: &BTreeSet<String>, parameters: &Parameters) {
     if scope == Scope::Types {
         file.items.retain(|item| matches!(item, Item::Mod(module) if module.ident == "types"));
     }
     for item in &mut file.items {
         match item {
             Item::Mod(module) if module.ident == "types" => types(module, requests),
-            Item::Mod(module) if module.ident == "builder" => operations(module),
+            Item::Mod(module) if module.ident == "builder" => operations(module, parameters),
             Item::Impl(item) => {
                 constructors(item);
                 methods(item).for_each(|method| method.attrs.iter_mut().for_each(without_example));
@@ -60,6 +65,15 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
     let mut texts = Vec::new();
     for item in items.iter_mut() {
         match item {
+            Item::Mod(error) if error.ident == "error" => {
+                *self::items(error) = vec![parse_quote!(
+                    pub use crate::InvalidRequest as ConversionError;
+                )];
+            }
+            Item::Struct(answer) if !requests.contains(&answer.ident.to_string()) => lenient(answer),
+            Item::Enum(choice) => {
+                choice.variants.iter_mut().flat_map(|variant| &mut variant.fields).for_each(leniently);
+            }
             Item::Mod(builder) if builder.ident == "builder" => {
                 let items = self::items(builder);
                 items.retain(|item| match item {
@@ -71,10 +85,16 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
                     items.iter().filter_map(|i| if let Item::Struct(s) = i { Some(s.ident.clone()) } else { None }),
                 );
                 for item in items {
-                    if let Item::Impl(item) = item
-                        && let Some(fields) = fields.get(&self_name(item))
-                    {
-                        setters(item, fields);
+                    Kept.visit_item_mut(item);
+                    let Item::Impl(item) = item else { continue };
+                    let Some(fields) = fields.get(&self_name(item)) else { continue };
+                    let place = |name: &str| {
+                        let spelt = fields.iter().find(|(ident, _)| *ident == name).map(|(_, (spelt, _))| spelt);
+                        (None, spelt.cloned().unwrap_or_else(|| name.to_owned()))
+                    };
+                    setters(item, fields, &place);
+                    if is_trait(item, "TryFrom") {
+                        all_at_once(item, fields);
                     }
                 }
             }
@@ -82,6 +102,7 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
             Item::Impl(item) if is_trait(item, "FromStr") => {
                 let Type::Path(path) = &*item.self_ty else { continue };
                 texts.extend(path.path.get_ident().cloned());
+                Kinds::default().visit_item_impl_mut(item);
             }
             _ => {}
         }
@@ -115,11 +136,81 @@ fn named_fields(item: &ItemStruct) -> Fields {
     fields
 }
 
+/// Reads what means the same: see the client's `lenient.rs`; and keeps what a later version adds to a page,
+/// which the document cannot leave open without losing `.stream()`.
+fn lenient(answer: &mut ItemStruct) {
+    if let syn::Fields::Named(fields) = &mut answer.fields
+        && !fields.named.iter().any(|field| field.ident.as_ref().is_some_and(|name| name == "extra"))
+    {
+        let extra: syn::FieldsNamed = parse_quote!({
+            /// What a later version has besides.
+            #[serde(flatten)]
+            pub extra: ::serde_json::Map<::std::string::String, ::serde_json::Value>
+        });
+        fields.named.extend(extra.named);
+    }
+    answer.fields.iter_mut().filter(|field| field.ident.is_some()).for_each(leniently);
+}
+
+fn leniently(field: &mut syn::Field) {
+    let ty = &field.ty;
+    let written = quote!(#ty).to_string().replace(' ', "");
+    let is_flat = field.attrs.iter().any(|a| quote!(#a).to_string().contains("flatten"));
+    let is_integer = |ty: &str| ["u64", "i64", "::std::num::NonZeroU64"].contains(&ty);
+    let inner = |outer: &str| written.strip_prefix(outer).and_then(|rest| rest.strip_suffix('>'));
+    let attribute: Attribute = if is_flat {
+        return;
+    } else if is_integer(&written) {
+        parse_quote!(#[serde(deserialize_with = "crate::lenient::integer")])
+    } else if inner("::std::option::Option<").is_some_and(is_integer) {
+        parse_quote!(#[serde(default, deserialize_with = "crate::lenient::optional_integer")])
+    } else if inner("::std::vec::Vec<").is_some() {
+        parse_quote!(#[serde(deserialize_with = "crate::lenient::list")])
+    } else if inner("::std::collections::BTreeMap<::std::string::String,").is_some_and(is_integer) {
+        parse_quote!(#[serde(deserialize_with = "crate::lenient::integers")])
+    } else if written.starts_with("::serde_json::Map<") {
+        parse_quote!(#[serde(deserialize_with = "crate::lenient::object")])
+    } else {
+        return;
+    };
+    field.attrs.push(attribute);
+}
+
+/// Errors of builders as they are, not as text.
+struct Kept;
+
+impl VisitMut for Kept {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if let Type::Path(path) = ty
+            && let Some(result) = path.path.segments.last_mut().filter(|s| s.ident == "Result")
+            && let syn::PathArguments::AngleBracketed(arguments) = &mut result.arguments
+            && let Some(syn::GenericArgument::Type(error)) = arguments.args.iter_mut().nth(1)
+            && matches!(&*error, Type::Path(path) if path.path.segments.last().is_some_and(|s| s.ident == "String"))
+        {
+            *error = parse_quote!(crate::InvalidRequest);
+        }
+        visit_mut::visit_type_mut(self, ty);
+    }
+}
+
+/// Everything that is wrong with a builder, before the first of it ends the conversion.
+fn all_at_once(item: &mut ItemImpl, fields: &Fields) {
+    for method in methods(item).filter(|method| method.sig.ident == "try_from") {
+        let fields = fields.keys();
+        method.block.stmts.insert(0, parse_quote!(crate::InvalidRequest::all([#(value.#fields.as_ref().err()),*])?;));
+    }
+}
+
 /// The builders of the operations: one setter per parameter, `send`, perhaps `stream`.
-fn operations(module: &mut ItemMod) {
+fn operations(module: &mut ItemMod, parameters: &Parameters) {
+    let place = |name: &str| {
+        let (place, spelt) = parameters.get(name).cloned().unwrap_or_else(|| ("body".to_owned(), String::new()));
+        if spelt.is_empty() { (None, place) } else { (Some(place), spelt) }
+    };
     for item in items(module) {
+        Kept.visit_item_mut(item);
         let Item::Impl(item) = item else { continue };
-        setters(item, &Fields::new());
+        setters(item, &Fields::new(), &place);
         let mut sends = Vec::new();
         for method in methods(item) {
             if method.sig.ident == "send" {
@@ -132,6 +223,8 @@ fn operations(module: &mut ItemMod) {
                 send.sig.output = method.sig.output.clone();
                 own_error(&mut send.sig.output);
                 sends.push(ImplItem::Fn(send));
+                parameters_at_once(method);
+                Refused.visit_block_mut(&mut method.block);
                 method.sig.ident = parse_quote!(request);
                 method.vis = Visibility::Inherited;
             } else if method.sig.ident == "stream" {
@@ -139,6 +232,38 @@ fn operations(module: &mut ItemMod) {
             }
         }
         item.items.extend(sends);
+    }
+}
+
+/// Everything that is wrong with the parameters of an operation, before the first of it ends the call.
+fn parameters_at_once(method: &mut ImplItemFn) {
+    let Some(Stmt::Local(taken)) = method.block.stmts.first() else { return };
+    let Pat::Struct(pattern) = &taken.pat else { return };
+    let names = pattern.fields.iter().filter_map(|field| match &field.member {
+        syn::Member::Named(name) if name != "client" => Some(name.clone()),
+        _ => None,
+    });
+    let check: Stmt = parse_quote!({
+        let errors: ::std::vec::Vec<::std::option::Option<&crate::InvalidRequest>> =
+            ::std::vec![#(#names.as_ref().err()),*];
+        crate::InvalidRequest::all(errors).map_err(crate::error::refused)?;
+    });
+    method.block.stmts.insert(1, check);
+}
+
+/// How an operation passes on what is wrong with its parameters and its body.
+struct Refused;
+
+impl VisitMut for Refused {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        let written = quote!(#expr).to_string();
+        if written == "Error :: InvalidRequest" {
+            *expr = parse_quote!(crate::error::refused);
+        } else if written == "| e | e . to_string ()" {
+            *expr = parse_quote!(|e| e.within("body"));
+        } else {
+            visit_mut::visit_expr_mut(self, expr);
+        }
     }
 }
 
@@ -158,21 +283,31 @@ fn own_error(output: &mut ReturnType) {
     Own.visit_return_type_mut(output);
 }
 
+/// Where a refusal has a setter's value: the part of the request, for a parameter, and the name.
+type Place<'a> = dyn Fn(&str) -> (Option<String>, String) + 'a;
+
 /// `fn x<T>(mut self, value: T) where T: TryInto<X>` becomes `fn x(mut self, value: impl Field<X>)`.
-fn setters(item: &mut ItemImpl, fields: &Fields) {
+fn setters(item: &mut ItemImpl, fields: &Fields, place: &Place<'_>) {
     for method in methods(item) {
-        Texts.visit_impl_item_fn_mut(method);
+        Missing { place }.visit_impl_item_fn_mut(method);
         let Some(ty) = target(method) else { continue };
         let name = &method.sig.ident;
-        let (at, docs) = fields.get(name).cloned().unwrap_or_else(|| (name.to_string(), method.attrs.clone()));
+        let docs = fields.get(name).map_or_else(|| method.attrs.clone(), |(_, docs)| docs.clone());
+        let within = within(place(&name.to_string()));
         *method = parse_quote! {
             #(#docs)*
             pub fn #name(mut self, value: impl crate::Field<#ty>) -> Self {
-                self.#name = value.into_field().map_err(|e| e.at(#at));
+                self.#name = value.into_field().map_err(|e| e #within);
                 self
             }
         };
     }
+}
+
+/// `.within("job_id").within("path")`.
+fn within((place, name): (Option<String>, String)) -> proc_macro2::TokenStream {
+    let outer = place.map(|place| quote!(.within(#place)));
+    quote!(.within(#name) #outer)
 }
 
 /// The type that a setter stores.
@@ -201,22 +336,76 @@ fn target(method: &ImplItemFn) -> Option<Type> {
 }
 
 /// The generator's words for a value that was not given.
-struct Texts;
+struct Missing<'a> {
+    place: &'a Place<'a>,
+}
 
-impl VisitMut for Texts {
+impl VisitMut for Missing<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
-        if let Expr::Lit(literal) = expr
-            && let Lit::Str(text) = &literal.lit
+        if let Some(text) = text_of(expr, "to_string")
+            && let Some(field) =
+                text.strip_prefix("no value supplied for ").or_else(|| text.strip_suffix(" was not initialized"))
         {
-            let value = text.value();
-            let field =
-                value.strip_prefix("no value supplied for ").or_else(|| value.strip_suffix(" was not initialized"));
-            if let Some(field) = field {
-                let text = format!("{field}: required, but not given");
-                *expr = parse_quote!(#text);
-            }
+            let within = within((self.place)(field));
+            *expr = parse_quote!(crate::InvalidRequest::missing() #within);
         }
         visit_mut::visit_expr_mut(self, expr);
+    }
+}
+
+/// The kinds of what is wrong with a text, in the place of the generator's words alone.
+#[derive(Default)]
+struct Kinds {
+    /// Texts of the `match` that is being visited: the values of an enumeration.
+    values: Vec<String>,
+}
+
+impl VisitMut for Kinds {
+    fn visit_expr_match_mut(&mut self, expr: &mut syn::ExprMatch) {
+        let texts = expr.arms.iter().filter_map(|arm| match &arm.pat {
+            Pat::Lit(literal) => {
+                if let Lit::Str(text) = &literal.lit {
+                    Some(text.value())
+                } else {
+                    None
+                }
+            }
+            _ => None,
+        });
+        self.values = texts.collect();
+        visit_mut::visit_expr_match_mut(self, expr);
+    }
+
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        if let Some(text) = text_of(expr, "into") {
+            let kind = match text.split(' ').next() {
+                Some("invalid") => {
+                    let values = &self.values;
+                    *expr = parse_quote!(crate::InvalidRequest::one_of(&[#(#values),*], value));
+                    return;
+                }
+                Some("shorter") => "string_too_short",
+                Some("longer") => "string_too_long",
+                _ => "string_pattern_mismatch",
+            };
+            *expr = parse_quote!(crate::InvalidRequest::new(#kind, #text));
+        }
+        visit_mut::visit_expr_mut(self, expr);
+    }
+}
+
+/// The text of `"…".method()`.
+fn text_of(expr: &Expr, method: &str) -> Option<String> {
+    let Expr::MethodCall(ExprMethodCall { receiver, method: called, .. }) = expr else { return None };
+    match &**receiver {
+        Expr::Lit(literal) if called == method => {
+            if let Lit::Str(text) = &literal.lit {
+                Some(text.value())
+            } else {
+                None
+            }
+        }
+        _ => None,
     }
 }
 

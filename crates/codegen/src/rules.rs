@@ -20,6 +20,7 @@ impl Document {
         check.operations();
         check.components();
         check.schemas();
+        check.answers();
         check.out
     }
 }
@@ -291,6 +292,30 @@ impl<'a> Check<'a> {
                 if kind != "securitySchemes" && !used.contains(&format!("#/components/{kind}/{name}")) {
                     self.fail(format!("/components/{kind}/{}", escape(name)), "is used nowhere");
                 }
+            }
+        }
+    }
+
+    /// What is read is open, so that a client survives a service of years later. Values and ranges of
+    /// requests get wider then; held against what a record has of a request they would make every older
+    /// client fail on that record, and on the whole list that it is in.
+    fn answers(&mut self) {
+        let document = self.document;
+        let asked = document.asked_schemas();
+        for name in document.answer_schemas() {
+            let schema = &document.value["components"]["schemas"][&name];
+            let at = format!("/components/schemas/{}", escape(&name));
+            if asked.contains(&name) {
+                self.fail(&at, "is part of requests and of answers; give the answer a schema of its own");
+            }
+            if ["enum", "pattern", "minLength", "maxLength"].iter().any(|key| schema.get(key).is_some()) {
+                self.fail(&at, "an answer holds plain texts; name their values in the description");
+            }
+            let properties: Vec<&String> =
+                schema["properties"].as_object().into_iter().flatten().map(|p| p.0).collect();
+            let is_page = properties == ["items", "next_page"];
+            if !properties.is_empty() && !is_page && schema.get("additionalProperties").is_none() {
+                self.fail(&at, "an answer is open: `additionalProperties: {}`");
             }
         }
     }

@@ -19,7 +19,7 @@ fn the_document_obeys_the_rules() {
 
 /// A first occurrence of some text in the document, what to put in its place, and words of the
 /// problem that this makes.
-const FAULTS: [(&str, &str, &str); 42] = [
+const FAULTS: [(&str, &str, &str); 45] = [
     ("openapi: 3.0.3", "openapi: 3.1.0", "must be 3.0.3"),
     (
         "          minimum: 0\n          nullable: true\n          x-unit: K",
@@ -130,6 +130,13 @@ const FAULTS: [(&str, &str, &str); 42] = [
     ),
     ("    BoxId:", "    OtherId:\n      type: string\n      description: Unused.\n    BoxId:", "is used nowhere"),
     ("$ref: '#/components/schemas/BoxId'", "$ref: '#/components/schemas/Missing'", "does not exist"),
+    ("$ref: '#/components/schemas/JobSettings'", "$ref: '#/components/schemas/JobCreateParams'", "a schema of its own"),
+    (
+        "          type: string\n          description: Identifier of the job.\n",
+        "          $ref: '#/components/schemas/JobId'\n",
+        "an answer holds plain texts",
+    ),
+    ("      additionalProperties: {}\n    FilePage:", "    FilePage:", "an answer is open"),
 ];
 
 #[test]

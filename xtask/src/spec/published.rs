@@ -88,40 +88,15 @@ fn content<'a>(operation: &'a mut Value, at: &str) -> Option<&'a mut Map<String,
 }
 
 /// Opens the schemas that answers are made of: clients outlive the service that they were made for, and some
-/// refuse a whole list for one value that they do not know. What requests have too, and some generators check
-/// before they send it, answers have a schema of their own for.
+/// refuse a whole list for one value that they do not know. Requests have schemas of their own.
 fn read_leniently(document: &mut Value) {
-    let (mut asked, mut answered) = (BTreeSet::new(), BTreeSet::new());
-    for operation in operations(document) {
-        asked.extend(references(&operation["requestBody"]).into_iter().chain(references(&operation["parameters"])));
-        answered.extend(references(&operation["responses"]));
-    }
-    let (asked, answered) = (reached(document, asked), reached(document, answered));
-    let Some(schemas) = document.pointer("/components/schemas").and_then(Value::as_object).cloned() else { return };
-    let reference = |name: &str| format!("#/components/schemas/{name}");
-    let is_answered = |name: &str| answered.contains(&reference(name));
-    let is_shared = |name: &str| is_answered(name) && asked.contains(&reference(name));
-    let mut own: BTreeSet<String> = BTreeSet::new();
-    loop {
-        let is_own = |schema: &Value| opened(schema) != *schema || !references(schema).is_disjoint(&own);
-        let found = schemas.iter().filter(|(name, schema)| is_shared(name) && is_own(schema));
-        let found: BTreeSet<String> = found.map(|(name, _)| reference(name)).collect();
-        if found.len() == own.len() {
-            break;
+    let answers = operations(document).flat_map(|operation| references(&operation["responses"])).collect();
+    for reference in reached(document, answers).iter().filter(|reference| reference.contains("/schemas/")) {
+        if let Some(schema) = document.pointer_mut(&reference[1..]) {
+            *schema = opened(schema);
         }
-        own = found;
     }
-    for (name, schema) in schemas.iter().filter(|(name, _)| is_answered(name)) {
-        let mut schema = opened(schema);
-        lead_to_own(&mut schema, &own);
-        let name = if own.contains(&reference(name)) { format!("{RECORDED}{name}") } else { name.clone() };
-        document["components"]["schemas"][name] = schema;
-    }
-    operations(document).for_each(|operation| lead_to_own(&mut operation["responses"], &own));
 }
-
-/// Begins the name of a schema that answers have instead of that of requests.
-const RECORDED: &str = "Recorded";
 
 /// A schema that admits what a later version may answer.
 fn opened(schema: &Value) -> Value {
@@ -136,21 +111,6 @@ fn opened(schema: &Value) -> Value {
         }
         Value::Array(items) => items.iter().map(opened).collect(),
         other => other.clone(),
-    }
-}
-
-fn lead_to_own(value: &mut Value, own: &BTreeSet<String>) {
-    match value {
-        Value::Object(map) => {
-            if let Some(Value::String(reference)) = map.get_mut("$ref")
-                && own.contains(reference)
-            {
-                *reference = reference.replace("/schemas/", &format!("/schemas/{RECORDED}"));
-            }
-            map.values_mut().for_each(|value| lead_to_own(value, own));
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| lead_to_own(item, own)),
-        _ => {}
     }
 }
 
@@ -301,9 +261,7 @@ mod tests {
         let document = crate::regenerate::document().unwrap().value;
         let [workflow, _] = both();
         let record = &workflow["components"]["schemas"]["JobRecord"]["properties"];
-        assert_eq!(record["parameters"]["$ref"], "#/components/schemas/RecordedJobCreateParams");
-        let recorded = &workflow["components"]["schemas"]["RecordedEnsembles"];
-        assert_eq!((recorded["type"].as_str(), recorded.get("enum")), (Some("string"), None));
+        assert_eq!(record["parameters"]["$ref"], "#/components/schemas/JobSettings");
         for name in ["JobCreateParams", "EquilibrationStep", "Ensembles", "SystemBuildRequest"] {
             let pointer = format!("/components/schemas/{name}");
             assert_eq!(workflow.pointer(&pointer), super::openapi31(&document).pointer(&pointer), "{name}");

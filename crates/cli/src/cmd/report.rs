@@ -256,7 +256,7 @@ fn done(text: &mut String, run: &Run, system: &Value, parameters: &Value) -> Res
     let summary = &system["summary"];
     writeln!(text, "## What was done\n")?;
     for file in &run.files {
-        writeln!(text, "- Uploaded `{}` as `{}`.", file.name, *file.file_id)?;
+        writeln!(text, "- Uploaded `{}` as `{}`.", file.name, file.file_id)?;
     }
     writeln!(
         text,

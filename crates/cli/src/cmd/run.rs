@@ -354,18 +354,14 @@ impl Screen {
             Event::Uploaded(file) => {
                 self.bars.clear();
                 self.warn(&file.warnings);
-                self.output.note(&format!("uploaded     {} as {}", file.name, *file.file_id));
+                self.output.note(&format!("uploaded     {} as {}", file.name, file.file_id));
             }
             Event::System(system) => {
                 self.task("build", &system.system_id, &system.status, system.progress.as_ref());
                 self.warn(&system.warnings);
                 if system.status == "succeeded" {
                     let atoms = system.summary.as_ref().map_or(0, |summary| summary.atoms);
-                    self.once(
-                        &system.system_id,
-                        "built",
-                        &format!("built        {}: {atoms} atoms", *system.system_id),
-                    );
+                    self.once(&system.system_id, "built", &format!("built        {}: {atoms} atoms", system.system_id));
                 }
             }
             Event::Job(job) => {
@@ -375,14 +371,14 @@ impl Screen {
                 if job.status == "succeeded" {
                     let speed = job.stages.iter().rev().find_map(|stage| stage.ns_per_day);
                     let speed = speed.map(|speed| format!(", {:.1} ns/day", speed.get())).unwrap_or_default();
-                    self.once(&job.job_id, "simulated", &format!("simulated    {}{speed}", *job.job_id));
+                    self.once(&job.job_id, "simulated", &format!("simulated    {}{speed}", job.job_id));
                 }
             }
             Event::Analysis(analysis) => {
                 self.task("analysis", &analysis.analysis_id, &analysis.status, analysis.progress.as_ref());
                 self.warn(&analysis.warnings);
                 if analysis.status == "succeeded" {
-                    self.once(&analysis.analysis_id, "analysed", &format!("analysed     {}", *analysis.analysis_id));
+                    self.once(&analysis.analysis_id, "analysed", &format!("analysed     {}", analysis.analysis_id));
                 }
             }
             Event::Downloading { path, done, size } => self.bytes("download", &path, done, size),

@@ -41,7 +41,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
     made.map_err(|over| over_quota(app, over))?;
     let (upload_url, expires) = app.upload_link(&id, call.key_id());
     json(&UploadLink {
-        file_id: id.parse().map_err(|_| ApiError::internal(anyhow::anyhow!("an identifier of our own")))?,
+        file_id: id.clone(),
         upload_url,
         expires_at: rfc3339(expires),
         content_type: Some(format.media().to_owned()),
@@ -315,16 +315,15 @@ pub(crate) fn referred(app: &App, account: i64, id_or_name: &str) -> Result<Opti
 
 /// `FileRecord` of the document, as JSON.
 fn record(row: &FileRow) -> Result<String, ApiError> {
-    let ours = |_| ApiError::internal(anyhow::anyhow!("an identifier of our own"));
     let record = FileRecord {
-        file_id: row.id.parse().map_err(ours)?,
+        file_id: row.id.clone(),
         name: row.name.clone(),
         type_: row.kind.clone(),
         format: row.format.clone(),
         status: row.status.clone(),
         size_bytes: row.size.map(i64::unsigned_abs),
         sha256: row.sha256.clone(),
-        pdb_id: row.pdb_id.as_deref().map(str::parse).transpose().map_err(ours)?,
+        pdb_id: row.pdb_id.clone(),
         created_at: rfc3339(row.created_at),
         warnings: stored(&row.warnings)?,
         extra: Default::default(),

@@ -388,7 +388,7 @@ fn put(body: &mut Value, path: &[Value], value: &Value) {
 fn refused_by_client(operation: &str, body: &Value) -> Option<Vec<String>> {
     fn paths<T>(read: Result<T, InvalidRequest>) -> Vec<String> {
         let violations = read.err().into_iter().flat_map(|invalid| invalid.violations);
-        violations.map(|violation| violation.path).collect()
+        violations.map(|violation| violation.path()).collect()
     }
     let text = body.to_string();
     Some(match operation {
