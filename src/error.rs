@@ -43,19 +43,21 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A download ended early. What has arrived is kept; the same download resumes there.
+    /// A download ended early. What has arrived in a file is kept; the same download resumes there.
     Truncated {
-        /// The part that has arrived.
-        path: PathBuf,
+        /// The part that has arrived; none when it was written to a writer.
+        path: Option<PathBuf>,
         /// Bytes of it.
         received: u64,
         /// Bytes of the whole.
         total: u64,
     },
+    /// The writer that a download goes to could not write it.
+    Write(std::io::Error),
     /// What was downloaded is not what the service sent: checksum or size differ.
     Damaged {
-        /// The file that was being written; it has been removed.
-        path: PathBuf,
+        /// The file that was being written, and has been removed; none when it was written to a writer.
+        path: Option<PathBuf>,
         /// SHA-256 or size as promised and as received.
         message: String,
     },
@@ -152,12 +154,17 @@ impl fmt::Display for Error {
             Self::TaskFailed(task) => task.fmt(f),
             Self::TimedOut { id, after } => write!(f, "{id} has not ended after {} s", after.as_secs()),
             Self::File { path, .. } => write!(f, "use file {}", path.display()),
-            Self::Truncated { path, received, total } => {
+            Self::Write(_) => f.write_str("write what is downloaded"),
+            Self::Truncated { path: Some(path), received, total } => {
                 write!(f, "{received} of {total} bytes arrived, kept in {}; try again to resume", path.display())
             }
-            Self::Damaged { path, message } => {
+            Self::Truncated { path: None, received, total } => {
+                write!(f, "{received} of {total} bytes arrived")
+            }
+            Self::Damaged { path: Some(path), message } => {
                 write!(f, "download to {}, which was removed: {message}", path.display())
             }
+            Self::Damaged { path: None, message } => write!(f, "download: {message}"),
         }
     }
 }
@@ -166,7 +173,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Connection(source) => Some(source),
-            Self::File { source, .. } => Some(source),
+            Self::File { source, .. } | Self::Write(source) => Some(source),
             _ => None,
         }
     }

@@ -1,12 +1,16 @@
 //! How a request travels: with the key, past redirects and passing troubles, to an answer that
 //! can be decoded.
 
+use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use progenitor_client::{ClientHooks, ClientInfo, OperationInfo};
+#[cfg(feature = "rustls")]
+use reqwest::Identity;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Method, Request, Response, StatusCode, Url};
+use reqwest::{Certificate, ClientBuilder, Method, Proxy, Request, Response, StatusCode, Url};
 
 use crate::workflow::types::{HttpValidationError, ValidationError};
 use crate::{ApiKey, Error, Refusal, margin, workflow};
@@ -28,13 +32,24 @@ const MAX_ERROR_BYTES: usize = 1 << 20;
 /// let molbox = molbox::Connection::new("https://md.example.org/prod", "mbx_…")?.retries(8).workflow()?;
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Connection {
     base_url: String,
     key: ApiKey,
     connect_timeout: Duration,
     idle_timeout: Duration,
+    deadline: Option<Duration>,
     retries: u32,
+    /// What callers have set up of the HTTP client, in order.
+    setup: Vec<Setup>,
+}
+
+type Setup = Arc<dyn Fn(ClientBuilder) -> ClientBuilder + Send + Sync>;
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
 }
 
 impl Connection {
@@ -54,7 +69,9 @@ impl Connection {
             key: ApiKey::new(key)?,
             connect_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
+            deadline: None,
             retries: 4,
+            setup: Vec::new(),
         })
     }
 
@@ -81,6 +98,66 @@ impl Connection {
         self
     }
 
+    /// How long a call may take in all, with its retries and the body of its answer; each request of an
+    /// upload, a download or a wait counts by itself. Default: without end.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Trusts these certificates besides those of the system: PEM, one or several, for a service whose
+    /// certificate an authority of its own has signed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when they cannot be read.
+    pub fn root_certificates(self, pem: &[u8]) -> Result<Self, Error> {
+        let certificates = Certificate::from_pem_bundle(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
+        if certificates.is_empty() {
+            return Err(Error::argument("pem", "holds no certificate"));
+        }
+        Ok(self.http(move |http| certificates.iter().cloned().fold(http, ClientBuilder::add_root_certificate)))
+    }
+
+    /// Shows the service a certificate of the client (mutual TLS): PEM, the key and its certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when they cannot be read.
+    #[cfg(feature = "rustls")]
+    pub fn identity(self, pem: &[u8]) -> Result<Self, Error> {
+        let identity = Identity::from_pem(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
+        Ok(self.http(move |http| http.identity(identity.clone())))
+    }
+
+    /// Connects through a proxy, `http://host:port`. Default: that of `HTTPS_PROXY`, `HTTP_PROXY` and
+    /// `NO_PROXY` of the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the address cannot be used.
+    pub fn proxy(self, address: &str) -> Result<Self, Error> {
+        let proxy = Proxy::all(address).map_err(|e| Error::argument("address", Chain(&e)))?;
+        Ok(self.http(move |http| http.proxy(proxy.clone())))
+    }
+
+    /// Sets up the HTTP client: whatever [`reqwest::ClientBuilder`] has, for example a DNS resolver or a
+    /// pool. An own [`reqwest::Client`] is not taken: one that follows redirects would carry the key to
+    /// other hosts.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), molbox::Error> {
+    /// let connection = molbox::Connection::new("https://md.example.org/prod", "mbx_…")?
+    ///     .http(|http| http.pool_max_idle_per_host(2).https_only(true));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn http(mut self, setup: impl Fn(ClientBuilder) -> ClientBuilder + Send + Sync + 'static) -> Self {
+        self.setup.push(Arc::new(setup));
+        self
+    }
+
     /// How often to repeat a request after a passing trouble, when it is safe to. Default: 4.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
@@ -94,7 +171,7 @@ impl Connection {
     ///
     /// [`Error::Connection`] when the TLS library cannot start.
     pub fn workflow(&self) -> Result<workflow::Client, Error> {
-        Ok(workflow::Client::new_with_client(&self.base_url, self.http()?, self.inner()))
+        Ok(workflow::Client::new_with_client(&self.base_url, self.client()?, self.inner()))
     }
 
     /// The client of the margin endpoint.
@@ -103,24 +180,22 @@ impl Connection {
     ///
     /// [`Error::Connection`] when the TLS library cannot start.
     pub fn margin(&self) -> Result<margin::Client, Error> {
-        Ok(margin::Client::new_with_client(&self.base_url, self.http()?, self.inner()))
+        Ok(margin::Client::new_with_client(&self.base_url, self.client()?, self.inner()))
     }
 
     fn inner(&self) -> Inner {
-        Inner { key: self.key.clone(), retries: self.retries }
+        Inner { key: self.key.clone(), retries: self.retries, deadline: self.deadline }
     }
 
     /// The key is not among its default headers: the same client uploads to links that must
     /// not see it. Redirects are followed by [`follow`], which keeps the key at home.
-    fn http(&self) -> Result<reqwest::Client, Error> {
-        reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
+    fn client(&self) -> Result<reqwest::Client, Error> {
+        let defaults = reqwest::Client::builder()
             .connect_timeout(self.connect_timeout)
             .read_timeout(self.idle_timeout)
-            .user_agent(concat!("molbox-rust/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(Error::Connection)
+            .user_agent(concat!("molbox-rust/", env!("CARGO_PKG_VERSION")));
+        let wanted = self.setup.iter().fold(defaults, |http, setup| setup(http));
+        wanted.redirect(reqwest::redirect::Policy::none()).referer(false).build().map_err(Error::Connection)
     }
 }
 
@@ -129,6 +204,17 @@ impl Connection {
 pub struct Inner {
     key: ApiKey,
     pub(crate) retries: u32,
+    pub(crate) deadline: Option<Duration>,
+}
+
+/// An error with its causes, the deepest last.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.0, f)?;
+        self.0.source().map_or(Ok(()), |source| write!(f, ": {}", Chain(source)))
+    }
 }
 
 macro_rules! hooks {
@@ -144,7 +230,7 @@ macro_rules! hooks {
             }
 
             async fn exec(&self, request: Request, _: &OperationInfo) -> reqwest::Result<Response> {
-                let response = persist(self.client(), self.inner.retries, request).await?;
+                let response = persist(self.client(), &self.inner, request).await?;
                 if response.status().is_success() { Ok(response) } else { readable(response).await }
             }
         }
@@ -157,7 +243,7 @@ hooks!(margin::Client);
 /// Runs a request that no builder made.
 pub(crate) async fn exchange(client: &reqwest::Client, inner: &Inner, mut request: Request) -> Result<Response, Error> {
     prepare(inner, &mut request);
-    let response = persist(client, inner.retries, request).await.map_err(Error::Connection)?;
+    let response = persist(client, inner, request).await.map_err(Error::Connection)?;
     if response.status().is_success() {
         return Ok(response);
     }
@@ -179,14 +265,18 @@ fn prepare(inner: &Inner, request: &mut Request) {
 }
 
 /// Runs a request, again after a passing trouble when that cannot do anything twice.
-async fn persist(client: &reqwest::Client, retries: u32, request: Request) -> reqwest::Result<Response> {
+async fn persist(client: &reqwest::Client, inner: &Inner, request: Request) -> reqwest::Result<Response> {
+    let end = inner.deadline.map(|deadline| Instant::now() + deadline);
     let repeatable = request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_KEY);
     let mut request = Some(request);
     let mut attempt = 0;
     loop {
-        let this = request.take().expect("kept for as long as there are attempts");
-        if attempt < retries {
+        let mut this = request.take().expect("kept for as long as there are attempts");
+        if attempt < inner.retries {
             request = this.try_clone();
+        }
+        if let Some(end) = end {
+            *this.timeout_mut() = Some(end.saturating_duration_since(Instant::now()));
         }
         let result = follow(client, this).await;
         let delay = match &result {
@@ -195,7 +285,8 @@ async fn persist(client: &reqwest::Client, retries: u32, request: Request) -> re
             Err(error) if error.is_connect() || (repeatable && !error.is_builder()) => Some(backoff(attempt)),
             Err(_) => None,
         };
-        let Some(delay) = delay.filter(|_| request.is_some()) else { return result };
+        let is_in_time = |delay: &Duration| end.is_none_or(|end| Instant::now() + *delay < end);
+        let Some(delay) = delay.filter(|_| request.is_some()).filter(is_in_time) else { return result };
         tokio::time::sleep(delay).await;
         attempt += 1;
     }

@@ -71,9 +71,16 @@
 //! The document gives a null field the meaning of a missing one, so both are `None` here, and
 //! `None` is sent by leaving the field out.
 //!
+//! # Crates of others
+//!
+//! [`reqwest`] and [`progenitor_client`], whose types are in signatures here, are exported again: what names
+//! them through this crate has the versions that it uses. A new major version of them, or of `serde_json`
+//! and `futures`, which are in signatures too, is a new major version of this crate.
+//!
 //! # Features
 //!
-//! `client` (default). Without it the crate is the wire types alone, with few dependencies.
+//! - `client` (default). Without it the crate is the wire types alone, with few dependencies.
+//! - `rustls` (default) or `native-tls`: what speaks TLS, so that `https` addresses are reached.
 
 mod again;
 mod allowed;
@@ -123,6 +130,9 @@ pub use {
     wait::{Task, Wait},
     workflow::Client,
 };
+
+#[cfg(feature = "client")]
+pub use {progenitor_client, reqwest};
 
 macro_rules! generated {
     ($(#[$doc:meta])* $name:ident) => {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use progenitor_client::{ByteStream, ResponseValue};
-use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, TRANSFER_ENCODING};
 use reqwest::{Body, StatusCode};
 use sha2::{Digest, Sha256};
 use tokio::fs::{self, File, OpenOptions};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::workflow::Client;
 use crate::workflow::types::{AnalysedId, FileRecord, UploadLink};
@@ -37,7 +37,37 @@ impl Client {
     /// # Ok(()) }
     /// ```
     pub fn upload(&self, path: impl Into<PathBuf>) -> Upload<'_> {
-        Upload::new(self, path.into())
+        Upload::new(self, Source::Path(path.into()))
+    }
+
+    /// Uploads what is in memory and registers it. `format` is `pdb`, `sdf` and so on.
+    ///
+    /// ```no_run
+    /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+    /// let pdb = String::from("ATOM  …");
+    /// let file = molbox.upload_bytes("pdb", pdb).name("trp-cage").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn upload_bytes(&self, format: &str, content: impl Into<Vec<u8>>) -> Upload<'_> {
+        Upload::new(self, Source::Bytes(content.into().into())).format(format)
+    }
+
+    /// Uploads what a reader gives, `size` bytes, and registers it. It is read once: an upload that breaks
+    /// is not repeated.
+    ///
+    /// ```no_run
+    /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+    /// let (reader, size) = (tokio::io::repeat(b'\n'), 1000);
+    /// let file = molbox.upload_reader("pdb", reader, size).name("blank").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn upload_reader(
+        &self,
+        format: &str,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        size: u64,
+    ) -> Upload<'_> {
+        Upload::new(self, Source::Reader { reader: Some(Box::new(reader)), size }).format(format)
     }
 
     /// Downloads the results bundle of a job, a zip, to a file of this machine.
@@ -66,6 +96,98 @@ impl Client {
     pub fn download_file(&self, file_id: &str, to: impl Into<PathBuf>) -> Download<'_> {
         Download::new(self, Content::File(file_id.to_owned()), to.into())
     }
+
+    /// Writes the results bundle of a job, a zip, to a writer, and flushes it; gives the number of bytes.
+    /// A transfer that breaks is resumed where it stopped, and the whole is checked as a [`Download`] is:
+    /// after an error the writer has had a part, or what nobody sent.
+    ///
+    /// ```no_run
+    /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
+    /// let mut bundle = Vec::new();
+    /// molbox.copy_job("job_0123456789abcdefghij", &mut bundle).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of a [`Download`]; [`Error::Write`] for one of the writer.
+    pub async fn copy_job(&self, job_id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+        copy(self, &Content::Job(job_id.to_owned()), to).await
+    }
+
+    /// Writes a built system, a zip, to a writer, as [`copy_job`](Self::copy_job) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy_job`](Self::copy_job).
+    pub async fn copy_system(&self, system_id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+        copy(self, &Content::System(system_id.to_owned()), to).await
+    }
+
+    /// Writes an analysis, a zip, to a writer, as [`copy_job`](Self::copy_job) does: the one of this id,
+    /// or the latest of a job.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy_job`](Self::copy_job).
+    pub async fn copy_analysis(&self, id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+        copy(self, &Content::Analysis(id.to_owned()), to).await
+    }
+
+    /// Writes a registered file to a writer, as [`copy_job`](Self::copy_job) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copy_job`](Self::copy_job).
+    pub async fn copy_file(&self, file_id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+        copy(self, &Content::File(file_id.to_owned()), to).await
+    }
+}
+
+/// What is uploaded.
+enum Source {
+    Path(PathBuf),
+    Bytes(Arc<[u8]>),
+    /// None once it is being read.
+    Reader {
+        reader: Option<Box<dyn AsyncRead + Send + Unpin>>,
+        size: u64,
+    },
+}
+
+impl Source {
+    /// Exclusive, for a reader can be shared with no other thread.
+    async fn size(&mut self) -> Result<u64, Error> {
+        match self {
+            Self::Path(path) => Ok(fs::metadata(&*path).await.map_err(|e| Error::file(&*path, e))?.len()),
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::Reader { size, .. } => Ok(*size),
+        }
+    }
+
+    /// The content from its beginning; none when it was read before and cannot be again.
+    async fn open(&mut self) -> Result<Option<Box<dyn AsyncRead + Send + Unpin>>, Error> {
+        Ok(match self {
+            Self::Path(path) => Some(Box::new(File::open(&*path).await.map_err(|e| Error::file(&*path, e))?)),
+            Self::Bytes(bytes) => Some(Box::new(std::io::Cursor::new(bytes.clone()))),
+            Self::Reader { reader, .. } => reader.take(),
+        })
+    }
+
+    /// What the file of a path is called, without its extension and with it alone.
+    fn names(&self) -> (Option<String>, Option<String>) {
+        let Self::Path(path) = self else { return (None, None) };
+        let text = |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
+        (text(path.file_stem()), text(path.extension()).map(|extension| extension.to_lowercase()))
+    }
+
+    /// As messages name it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Path(path) => path.display().to_string(),
+            _ => "content".to_owned(),
+        }
+    }
 }
 
 /// An upload, begun by `.await`: link, content, registration.
@@ -78,7 +200,7 @@ impl Client {
 #[must_use = "an upload begins with `.await`"]
 pub struct Upload<'a> {
     client: &'a Client,
-    path: PathBuf,
+    source: Source,
     name: Option<String>,
     kind: Option<String>,
     format: Option<String>,
@@ -86,11 +208,12 @@ pub struct Upload<'a> {
 }
 
 impl<'a> Upload<'a> {
-    fn new(client: &'a Client, path: PathBuf) -> Self {
-        Self { client, path, name: None, kind: None, format: None, on_progress: Arc::new(Mutex::new(|_, _| {})) }
+    fn new(client: &'a Client, source: Source) -> Self {
+        Self { client, source, name: None, kind: None, format: None, on_progress: Arc::new(Mutex::new(|_, _| {})) }
     }
 
-    /// Name to register the file under. Default: the name of the file without its extension.
+    /// Name to register the file under. Default: that of the file of a path without its extension; of
+    /// other contents the service's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -103,7 +226,7 @@ impl<'a> Upload<'a> {
         self
     }
 
-    /// Format of the file. Default: its extension.
+    /// Format of the content. Default: the extension of the file.
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
         self
@@ -116,77 +239,89 @@ impl<'a> Upload<'a> {
     }
 
     async fn run(self) -> Result<FileRecord, Error> {
-        let text = |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
-        let format = self.format.clone().or_else(|| text(self.path.extension()).map(|e| e.to_lowercase()));
-        let format = format.ok_or_else(|| {
-            Error::invalid(format!("format: {} has no extension to tell it by; give it", self.path.display()))
+        let Self { client, mut source, name, kind, format, on_progress } = self;
+        let (stem, extension) = source.names();
+        let format = format.or(extension).ok_or_else(|| {
+            Error::argument("format", format!("{} has no extension to tell it by; give it", source.shown()))
         })?;
-        let size = fs::metadata(&self.path).await.map_err(|e| Error::file(&self.path, e))?.len();
+        let size = source.size().await?;
 
-        let link = self.client.upload_url_create().filetype(&format).send().await?.into_inner();
+        let link = client.upload_url_create().filetype(&format).send().await?.into_inner();
         if let Some(max) = link.max_bytes.filter(|max| size > *max) {
-            return Err(Error::invalid(format!("{}: has {size} bytes, the service takes {max}", self.path.display())));
+            return Err(Error::invalid(format!("{}: has {size} bytes, the service takes {max}", source.shown())));
         }
-        self.put(&link, size).await?;
+        put(client, &mut source, &link, size, &on_progress).await?;
 
-        let name = self.name.or_else(|| text(self.path.file_stem()));
-        let register = self
-            .client
+        let register = client
             .file_register()
-            .body_map(|file| file.file_id(link.file_id).format(format).name(name).type_(self.kind));
+            .body_map(|file| file.file_id(link.file_id).format(format).name(name.or(stem)).type_(kind));
         Ok(register.send().await?.into_inner())
-    }
-
-    /// Sends the content to the link: no key, no redirect, a length instead of chunks (which
-    /// object stores refuse).
-    async fn put(&self, link: &UploadLink, size: u64) -> Result<(), Error> {
-        let mut attempt = 0;
-        loop {
-            let file = File::open(&self.path).await.map_err(|e| Error::file(&self.path, e))?;
-            let body = Body::wrap_stream(chunks(file, size, self.on_progress.clone()));
-            let mut request = self.client.client.put(&link.upload_url).header(CONTENT_LENGTH, size).body(body);
-            if let Some(content_type) = &link.content_type {
-                request = request.header(CONTENT_TYPE, content_type);
-            }
-            let error = match request.send().await {
-                Ok(response) if response.status().is_success() => return Ok(()),
-                Ok(response) => {
-                    let response = http::readable(response).await.map_err(Error::Connection)?;
-                    let refusal = response.extensions().get::<Refusal>().expect("put there by `readable`");
-                    Error::Refused(Box::new(refusal.clone()))
-                }
-                Err(error) => Error::Connection(error),
-            };
-            if !error.is_transient() || attempt == self.client.inner.retries {
-                return Err(error);
-            }
-            tokio::time::sleep(http::backoff(attempt)).await;
-            attempt += 1;
-        }
     }
 }
 
-/// The bytes of a file; an error when it has become shorter than `size`.
+/// Sends the content to the link: no key, no redirect, a length instead of chunks (which object
+/// stores refuse).
+async fn put(
+    client: &Client,
+    source: &mut Source,
+    link: &UploadLink,
+    size: u64,
+    on_progress: &OnProgress<u64>,
+) -> Result<(), Error> {
+    let mut content = source.open().await?.expect("nothing has read it");
+    let mut attempt = 0;
+    loop {
+        let body = Body::wrap_stream(chunks(content, size, on_progress.clone()));
+        let mut request = client.client.put(&link.upload_url).header(CONTENT_LENGTH, size).body(body);
+        if let Some(content_type) = &link.content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(deadline) = client.inner.deadline {
+            request = request.timeout(deadline);
+        }
+        let error = match request.send().await {
+            Ok(response) if response.status().is_success() => return Ok(()),
+            Ok(response) => {
+                let response = http::readable(response).await.map_err(Error::Connection)?;
+                let refusal = response.extensions().get::<Refusal>().expect("put there by `readable`");
+                Error::Refused(Box::new(refusal.clone()))
+            }
+            Err(error) => Error::Connection(error),
+        };
+        if !error.is_transient() || attempt == client.inner.retries {
+            return Err(error);
+        }
+        let Some(again) = source.open().await? else { return Err(error) };
+        content = again;
+        tokio::time::sleep(http::backoff(attempt)).await;
+        attempt += 1;
+    }
+}
+
+/// `size` bytes of a content; an error when it has fewer.
 fn chunks(
-    file: File,
+    content: Box<dyn AsyncRead + Send + Unpin>,
     size: u64,
     on_progress: OnProgress<u64>,
 ) -> impl futures::Stream<Item = std::io::Result<Vec<u8>>> {
-    futures::stream::try_unfold((file, 0), move |(mut file, done)| {
+    futures::stream::try_unfold((content, 0), move |(mut content, done)| {
         let on_progress = on_progress.clone();
         async move {
             if done == size {
                 return Ok(None);
             }
             let mut chunk = vec![0; CHUNK_BYTES.min((size - done) as usize)];
-            let n = file.read(&mut chunk).await?;
+            let n = content.read(&mut chunk).await?;
             if n == 0 {
-                return Err(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the file has become shorter"));
+                return Err(std::io::Error::new(
+                    std::io::ErrorKind::UnexpectedEof,
+                    "the content is shorter than it was",
+                ));
             }
             chunk.truncate(n);
             let done = done + n as u64;
             report(&on_progress, done, size);
-            Ok(Some((chunk, (file, done))))
+            Ok(Some((chunk, (content, done))))
         }
     })
 }
@@ -206,6 +341,26 @@ enum Content {
     System(String),
     Analysis(String),
     File(String),
+}
+
+impl Content {
+    async fn request(&self, client: &Client, range: Option<String>) -> Result<ResponseValue<ByteStream>, Error> {
+        match self {
+            Self::Job(id) => client.job_download().job_id(id).range(range).send().await,
+            Self::System(id) => client.system_download().system_id(id).range(range).send().await,
+            Self::Analysis(id) => {
+                let id: AnalysedId = id.parse().map_err(|e: InvalidRequest| e.within("job_id").within("path"))?;
+                let call = client.call("GET", &format!("/retrieve/analysis/{}", *id))?;
+                let call = call.header("accept", "application/zip")?;
+                let call = match &range {
+                    Some(range) => call.header("range", range)?,
+                    None => call,
+                };
+                Ok(ResponseValue::stream(call.send().await?.into_response()))
+            }
+            Self::File(id) => client.file_download().file_id(id).range(range).send().await,
+        }
+    }
 }
 
 /// A download, begun by `.await`.
@@ -238,24 +393,6 @@ impl<'a> Download<'a> {
         self
     }
 
-    async fn request(&self, range: Option<String>) -> Result<ResponseValue<ByteStream>, Error> {
-        match &self.content {
-            Content::Job(id) => self.client.job_download().job_id(id).range(range).send().await,
-            Content::System(id) => self.client.system_download().system_id(id).range(range).send().await,
-            Content::Analysis(id) => {
-                let id: AnalysedId = id.parse().map_err(|e: InvalidRequest| e.within("job_id").within("path"))?;
-                let call = self.client.call("GET", &format!("/retrieve/analysis/{}", *id))?;
-                let call = call.header("accept", "application/zip")?;
-                let call = match &range {
-                    Some(range) => call.header("range", range)?,
-                    None => call,
-                };
-                Ok(ResponseValue::stream(call.send().await?.into_response()))
-            }
-            Content::File(id) => self.client.file_download().file_id(id).range(range).send().await,
-        }
-    }
-
     async fn run(self) -> Result<PathBuf, Error> {
         let mut part = Part::left_behind(&self.to).await?;
         let mut attempt = 0;
@@ -276,21 +413,22 @@ impl<'a> Download<'a> {
     async fn transfer(&self, part: &mut Option<Part>) -> Result<(), Error> {
         let response = self.open(part).await?;
         let arriving = part.as_mut().expect("found or created");
-        let total = total(&response, arriving.size);
+        let total = total(&response, arriving.arrived.size);
+        arriving.arrived.can_be_checked(&response, total)?;
         let mut stream = response.into_inner_stream();
         while let Some(chunk) = stream.next().await {
             arriving.append(&chunk.map_err(Error::Connection)?).await?;
-            report(&self.on_progress, arriving.size, total);
+            report(&self.on_progress, arriving.arrived.size, total);
         }
-        let received = arriving.size;
-        match total {
-            // Where a connection ends with its content, it may end too early and look like a whole.
-            Some(total) if received < total => Err(Error::Truncated { path: arriving.path.clone(), received, total }),
-            Some(total) if received > total => {
-                let part = part.take().expect("found or created");
-                Err(part.reject(format!("{received} bytes arrived, not {total}")).await)
+        match arriving.arrived.against(total) {
+            Size::Whole => Ok(()),
+            Size::Short { received, total } => {
+                Err(Error::Truncated { path: Some(arriving.path.clone()), received, total })
             }
-            _ => Ok(()),
+            Size::Long(message) => {
+                let part = part.take().expect("found or created");
+                Err(part.reject(message).await)
+            }
         }
     }
 
@@ -299,9 +437,9 @@ impl<'a> Download<'a> {
     async fn open(&self, part: &mut Option<Part>) -> Result<ResponseValue<ByteStream>, Error> {
         let mut whole = None;
         if let Some(old) = part.take() {
-            if old.size > 0 {
-                match self.request(Some(format!("bytes={}-", old.size))).await {
-                    Ok(response) if old.is_continued_by(&response) => {
+            if old.arrived.size > 0 {
+                match self.content.request(self.client, Some(format!("bytes={}-", old.arrived.size))).await {
+                    Ok(response) if old.arrived.is_continued_by(&response) => {
                         *part = Some(old);
                         return Ok(response);
                     }
@@ -319,7 +457,7 @@ impl<'a> Download<'a> {
         }
         let response = match whole {
             Some(response) => response,
-            None => self.request(None).await?,
+            None => self.content.request(self.client, None).await?,
         };
         *part = Some(Part::create(&self.to, etag(&response)).await?);
         Ok(response)
@@ -357,13 +495,128 @@ impl<'a> IntoFuture for Download<'a> {
     }
 }
 
+/// Writes a content to a writer, resumed when it breaks, and checks it.
+async fn copy(client: &Client, content: &Content, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+    let mut arrived = Arrived::default();
+    let mut attempt = 0;
+    loop {
+        match receive(client, content, &mut arrived, to).await {
+            Ok(()) => break,
+            Err(error) if error.is_transient() && attempt < client.inner.retries => {
+                tokio::time::sleep(http::backoff(attempt)).await;
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    to.flush().await.map_err(Error::Write)?;
+    let size = arrived.size;
+    arrived.check().map_err(|message| Error::Damaged { path: None, message })?;
+    Ok(size)
+}
+
+/// Writes what is missing of a content.
+async fn receive(
+    client: &Client,
+    content: &Content,
+    arrived: &mut Arrived,
+    to: &mut (impl AsyncWrite + Send + Unpin),
+) -> Result<(), Error> {
+    let range = (arrived.size > 0).then(|| format!("bytes={}-", arrived.size));
+    let response = content.request(client, range).await?;
+    if arrived.size == 0 {
+        arrived.etag = etag(&response);
+    } else if !arrived.is_continued_by(&response) {
+        let message = format!("it broke after {} bytes, and cannot be resumed", arrived.size);
+        return Err(Error::Damaged { path: None, message });
+    }
+    let total = total(&response, arrived.size);
+    arrived.can_be_checked(&response, total)?;
+    let mut stream = response.into_inner_stream();
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(Error::Connection)?;
+        to.write_all(&chunk).await.map_err(Error::Write)?;
+        arrived.add(&chunk);
+    }
+    match arrived.against(total) {
+        Size::Whole => Ok(()),
+        Size::Short { received, total } => Err(Error::Truncated { path: None, received, total }),
+        Size::Long(message) => Err(Error::Damaged { path: None, message }),
+    }
+}
+
+/// What has arrived of a content.
+#[derive(Default)]
+struct Arrived {
+    etag: String,
+    size: u64,
+    sha256: Sha256,
+}
+
+/// What has arrived against what was announced.
+enum Size {
+    Whole,
+    Short { received: u64, total: u64 },
+    Long(String),
+}
+
+impl Arrived {
+    fn add(&mut self, chunk: &[u8]) {
+        self.sha256.update(chunk);
+        self.size += chunk.len() as u64;
+    }
+
+    /// Refuses an answer of which nobody can tell whether it ended early: where neither length nor digest
+    /// are known, and the connection ends with the content.
+    fn can_be_checked(&self, response: &ResponseValue<ByteStream>, total: Option<u64>) -> Result<(), Error> {
+        let is_chunked = response.headers().contains_key(TRANSFER_ENCODING);
+        if total.is_some() || is_chunked || digest(&self.etag).is_some() {
+            return Ok(());
+        }
+        Err(Error::Unexpected {
+            status: Some(response.status()),
+            message: "a content without length and digest, of which nobody knows where it ends".to_owned(),
+        })
+    }
+
+    /// Where a connection ends with its content, it may end too early and look like a whole.
+    fn against(&self, total: Option<u64>) -> Size {
+        let received = self.size;
+        match total {
+            Some(total) if received < total => Size::Short { received, total },
+            Some(total) if received > total => Size::Long(format!("{received} bytes arrived, not {total}")),
+            _ => Size::Whole,
+        }
+    }
+
+    /// Whether an answer has what is missing of the same content.
+    fn is_continued_by(&self, response: &ResponseValue<ByteStream>) -> bool {
+        let found = etag(response);
+        let is_same = match (digest(&self.etag), digest(&found)) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            // A weak one is that of contents which are alike, and not byte by byte.
+            _ => self.etag == found && found.starts_with('"'),
+        };
+        response.status() == StatusCode::PARTIAL_CONTENT
+            && is_same
+            && content_range(response).is_some_and(|(start, _)| start == self.size)
+    }
+
+    /// Whether it is what the service sent, as far as it gave a digest.
+    fn check(self) -> Result<(), String> {
+        let found: String = self.sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        match digest(&self.etag).filter(|promised| *promised != found) {
+            Some(promised) => Err(format!("SHA-256 is {found}, not {promised}")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The part of a file that has arrived.
 struct Part {
     path: PathBuf,
     file: File,
-    etag: String,
-    size: u64,
-    sha256: Sha256,
+    arrived: Arrived,
 }
 
 impl Part {
@@ -372,7 +625,7 @@ impl Part {
         let digest = digest(&etag).map(|d| format!(".{d}")).unwrap_or_default();
         let path = to.with_file_name(format!("{name}{digest}.part"));
         let file = File::create(&path).await.map_err(|e| Error::file(&path, e))?;
-        Ok(Self { path, file, etag, size: 0, sha256: Sha256::new() })
+        Ok(Self { path, file, arrived: Arrived { etag, ..Arrived::default() } })
     }
 
     /// The part that an earlier download to the same target left; its name has the digest of the
@@ -397,46 +650,29 @@ impl Part {
     async fn reopen(path: PathBuf, etag: String) -> Result<Self, Error> {
         let at = |e| Error::file(&path, e);
         let mut file = OpenOptions::new().read(true).append(true).open(&path).await.map_err(at)?;
-        let (mut sha256, mut size) = (Sha256::new(), 0);
+        let mut arrived = Arrived { etag, ..Arrived::default() };
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let n = file.read(&mut chunk).await.map_err(at)?;
             if n == 0 {
                 break;
             }
-            sha256.update(&chunk[..n]);
-            size += n as u64;
+            arrived.add(&chunk[..n]);
         }
-        Ok(Self { path, file, etag, size, sha256 })
+        Ok(Self { path, file, arrived })
     }
 
     async fn append(&mut self, chunk: &[u8]) -> Result<(), Error> {
         self.file.write_all(chunk).await.map_err(|e| Error::file(&self.path, e))?;
-        self.sha256.update(chunk);
-        self.size += chunk.len() as u64;
+        self.arrived.add(chunk);
         Ok(())
-    }
-
-    /// Whether an answer has what is missing of the same content.
-    fn is_continued_by(&self, response: &ResponseValue<ByteStream>) -> bool {
-        let found = etag(response);
-        let is_same = match (digest(&self.etag), digest(&found)) {
-            (Some(ours), Some(theirs)) => ours == theirs,
-            // A weak one is that of contents which are alike, and not byte by byte.
-            _ => self.etag == found && found.starts_with('"'),
-        };
-        response.status() == StatusCode::PARTIAL_CONTENT
-            && is_same
-            && content_range(response).is_some_and(|(start, _)| start == self.size)
     }
 
     async fn finish(mut self, to: &Path) -> Result<PathBuf, Error> {
         let at = |e| Error::file(&self.path, e);
         self.file.flush().await.map_err(at)?;
         self.file.sync_all().await.map_err(at)?;
-        let found: String = self.sha256.finalize_reset().iter().map(|byte| format!("{byte:02x}")).collect();
-        if let Some(promised) = digest(&self.etag).filter(|promised| *promised != found) {
-            let message = format!("SHA-256 is {found}, not {promised}");
+        if let Err(message) = std::mem::take(&mut self.arrived).check() {
             return Err(self.reject(message).await);
         }
         fs::rename(&self.path, to).await.map_err(|e| Error::file(to, e))?;
@@ -446,7 +682,7 @@ impl Part {
     /// Removes a part that is not what was sent.
     async fn reject(self, message: String) -> Error {
         match fs::remove_file(&self.path).await {
-            Ok(()) => Error::Damaged { path: self.path, message },
+            Ok(()) => Error::Damaged { path: Some(self.path), message },
             Err(error) => Error::file(self.path, error),
         }
     }

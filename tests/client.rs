@@ -754,6 +754,136 @@ async fn a_part_is_not_continued_with_what_has_no_known_digest() {
     assert_eq!(fs::read(&to).unwrap(), b"another");
 }
 
+// Contents that are no files.
+
+#[tokio::test]
+async fn bytes_and_readers_are_uploaded_as_files_are() {
+    let content = "ATOM  \n".repeat(100_000);
+    let put = |number| match number {
+        0 => json("503 Service Unavailable", ""),
+        _ => answer("200 OK", "", ""),
+    };
+    let server = upload_server(1 << 20, put).await;
+    server.client().upload_bytes("pdb", content.clone()).name("villin").kind("protein").await.unwrap();
+    let sent = server.received();
+    let puts: Vec<&[u8]> = sent.iter().filter(|r| r.line.starts_with("PUT")).map(|r| &r.body[..]).collect();
+    assert_eq!(puts, [content.as_bytes(), content.as_bytes()], "sent again as a whole");
+    assert_eq!(sent[1].header("content-length"), Some("700000"));
+    let body: serde_json::Value = serde_json::from_slice(&sent.last().unwrap().body).unwrap();
+    let expected = serde_json::json!({"file_id": "file_0123456789abcdefghij", "format": "pdb", "name": "villin", "type": "protein"});
+    assert_eq!(body, expected);
+
+    let server = upload_server(1 << 20, |_| answer("200 OK", "", "")).await;
+    let reader = std::io::Cursor::new(content.clone());
+    server.client().upload_reader("pdb", reader, 700_000).await.unwrap();
+    assert_eq!(server.received()[1].body, content.as_bytes());
+    let body: serde_json::Value = serde_json::from_slice(&server.received()[2].body).unwrap();
+    assert_eq!(body.get("name"), None, "the service names it");
+
+    // A reader has been read; a content that ends early is not taken for whole.
+    let server = upload_server(1 << 20, put).await;
+    let error = server.client().upload_reader("pdb", std::io::Cursor::new("END"), 3).await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 503);
+    let server = upload_server(1 << 20, |_| answer("200 OK", "", "")).await;
+    server.client().upload_reader("pdb", std::io::Cursor::new("END"), 4).await.unwrap_err();
+    assert!(server.received().iter().all(|r| !r.line.starts_with("POST")), "nothing was registered");
+    let error = server.client().upload_bytes("pdb", vec![0; 2 << 20]).await.unwrap_err();
+    assert!(error.to_string().contains("content: has 2097152 bytes, the service takes 1048576"), "{error}");
+}
+
+#[tokio::test]
+async fn a_download_to_a_writer_is_resumed_and_checked() {
+    let server = download_server(content(), digest(&content()), vec![400_000, 100_000]).await;
+    let mut written = Vec::new();
+    assert_eq!(server.client().copy_job(JOB_ID, &mut written).await.unwrap(), 1_200_000);
+    assert_eq!(written, content());
+    assert_eq!(server.received().len(), 3);
+
+    let server = download_server(content(), "0".repeat(64), vec![]).await;
+    let error = server.client().copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err();
+    assert!(matches!(&error, Error::Damaged { path: None, message } if message.contains("SHA-256 is")), "{error}");
+    let server = download_server(content(), digest(&content()), vec![400_000]).await;
+    let molbox = server.connection().retries(0).workflow().unwrap();
+    assert!(molbox.copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err().is_transient());
+
+    let (mut full, _reader) = tokio::io::duplex(8);
+    drop(_reader);
+    let error = server.client().copy_job(JOB_ID, &mut full).await.unwrap_err();
+    assert!(matches!(error, Error::Write(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_content_that_may_have_been_cut_is_no_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("results.zip");
+    // Without a length, chunks or a digest the end of the connection is the end of the content.
+    let endless = || Answer::Whole(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf of it".to_vec());
+    let server = Server::always(endless).await;
+    let error = server.client().download_job(JOB_ID, &to).await.unwrap_err();
+    assert!(error.to_string().contains("without length and digest"), "{error}");
+    assert!(!to.exists());
+    server.client().copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err();
+
+    let etag = format!("etag: \"sha256-{}\"\r\n", digest(b"half of it"));
+    let server = Server::always(move || {
+        Answer::Whole(format!("HTTP/1.1 200 OK\r\n{etag}connection: close\r\n\r\nhalf of it").into_bytes())
+    })
+    .await;
+    assert_eq!(server.client().copy_job(JOB_ID, &mut Vec::new()).await.unwrap(), 10, "the digest is right");
+}
+
+// The way to the service.
+
+#[tokio::test]
+async fn a_deadline_ends_a_call_with_all_its_retries() {
+    let server = Server::always(|| json("503 Service Unavailable", "{}")).await;
+    let molbox = server.connection().retries(1000).deadline(Duration::from_millis(400)).workflow().unwrap();
+    let start = Instant::now();
+    let error = molbox.job_view().job_id(JOB_ID).send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 503, "the last answer, not a sleep beyond the deadline");
+    assert!(start.elapsed() < Duration::from_secs(10));
+
+    let slow = || Answer::Slow {
+        head: "HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n".to_owned(),
+        pieces: vec![b"data".to_vec(); 1000],
+        pause: Duration::from_millis(50),
+    };
+    let server = Server::always(slow).await;
+    let molbox = server.connection().retries(0).deadline(Duration::from_millis(400)).workflow().unwrap();
+    let start = Instant::now();
+    molbox.copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(30), "each byte comes in time, the whole does not");
+}
+
+#[tokio::test]
+async fn the_http_client_is_set_up_by_its_user_but_never_follows_redirects() {
+    let proxy = Server::always(|| json("200 OK", JOB)).await;
+    let address = proxy.base_url.trim_end_matches("/local").to_owned();
+    let connection = Connection::new("http://molbox.invalid/prod", "mbx_secret").unwrap();
+    let molbox = connection.clone().proxy(&address).unwrap().workflow().unwrap();
+    molbox.job_view().job_id(JOB_ID).send().await.unwrap();
+    let line = format!("GET http://molbox.invalid/prod/info/job/{JOB_ID} HTTP/1.1");
+    assert_eq!(proxy.received()[0].line, line);
+
+    let other = Server::always(|| json("200 OK", JOB)).await;
+    let target = other.base_url.clone();
+    let server = Server::start(move |_, _| answer("302 Found", &format!("location: {target}\r\n"), "")).await;
+    let follows = molbox::reqwest::redirect::Policy::limited;
+    let connection = server.connection().http(move |http| http.user_agent("mine").redirect(follows(5)));
+    connection.workflow().unwrap().job_view().job_id(JOB_ID).send().await.unwrap();
+    assert_eq!(server.received()[0].header("user-agent"), Some("mine"));
+    assert_eq!(other.received()[0].header("x-api-key"), None);
+
+    for error in [
+        server.connection().root_certificates(b"no certificate").unwrap_err(),
+        server.connection().identity(b"no key").unwrap_err(),
+    ] {
+        assert!(error.to_string().starts_with("pem: "), "{error}");
+    }
+    let error = server.connection().proxy("no address").unwrap_err();
+    assert!(error.to_string().starts_with("address: "), "{error}");
+}
+
 // Waiting.
 
 #[tokio::test]
@@ -834,5 +964,7 @@ fn futures_can_be_spawned() {
     is_send(&molbox.system_submit().body(SystemBuildRequest::builder().protein("1L2Y")).send());
     is_send(&molbox.wait_job(JOB_ID).into_future());
     is_send(&molbox.upload("x.pdb").into_future());
+    is_send(&molbox.upload_reader("pdb", tokio::io::empty(), 0).into_future());
+    is_send(&molbox.copy_job(JOB_ID, &mut Vec::new()));
     is_send(&molbox.download_job(JOB_ID, "x.zip").into_future());
 }
