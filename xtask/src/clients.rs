@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 use crate::docs::markdown;
-use crate::lint::{at_least, node, npm_install, python_packages, quiet};
+use crate::lint::{at_least, node, node_packages, python_packages, quiet};
 use crate::service::Service;
 use crate::spec::published::Address;
 use crate::{cargo, later, python, regenerate, root, target};
@@ -48,40 +48,46 @@ pub fn clients(languages: &[Language]) -> Result<()> {
     if built.is_empty() { Ok(()) } else { run_all(&out, &built) }
 }
 
-/// Runs the program of each against one service. What they see must be the same.
+/// Runs the programs of each against one service. What they see must be the same, as far as their job goes.
 fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
     let python = python::environment()?;
     let service = Service::start(&out.join("service"), &python, &[])?;
     let key = service.key("clients")?;
     let later = later::serve()?;
-    let mut seen: Vec<(Language, String)> = Vec::new();
+    let structure = root().join("clients/alanine.pdb");
+    let mut seen: Option<(String, Vec<String>)> = None;
     for (language, folder) in built {
-        let start = Instant::now();
-        let mut program = language.program(folder, &root().join("clients/alanine.pdb"))?;
-        program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_MARGIN_URL", &service.margin_url);
-        program.env("MOLBOX_API_KEY", &key).env("MOLBOX_LATER_URL", &later);
-        let output =
-            program.stderr(Stdio::inherit()).output().with_context(|| format!("start {}", crate::shown(&program)))?;
-        let text = String::from_utf8(output.stdout)?;
-        print!("{text}");
-        if !output.status.success() {
-            bail!(
-                "the {} program failed; the service's log is {}",
-                language.name(),
-                out.join("service/molboxd.log").display()
-            );
+        for (client, mut program) in language.programs(folder)? {
+            let start = Instant::now();
+            program.arg(&structure).current_dir(folder);
+            program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_MARGIN_URL", &service.margin_url);
+            program.env("MOLBOX_API_KEY", &key).env("MOLBOX_LATER_URL", &later);
+            let output = program
+                .stderr(Stdio::inherit())
+                .output()
+                .with_context(|| format!("start {}", crate::shown(&program)))?;
+            let text = String::from_utf8(output.stdout)?;
+            print!("{text}");
+            if !output.status.success() {
+                bail!(
+                    "the {client} program failed; the service's log is {}",
+                    out.join("service/molboxd.log").display()
+                );
+            }
+            println!("{client}: done in {:.0} s", start.elapsed().as_secs_f64());
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let (first, whole) = seen.get_or_insert_with(|| (client.clone(), lines.clone()));
+            let is_of_short_job = |line: &&String| !OF_THE_WHOLE_JOB.iter().any(|word| line.starts_with(word));
+            if lines != *whole && !lines.iter().eq(whole.iter().filter(is_of_short_job)) {
+                bail!("{first} and {client} see different things");
+            }
         }
-        println!("{}: done in {:.0} s", language.name(), start.elapsed().as_secs_f64());
-        seen.push((*language, text));
     }
-    service.stop()?;
-    if let Some((first, text)) = seen.first()
-        && let Some((other, _)) = seen.iter().find(|(_, other)| other != text)
-    {
-        bail!("{} and {} see different things", first.name(), other.name());
-    }
-    Ok(())
+    service.stop()
 }
+
+/// What the short job leaves out.
+const OF_THE_WHOLE_JOB: [&str; 3] = ["built ", "simulated ", "downloaded "];
 
 /// A folder with the program and its configuration, without what was generated before.
 fn prepare(language: Language, folder: &Path) -> Result<()> {
@@ -122,8 +128,8 @@ impl Language {
     /// What the generator writes into the folder.
     fn generated(self) -> &'static [&'static str] {
         match self {
-            Self::Python => &["molbox_workflow", "molbox_margin"],
-            Self::Typescript => &["out"],
+            Self::Python => &["molbox_workflow", "molbox_margin", "openapi_generator"],
+            Self::Typescript => &["out", "hey-api", "orval", "swagger-typescript-api"],
             Self::Go => &["workflow", "margin"],
             Self::Java => &["generated"],
         }
@@ -131,8 +137,6 @@ impl Language {
 
     /// An error when this machine lacks what the language needs.
     fn tools(self) -> Result<()> {
-        // openapi-generator runs on Java.
-        let java = || at_least("java", "-version", (17, 0));
         match self {
             Self::Python => Ok(()),
             Self::Typescript => node(),
@@ -146,11 +150,23 @@ impl Language {
         match self {
             Self::Python => {
                 let bin = packages()?.join("bin");
-                for (name, document) in documents {
+                if let Err(missing) = java() {
+                    println!("skipped: python, openapi-generator and datamodel-code-generator: {missing:#}");
+                }
+                for (name, document) in &documents {
                     let mut generator = Command::new(bin.join("openapi-python-client"));
                     generator.args(["generate", "--meta", "none", "--overwrite", "--fail-on-warning", "--config"]);
                     generator.arg(folder.join("generator.yaml")).arg("--path").arg(document);
                     quiet(generator.arg("--output-path").arg(folder.join(format!("molbox_{name}"))))?;
+                    let mut models = Command::new(bin.join("datamodel-codegen"));
+                    models.args(["--input-file-type", "openapi", "--output-model-type", "pydantic_v2.BaseModel"]);
+                    models.args(["--use-annotated", "--target-python-version", "3.10", "--formatters", "builtin"]);
+                    models.arg("--input").arg(document).arg("--output").arg(folder.join(format!("models_{name}.py")));
+                    quiet(&mut models)?;
+                    if java().is_ok() {
+                        let package = format!("packageName=generated_{name}");
+                        openapi_generator("python", document, &folder.join("openapi_generator"), &[&package])?;
+                    }
                 }
                 let mut text = fs::read_to_string(folder.join("examples_head.py"))?;
                 for (index, example) in examples("python")?.iter().enumerate() {
@@ -158,14 +174,31 @@ impl Language {
                     text += &example.replace("answer = ", &format!("answer_{index} = "));
                 }
                 fs::write(folder.join("examples.py"), text)?;
-                quiet(Command::new(bin.join("mypy")).args(["--strict", "main.py", "examples.py"]).current_dir(folder))
+                let mut mypy = Command::new(bin.join("mypy"));
+                mypy.args(["--strict", "main.py", "examples.py", "models_workflow.py", "models_margin.py"]);
+                quiet(mypy.current_dir(folder))
             }
             Self::Typescript => {
-                npm_install(folder)?;
-                let bin = folder.join("node_modules/.bin");
-                for (name, document) in documents {
+                let packages = node_packages("clients/env/node", folder)?;
+                let modules = folder.join("node_modules");
+                if modules.symlink_metadata().is_err() {
+                    std::os::unix::fs::symlink(packages.join("node_modules"), modules)?;
+                }
+                let bin = packages.join("node_modules/.bin");
+                for (name, document) in &documents {
                     let mut generator = Command::new(bin.join("openapi-typescript"));
                     quiet(generator.arg(document).arg("--output").arg(folder.join(format!("{name}.d.ts"))))?;
+                    let mut generator = Command::new(bin.join("swagger-typescript-api"));
+                    generator.args(["generate", "--silent", "--enum-style=union", "--name", &format!("{name}.ts")]);
+                    generator.arg("--output").arg(folder.join("swagger-typescript-api")).arg("--path").arg(document);
+                    quiet(&mut generator)?;
+                }
+                for [generator, option, config] in
+                    [["openapi-ts", "--file", "hey-api.config.ts"], ["orval", "--config", "orval.config.ts"]]
+                {
+                    let mut generator = Command::new(bin.join(generator));
+                    generator.args([option, config]).env("DOCUMENTS", root().join("openapi"));
+                    quiet(generator.current_dir(folder))?;
                 }
                 let mut text = fs::read_to_string(folder.join("examples_head.ts"))?;
                 for example in examples("ts")? {
@@ -197,26 +230,42 @@ impl Language {
         }
     }
 
-    /// The program that `build` made, with the structure that it uploads.
-    fn program(self, folder: &Path, structure: &Path) -> Result<Command> {
-        let mut command = match self {
+    /// The programs that `build` made, by the names of their clients: the whole job with the first, the short one
+    /// with the others.
+    fn programs(self, folder: &Path) -> Result<Vec<(String, Command)>> {
+        let mut whole = match self {
             Self::Python => Command::new(packages()?.join("bin/python")),
             Self::Typescript => Command::new("node"),
             Self::Go => Command::new(folder.join("main")),
             Self::Java => Command::new("java"),
         };
+        let (short, generators): (&str, &[&str]) = match self {
+            Self::Python if java().is_ok() => ("short.py", &["openapi-generator", "datamodel-code-generator"]),
+            Self::Typescript => ("out/short.js", &["hey-api", "orval", "swagger-typescript-api"]),
+            _ => ("", &[]),
+        };
+        let with = |generator: &&str| {
+            let mut command = Command::new(whole.get_program());
+            command.arg(short).arg(generator).env("PYTHONPATH", "openapi_generator");
+            (format!("{}, {generator}", self.name()), command)
+        };
+        let others: Vec<(String, Command)> = generators.iter().map(with).collect();
         match self {
-            Self::Python => drop(command.arg("main.py")),
-            Self::Typescript => drop(command.arg("out/main.js")),
+            Self::Python => drop(whole.arg("main.py")),
+            Self::Typescript => drop(whole.arg("out/main.js")),
             Self::Go => {}
             Self::Java => {
                 let libraries = fs::read_to_string(folder.join("classpath")).context("read the classpath")?;
-                command.arg("-cp").arg(format!("target/classes:{}", libraries.trim())).arg("Main");
+                whole.arg("-cp").arg(format!("target/classes:{}", libraries.trim())).arg("Main");
             }
         }
-        command.arg(structure).current_dir(folder);
-        Ok(command)
+        Ok(std::iter::once((self.name().to_owned(), whole)).chain(others).collect())
     }
+}
+
+/// An error when this machine lacks what openapi-generator runs on.
+fn java() -> Result<()> {
+    at_least("java", "-version", (17, 0))
 }
 
 /// Compiles the Rust examples of the reference. The client itself is generated and tested elsewhere.

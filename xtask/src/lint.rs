@@ -73,9 +73,13 @@ pub fn quiet(command: &mut Command) -> Result<()> {
 
 /// Installs the linters that need Node; their folder.
 fn node_linters() -> Result<PathBuf> {
+    node_packages("lint/node", &root().join("openapi/lint"))
+}
+
+/// A folder under target/ with what the package-lock.json of another names.
+pub fn node_packages(name: &str, from: &Path) -> Result<PathBuf> {
     node()?;
-    let from = root().join("openapi/lint");
-    installed("lint/node", &from.join("package-lock.json"), |folder| {
+    installed(name, &from.join("package-lock.json"), |folder| {
         for name in ["package.json", "package-lock.json"] {
             fs::copy(from.join(name), folder.join(name))?;
         }
@@ -85,7 +89,7 @@ fn node_linters() -> Result<PathBuf> {
 
 /// Installs what a folder's package-lock.json names. Scripts of packages are not run: none is
 /// needed, and some only count their users.
-pub fn npm_install(folder: &Path) -> Result<()> {
+fn npm_install(folder: &Path) -> Result<()> {
     let mut npm = Command::new("npm");
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
     quiet(npm.current_dir(folder))
