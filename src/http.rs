@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use progenitor_client::{ClientHooks, ClientInfo, OperationInfo};
-#[cfg(feature = "rustls")]
-use reqwest::Identity;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Certificate, ClientBuilder, Method, Proxy, Request, Response, StatusCode, Url};
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
+use reqwest::tls;
+use reqwest::{ClientBuilder, Method, Proxy, Request, Response, StatusCode, Url};
 
 use crate::workflow::types::{HttpValidationError, ValidationError};
 use crate::{ApiKey, Error, Refusal, margin, workflow};
@@ -112,8 +112,9 @@ impl Connection {
     /// # Errors
     ///
     /// [`Error::Invalid`] when they cannot be read.
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
     pub fn root_certificates(self, pem: &[u8]) -> Result<Self, Error> {
-        let certificates = Certificate::from_pem_bundle(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
+        let certificates = tls::Certificate::from_pem_bundle(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
         if certificates.is_empty() {
             return Err(Error::argument("pem", "holds no certificate"));
         }
@@ -127,7 +128,7 @@ impl Connection {
     /// [`Error::Invalid`] when they cannot be read.
     #[cfg(feature = "rustls")]
     pub fn identity(self, pem: &[u8]) -> Result<Self, Error> {
-        let identity = Identity::from_pem(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
+        let identity = tls::Identity::from_pem(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
         Ok(self.http(move |http| http.identity(identity.clone())))
     }
 

@@ -7,6 +7,7 @@ mod docs;
 mod fuzz;
 mod later;
 mod lint;
+mod packages;
 mod python;
 mod regenerate;
 mod service;
@@ -60,6 +61,8 @@ enum Task {
         /// Of python, typescript, go and java; all when left out.
         languages: Vec<clients::Language>,
     },
+    /// Pack what is published, and build and run crates of strangers with it.
+    Packages,
     /// Make the worker's Python environment under target/.
     WorkerEnv,
     /// Write everything that is derived: from the document, and from what the programs say of themselves.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Fuzz { seconds } => fuzz::fuzz(seconds),
         Task::Soak { hours, only, fresh } => soak::soak(hours, only.as_deref(), fresh),
         Task::Clients { languages } => clients::clients(&languages),
+        Task::Packages => packages::packages(),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
         Task::Spec(spec) => match spec::run(&spec) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, clients, conformance, lint, python, regenerate, root, run, spec, tidy};
+use crate::{cargo, clients, conformance, lint, packages, python, regenerate, root, run, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -34,6 +34,7 @@ pub fn test() -> Result<()> {
             "warnings",
         ]))
     })?;
+    step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
     step("the worker", || {
         let worker = |arguments: &[&str]| run(Command::new(&python).current_dir(root().join("worker")).args(arguments));
