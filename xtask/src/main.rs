@@ -10,6 +10,7 @@ mod lint;
 mod packages;
 mod python;
 mod regenerate;
+mod release;
 mod service;
 mod soak;
 mod spec;
@@ -78,6 +79,17 @@ enum Task {
     Docs,
     /// Check the invariants of ARCHITECTURE.md.
     Tidy,
+    /// Begin the work on another version: packages, document, worker, changelog.
+    Version {
+        /// For example 0.2.0.
+        version: String,
+    },
+    /// Release the last commit as the version that it has; RELEASING.md says what comes before and after.
+    Release {
+        /// Do all of it in a clone, and take nothing over.
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -96,6 +108,8 @@ fn main() -> ExitCode {
         },
         Task::Docs => regenerate::regenerate(true).and_then(|()| docs::site()),
         Task::Tidy => tidy::tidy(),
+        Task::Version { version } => release::version(&root(), &version),
+        Task::Release { dry_run } => release::release(&root(), dry_run),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -19,6 +19,8 @@ use clap::Subcommand;
 use openapi_drift::Api;
 use serde_json::Value;
 
+pub use since::{RELEASED, last_release, numbers};
+
 use crate::regenerate::document;
 use crate::{conformance, lint, root};
 

@@ -166,6 +166,7 @@ pub(crate) fn matches(name: &str, text: &str) {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<day and second>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
         (r"within \d+ s", "within 1 s"),
+        (r"(service|command line) \d+\.\d+\.\d+", "${1} <version>"),
         (r"/tmp/\.tmp\w+", "<folder>"),
         (r#""key_id": "\w+""#, "\"key_id\": \"<key>\""),
         (r#""request_id": "\w+""#, "\"request_id\": \"<request>\""),

@@ -1,0 +1,206 @@
+//! Releases: `cargo xtask version` begins the work on one, `cargo xtask release` makes it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::regenerate::document;
+use crate::spec::{self, numbers};
+use crate::{run, target};
+
+const CHANGELOG: &str = "CHANGELOG.md";
+const DOCUMENT: &str = "openapi/molbox.yaml";
+const WORKER: &str = "worker/molbox_worker/__init__.py";
+
+/// Gives the packages, the document and the worker another version, and the changelog a section for it.
+pub fn version(root: &Path, to: &str) -> Result<()> {
+    let from = document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
+    let (new, old) = (numbers(to), numbers(&from));
+    ensure!(new.is_some(), "{to} is no version such as 0.2.0");
+    ensure!(new > old, "{to} is not newer than {from}");
+    for file in lines(Command::new("git").current_dir(root).args(["ls-files", "*Cargo.toml"]))? {
+        change(&root.join(file), |text| Ok(of_packages(text, &from, to)))?;
+    }
+    change(&root.join(DOCUMENT), |text| replaced(text, &format!("x-release: {from}"), &format!("x-release: {to}")))?;
+    change(&root.join(WORKER), |text| {
+        replaced(text, &format!("__version__ = \"{from}\""), &format!("__version__ = \"{to}\""))
+    })?;
+    change(&root.join(CHANGELOG), |text| {
+        replaced(text, "# Changelog\n", &format!("# Changelog\n\n{}\n", heading(to, UNRELEASED)))
+    })?;
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let mut update = Command::new("cargo");
+        update.current_dir(root).args(["update", "--workspace", "--offline", "--quiet", "--manifest-path", manifest]);
+        run(&mut update)?;
+    }
+    println!("{from} -> {to}; next: cargo xtask regenerate, and the changelog");
+    Ok(())
+}
+
+/// What stands in the changelog for the date of a version that was not released.
+const UNRELEASED: &str = "unreleased";
+
+fn heading(version: &str, date: &str) -> String {
+    format!("## {version}, {date}")
+}
+
+/// A manifest in which our packages have another version: its own, and where it names another of ours.
+fn of_packages(manifest: &str, from: &str, to: &str) -> String {
+    let (from, to) = (format!("version = \"{from}\""), format!("version = \"{to}\""));
+    let mut section = "";
+    let lines = manifest.split_inclusive('\n').map(|line| {
+        if line.starts_with('[') {
+            section = line.trim_end();
+        }
+        let is_own = section == "[workspace.package]" && line.starts_with(&from);
+        let is_ours = line.contains("path = \"");
+        if is_own || is_ours { line.replace(&from, &to) } else { line.to_owned() }
+    });
+    lines.collect()
+}
+
+/// A text with another part in the place of one that is there once.
+fn replaced(text: &str, from: &str, to: &str) -> Result<String> {
+    ensure!(text.matches(from).count() == 1, "{from:?} is not there once");
+    Ok(text.replace(from, to))
+}
+
+fn change(path: &Path, changed: impl FnOnce(&str) -> Result<String>) -> Result<()> {
+    let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    let changed = changed(&text).with_context(|| format!("change {}", path.display()))?;
+    if changed != text {
+        fs::write(path, changed).with_context(|| format!("write {}", path.display()))?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}
+
+/// Releases what was committed last, as the version that it has. All of it happens in a clone; only when
+/// everything is as it must be, the commit and the tag are taken over, the tag last.
+pub fn release(root: &Path, is_dry: bool) -> Result<()> {
+    let git = |folder: &Path| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(folder);
+        git
+    };
+    let changed = lines(git(root).args(["status", "--porcelain"]))?;
+    ensure!(changed.is_empty(), "there are changes that are not committed: {}", changed.join(", "));
+    let version = document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
+    let tag = format!("v{version}");
+    let before = spec::last_release(root)?.map(|(version, _)| version);
+    if let Some(before) = &before {
+        ensure!(
+            numbers(&version) > numbers(before),
+            "{version} is not newer than {before}, which was released: begin the next with `cargo xtask version`"
+        );
+    }
+    ensure!(lines(git(root).args(["tag", "--list", &tag]))?.is_empty(), "there is a tag {tag}");
+    // That of the commit: the same release is the same wherever and whenever it is made.
+    let date = lines(git(root).args(["show", "--no-patch", "--format=%cs"]))?.concat();
+
+    let clone = target().join("releases").join(&version);
+    if clone.exists() {
+        fs::remove_dir_all(&clone).with_context(|| format!("clear {}", clone.display()))?;
+    }
+    run(Command::new("git").args(["clone", "--quiet"]).arg(root).arg(&clone))?;
+    for key in ["user.name", "user.email"] {
+        let value = lines(git(root).args(["config", key]))?.concat();
+        run(git(&clone).args(["config", key, &value]))?;
+    }
+    println!("== changelog");
+    change(&clone.join(CHANGELOG), |text| dated(text, &version, &date))?;
+    // The clone's own, which are all that others will have.
+    let xtask = |arguments: &[&str]| {
+        println!("== cargo xtask {}", arguments.join(" "));
+        let mut xtask = Command::new("cargo");
+        xtask.current_dir(&clone).env("CARGO_TARGET_DIR", target()).arg("xtask").args(arguments);
+        run(&mut xtask)
+    };
+    xtask(&["spec", "check"])?;
+    xtask(&["spec", "diff"])?;
+    xtask(&["regenerate", "--check"])?;
+    xtask(&["packages"])?;
+    let released = clone.join(spec::RELEASED);
+    fs::create_dir_all(&released)?;
+    fs::copy(clone.join("openapi/openapi.json"), released.join(format!("{version}.json")))?;
+    // Nothing has changed since the document that is compared with now.
+    xtask(&["spec", "diff"])?;
+
+    run(git(&clone).args(["add", "--all"]))?;
+    let message = format!("release: {version}\n\n{}", section(&fs::read_to_string(clone.join(CHANGELOG))?, &version)?);
+    run(git(&clone).args(["commit", "--quiet", "--message", &message]))?;
+    run(git(&clone).args(["tag", "--annotate", &tag, "--message", &format!("molbox {version}")]))?;
+    run(git(&clone).args(["show", "--stat", "--format=%h %s", &tag]))?;
+    if is_dry {
+        println!("dry run: the release lies in {}, nothing was taken over", clone.display());
+        return Ok(());
+    }
+    run(git(root).args(["pull", "--quiet", "--ff-only"]).arg(&clone).arg("HEAD"))?;
+    run(git(root).args(["fetch", "--quiet"]).arg(&clone).args(["tag", &tag]))?;
+    println!("{tag} is made; RELEASING.md says how it is published");
+    Ok(())
+}
+
+/// The changelog with the date of a version, which has something to say of it.
+fn dated(changelog: &str, version: &str, date: &str) -> Result<String> {
+    ensure!(!section(changelog, version)?.is_empty(), "{version} has nothing in it");
+    replaced(changelog, &heading(version, UNRELEASED), &heading(version, date))
+}
+
+/// What the changelog says of a version, which must be its newest.
+fn section<'a>(changelog: &'a str, version: &str) -> Result<&'a str> {
+    let newest = changelog.split_once("\n## ").and_then(|(_, rest)| rest.split_once('\n'));
+    let Some((title, rest)) = newest else { bail!("there is no version in it") };
+    ensure!(
+        title.split(',').next() == Some(version),
+        "its newest version is {title:?}, not {version}: add `{}`",
+        heading(version, UNRELEASED)
+    );
+    Ok(rest.split("\n## ").next().unwrap_or_default().trim())
+}
+
+/// What a program prints, by lines.
+fn lines(command: &mut Command) -> Result<Vec<String>> {
+    let output = command.output().with_context(|| format!("start {}", crate::shown(command)))?;
+    ensure!(output.status.success(), "{} failed: {}", crate::shown(command), String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_packages_get_the_version_and_others_keep_theirs() {
+        let manifest = "[workspace.package]\nversion = \"0.1.0\"\n[dependencies]\n\
+                        ours = { version = \"0.1.0\", path = \"../ours\" }\nother = \"0.1.0\"\n\
+                        third = { version = \"0.1.0\", features = [] }\n";
+        let changed = of_packages(manifest, "0.1.0", "0.2.0");
+        let changes: Vec<&str> =
+            changed.lines().zip(manifest.lines()).filter(|(a, b)| a != b).map(|(line, _)| line).collect();
+        assert_eq!(changes, ["version = \"0.2.0\"", "ours = { version = \"0.2.0\", path = \"../ours\" }"]);
+    }
+
+    #[test]
+    fn a_changelog_is_dated_when_its_newest_version_is_the_one_and_has_something_in_it() {
+        let changelog = "# Changelog\n\n## 0.2.0, unreleased\n\n- more\n\n## 0.1.0, 2026-01-01\n\n- all\n";
+        let dated = |changelog: &str, version: &str| dated(changelog, version, "2026-02-03");
+        assert_eq!(
+            dated(changelog, "0.2.0").unwrap(),
+            "# Changelog\n\n## 0.2.0, 2026-02-03\n\n- more\n\n## 0.1.0, 2026-01-01\n\n- all\n"
+        );
+        assert_eq!(section(changelog, "0.2.0").unwrap(), "- more");
+        for (changelog, version, reason) in [
+            (changelog.to_owned(), "0.3.0", "not 0.3.0"),
+            (changelog.to_owned(), "0.1.0", "not 0.1.0"),
+            (changelog.replace("unreleased", "2026-02-02"), "0.2.0", "is not there once"),
+            (changelog.replace("- more\n", ""), "0.2.0", "has nothing in it"),
+            ("# Changelog\n".to_owned(), "0.1.0", "there is no version"),
+        ] {
+            let refusal = dated(&changelog, version).unwrap_err().to_string();
+            assert!(refusal.contains(reason), "{refusal}");
+        }
+    }
+}
