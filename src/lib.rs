@@ -74,8 +74,9 @@
 //! # Crates of others
 //!
 //! [`reqwest`] and [`progenitor_client`], whose types are in signatures here, are exported again: what names
-//! them through this crate has the versions that it uses. A new major version of them, or of `serde_json`
-//! and `futures`, which are in signatures too, is a new major version of this crate.
+//! them through this crate has the versions that it uses. A new major version of them, or of `serde`,
+//! `serde_json`, `futures`, `http` and `tokio`, which are in signatures too, is a new major version of this
+//! crate.
 //!
 //! # Features
 //!

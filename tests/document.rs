@@ -248,3 +248,24 @@ fn tiny_and_zero_numbers_pass_exactly() {
     assert_eq!(again.integration_timestep.unwrap().get(), f64::MIN_POSITIVE);
     assert_eq!(again.friction.unwrap().get(), 5e-324);
 }
+
+#[test]
+fn no_path_parameter_can_lead_to_another_operation() {
+    let document = document();
+    let mut parameters = 0;
+    for item in document.value["paths"].as_object().unwrap().values() {
+        let operations = item.as_object().unwrap().values().filter(|operation| operation.get("operationId").is_some());
+        let all = operations.flat_map(|operation| operation["parameters"].as_array().into_iter().flatten());
+        for parameter in all.map(|parameter| resolved(&document, parameter)).filter(|p| p["in"] == "path") {
+            let schema = resolved(&document, &parameter["schema"]);
+            let pattern = schema["pattern"].as_str().map(|pattern| regress::Regex::new(pattern).unwrap());
+            for value in ["", ".", "..", "../jobs", "a/b", "/", "a?limit=1", "a#b", "a%2Fb", " ", "a\nb"] {
+                let is_listed = schema["enum"].as_array().is_some_and(|values| values.contains(&json!(value)));
+                let is_allowed = pattern.as_ref().map_or(is_listed, |pattern| pattern.find(value).is_some());
+                assert!(!is_allowed, "{} takes {value:?}", parameter["name"]);
+            }
+            parameters += 1;
+        }
+    }
+    assert!(parameters > 10, "{parameters}");
+}
