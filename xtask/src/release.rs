@@ -111,11 +111,13 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     }
     println!("== changelog");
     change(&clone.join(CHANGELOG), |text| dated(text, &version, &date))?;
-    // The clone's own, which are all that others will have.
+    // The clone's own, which are all that others will have. Not built where this is: cargo takes programs of two
+    // checkouts for the same, and the next `cargo xtask` here would work on the clone.
+    let built = target().join("releases/target");
     let xtask = |arguments: &[&str]| {
         println!("== cargo xtask {}", arguments.join(" "));
         let mut xtask = Command::new("cargo");
-        xtask.current_dir(&clone).env("CARGO_TARGET_DIR", target()).arg("xtask").args(arguments);
+        xtask.current_dir(&clone).env("CARGO_TARGET_DIR", &built).arg("xtask").args(arguments);
         run(&mut xtask)
     };
     xtask(&["spec", "check"])?;
