@@ -24,11 +24,12 @@ fn main() -> ExitCode {
 fn generate() -> Result<(), Vec<String>> {
     let text = fs::read_to_string(DOCUMENT).map_err(|e| vec![e.to_string()])?;
     let document = Document::read(&text).map_err(|e| vec![e.to_string()])?;
-    let problems = document.problems();
-    if !problems.is_empty() {
-        return Err(problems.iter().map(ToString::to_string).collect());
+    let violations = document.violations();
+    if !violations.is_empty() {
+        return Err(violations.iter().map(ToString::to_string).collect());
     }
-    let scope = if env::var_os("CARGO_FEATURE_CLIENT").is_some() { Scope::Client } else { Scope::Types };
+    let scope =
+        if env::var_os("CARGO_FEATURE_CLIENT").is_some() { Scope::Client } else { Scope::Types };
     let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     for part in Part::ALL {
         let source = document.rust(part, scope).map_err(|e| vec![e.to_string()])?;

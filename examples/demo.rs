@@ -1,8 +1,9 @@
-//! The main job from a structure file to results, an analysis with plots, and a margin: `cargo xtask
-//! demo` runs this against a service of its own. With a service of yours:
+//! The main job from a structure file to results, an analysis with plots, and a margin: `cargo
+//! xtask demo` runs this against a service of its own. With a service of yours:
 //!
 //! ```text
-//! MOLBOX_BASE_URL=… MOLBOX_MARGIN_URL=… MOLBOX_API_KEY=… cargo run --example demo -- examples/1vii.pdb out
+//! MOLBOX_BASE_URL=… MOLBOX_MARGIN_URL=… MOLBOX_API_KEY=… \
+//!     cargo run --example demo -- examples/1vii.pdb out
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program that talks to its user")]
@@ -17,8 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use molbox::Client;
 use molbox::margin::types::{MarginJobRequest, Portfolio};
 use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams, Progress};
-use molbox_analysis::AtomSet;
-use molbox_analysis::read::{Frame, Trajectory};
+use molbox_analysis::{AtomSet, Frame, Trajectory};
 use molbox_plot::Figure;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -33,7 +33,12 @@ async fn main() -> Result<()> {
     let molbox = Client::from_env()?;
 
     let file = molbox.upload(&structure).await?;
-    println!("uploaded   {} as {} ({} bytes)", structure.display(), file.name, file.size_bytes.unwrap_or(0));
+    println!(
+        "uploaded   {} as {} ({} bytes)",
+        structure.display(),
+        file.name,
+        file.size_bytes.unwrap_or(0)
+    );
 
     let system = molbox
         .system_submit()
@@ -48,11 +53,16 @@ async fn main() -> Result<()> {
         .send()
         .await?;
     let bar = bar("building");
-    let system =
-        molbox.wait_system(&system.system_id).on_progress(|system| show(&bar, system.progress.as_ref())).await?;
+    let system = molbox
+        .wait_system(&system.system_id)
+        .on_progress(|system| show(&bar, system.progress.as_ref()))
+        .await?;
     bar.finish_and_clear();
     let built = system.summary.as_ref().ok_or("a built system has a summary")?;
-    println!("built      {}: {} atoms, {} waters", system.system_id, built.atoms, built.molecules["water"]);
+    println!(
+        "built      {}: {} atoms, {} waters",
+        system.system_id, built.atoms, built.molecules["water"]
+    );
     for warning in &system.warnings {
         println!("           {}", warning.message);
     }
@@ -66,22 +76,35 @@ async fn main() -> Result<()> {
                 .temperature(300) // K
                 .integration_timestep(4) // fs
                 .equilibration([
-                    stage().type_("NVT").time(0.002).log_freq(25).restraint_mask("!:HOH,NA,CL&!@/H"),
-                    stage().type_("NPT").time(0.004).log_freq(25).restraint_mask("@CA").restraint_force(100),
+                    stage()
+                        .type_("NVT")
+                        .time(0.002)
+                        .log_freq(25)
+                        .restraint_mask("!:HOH,NA,CL&!@/H"),
+                    stage()
+                        .type_("NPT")
+                        .time(0.004)
+                        .log_freq(25)
+                        .restraint_mask("@CA")
+                        .restraint_force(100),
                 ])
                 .production(ProductionParams::builder().time(0.008).traj_freq(50).log_freq(25))
         })
         .send()
         .await?;
     let bar = self::bar("simulating");
-    let job = molbox.wait_job(&job.job_id).on_progress(|job| show(&bar, job.progress.as_ref())).await?;
+    let job =
+        molbox.wait_job(&job.job_id).on_progress(|job| show(&bar, job.progress.as_ref())).await?;
     bar.finish_and_clear();
     report(&job);
 
     let zip = molbox.download_job(&job.job_id, out.join("results.zip")).await?;
     let folder = unpack(&zip, &out)?;
     let frames = check_trajectory(&folder.join("production.dcd"), built.atoms)?;
-    println!("checked    production.dcd: {frames} frames of {} atoms, all numbers finite", built.atoms);
+    println!(
+        "checked    production.dcd: {frames} frames of {} atoms, all numbers finite",
+        built.atoms
+    );
     let picture = out.join("energies.png");
     fs::write(&picture, plot(&folder)?.png())?;
     let mut pictures = vec![picture];
@@ -98,7 +121,8 @@ async fn main() -> Result<()> {
 }
 
 fn bar(what: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{prefix:10} {bar:40} {percent:>3} % {msg}").expect("a template");
+    let style = ProgressStyle::with_template("{prefix:10} {bar:40} {percent:>3} % {msg}")
+        .expect("a template");
     ProgressBar::new(1000).with_style(style).with_prefix(what.to_owned())
 }
 
@@ -121,7 +145,9 @@ fn show(bar: &ProgressBar, progress: Option<&Progress>) {
 fn report(job: &JobRecord) {
     println!("simulated  {} on {}", job.job_id, job.platform.as_deref().unwrap_or("?"));
     for stage in &job.stages {
-        let speed = stage.ns_per_day.map_or_else(String::new, |speed| format!(", {:.1} ns/day", speed.get()));
+        let speed = stage
+            .ns_per_day
+            .map_or_else(String::new, |speed| format!(", {:.1} ns/day", speed.get()));
         println!(
             "           {:16} {:6} steps {:3} frames {:6.1} s{speed}",
             stage.name,
@@ -143,15 +169,21 @@ fn unpack(zip: &Path, out: &Path) -> Result<PathBuf> {
 /// Number of frames of a whole trajectory file, every number of which must be finite.
 fn check_trajectory(path: &Path, n_atoms: u64) -> Result<usize> {
     let trajectory = Trajectory::open(path)?;
-    if trajectory.n_atoms() as u64 != n_atoms || trajectory.n_bytes_left() > 0 || trajectory.n_missing() > 0 {
+    if trajectory.n_atoms() as u64 != n_atoms
+        || trajectory.trailing_bytes() > 0
+        || trajectory.n_missing() > 0
+    {
         return Err(format!("{} is not a whole file of {n_atoms} atoms", path.display()).into());
     }
-    let window = trajectory.window(&AtomSet::all(trajectory.n_atoms()));
+    let plan = trajectory.read_plan(&AtomSet::all(trajectory.n_atoms()));
     let mut frame = Frame::new();
     for index in 0..trajectory.n_frames() {
-        trajectory.read(index, &window, &mut frame)?;
-        if ![frame.x(), frame.y(), frame.z()].into_iter().flatten().all(|number| number.is_finite()) {
-            return Err(format!("{}: frame {index} has numbers that are none", path.display()).into());
+        trajectory.read(index, &plan, &mut frame)?;
+        if ![frame.x(), frame.y(), frame.z()].into_iter().flatten().all(|number| number.is_finite())
+        {
+            return Err(
+                format!("{}: frame {index} has numbers that are none", path.display()).into()
+            );
         }
     }
     Ok(trajectory.n_frames())
@@ -172,7 +204,10 @@ async fn analyse(molbox: &Client, job: &JobRecord, out: &Path) -> Result<Vec<Pat
         .send()
         .await?;
     let bar = bar("analysing");
-    let analysis = molbox.wait_analysis(&analysis.analysis_id).on_progress(|a| show(&bar, a.progress.as_ref())).await?;
+    let analysis = molbox
+        .wait_analysis(&analysis.analysis_id)
+        .on_progress(|a| show(&bar, a.progress.as_ref()))
+        .await?;
     bar.finish_and_clear();
     let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await?;
     println!("analysed   {} of {} frames", data.frames_analyzed, data.frames_total);
@@ -194,7 +229,9 @@ async fn margin(out: &Path) -> Result<()> {
         ("fpml", "portfolio.fpml.xml"),
     ] {
         let text = fs::read_to_string(folder.join(name))?;
-        let job = MarginJobRequest::builder().margin_date("2024-12-31").portfolio(Portfolio::builder().data(text));
+        let job = MarginJobRequest::builder()
+            .margin_date("2024-12-31")
+            .portfolio(Portfolio::builder().data(text));
         let answer = margin.margin_submit().data_format(format).body(job).send().await?;
         let total = answer.headers()["x-margin-initial"].to_str()?.to_owned();
         let file = answer.into_inner().into_inner().try_collect::<Vec<_>>().await?.concat();
@@ -204,7 +241,9 @@ async fn margin(out: &Path) -> Result<()> {
                 fs::write(out.join("margin.csv"), &file)?;
                 first = Some(file);
             }
-            Some(first) if *first == file => println!("           the same file for the portfolio in {format}"),
+            Some(first) if *first == file => {
+                println!("           the same file for the portfolio in {format}")
+            }
             Some(_) => return Err(format!("the portfolio in {format} has another margin").into()),
         }
     }

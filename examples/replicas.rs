@@ -1,4 +1,4 @@
-//! Three simulations of a structure, from the file to the bundles, taken up again if it was
+//! Three simulations of a structure, from the file to the bundles, resumed if it was
 //! interrupted:
 //!
 //! ```text

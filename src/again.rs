@@ -1,14 +1,15 @@
 //! What a record has of a request, asked for once more.
 
 use crate::workflow::types::{
-    AnalysisRequest, AnalysisSettings, JobCreateParams, JobSettings, SystemBuildRequest, SystemSettings, builder,
+    AnalysisRequest, AnalysisSettings, JobCreateParams, JobSettings, SystemBuildRequest,
+    SystemSettings, builder,
 };
 use crate::{Field, InvalidRequest};
 
 macro_rules! again {
     ($settings:ident => $request:ident) => {
-        /// The request again. A setting of a later version, which this one cannot ask for, is refused with
-        /// its name rather than left out.
+        /// The request again. A setting of a later version, which this one cannot ask for, is
+        /// refused with its name rather than left out.
         impl TryFrom<&$settings> for $request {
             type Error = InvalidRequest;
 

@@ -1,12 +1,13 @@
 //! What the document allows of values beside their types: lists of texts, and ranges.
 //!
-//! The client refuses by it before it sends, the service when it receives; both read the same words.
+//! The client refuses by it before it sends, the service when it receives; both read the same
+//! words.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::InvalidRequest;
-use crate::unknown::fields;
+use crate::unknown::{fields, folded};
 use crate::workflow::types::{LocItem, ValidationError};
 
 /// What is allowed of a value, as the document's `x-` keys state it.
@@ -14,7 +15,8 @@ use crate::workflow::types::{LocItem, ValidationError};
 /// A range is of a number itself, of a text's characters, or of a list's items.
 ///
 /// ```
-/// let concentration: molbox::Allowed = serde_json::from_str(r#"{"x-from": 0, "x-to": 5, "x-unit": "mol/L"}"#)?;
+/// let schema = r#"{"x-from": 0, "x-to": 5, "x-unit": "mol/L"}"#;
+/// let concentration: molbox::Allowed = serde_json::from_str(schema)?;
 /// let problem = concentration.problem(&molbox::Measure::Number(7.0)).unwrap();
 /// assert_eq!(problem.message, "must be from 0 to 5 mol/L, got 7");
 /// # Ok::<(), serde_json::Error>(())
@@ -64,7 +66,8 @@ pub struct Problem {
 }
 
 impl Allowed {
-    /// The listed text that is meant by this one: case and separators do not matter, `popc` is `POPC`.
+    /// The listed text that is meant by this one: case and separators do not matter, `popc` is
+    /// `POPC`.
     pub fn listed(&self, text: &str) -> Option<&str> {
         self.values.iter().find(|value| folded(value) == folded(text)).map(String::as_str)
     }
@@ -81,12 +84,16 @@ impl Allowed {
             });
         }
         let (size, [short, low, long], of) = match measure {
-            Measure::Number(number) => (*number, ["greater_than", "greater_than_equal", "less_than_equal"], ""),
+            Measure::Number(number) => {
+                (*number, ["greater_than", "greater_than_equal", "less_than_equal"], "")
+            }
             Measure::Text(text) => {
                 let kinds = ["string_too_short", "string_too_short", "string_too_long"];
                 (text.chars().count() as f64, kinds, "character")
             }
-            Measure::Items(count) => (*count as f64, ["too_short", "too_short", "too_long"], "item"),
+            Measure::Items(count) => {
+                (*count as f64, ["too_short", "too_short", "too_long"], "item")
+            }
         };
         let (kind, limit) = match (self.above, self.from, self.to) {
             // NaN is in no range.
@@ -123,11 +130,6 @@ fn readable(number: f64) -> String {
     if is_plain { number.to_string() } else { format!("{number:e}") }
 }
 
-/// Letters and digits alone, in lower case: what is the same in `keep_Hs`, `keepHs` and `keep-hs`.
-pub(crate) fn folded(name: &str) -> String {
-    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-}
-
 /// Every value of a request that is not allowed, whatever else may be wrong with it.
 pub(crate) fn violations(schema: &str, value: &Value) -> Vec<ValidationError> {
     let mut out = Vec::new();
@@ -138,7 +140,8 @@ pub(crate) fn violations(schema: &str, value: &Value) -> Vec<ValidationError> {
 fn of_object(schema: &str, value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<ValidationError>) {
     for (name, holds, _, allowed) in fields(schema) {
         let Some(member) = value.get(*name) else { continue };
-        let allowed: Vec<Allowed> = serde_json::from_str(allowed).expect("written by the build script");
+        let allowed: Vec<Allowed> =
+            serde_json::from_str(allowed).expect("written by the build script");
         loc.push(LocItem::String((*name).to_owned()));
         of_value(holds, &allowed, member, loc, out);
         loc.pop();
@@ -146,7 +149,13 @@ fn of_object(schema: &str, value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<
 }
 
 /// `allowed` is of the value, then of the items of its lists, level by level.
-fn of_value(holds: &str, allowed: &[Allowed], value: &Value, loc: &mut Vec<LocItem>, out: &mut Vec<ValidationError>) {
+fn of_value(
+    holds: &str,
+    allowed: &[Allowed],
+    value: &Value,
+    loc: &mut Vec<LocItem>,
+    out: &mut Vec<ValidationError>,
+) {
     let (own, of_items) = match allowed.split_first() {
         Some((own, rest)) => (Some(own), rest),
         None => (None, allowed),

@@ -22,7 +22,8 @@ impl ApiKey {
             return Err(Error::argument("api_key", "is empty"));
         }
         // The text of a wrong key stays out of the message.
-        let mut value = HeaderValue::from_str(key).map_err(|_| Error::argument("api_key", "is not printable ASCII"))?;
+        let mut value = HeaderValue::from_str(key)
+            .map_err(|_| Error::argument("api_key", "is not printable ASCII"))?;
         value.set_sensitive(true);
         Ok(Self(value))
     }

@@ -30,7 +30,9 @@ impl Blocking {
     /// [`Error::Invalid`] when the system has no resources for it.
     pub fn new() -> Result<Self, Error> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        runtime.map(|runtime| Self { runtime }).map_err(|e| Error::invalid(format!("no event loop: {e}")))
+        runtime
+            .map(|runtime| Self { runtime })
+            .map_err(|e| Error::invalid(format!("no event loop: {e}")))
     }
 
     /// The result of a call. Not from inside of an asynchronous function: it panics there.

@@ -14,7 +14,9 @@ macro_rules! call {
             /// for.
             ///
             /// ```no_run
-            #[doc = concat!("# async fn f(molbox: molbox::", stringify!($client), ") -> Result<(), molbox::Error> {")]
+            /// # async fn f(
+            #[doc = concat!("#     molbox: molbox::", stringify!($client))]
+            /// # ) -> Result<(), molbox::Error> {
             #[doc = concat!("let answer = molbox.call(\"GET\", \"", $path, "\")?.send().await?;")]
             /// let bytes = answer.bytes().await?;
             /// # Ok(()) }
@@ -129,7 +131,10 @@ impl Answer {
 
     /// All headers that are text, in order.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.response.headers().iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+        self.response
+            .headers()
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
     }
 
     /// The next piece of the body; nothing at its end.

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
 
+use crate::InvalidRequest;
 use crate::workflow::types;
-use crate::{InvalidRequest, http};
 
 /// Why a call failed.
 #[derive(Debug)]
@@ -29,7 +29,8 @@ pub enum Error {
     },
     /// The task that was waited for failed or was cancelled.
     TaskFailed(Box<TaskFailure>),
-    /// The task that was waited for did not end in time. It goes on; wait for it again by its id.
+    /// The task that was waited for did not end in time. It still runs; wait for it again by its
+    /// id.
     TimedOut {
         /// Identifier of the task.
         id: String,
@@ -40,7 +41,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A download ended early. What has arrived in a file is kept; the same download resumes there.
@@ -56,7 +57,8 @@ pub enum Error {
     Write(std::io::Error),
     /// What was downloaded is not what the service sent: checksum or size differ.
     Damaged {
-        /// The file that was being written, and has been removed; none when it was written to a writer.
+        /// The file that was being written, and has been removed; none when it was written to a
+        /// writer.
         path: Option<PathBuf>,
         /// SHA-256 or size as promised and as received.
         message: String,
@@ -120,8 +122,8 @@ impl Error {
         }
     }
 
-    /// Everything that is wrong with the request, as the client or the service found it; empty for other
-    /// errors.
+    /// Everything that is wrong with the request, as the client or the service found it; empty for
+    /// other errors.
     pub fn violations(&self) -> &[types::ValidationError] {
         match self {
             Self::Invalid(invalid) => &invalid.violations,
@@ -134,7 +136,7 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connection(_) | Self::Truncated { .. } => true,
-            Self::Refused(refusal) => http::is_transient(refusal.status),
+            Self::Refused(refusal) => is_transient(refusal.status),
             _ => false,
         }
     }
@@ -149,14 +151,22 @@ impl fmt::Display for Error {
                 Some(url) => write!(f, "reach {}", url.origin().ascii_serialization()),
                 None => f.write_str("reach the service"),
             },
-            Self::Unexpected { status: Some(status), message } => write!(f, "unexpected answer ({status}): {message}"),
+            Self::Unexpected { status: Some(status), message } => {
+                write!(f, "unexpected answer ({status}): {message}")
+            }
             Self::Unexpected { status: None, message } => write!(f, "unexpected answer: {message}"),
             Self::TaskFailed(task) => task.fmt(f),
-            Self::TimedOut { id, after } => write!(f, "{id} has not ended after {} s", after.as_secs()),
+            Self::TimedOut { id, after } => {
+                write!(f, "{id} has not ended after {} s", after.as_secs())
+            }
             Self::File { path, .. } => write!(f, "use file {}", path.display()),
             Self::Write(_) => f.write_str("write what is downloaded"),
             Self::Truncated { path: Some(path), received, total } => {
-                write!(f, "{received} of {total} bytes arrived, kept in {}; try again to resume", path.display())
+                write!(
+                    f,
+                    "{received} of {total} bytes arrived, kept in {}; try again to resume",
+                    path.display()
+                )
             }
             Self::Truncated { path: None, received, total } => {
                 write!(f, "{received} of {total} bytes arrived")
@@ -208,10 +218,12 @@ impl fmt::Display for TaskFailure {
 /// Kind of what no rule of the document has a kind for.
 const INVALID: &str = "value_error";
 
-/// A refusal on its way through the generated code, whose error has room for a text: its violations as
-/// JSON, read again below.
+/// A refusal on its way through the generated code, whose error has room for a text: its violations
+/// as JSON, read again below.
 pub(crate) fn refused<E>(invalid: InvalidRequest) -> progenitor_client::Error<E> {
-    progenitor_client::Error::InvalidRequest(serde_json::to_string(&invalid.violations).expect("texts and numbers"))
+    progenitor_client::Error::InvalidRequest(
+        serde_json::to_string(&invalid.violations).expect("texts and numbers"),
+    )
 }
 
 impl From<InvalidRequest> for Error {
@@ -228,11 +240,12 @@ impl From<progenitor_client::Error<types::HttpValidationError>> for Error {
                 Ok(violations) => Self::Invalid(InvalidRequest { violations }),
                 Err(_) => Self::invalid(text),
             },
-            Raw::CommunicationError(source) | Raw::InvalidUpgrade(source) | Raw::ResponseBodyError(source) => {
-                Self::Connection(source)
-            }
+            Raw::CommunicationError(source)
+            | Raw::InvalidUpgrade(source)
+            | Raw::ResponseBodyError(source) => Self::Connection(source),
             Raw::ErrorResponse(response) => {
-                let refusal = Refusal::new(response.status(), response.headers(), response.detail.clone());
+                let refusal =
+                    Refusal::new(response.status(), response.headers(), response.detail.clone());
                 Self::Refused(Box::new(refusal))
             }
             Raw::InvalidResponsePayload(bytes, source) => {
@@ -252,8 +265,35 @@ impl From<progenitor_client::Error<types::HttpValidationError>> for Error {
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, headers: &HeaderMap, violations: Vec<types::ValidationError>) -> Self {
-        let request_id = headers.get("x-request-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
-        Self { status, violations, request_id, retry_after: http::retry_after(headers) }
+    pub(crate) fn new(
+        status: StatusCode,
+        headers: &HeaderMap,
+        violations: Vec<types::ValidationError>,
+    ) -> Self {
+        let request_id =
+            headers.get("x-request-id").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        Self { status, violations, request_id, retry_after: retry_after(headers) }
     }
+}
+
+/// Whether the same request may succeed later.
+pub(crate) fn is_transient(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::REQUEST_TIMEOUT
+            | StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    )
+}
+
+/// What `retry-after` asks for, in seconds or as a date.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
 }

@@ -71,14 +71,16 @@ pub(crate) use from;
 from!(String: &str, &String; |value| Ok(value.to_owned()));
 // Whole numbers without a suffix are i32.
 from!(u64: i32, i64; |value| {
-    let too_low = |_| InvalidRequest::new("greater_than_equal", format!("must be an integer >= 0, got {value}"));
+    let too_low = |_| InvalidRequest::new("greater_than_equal", format!("must be an integer >= 0, \
+                                                                         got {value}"));
     value.try_into().map_err(|e| too_low(e).limit("ge", 0))
 });
 from!(u64: u32, usize; |value| Ok(value as u64));
 from!(i64: i32, u32; |value| Ok(value.into()));
 from!(NonZeroU64: i32, u32, u64; |value| {
     let number = u64::try_from(value as i128).ok().and_then(NonZeroU64::new);
-    let too_low = || InvalidRequest::new("greater_than_equal", format!("must be an integer >= 1, got {value}"));
+    let too_low = || InvalidRequest::new("greater_than_equal", format!("must be an integer >= 1, \
+                                                                        got {value}"));
     number.ok_or_else(|| too_low().limit("ge", 1))
 });
 

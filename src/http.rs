@@ -1,24 +1,25 @@
-//! How a request travels: with the key, past redirects and passing troubles, to an answer that
+//! How a request travels: with the key, past redirects and transient errors, to an answer that
 //! can be decoded.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use progenitor_client::{ClientHooks, ClientInfo, OperationInfo};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{HeaderName, HeaderValue, LOCATION};
 #[cfg(any(feature = "rustls", feature = "native-tls"))]
 use reqwest::tls;
 use reqwest::{ClientBuilder, Method, Proxy, Request, Response, StatusCode, Url};
 
+use crate::error::{is_transient, retry_after};
 use crate::workflow::types::{HttpValidationError, ValidationError};
 use crate::{ApiKey, Error, Refusal, margin, workflow};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Longer than this is not waited for; the error tells the caller when to come back.
+/// Longer than this is not waited for; the error has the time to come back.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_REDIRECTS: usize = 5;
@@ -29,7 +30,8 @@ const MAX_ERROR_BYTES: usize = 1 << 20;
 ///
 /// ```no_run
 /// # fn main() -> Result<(), molbox::Error> {
-/// let molbox = molbox::Connection::new("https://md.example.org/prod", "mbx_…")?.retries(8).workflow()?;
+/// let connection = molbox::Connection::new("https://md.example.org/prod", "mbx_…")?;
+/// let molbox = connection.retries(8).workflow()?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -60,9 +62,16 @@ impl Connection {
     ///
     /// [`Error::Invalid`] when either cannot be used.
     pub fn new(base_url: &str, key: &str) -> Result<Self, Error> {
-        let url = Url::parse(base_url).map_err(|e| Error::argument("base_url", format!("{e}, got {base_url:?}")))?;
-        if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
-            return Err(Error::argument("base_url", format!("must be http(s)://host/path, got {base_url:?}")));
+        let url = Url::parse(base_url)
+            .map_err(|e| Error::argument("base_url", format!("{e}, got {base_url:?}")))?;
+        if !matches!(url.scheme(), "http" | "https")
+            || url.query().is_some()
+            || url.fragment().is_some()
+        {
+            return Err(Error::argument(
+                "base_url",
+                format!("must be http(s)://host/path, got {base_url:?}"),
+            ));
         }
         Ok(Self {
             base_url: base_url.trim_end_matches('/').to_owned(),
@@ -79,9 +88,11 @@ impl Connection {
     /// `default_url`, the key from `MOLBOX_API_KEY`.
     pub(crate) fn from_env(variable: &str, default_url: &str) -> Result<Self, Error> {
         let base_url = std::env::var(variable).unwrap_or_else(|_| default_url.to_owned());
-        let key = std::env::var("MOLBOX_API_KEY")
-            .map_err(|_| Error::argument("MOLBOX_API_KEY", "not set; put an API key of the service into it"))?;
-        Self::new(&base_url, &key).map_err(|e| Error::invalid(format!("from {variable} and MOLBOX_API_KEY: {e}")))
+        let key = std::env::var("MOLBOX_API_KEY").map_err(|_| {
+            Error::argument("MOLBOX_API_KEY", "not set; put an API key of the service into it")
+        })?;
+        Self::new(&base_url, &key)
+            .map_err(|e| Error::invalid(format!("from {variable} and MOLBOX_API_KEY: {e}")))
     }
 
     /// How long to wait for a connection. Default: 10 s.
@@ -98,42 +109,47 @@ impl Connection {
         self
     }
 
-    /// How long a call may take in all, with its retries and the body of its answer; each request of an
-    /// upload, a download or a wait counts by itself. Default: without end.
+    /// How long a call may take in all, with its retries and the body of its answer; each request
+    /// of an upload, a download or a wait counts by itself. Default: without end.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Trusts these certificates besides those of the system: PEM, one or several, for a service whose
-    /// certificate an authority of its own has signed.
+    /// Trusts these certificates besides those of the system: PEM, one or several, for a service
+    /// whose certificate an authority of its own has signed.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] when they cannot be read.
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     pub fn root_certificates(self, pem: &[u8]) -> Result<Self, Error> {
-        let certificates = tls::Certificate::from_pem_bundle(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
+        let certificates = tls::Certificate::from_pem_bundle(pem)
+            .map_err(|e| Error::argument("pem", Chain(&e)))?;
         if certificates.is_empty() {
             return Err(Error::argument("pem", "holds no certificate"));
         }
-        Ok(self.http(move |http| certificates.iter().cloned().fold(http, ClientBuilder::add_root_certificate)))
+        Ok(self.http(move |http| {
+            certificates.iter().cloned().fold(http, ClientBuilder::add_root_certificate)
+        }))
     }
 
-    /// Shows the service a certificate of the client (mutual TLS): PEM, the key and its certificates.
+    /// Shows the service a certificate of the client (mutual TLS): PEM, the key and its
+    /// certificates.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] when they cannot be read.
     #[cfg(feature = "rustls")]
     pub fn identity(self, pem: &[u8]) -> Result<Self, Error> {
-        let identity = tls::Identity::from_pem(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
+        let identity =
+            tls::Identity::from_pem(pem).map_err(|e| Error::argument("pem", Chain(&e)))?;
         Ok(self.http(move |http| http.identity(identity.clone())))
     }
 
-    /// Connects through a proxy, `http://host:port`. Default: that of `HTTPS_PROXY`, `HTTP_PROXY` and
-    /// `NO_PROXY` of the environment.
+    /// Connects through a proxy, `http://host:port`. Default: that of `HTTPS_PROXY`, `HTTP_PROXY`
+    /// and `NO_PROXY` of the environment.
     ///
     /// # Errors
     ///
@@ -143,9 +159,9 @@ impl Connection {
         Ok(self.http(move |http| http.proxy(proxy.clone())))
     }
 
-    /// Sets up the HTTP client: whatever [`reqwest::ClientBuilder`] has, for example a DNS resolver or a
-    /// pool. An own [`reqwest::Client`] is not taken: one that follows redirects would carry the key to
-    /// other hosts.
+    /// Sets up the HTTP client: whatever [`reqwest::ClientBuilder`] has, for example a DNS resolver
+    /// or a pool. An own [`reqwest::Client`] is not taken: one that follows redirects would carry
+    /// the key to other hosts.
     ///
     /// ```
     /// # fn main() -> Result<(), molbox::Error> {
@@ -154,12 +170,15 @@ impl Connection {
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn http(mut self, setup: impl Fn(ClientBuilder) -> ClientBuilder + Send + Sync + 'static) -> Self {
+    pub fn http(
+        mut self,
+        setup: impl Fn(ClientBuilder) -> ClientBuilder + Send + Sync + 'static,
+    ) -> Self {
         self.setup.push(Arc::new(setup));
         self
     }
 
-    /// How often to repeat a request after a passing trouble, when it is safe to. Default: 4.
+    /// How often to repeat a request after a transient error, when it is safe to. Default: 4.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
@@ -196,7 +215,11 @@ impl Connection {
             .read_timeout(self.idle_timeout)
             .user_agent(concat!("molbox-rust/", env!("CARGO_PKG_VERSION")));
         let wanted = self.setup.iter().fold(defaults, |http, setup| setup(http));
-        wanted.redirect(reqwest::redirect::Policy::none()).referer(false).build().map_err(Error::Connection)
+        wanted
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .build()
+            .map_err(Error::Connection)
     }
 }
 
@@ -242,7 +265,11 @@ hooks!(workflow::Client);
 hooks!(margin::Client);
 
 /// Runs a request that no builder made.
-pub(crate) async fn exchange(client: &reqwest::Client, inner: &Inner, mut request: Request) -> Result<Response, Error> {
+pub(crate) async fn exchange(
+    client: &reqwest::Client,
+    inner: &Inner,
+    mut request: Request,
+) -> Result<Response, Error> {
     prepare(inner, &mut request);
     let response = persist(client, inner, request).await.map_err(Error::Connection)?;
     if response.status().is_success() {
@@ -265,8 +292,12 @@ fn prepare(inner: &Inner, request: &mut Request) {
     }
 }
 
-/// Runs a request, again after a passing trouble when that cannot do anything twice.
-async fn persist(client: &reqwest::Client, inner: &Inner, request: Request) -> reqwest::Result<Response> {
+/// Runs a request, again after a transient error when that cannot do anything twice.
+async fn persist(
+    client: &reqwest::Client,
+    inner: &Inner,
+    request: Request,
+) -> reqwest::Result<Response> {
     let end = inner.deadline.map(|deadline| Instant::now() + deadline);
     let repeatable = request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_KEY);
     let mut request = Some(request);
@@ -283,11 +314,15 @@ async fn persist(client: &reqwest::Client, inner: &Inner, request: Request) -> r
         let delay = match &result {
             Ok(response) => retry_delay(response, repeatable, attempt),
             // Nothing of it was sent, or sending it twice is harmless.
-            Err(error) if error.is_connect() || (repeatable && !error.is_builder()) => Some(backoff(attempt)),
+            Err(error) if error.is_connect() || (repeatable && !error.is_builder()) => {
+                Some(backoff(attempt))
+            }
             Err(_) => None,
         };
         let is_in_time = |delay: &Duration| end.is_none_or(|end| Instant::now() + *delay < end);
-        let Some(delay) = delay.filter(|_| request.is_some()).filter(is_in_time) else { return result };
+        let Some(delay) = delay.filter(|_| request.is_some()).filter(is_in_time) else {
+            return result;
+        };
         tokio::time::sleep(delay).await;
         attempt += 1;
     }
@@ -297,25 +332,15 @@ async fn persist(client: &reqwest::Client, inner: &Inner, request: Request) -> r
 fn retry_delay(response: &Response, repeatable: bool, attempt: u32) -> Option<Duration> {
     let status = response.status();
     // These two say that the request was not begun.
-    let untouched = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    let untouched =
+        matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     let may_repeat = untouched || (repeatable && is_transient(status));
     if !may_repeat {
         return None;
     }
-    let delay = retry_after(response.headers()).map_or_else(|| backoff(attempt), |after| after + backoff(0) / 2);
+    let delay = retry_after(response.headers())
+        .map_or_else(|| backoff(attempt), |after| after + backoff(0) / 2);
     (delay <= LONGEST_DELAY).then_some(delay)
-}
-
-/// Statuses that pass by themselves.
-pub(crate) fn is_transient(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::REQUEST_TIMEOUT
-            | StatusCode::TOO_MANY_REQUESTS
-            | StatusCode::BAD_GATEWAY
-            | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT
-    )
 }
 
 /// Half to the whole of a delay that doubles: clients that were refused together do not come
@@ -326,22 +351,14 @@ pub(crate) fn backoff(attempt: u32) -> Duration {
     whole.mul_f64(part)
 }
 
-/// Seconds or a date.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO))
-}
-
 /// Runs a request; follows redirects of a GET, without the key once the origin is another.
 async fn follow(client: &reqwest::Client, mut request: Request) -> reqwest::Result<Response> {
     for _ in 0..MAX_REDIRECTS {
         let again = (request.method() == Method::GET).then(|| request.try_clone()).flatten();
         let response = client.execute(request).await?;
-        let (Some(mut again), Some(target)) = (again, redirect(&response)) else { return Ok(response) };
+        let (Some(mut again), Some(target)) = (again, redirect(&response)) else {
+            return Ok(response);
+        };
         if target.origin() != response.url().origin() {
             again.headers_mut().remove(API_KEY);
         }
@@ -383,17 +400,22 @@ pub(crate) async fn readable(mut response: Response) -> reqwest::Result<Response
 }
 
 fn violations(body: &[u8]) -> Vec<ValidationError> {
-    serde_json::from_slice::<HttpValidationError>(body).map(|error| error.detail).unwrap_or_default()
+    serde_json::from_slice::<HttpValidationError>(body)
+        .map(|error| error.detail)
+        .unwrap_or_default()
 }
 
 fn unexpected_body(response: &Response, body: &[u8]) -> ValidationError {
     // `{"detail": "…"}`, `{"message": "…"}`, `{"error": "…"}` are what others answer.
     let json: Option<serde_json::Value> = serde_json::from_slice(body).ok();
-    let said =
-        json.as_ref().and_then(|json| ["detail", "message", "error"].iter().find_map(|key| json.get(key)?.as_str()));
-    let msg = match said {
+    let reported = json.as_ref().and_then(|json| {
+        ["detail", "message", "error"].iter().find_map(|key| json.get(key)?.as_str())
+    });
+    let msg = match reported {
         Some(text) => text.to_owned(),
-        None if body.is_empty() => response.status().canonical_reason().unwrap_or("no explanation").to_owned(),
+        None if body.is_empty() => {
+            response.status().canonical_reason().unwrap_or("no explanation").to_owned()
+        }
         None => String::from_utf8_lossy(body).chars().take(500).collect(),
     };
     ValidationError {

@@ -12,8 +12,9 @@ use crate::workflow::types::{LocItem, ValidationError};
 /// Reads like its violations, one after the other, with semicolons between.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InvalidRequest {
-    /// What is wrong, as the service would answer it; not empty. `loc` begins with `body`, `path`, `query`
-    /// or `header` when an operation was called, with the field when a value was read or built.
+    /// What is wrong, as the service would answer it; not empty. `loc` begins with `body`, `path`,
+    /// `query` or `header` when an operation was called, with the field when a value was read or
+    /// built.
     pub violations: Vec<ValidationError>,
 }
 
@@ -61,8 +62,11 @@ impl InvalidRequest {
 
     /// Nothing, or all of these together.
     pub(crate) fn all<'a>(errors: impl IntoIterator<Item = Option<&'a Self>>) -> Result<(), Self> {
-        let violations: Vec<ValidationError> =
-            errors.into_iter().flatten().flat_map(|error| error.violations.iter().cloned()).collect();
+        let violations: Vec<ValidationError> = errors
+            .into_iter()
+            .flatten()
+            .flat_map(|error| error.violations.iter().cloned())
+            .collect();
         if violations.is_empty() { Ok(()) } else { Err(Self { violations }) }
     }
 }

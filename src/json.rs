@@ -15,8 +15,9 @@ use crate::{InvalidRequest, Request, UnknownField, allowed, unknown_fields};
 ///
 /// let text = r#"{"temprature": 310, "equilibration": [{"time": 0.1}, {"time": -0.5}]}"#;
 /// let error = molbox::from_json::<JobCreateParams>(text).unwrap_err();
-/// assert_eq!(error.violations[0].to_string(), "temprature: no such field; did you mean temperature?");
-/// assert!(error.violations[1].to_string().starts_with("equilibration[1].time: must be a number >= 0, got -0.5"));
+/// let [unknown, negative] = [0, 1].map(|at| error.violations[at].to_string());
+/// assert_eq!(unknown, "temprature: no such field; did you mean temperature?");
+/// assert_eq!(negative, "equilibration[1].time: must be a number >= 0, got -0.5");
 /// ```
 ///
 /// # Errors
@@ -51,7 +52,10 @@ const NO_FIELD: &str = "unknown_field";
 fn unknown_field(field: UnknownField) -> InvalidRequest {
     let question = field.question().map_or_else(String::new, |question| format!("; {question}"));
     let loc = field.loc.into_iter().rev();
-    loc.fold(InvalidRequest::new(NO_FIELD, format!("no such field{question}")), InvalidRequest::within)
+    loc.fold(
+        InvalidRequest::new(NO_FIELD, format!("no such field{question}")),
+        InvalidRequest::within,
+    )
 }
 
 /// Reads JSON text; what is wrong, and where.

@@ -1,5 +1,5 @@
-//! How answers are read: what means the same is read, in whichever form a later service writes it. The
-//! generated types of answers name these functions.
+//! How answers are read: what means the same is read, in whichever form a later service writes it.
+//! The generated types of answers name these functions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,11 +27,15 @@ impl<T: TryFrom<i128>> Visitor<'_> for WholeVisitor<T> {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Whole<T>, E> {
-        T::try_from(value.into()).map(Whole).map_err(|_| E::custom(format!("{value} is out of range")))
+        T::try_from(value.into())
+            .map(Whole)
+            .map_err(|_| E::custom(format!("{value} is out of range")))
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<Whole<T>, E> {
-        T::try_from(value.into()).map(Whole).map_err(|_| E::custom(format!("{value} is out of range")))
+        T::try_from(value.into())
+            .map(Whole)
+            .map_err(|_| E::custom(format!("{value} is out of range")))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Whole<T>, E> {
@@ -39,11 +43,15 @@ impl<T: TryFrom<i128>> Visitor<'_> for WholeVisitor<T> {
             return Err(E::custom(format!("{value} is no integer")));
         }
         // What is too large for an i128 becomes its end, which no field holds.
-        T::try_from(value as i128).map(Whole).map_err(|_| E::custom(format!("{value} is out of range")))
+        T::try_from(value as i128)
+            .map(Whole)
+            .map_err(|_| E::custom(format!("{value} is out of range")))
     }
 }
 
-pub(crate) fn integer<'de, T: TryFrom<i128>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn integer<'de, T: TryFrom<i128>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     Whole::deserialize(deserializer).map(|whole| whole.0)
 }
 
@@ -61,16 +69,21 @@ where
     T: TryFrom<i128>,
     D: Deserializer<'de>,
 {
-    let integers = Option::<BTreeMap<String, Whole<T>>>::deserialize(deserializer)?.unwrap_or_default();
+    let integers =
+        Option::<BTreeMap<String, Whole<T>>>::deserialize(deserializer)?.unwrap_or_default();
     Ok(integers.into_iter().map(|(name, whole)| (name, whole.0)).collect())
 }
 
 /// A list; a null is an empty one, as writers have it whose empty lists are null.
-pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// An object; a null is an empty one.
-pub(crate) fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+pub(crate) fn object<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Map<String, Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -45,8 +45,8 @@
 //! # What is checked before anything is sent
 //!
 //! A number below its bound, NaN, an empty identifier, a value outside of an enumeration: the
-//! call fails with [`Error::Invalid`], which has everything that was found, each with the path of its
-//! field, and the values or the limit that are allowed: the same as the service answers.
+//! call fails with [`Error::Invalid`], which has everything that was found, each with the path of
+//! its field, and the values or the limit that are allowed: the same as the service answers.
 //!
 //! ```
 //! use molbox::workflow::types::{EquilibrationStep, JobCreateParams};
@@ -60,7 +60,7 @@
 //!
 //! # What a call does besides
 //!
-//! Requests that can be repeated without harm are, after passing troubles: GETs, and POSTs, which
+//! Requests that can be repeated without harm are, after transient errors: GETs, and POSTs, which
 //! carry an `Idempotency-Key` so that the service does nothing twice. The API key goes to the base
 //! address alone, never along with a redirect to another origin, never to an upload link, and is
 //! not in any `Debug` form. There is no limit to how long a transfer takes, only to how long it
@@ -73,10 +73,10 @@
 //!
 //! # Crates of others
 //!
-//! [`reqwest`] and [`progenitor_client`], whose types are in signatures here, are exported again: what names
-//! them through this crate has the versions that it uses. A new major version of them, or of `serde`,
-//! `serde_json`, `futures`, `http` and `tokio`, which are in signatures too, is a new major version of this
-//! crate.
+//! [`reqwest`] and [`progenitor_client`], whose types are in signatures here, are exported again:
+//! what names them through this crate has the versions that it uses. A new major version of them,
+//! or of `serde`, `serde_json`, `futures`, `http` and `tokio`, which are in signatures too, is a
+//! new major version of this crate.
 //!
 //! # Features
 //!

@@ -40,7 +40,10 @@ impl Client {
                 submit.send().await.map(progenitor_client::ResponseValue::into_inner)
             }
         };
-        if batch.is_empty() || batch.len() > 240 || !batch.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        if batch.is_empty()
+            || batch.len() > 240
+            || !batch.bytes().all(|b| (b' '..=b'~').contains(&b))
+        {
             return Err(Error::argument("batch", "must be 1 to 240 printable ASCII characters"));
         }
         futures::stream::iter(0..n).map(submit).buffered(at_a_time.max(1)).try_collect().await

@@ -1,4 +1,4 @@
-//! The whole workflow in one call: from a structure file to trajectories and analyses, taken up
+//! The whole workflow in one call: from a structure file to trajectories and analyses, resumed
 //! again where it was when it was interrupted.
 //!
 //! ```no_run
@@ -6,8 +6,11 @@
 //! use molbox::run::{Plan, Run};
 //! use molbox::workflow::types::{JobCreateParams, ProductionParams};
 //!
-//! let job = JobCreateParams::builder().temperature(310).production(ProductionParams::builder().time(1)); // K, ns
-//! let plan = Plan { job: job.try_into().expect("within bounds"), replicas: 3, ..Plan::of("1vii.pdb") };
+//! let job = JobCreateParams::builder()
+//!     .temperature(310) // K
+//!     .production(ProductionParams::builder().time(1)); // ns
+//! let job = job.try_into().expect("within bounds");
+//! let plan = Plan { job, replicas: 3, ..Plan::of("1vii.pdb") };
 //! let mut run = Run::begin(plan, "villin-run")?;
 //! run.finish(&molbox, |event| println!("{event:?}")).await?;
 //! # Ok(()) }
@@ -26,7 +29,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::workflow::Client;
 use crate::workflow::types::{
-    AnalysisRecord, AnalysisRequest, FileRecord, JobCreateParams, JobRecord, SystemBuildRequest, SystemRecord,
+    AnalysisRecord, AnalysisRequest, FileRecord, JobCreateParams, JobRecord, SystemBuildRequest,
+    SystemRecord,
 };
 use crate::{Error, Field};
 
@@ -47,8 +51,8 @@ pub struct Plan {
     pub ligands: Vec<PathBuf>,
     /// How to build; `protein` and `ligands` are filled in.
     pub system: SystemBuildRequest,
-    /// What to simulate; `box_id` and `batch_index` are filled in, and a seed is counted up from one
-    /// replica to the next.
+    /// What to simulate; `box_id` and `batch_index` are filled in, and a seed is counted up from
+    /// one replica to the next.
     pub job: JobCreateParams,
     /// What to analyse of each replica; `job_id` is filled in. None for nothing.
     pub analysis: Option<AnalysisRequest>,
@@ -157,13 +161,13 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 
 type OnEvent = Arc<Mutex<dyn FnMut(Event) + Send>>;
 
-fn tell(on_event: &OnEvent, event: Event) {
+fn report(on_event: &OnEvent, event: Event) {
     (on_event.lock().unwrap_or_else(PoisonError::into_inner))(event);
 }
 
 impl Run {
     /// A new run whose state and results are kept in `folder`, which is made. Nothing is sent yet.
-    /// Files of the plan are noted by their absolute path: it can be taken up from anywhere.
+    /// Files of the plan are noted by their absolute path: it can be resumed from anywhere.
     ///
     /// # Errors
     ///
@@ -187,7 +191,15 @@ impl Run {
         }
         fs::create_dir_all(&folder).map_err(|e| Error::file(&folder, e))?;
         let id = random_id("run");
-        let run = Self { id, plan, files: Vec::new(), system: None, replicas: Vec::new(), is_done: false, folder };
+        let run = Self {
+            id,
+            plan,
+            files: Vec::new(),
+            system: None,
+            replicas: Vec::new(),
+            is_done: false,
+            folder,
+        };
         run.save()?;
         Ok(run)
     }
@@ -202,7 +214,8 @@ impl Run {
         text(&folder)?;
         let path = folder.join(STATE_FILE);
         let text = fs::read_to_string(&path).map_err(|e| Error::file(&path, e))?;
-        let run: Self = crate::json::read(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
+        let run: Self = crate::json::read(&text)
+            .map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
         Ok(Self { folder, ..run })
     }
 
@@ -219,24 +232,32 @@ impl Run {
     fn save(&self) -> Result<(), Error> {
         let path = self.folder.join(STATE_FILE);
         let partial = path.with_extension("tmp");
-        let text = serde_json::to_vec_pretty(self).expect("records, and paths that `begin` has looked at");
-        fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path)).map_err(|e| Error::file(path, e))
+        let text =
+            serde_json::to_vec_pretty(self).expect("records, and paths that `begin` has looked at");
+        fs::write(&partial, text)
+            .and_then(|()| fs::rename(&partial, &path))
+            .map_err(|e| Error::file(path, e))
     }
 
     /// Does all that is left to do, and calls `on_event` with what happens. Dropping the future
-    /// stops nothing that the service is doing; `finish` goes on with it.
+    /// stops nothing that the service is doing; `finish` resumes it.
     ///
     /// # Errors
     ///
     /// What uploads, submissions, waits and downloads give. Other replicas than the one that failed
     /// are brought to their end first.
-    pub async fn finish(&mut self, client: &Client, on_event: impl FnMut(Event) + Send + 'static) -> Result<(), Error> {
+    pub async fn finish(
+        &mut self,
+        client: &Client,
+        on_event: impl FnMut(Event) + Send + 'static,
+    ) -> Result<(), Error> {
         let on_event: OnEvent = Arc::new(Mutex::new(on_event));
         self.build(client, &on_event).await?;
         self.submit(client, &on_event).await?;
         let state = Mutex::new(&mut *self);
         let count = state.lock().unwrap_or_else(PoisonError::into_inner).replicas.len();
-        let results = join_all((0..count).map(|index| replica(&state, index, client, &on_event))).await;
+        let results =
+            join_all((0..count).map(|index| replica(&state, index, client, &on_event))).await;
         results.into_iter().collect::<Result<(), Error>>()?;
         self.is_done = true;
         self.save()
@@ -257,24 +278,31 @@ impl Run {
                 let file = self.upload(client, index, path, on_event).await?;
                 self.files.push(file.clone());
                 self.save()?;
-                tell(on_event, Event::Uploaded(Box::new(file)));
+                report(on_event, Event::Uploaded(Box::new(file)));
             }
             let mut request = self.plan.system.clone();
             let mut files = self.files.iter().map(|file| file.file_id.to_string());
-            request.protein = if is_file { files.next() } else { Some(self.plan.structure.clone()) };
+            request.protein =
+                if is_file { files.next() } else { Some(self.plan.structure.clone()) };
             request.ligands = files.collect();
             let key = format!("{}-system", self.id);
-            let system = client.system_submit().idempotency_key(key.as_str()).body(request).send().await?.into_inner();
+            let system = client
+                .system_submit()
+                .idempotency_key(key.as_str())
+                .body(request)
+                .send()
+                .await?
+                .into_inner();
             self.system = Some(system);
             self.save()?;
         }
         let system = self.system.as_ref().expect("submitted now or before");
-        tell(on_event, Event::System(Box::new(system.clone())));
+        report(on_event, Event::System(Box::new(system.clone())));
         if system.status != "succeeded" {
             let id = system.system_id.to_string();
             let to = on_event.clone();
             let wait = client.wait_system(&id).on_progress(move |system: &SystemRecord| {
-                tell(&to, Event::System(Box::new(system.clone())));
+                report(&to, Event::System(Box::new(system.clone())));
             });
             self.system = Some(wait.await?);
             self.save()?;
@@ -292,15 +320,19 @@ impl Run {
     ) -> Result<FileRecord, Error> {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("file");
         let name = format!("{stem}-{}-{index}", self.id);
-        let (to, sent) = (on_event.clone(), path.to_owned());
+        let to = on_event.clone();
+        let sent = path.to_owned();
         let upload = client.upload(path).name(&name).on_progress(move |done, size| {
-            tell(&to, Event::Uploading { path: sent.clone(), done, size });
+            report(&to, Event::Uploading { path: sent.clone(), done, size });
         });
         match upload.await {
             // Uploaded by this run, which was interrupted before it had noted so.
             Err(error) if error.status().is_some_and(|status| status.as_u16() == 409) => {
                 let page = client.file_list().name(&name).send().await?.into_inner();
-                page.items.into_iter().find(|file| file.name == name && file.status == "ready").ok_or(error)
+                page.items
+                    .into_iter()
+                    .find(|file| file.name == name && file.status == "ready")
+                    .ok_or(error)
             }
             other => other,
         }
@@ -311,27 +343,39 @@ impl Run {
             let system = self.system.as_ref().expect("built before");
             let mut job = self.plan.job.clone();
             job.box_id = system.system_id.as_str().into_field().map_err(|e| e.within("box_id"))?;
-            let jobs = client.submit_replicas(&job, self.plan.replicas, &self.id, AT_A_TIME).await?;
-            self.replicas =
-                jobs.into_iter().map(|job| Replica { job, analysis: None, bundle: None, tables: None }).collect();
+            let jobs =
+                client.submit_replicas(&job, self.plan.replicas, &self.id, AT_A_TIME).await?;
+            self.replicas = jobs
+                .into_iter()
+                .map(|job| Replica { job, analysis: None, bundle: None, tables: None })
+                .collect();
             self.save()?;
         }
         for replica in &self.replicas {
-            tell(on_event, Event::Job(Box::new(replica.job.clone())));
+            report(on_event, Event::Job(Box::new(replica.job.clone())));
         }
         Ok(())
     }
 }
 
 /// Changes a replica and saves the run.
-fn note(state: &Mutex<&mut Run>, index: usize, change: impl FnOnce(&mut Replica)) -> Result<(), Error> {
+fn note(
+    state: &Mutex<&mut Run>,
+    index: usize,
+    change: impl FnOnce(&mut Replica),
+) -> Result<(), Error> {
     let mut run = state.lock().unwrap_or_else(PoisonError::into_inner);
     change(&mut run.replicas[index]);
     run.save()
 }
 
 /// Brings a replica to its end: job, bundle, analysis, tables.
-async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
+async fn replica(
+    state: &Mutex<&mut Run>,
+    index: usize,
+    client: &Client,
+    on_event: &OnEvent,
+) -> Result<(), Error> {
     let (run_id, request, folder, replica, name) = {
         let run = state.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = run.replica_folder(index);
@@ -342,8 +386,9 @@ async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_even
     let job_id = job.job_id.to_string();
     if job.status != "succeeded" {
         let to = on_event.clone();
-        let wait =
-            client.wait_job(&job_id).on_progress(move |job: &JobRecord| tell(&to, Event::Job(Box::new(job.clone()))));
+        let wait = client
+            .wait_job(&job_id)
+            .on_progress(move |job: &JobRecord| report(&to, Event::Job(Box::new(job.clone()))));
         job = wait.await?;
         note(state, index, |replica| replica.job = job.clone())?;
     }
@@ -352,10 +397,12 @@ async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_even
         let path = folder.join("results.zip");
         client.download_job(&job_id, &path).on_progress(downloading(on_event, &path)).await?;
         note(state, index, |replica| replica.bundle = Some(name.join("results.zip")))?;
-        tell(on_event, Event::Downloaded { path });
+        report(on_event, Event::Downloaded { path });
     }
     let has_frames = job.stages.iter().any(|stage| stage.name == "production" && stage.frames > 0);
-    let Some(mut request) = request.filter(|_| has_frames && replica.tables.is_none()) else { return Ok(()) };
+    let Some(mut request) = request.filter(|_| has_frames && replica.tables.is_none()) else {
+        return Ok(());
+    };
     let analysis = match replica.analysis {
         Some(analysis) => analysis,
         None => {
@@ -370,18 +417,19 @@ async fn replica(state: &Mutex<&mut Run>, index: usize, client: &Client, on_even
     let id = analysis.analysis_id.to_string();
     let to = on_event.clone();
     let wait = client.wait_analysis(&id).on_progress(move |analysis: &AnalysisRecord| {
-        tell(&to, Event::Analysis(Box::new(analysis.clone())));
+        report(&to, Event::Analysis(Box::new(analysis.clone())));
     });
     let analysis = wait.await?;
     note(state, index, |replica| replica.analysis = Some(analysis))?;
     let path = folder.join("analysis.zip");
     client.download_analysis(&id, &path).on_progress(downloading(on_event, &path)).await?;
     note(state, index, |replica| replica.tables = Some(name.join("analysis.zip")))?;
-    tell(on_event, Event::Downloaded { path });
+    report(on_event, Event::Downloaded { path });
     Ok(())
 }
 
 fn downloading(on_event: &OnEvent, path: &Path) -> impl FnMut(u64, Option<u64>) + Send + 'static {
-    let (to, path) = (on_event.clone(), path.to_owned());
-    move |done, size| tell(&to, Event::Downloading { path: path.clone(), done, size })
+    let to = on_event.clone();
+    let path = path.to_owned();
+    move |done, size| report(&to, Event::Downloading { path: path.clone(), done, size })
 }

@@ -52,8 +52,8 @@ impl Client {
         Upload::new(self, Source::Bytes(content.into().into())).format(format)
     }
 
-    /// Uploads what a reader gives, `size` bytes, and registers it. It is read once: an upload that breaks
-    /// is not repeated.
+    /// Uploads what a reader gives, `size` bytes, and registers it. It is read once: an upload that
+    /// breaks is not repeated.
     ///
     /// ```no_run
     /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
@@ -97,9 +97,9 @@ impl Client {
         Download::new(self, Content::File(file_id.to_owned()), to.into())
     }
 
-    /// Writes the results bundle of a job, a zip, to a writer, and flushes it; gives the number of bytes.
-    /// A transfer that breaks is resumed where it stopped, and the whole is checked as a [`Download`] is:
-    /// after an error the writer has had a part, or what nobody sent.
+    /// Writes the results bundle of a job, a zip, to a writer, and flushes it; gives the number of
+    /// bytes. A transfer that breaks is resumed where it stopped, and the whole is checked as a
+    /// [`Download`] is: after an error the writer has had a part, or what nobody sent.
     ///
     /// ```no_run
     /// # async fn f(molbox: molbox::Client) -> Result<(), molbox::Error> {
@@ -111,7 +111,11 @@ impl Client {
     /// # Errors
     ///
     /// Those of a [`Download`]; [`Error::Write`] for one of the writer.
-    pub async fn copy_job(&self, job_id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+    pub async fn copy_job(
+        &self,
+        job_id: &str,
+        to: &mut (impl AsyncWrite + Send + Unpin),
+    ) -> Result<u64, Error> {
         copy(self, &Content::Job(job_id.to_owned()), to).await
     }
 
@@ -120,17 +124,25 @@ impl Client {
     /// # Errors
     ///
     /// Those of [`copy_job`](Self::copy_job).
-    pub async fn copy_system(&self, system_id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+    pub async fn copy_system(
+        &self,
+        system_id: &str,
+        to: &mut (impl AsyncWrite + Send + Unpin),
+    ) -> Result<u64, Error> {
         copy(self, &Content::System(system_id.to_owned()), to).await
     }
 
-    /// Writes an analysis, a zip, to a writer, as [`copy_job`](Self::copy_job) does: the one of this id,
-    /// or the latest of a job.
+    /// Writes an analysis, a zip, to a writer, as [`copy_job`](Self::copy_job) does: the one of
+    /// this id, or the latest of a job.
     ///
     /// # Errors
     ///
     /// Those of [`copy_job`](Self::copy_job).
-    pub async fn copy_analysis(&self, id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+    pub async fn copy_analysis(
+        &self,
+        id: &str,
+        to: &mut (impl AsyncWrite + Send + Unpin),
+    ) -> Result<u64, Error> {
         copy(self, &Content::Analysis(id.to_owned()), to).await
     }
 
@@ -139,7 +151,11 @@ impl Client {
     /// # Errors
     ///
     /// Those of [`copy_job`](Self::copy_job).
-    pub async fn copy_file(&self, file_id: &str, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+    pub async fn copy_file(
+        &self,
+        file_id: &str,
+        to: &mut (impl AsyncWrite + Send + Unpin),
+    ) -> Result<u64, Error> {
         copy(self, &Content::File(file_id.to_owned()), to).await
     }
 }
@@ -159,7 +175,9 @@ impl Source {
     /// Exclusive, for a reader can be shared with no other thread.
     async fn size(&mut self) -> Result<u64, Error> {
         match self {
-            Self::Path(path) => Ok(fs::metadata(&*path).await.map_err(|e| Error::file(&*path, e))?.len()),
+            Self::Path(path) => {
+                Ok(fs::metadata(&*path).await.map_err(|e| Error::file(&*path, e))?.len())
+            }
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
             Self::Reader { size, .. } => Ok(*size),
         }
@@ -168,7 +186,9 @@ impl Source {
     /// The content from its beginning; none when it was read before and cannot be again.
     async fn open(&mut self) -> Result<Option<Box<dyn AsyncRead + Send + Unpin>>, Error> {
         Ok(match self {
-            Self::Path(path) => Some(Box::new(File::open(&*path).await.map_err(|e| Error::file(&*path, e))?)),
+            Self::Path(path) => {
+                Some(Box::new(File::open(&*path).await.map_err(|e| Error::file(&*path, e))?))
+            }
             Self::Bytes(bytes) => Some(Box::new(std::io::Cursor::new(bytes.clone()))),
             Self::Reader { reader, .. } => reader.take(),
         })
@@ -177,7 +197,8 @@ impl Source {
     /// What the file of a path is called, without its extension and with it alone.
     fn names(&self) -> (Option<String>, Option<String>) {
         let Self::Path(path) = self else { return (None, None) };
-        let text = |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
+        let text =
+            |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
         (text(path.file_stem()), text(path.extension()).map(|extension| extension.to_lowercase()))
     }
 
@@ -209,11 +230,18 @@ pub struct Upload<'a> {
 
 impl<'a> Upload<'a> {
     fn new(client: &'a Client, source: Source) -> Self {
-        Self { client, source, name: None, kind: None, format: None, on_progress: Arc::new(Mutex::new(|_, _| {})) }
+        Self {
+            client,
+            source,
+            name: None,
+            kind: None,
+            format: None,
+            on_progress: Arc::new(Mutex::new(|_, _| {})),
+        }
     }
 
-    /// Name to register the file under. Default: that of the file of a path without its extension; of
-    /// other contents the service's.
+    /// Name to register the file under. Default: that of the file of a path without its extension;
+    /// of other contents the service's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -242,19 +270,25 @@ impl<'a> Upload<'a> {
         let Self { client, mut source, name, kind, format, on_progress } = self;
         let (stem, extension) = source.names();
         let format = format.or(extension).ok_or_else(|| {
-            Error::argument("format", format!("{} has no extension to tell it by; give it", source.shown()))
+            Error::argument(
+                "format",
+                format!("{} has no extension to tell it by; give it", source.shown()),
+            )
         })?;
         let size = source.size().await?;
 
         let link = client.upload_url_create().filetype(&format).send().await?.into_inner();
         if let Some(max) = link.max_bytes.filter(|max| size > *max) {
-            return Err(Error::invalid(format!("{}: has {size} bytes, the service takes {max}", source.shown())));
+            return Err(Error::invalid(format!(
+                "{}: has {size} bytes, the service takes {max}",
+                source.shown()
+            )));
         }
         put(client, &mut source, &link, size, &on_progress).await?;
 
-        let register = client
-            .file_register()
-            .body_map(|file| file.file_id(link.file_id).format(format).name(name.or(stem)).type_(kind));
+        let register = client.file_register().body_map(|file| {
+            file.file_id(link.file_id).format(format).name(name.or(stem)).type_(kind)
+        });
         Ok(register.send().await?.into_inner())
     }
 }
@@ -272,7 +306,8 @@ async fn put(
     let mut attempt = 0;
     loop {
         let body = Body::wrap_stream(chunks(content, size, on_progress.clone()));
-        let mut request = client.client.put(&link.upload_url).header(CONTENT_LENGTH, size).body(body);
+        let mut request =
+            client.client.put(&link.upload_url).header(CONTENT_LENGTH, size).body(body);
         if let Some(content_type) = &link.content_type {
             request = request.header(CONTENT_TYPE, content_type);
         }
@@ -283,7 +318,8 @@ async fn put(
             Ok(response) if response.status().is_success() => return Ok(()),
             Ok(response) => {
                 let response = http::readable(response).await.map_err(Error::Connection)?;
-                let refusal = response.extensions().get::<Refusal>().expect("put there by `readable`");
+                let refusal =
+                    response.extensions().get::<Refusal>().expect("put there by `readable`");
                 Error::Refused(Box::new(refusal.clone()))
             }
             Err(error) => Error::Connection(error),
@@ -344,12 +380,17 @@ enum Content {
 }
 
 impl Content {
-    async fn request(&self, client: &Client, range: Option<String>) -> Result<ResponseValue<ByteStream>, Error> {
+    async fn request(
+        &self,
+        client: &Client,
+        range: Option<String>,
+    ) -> Result<ResponseValue<ByteStream>, Error> {
         match self {
             Self::Job(id) => client.job_download().job_id(id).range(range).send().await,
             Self::System(id) => client.system_download().system_id(id).range(range).send().await,
             Self::Analysis(id) => {
-                let id: AnalysedId = id.parse().map_err(|e: InvalidRequest| e.within("job_id").within("path"))?;
+                let id: AnalysedId =
+                    id.parse().map_err(|e: InvalidRequest| e.within("job_id").within("path"))?;
                 let call = client.call("GET", &format!("/retrieve/analysis/{}", *id))?;
                 let call = call.header("accept", "application/zip")?;
                 let call = match &range {
@@ -366,13 +407,13 @@ impl Content {
 /// A download, begun by `.await`.
 ///
 /// Bytes go to a file `<name>.<digest>.part` beside the target, which is renamed when size and
-/// SHA-256 are as the service said: the target is whole or not there. A download that broke,
+/// SHA-256 are as the service reported: the target is whole or not there. A download that broke,
 /// in this process or an earlier one, resumes where it stopped.
 ///
 /// # Errors
 ///
-/// [`Error::File`] when the target cannot be written, [`Error::Truncated`] when fewer bytes came than
-/// were announced, [`Error::Damaged`] when the bytes are not those that the service sent.
+/// [`Error::File`] when the target cannot be written, [`Error::Truncated`] when fewer bytes came
+/// than were announced, [`Error::Damaged`] when the bytes are not those that the service sent.
 #[must_use = "a download begins with `.await`"]
 pub struct Download<'a> {
     client: &'a Client,
@@ -432,21 +473,28 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Asks for what is missing of `part`; for all, and into a new part, when there is none or it is
-    /// of another content.
+    /// Asks for what is missing of `part`; for all, and into a new part, when there is none or it
+    /// is of another content.
     async fn open(&self, part: &mut Option<Part>) -> Result<ResponseValue<ByteStream>, Error> {
         let mut whole = None;
         if let Some(old) = part.take() {
             if old.arrived.size > 0 {
-                match self.content.request(self.client, Some(format!("bytes={}-", old.arrived.size))).await {
+                match self
+                    .content
+                    .request(self.client, Some(format!("bytes={}-", old.arrived.size)))
+                    .await
+                {
                     Ok(response) if old.arrived.is_continued_by(&response) => {
                         *part = Some(old);
                         return Ok(response);
                     }
                     // Some proxies answer with everything, whatever is asked for.
-                    Ok(response) => whole = (response.status() == StatusCode::OK).then_some(response),
+                    Ok(response) => {
+                        whole = (response.status() == StatusCode::OK).then_some(response)
+                    }
                     // All bytes were there already, or more than the content has.
-                    Err(Error::Refused(refusal)) if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE => {}
+                    Err(Error::Refused(refusal))
+                        if refusal.status == StatusCode::RANGE_NOT_SATISFIABLE => {}
                     Err(error) => {
                         *part = Some(old);
                         return Err(error);
@@ -465,13 +513,23 @@ impl<'a> Download<'a> {
 }
 
 fn etag(response: &ResponseValue<ByteStream>) -> String {
-    response.headers().get(ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    response
+        .headers()
+        .get(ETAG)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// First byte and size of the whole, by the `Content-Range` of a partial answer.
 fn content_range(response: &ResponseValue<ByteStream>) -> Option<(u64, Option<u64>)> {
-    let (range, size) =
-        response.headers().get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
+    let (range, size) = response
+        .headers()
+        .get(CONTENT_RANGE)?
+        .to_str()
+        .ok()?
+        .strip_prefix("bytes ")?
+        .split_once('/')?;
     Some((range.split_once('-')?.0.parse().ok()?, size.parse().ok()))
 }
 
@@ -496,7 +554,11 @@ impl<'a> IntoFuture for Download<'a> {
 }
 
 /// Writes a content to a writer, resumed when it breaks, and checks it.
-async fn copy(client: &Client, content: &Content, to: &mut (impl AsyncWrite + Send + Unpin)) -> Result<u64, Error> {
+async fn copy(
+    client: &Client,
+    content: &Content,
+    to: &mut (impl AsyncWrite + Send + Unpin),
+) -> Result<u64, Error> {
     let mut arrived = Arrived::default();
     let mut attempt = 0;
     loop {
@@ -566,16 +628,21 @@ impl Arrived {
         self.size += chunk.len() as u64;
     }
 
-    /// Refuses an answer of which nobody can tell whether it ended early: where neither length nor digest
-    /// are known, and the connection ends with the content.
-    fn can_be_checked(&self, response: &ResponseValue<ByteStream>, total: Option<u64>) -> Result<(), Error> {
+    /// Refuses an answer of which nobody can tell whether it ended early: where neither length nor
+    /// digest are known, and the connection ends with the content.
+    fn can_be_checked(
+        &self,
+        response: &ResponseValue<ByteStream>,
+        total: Option<u64>,
+    ) -> Result<(), Error> {
         let is_chunked = response.headers().contains_key(TRANSFER_ENCODING);
         if total.is_some() || is_chunked || digest(&self.etag).is_some() {
             return Ok(());
         }
         Err(Error::Unexpected {
             status: Some(response.status()),
-            message: "a content without length and digest, of which nobody knows where it ends".to_owned(),
+            message: "a content without length and digest, of which nobody knows where it ends"
+                .to_owned(),
         })
     }
 
@@ -584,7 +651,9 @@ impl Arrived {
         let received = self.size;
         match total {
             Some(total) if received < total => Size::Short { received, total },
-            Some(total) if received > total => Size::Long(format!("{received} bytes arrived, not {total}")),
+            Some(total) if received > total => {
+                Size::Long(format!("{received} bytes arrived, not {total}"))
+            }
             _ => Size::Whole,
         }
     }
@@ -604,7 +673,8 @@ impl Arrived {
 
     /// Whether it is what the service sent, as far as it gave a digest.
     fn check(self) -> Result<(), String> {
-        let found: String = self.sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let found: String =
+            self.sha256.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         match digest(&self.etag).filter(|promised| *promised != found) {
             Some(promised) => Err(format!("SHA-256 is {found}, not {promised}")),
             None => Ok(()),
@@ -638,9 +708,12 @@ impl Part {
         let mut entries = fs::read_dir(folder).await.map_err(|e| Error::file(folder, e))?;
         while let Some(entry) = entries.next_entry().await.map_err(|e| Error::file(folder, e))? {
             let entry_name = entry.file_name();
-            let digest =
-                entry_name.to_str().and_then(|n| n.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
-            if let Some(digest) = digest.filter(|d| d.len() == 64 && d.bytes().all(|b| b.is_ascii_hexdigit())) {
+            let digest = entry_name
+                .to_str()
+                .and_then(|n| n.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part"));
+            if let Some(digest) =
+                digest.filter(|d| d.len() == 64 && d.bytes().all(|b| b.is_ascii_hexdigit()))
+            {
                 return Self::reopen(entry.path(), format!("\"sha256-{digest}\"")).await.map(Some);
             }
         }
@@ -694,8 +767,12 @@ impl Part {
     }
 }
 
-/// The digest in an `ETag` of the service, `"sha256-<hex>"`. A proxy that compresses makes it weak; the
-/// content is the same once it is unpacked.
+/// The digest in an `ETag` of the service, `"sha256-<hex>"`. A proxy that compresses makes it weak;
+/// the content is the same once it is unpacked.
 fn digest(etag: &str) -> Option<&str> {
-    etag.strip_prefix("W/").unwrap_or(etag).strip_prefix("\"sha256-")?.strip_suffix('"').filter(|d| d.len() == 64)
+    etag.strip_prefix("W/")
+        .unwrap_or(etag)
+        .strip_prefix("\"sha256-")?
+        .strip_suffix('"')
+        .filter(|d| d.len() == 64)
 }

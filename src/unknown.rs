@@ -1,13 +1,12 @@
 //! Members of a request that the document does not have.
 //!
-//! The service ignores them, as the interface has it: a misspelt field runs the default. So they are
-//! looked for on both sides, and named with what was probably meant.
+//! The service ignores them, as the interface has it: a misspelt field runs the default. So they
+//! are looked for on both sides, and named with what was probably meant.
 
 use std::fmt;
 
 use serde_json::Value;
 
-use crate::allowed::folded;
 use crate::workflow::types::LocItem;
 
 /// The body of a request.
@@ -28,8 +27,8 @@ macro_rules! requests {
 }
 pub(crate) use requests;
 
-/// A field: its name, the schema of the object that it holds, empty for a plain value, whether it holds
-/// a list of them, and what is allowed of its value, as JSON.
+/// A field: its name, the schema of the object that it holds, empty for a plain value, whether it
+/// holds a list of them, and what is allowed of its value, as JSON.
 type Field = (&'static str, &'static str, bool, &'static str);
 /// A schema and its fields.
 type Object = (&'static str, &'static [Field]);
@@ -38,7 +37,7 @@ static OBJECTS: &[Object] = include!(concat!(env!("OUT_DIR"), "/fields.rs"));
 
 /// So many are listed; a request with more has one cause.
 const MAX_LISTED: usize = 20;
-/// A longer name is cut in what is said about it, and is not compared.
+/// A longer name is cut where it is reported, and is not compared.
 const MAX_NAME: usize = 64;
 /// Names are alike from here on, from 0 to 1.
 const ALIKE: f64 = 0.6;
@@ -52,7 +51,8 @@ const ALIKE_ELSEWHERE: f64 = 0.85;
 pub struct UnknownField {
     /// Where it is, outermost first. Names are cut to a length that can be shown.
     pub loc: Vec<LocItem>,
-    /// Paths of the fields that were probably meant, the likeliest first; none when nothing is like it.
+    /// Paths of the fields that were probably meant, the likeliest first; none when nothing is like
+    /// it.
     pub nearest: Vec<String>,
 }
 
@@ -73,12 +73,18 @@ pub struct UnknownFields {
 ///
 /// let request = serde_json::json!({"temprature": 310, "production": {"time": 1}});
 /// let unknown = molbox::unknown_fields::<JobCreateParams>(&request);
-/// assert_eq!(unknown.listed[0].to_string(), "temprature: no such field; did you mean temperature?");
+/// let field = unknown.listed[0].to_string();
+/// assert_eq!(field, "temprature: no such field; did you mean temperature?");
 /// ```
 pub fn unknown_fields<T: Request>(request: &Value) -> UnknownFields {
     let mut search = Search { root: T::SCHEMA, loc: Vec::new(), found: UnknownFields::default() };
     search.look(T::SCHEMA, request);
     search.found
+}
+
+/// Letters and digits alone, in lower case: what is the same in `keep_Hs`, `keepHs` and `keep-hs`.
+pub(crate) fn folded(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// The path of a place in a request, `equilibration[1].time`.
@@ -142,8 +148,10 @@ impl fmt::Display for UnknownField {
 /// A name as it can be shown to people, whatever somebody has sent.
 fn shown(name: &str) -> String {
     // Direction marks would turn round what follows in a terminal.
-    let is_mark = |c: char| ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
-    let plain = |c: char| if c.is_control() || is_mark(c) { char::REPLACEMENT_CHARACTER } else { c };
+    let is_mark =
+        |c: char| ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
+    let plain =
+        |c: char| if c.is_control() || is_mark(c) { char::REPLACEMENT_CHARACTER } else { c };
     let mut shown: String = name.chars().take(MAX_NAME).map(plain).collect();
     if shown.len() < name.len() && name.chars().nth(MAX_NAME).is_some() {
         shown.push('…');
@@ -186,7 +194,8 @@ impl Search {
                         }
                         None if self.found.listed.len() == MAX_LISTED => self.found.more += 1,
                         None => {
-                            let unknown = UnknownField::new(self.root, schema, self.loc.clone(), name);
+                            let unknown =
+                                UnknownField::new(self.root, schema, self.loc.clone(), name);
                             self.found.listed.push(unknown);
                         }
                     }
@@ -202,7 +211,8 @@ impl Search {
 fn likeness(wrong: &str, known: &str) -> f64 {
     let edits = strsim::normalized_damerau_levenshtein(wrong, known);
     let (short, long) = if wrong.len() < known.len() { (wrong, known) } else { (known, wrong) };
-    let is_part = (short.len() >= 4 && long.contains(short)) || (short.len() >= 3 && known.starts_with(wrong));
+    let is_part = (short.len() >= 4 && long.contains(short))
+        || (short.len() >= 3 && known.starts_with(wrong));
     let part = ALIKE + (1.0 - ALIKE) * short.len() as f64 / long.len().max(1) as f64;
     if is_part { edits.max(part) } else { edits }
 }
@@ -224,7 +234,8 @@ fn nearest(root: &str, schema: &str, loc: &[LocItem], name: &str) -> Vec<String>
     let mut elsewhere = Vec::new();
     collect(root, schema, "", &wrong, &mut elsewhere);
     let exact = |found: &[(f64, String)]| best(found, 1.0);
-    let candidates = [exact(&here), exact(&elsewhere), best(&here, ALIKE), best(&elsewhere, ALIKE_ELSEWHERE)];
+    let candidates =
+        [exact(&here), exact(&elsewhere), best(&here, ALIKE), best(&elsewhere, ALIKE_ELSEWHERE)];
     candidates.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
@@ -236,7 +247,13 @@ fn collect(of: &str, schema: &str, prefix: &str, wrong: &str, out: &mut Vec<(f64
             out.push((likeness(wrong, &folded(field)), whole.clone()));
         }
         if !below.is_empty() {
-            collect(below, schema, &format!("{whole}{}.", if *is_list { "[]" } else { "" }), wrong, out);
+            collect(
+                below,
+                schema,
+                &format!("{whole}{}.", if *is_list { "[]" } else { "" }),
+                wrong,
+                out,
+            );
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::{Error, http};
 const FIRST_POLL: Duration = Duration::from_millis(200);
 const LAST_POLL: Duration = Duration::from_secs(5);
 /// A service that restarts is waited for this long.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LONGEST_SILENCE: Duration = Duration::from_secs(300);
 
 /// A record that a wait looks at.
 pub trait Task: Send + Sized {
@@ -28,7 +28,8 @@ pub trait Task: Send + Sized {
     fn look_up(client: &Client, id: &str) -> impl Future<Output = Result<Self, Error>> + Send;
 }
 
-/// Whether a task has ended. A status of a later service is that of an end when the record has its time.
+/// Whether a task has ended. A status of a later service is that of an end when the record has its
+/// time.
 fn is_over(task: &impl Task) -> bool {
     match task.status() {
         "queued" | "running" => false,
@@ -144,11 +145,16 @@ impl<'a, T: Task + 'a> Wait<'a, T> {
     where
         T: Clone + PartialEq + Sync,
     {
-        let watch = Watch { wait: self, start: Instant::now(), last: None, last_answer: Instant::now(), pause: None };
-        futures::stream::try_unfold(
-            watch,
-            |mut watch| async move { Ok(watch.next().await?.map(|record| (record, watch))) },
-        )
+        let watch = Watch {
+            wait: self,
+            start: Instant::now(),
+            last: None,
+            last_answer: Instant::now(),
+            pause: None,
+        };
+        futures::stream::try_unfold(watch, |mut watch| async move {
+            Ok(watch.next().await?.map(|record| (record, watch)))
+        })
     }
 
     async fn run(mut self) -> Result<T, Error> {
@@ -171,7 +177,7 @@ impl<'a, T: Task + 'a> Wait<'a, T> {
                         })));
                     }
                 }
-                Err(error) if error.is_transient() && last_answer.elapsed() < PATIENCE => {}
+                Err(error) if error.is_transient() && last_answer.elapsed() < LONGEST_SILENCE => {}
                 Err(error) => return Err(error),
             }
             if let Some(timeout) = self.timeout {
@@ -204,13 +210,17 @@ impl<'a, T: Task + Clone + PartialEq + 'a> Watch<'a, T> {
         }
         loop {
             if let Some(pause) = self.pause {
-                let left = self.wait.timeout.map(|timeout| (timeout, timeout.saturating_sub(self.start.elapsed())));
+                let left = self
+                    .wait
+                    .timeout
+                    .map(|timeout| (timeout, timeout.saturating_sub(self.start.elapsed())));
                 if let Some((after, Duration::ZERO)) = left {
                     return Err(Error::TimedOut { id: self.wait.id.clone(), after });
                 }
                 tokio::time::sleep(left.map_or(pause, |(_, left)| pause.min(left))).await;
             }
-            self.pause = Some(self.pause.map_or(FIRST_POLL, |pause| (pause * 5 / 4).min(LAST_POLL)));
+            self.pause =
+                Some(self.pause.map_or(FIRST_POLL, |pause| (pause * 5 / 4).min(LAST_POLL)));
             match T::look_up(self.wait.client, &self.wait.id).await {
                 Ok(record) => {
                     self.last_answer = Instant::now();
@@ -220,7 +230,8 @@ impl<'a, T: Task + Clone + PartialEq + 'a> Watch<'a, T> {
                         return Ok(Some(record));
                     }
                 }
-                Err(error) if error.is_transient() && self.last_answer.elapsed() < PATIENCE => {}
+                Err(error)
+                    if error.is_transient() && self.last_answer.elapsed() < LONGEST_SILENCE => {}
                 Err(error) => return Err(error),
             }
         }

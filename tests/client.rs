@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::{Answer, FAILED, JOB, JOB_ID, QUEUED, REFUSAL, RUNNING, Server, answer, json};
 use futures::StreamExt;
-use molbox::workflow::types::{EquilibrationStep, JobCreateParams, JobRecord, ProductionParams, SystemBuildRequest};
+use molbox::workflow::types::{
+    EquilibrationStep, JobCreateParams, JobRecord, ProductionParams, SystemBuildRequest,
+};
 use molbox::{Client, Connection, Error, NonNegative, Positive};
 use sha2::{Digest, Sha256};
 
@@ -21,32 +23,45 @@ async fn a_number_below_its_bound_is_refused_before_anything_is_sent() {
     let server = Server::always(|| json("200 OK", JOB)).await;
     let molbox = server.client();
     let stages = [EquilibrationStep::builder().time(0.1), EquilibrationStep::builder().time(-0.5)];
-    let error = molbox.job_submit().body_map(|job| job.equilibration(stages)).send().await.unwrap_err();
+    let error =
+        molbox.job_submit().body_map(|job| job.equilibration(stages)).send().await.unwrap_err();
     assert!(matches!(error, Error::Invalid(_)));
     assert_eq!(error.to_string(), "equilibration[1].time: must be a number >= 0, got -0.5");
 
     let refused = [
-        (molbox.job_submit().body_map(|job| job.temperature(-1)), "temperature: must be a number >= 0, got -1"),
+        (
+            molbox.job_submit().body_map(|job| job.temperature(-1)),
+            "temperature: must be a number >= 0, got -1",
+        ),
         (
             molbox.job_submit().body_map(|job| job.integration_timestep(0)),
             "integration_timestep: must be a number > 0, got 0",
         ),
-        (molbox.job_submit().body_map(|job| job.friction(f64::NAN)), "friction: must be a number >= 0, got NaN"),
-        (molbox.job_submit().body_map(|job| job.pressure(f64::INFINITY)), "pressure: must be a number >= 0, got inf"),
+        (
+            molbox.job_submit().body_map(|job| job.friction(f64::NAN)),
+            "friction: must be a number >= 0, got NaN",
+        ),
+        (
+            molbox.job_submit().body_map(|job| job.pressure(f64::INFINITY)),
+            "pressure: must be a number >= 0, got inf",
+        ),
         (
             molbox.job_submit().body_map(|job| job.minimization_steps(-1)),
             "minimization_steps: must be an integer >= 0, got -1",
         ),
         (molbox.job_submit().body_map(|job| job.box_id("")), "box_id: shorter than 1 characters"),
         (
-            molbox.job_submit().body_map(|job| job.production(ProductionParams::builder().type_("NPH"))),
+            molbox
+                .job_submit()
+                .body_map(|job| job.production(ProductionParams::builder().type_("NPH"))),
             "production.type: must be one of NPT, NVT, got \"NPH\"",
         ),
     ];
     for (request, text) in refused {
         assert_eq!(request.send().await.unwrap_err().to_string(), text);
     }
-    let system = molbox.system_submit().body_map(|system| system.p_h(f64::NAN)).send().await.unwrap_err();
+    let system =
+        molbox.system_submit().body_map(|system| system.p_h(f64::NAN)).send().await.unwrap_err();
     assert_eq!(system.to_string(), "pH: must be a finite number, got NaN");
     let limit = molbox.job_list().limit(0).send().await.unwrap_err();
     assert_eq!(limit.to_string(), "query limit: must be an integer >= 1, got 0");
@@ -86,7 +101,7 @@ fn json_of_a_person_is_refused_with_the_path_of_what_is_wrong() {
     }
 }
 
-/// What is said of the members of a request that the document does not have.
+/// What is reported of the members of a request that the document does not have.
 fn unknown<T: molbox::Request>(request: serde_json::Value) -> Vec<String> {
     let unknown = molbox::unknown_fields::<T>(&request);
     assert_eq!(unknown.more, 0);
@@ -117,21 +132,37 @@ fn a_misspelt_field_is_named_with_the_one_that_was_meant() {
         ("ion", "ions"),
     ] {
         let request = serde_json::json!({ wrong: null });
-        assert_eq!(unknown::<SystemBuildRequest>(request), [format!("{wrong}: no such field; did you mean {meant}?")]);
+        assert_eq!(
+            unknown::<SystemBuildRequest>(request),
+            [format!("{wrong}: no such field; did you mean {meant}?")]
+        );
     }
-    for (request, said) in [
-        (serde_json::json!({"temprature": 500}), "temprature: no such field; did you mean temperature?"),
+    for (request, reported) in [
+        (
+            serde_json::json!({"temprature": 500}),
+            "temprature: no such field; did you mean temperature?",
+        ),
         (serde_json::json!({"temp": 500}), "temp: no such field; did you mean temperature?"),
-        (serde_json::json!({"timestep": {}}), "timestep: no such field; did you mean integration_timestep?"),
-        (serde_json::json!({"cutoff": []}), "cutoff: no such field; did you mean non_bonded_cutoff?"),
+        (
+            serde_json::json!({"timestep": {}}),
+            "timestep: no such field; did you mean integration_timestep?",
+        ),
+        (
+            serde_json::json!({"cutoff": []}),
+            "cutoff: no such field; did you mean non_bonded_cutoff?",
+        ),
         (
             serde_json::json!({"equilibration": [{}, {"tme": 5}]}),
             "equilibration[1].tme: no such field; did you mean equilibration[1].time?",
         ),
-        (serde_json::json!({"time": 5}), "time: no such field; did you mean equilibration[].time or production.time?"),
+        (
+            serde_json::json!({"time": 5}),
+            "time: no such field; did you mean equilibration[].time or production.time?",
+        ),
         (
             serde_json::json!({"production": {"restraint_mask": "@CA"}}),
-            "production.restraint_mask: no such field; did you mean equilibration[].restraint_mask?",
+            "production.restraint_mask: no such field; did you mean \
+             equilibration[].restraint_mask?",
         ),
         (
             serde_json::json!({"production": {"temperature": 310}}),
@@ -139,13 +170,16 @@ fn a_misspelt_field_is_named_with_the_one_that_was_meant() {
         ),
         (serde_json::json!({"colour": "blue"}), "colour: no such field"),
     ] {
-        assert_eq!(unknown::<JobCreateParams>(request), [said]);
+        assert_eq!(unknown::<JobCreateParams>(request), [reported]);
     }
     let rmsd = unknown::<AnalysisRequest>(serde_json::json!({"rmsd": [["@CA"]]}));
     assert_eq!(rmsd, ["rmsd: no such field; did you mean rmsd_masks?"]);
     let id = unknown::<FileRegistration>(serde_json::json!({"fileid": ""}));
     assert_eq!(id, ["fileid: no such field; did you mean file_id?"]);
-    assert_eq!(unknown::<JobExtension>(serde_json::json!({"tme": 1})), ["tme: no such field; did you mean time?"]);
+    assert_eq!(
+        unknown::<JobExtension>(serde_json::json!({"tme": 1})),
+        ["tme: no such field; did you mean time?"]
+    );
     let margin = serde_json::json!({
         "settings": {"start": "2020-01-01"}, "portfolio": {"futures": [{"qty": 1, "side": "long"}]}, "lookback": 1
     });
@@ -161,7 +195,7 @@ fn a_misspelt_field_is_named_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn what_is_said_of_unknown_fields_is_bounded() {
+fn what_is_reported_of_unknown_fields_is_bounded() {
     let mut request = serde_json::Map::new();
     for index in 0..100_000 {
         request.insert(format!("field {index}"), serde_json::Value::Null);
@@ -169,30 +203,35 @@ fn what_is_said_of_unknown_fields_is_bounded() {
     let start = Instant::now();
     let unknown = molbox::unknown_fields::<JobCreateParams>(&serde_json::Value::Object(request));
     assert_eq!((unknown.listed.len(), unknown.more), (20, 99_980));
-    let long = serde_json::json!({ format!("{}\u{1b}[2J", "é".repeat(60)): 1, "x".repeat(1 << 20): 2 });
+    let long =
+        serde_json::json!({ format!("{}\u{1b}[2J", "é".repeat(60)): 1, "x".repeat(1 << 20): 2 });
     let unknown = molbox::unknown_fields::<JobCreateParams>(&long);
-    let said: Vec<String> = unknown.listed.iter().map(ToString::to_string).collect();
-    assert_eq!(said[0], format!("{}\u{fffd}[2J: no such field", "é".repeat(60)));
-    assert_eq!(said[1], format!("{}…: no such field", "x".repeat(64)));
+    let reported: Vec<String> = unknown.listed.iter().map(ToString::to_string).collect();
+    assert_eq!(reported[0], format!("{}\u{fffd}[2J: no such field", "é".repeat(60)));
+    assert_eq!(reported[1], format!("{}…: no such field", "x".repeat(64)));
     // Names are compared with few others, and only those that are named.
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
 fn json_with_unknown_fields_is_refused_with_all_of_them() {
-    let text = r#"{"temprature": 310, "equilibration": [{"tme": 1, "time": -1}], "nonsense": null}"#;
+    let text =
+        r#"{"temprature": 310, "equilibration": [{"tme": 1, "time": -1}], "nonsense": null}"#;
     let error = molbox::from_json::<JobCreateParams>(text).unwrap_err();
-    let said: Vec<String> = error.violations.iter().map(ToString::to_string).collect();
+    let reported: Vec<String> = error.violations.iter().map(ToString::to_string).collect();
     assert_eq!(
-        said[..3],
+        reported[..3],
         [
             "temprature: no such field; did you mean temperature?",
             "equilibration[0].tme: no such field; did you mean equilibration[0].time?",
             "nonsense: no such field",
         ]
     );
-    assert!(said[3].starts_with("equilibration[0].time: must be a number >= 0, got -1 at line 1"), "{said:?}");
-    assert_eq!(said.len(), 4);
+    assert!(
+        reported[3].starts_with("equilibration[0].time: must be a number >= 0, got -1 at line 1"),
+        "{reported:?}"
+    );
+    assert_eq!(reported.len(), 4);
 }
 
 #[test]
@@ -210,7 +249,9 @@ async fn a_request_carries_the_key_and_what_was_asked_and_no_more() {
     let molbox = server.client();
     molbox
         .job_submit()
-        .body_map(|job| job.box_id("box_1").temperature(310).equilibration(Vec::<EquilibrationStep>::new()))
+        .body_map(|job| {
+            job.box_id("box_1").temperature(310).equilibration(Vec::<EquilibrationStep>::new())
+        })
         .send()
         .await
         .unwrap();
@@ -220,7 +261,10 @@ async fn a_request_carries_the_key_and_what_was_asked_and_no_more() {
     assert!(request.header("user-agent").unwrap().starts_with("molbox-rust/"));
     assert_eq!(request.header("api-version"), None, "progenitor's own header is gone");
     let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
-    assert_eq!(body, serde_json::json!({"box_id": "box_1", "temperature": 310.0, "equilibration": []}));
+    assert_eq!(
+        body,
+        serde_json::json!({"box_id": "box_1", "temperature": 310.0, "equilibration": []})
+    );
 }
 
 #[tokio::test]
@@ -231,12 +275,16 @@ async fn every_post_has_an_idempotency_key_of_its_own() {
         molbox.job_submit().send().await.unwrap();
     }
     molbox.job_submit().idempotency_key("mine").send().await.unwrap();
-    let keys: Vec<String> = server.received().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
+    let keys: Vec<String> =
+        server.received().iter().map(|r| r.header("idempotency-key").unwrap().to_owned()).collect();
     assert_eq!(keys[0].len(), 32);
     assert_ne!(keys[0], keys[1]);
     assert_eq!(keys[2], "mine");
     let error = molbox.job_submit().idempotency_key("x".repeat(256)).send().await.unwrap_err();
-    assert!(error.to_string().starts_with("header idempotency-key: longer than 255 characters"), "{error}");
+    assert!(
+        error.to_string().starts_with("header idempotency-key: longer than 255 characters"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -271,8 +319,10 @@ fn an_address_that_is_none_is_refused() {
 async fn a_redirect_to_another_origin_does_not_get_the_key() {
     let other = Server::always(|| answer("200 OK", "", "PK")).await;
     let target = other.base_url.clone();
-    let server =
-        Server::start(move |_, _| answer("302 Found", &format!("location: {target}/bundle.zip\r\n"), "")).await;
+    let server = Server::start(move |_, _| {
+        answer("302 Found", &format!("location: {target}/bundle.zip\r\n"), "")
+    })
+    .await;
     server.client().job_download().job_id(JOB_ID).send().await.unwrap();
     let at_home = &server.received()[0];
     assert_eq!(at_home.header("x-api-key"), Some("mbx_secret"));
@@ -292,7 +342,9 @@ async fn a_redirect_at_home_keeps_the_key_and_a_post_is_not_redirected() {
     assert_eq!(server.received()[1].line, "GET /local/info/elsewhere HTTP/1.1");
     assert_eq!(server.received()[1].header("x-api-key"), Some("mbx_secret"));
 
-    let server = Server::always(|| answer("307 Temporary Redirect", "location: /local/elsewhere\r\n", "")).await;
+    let server =
+        Server::always(|| answer("307 Temporary Redirect", "location: /local/elsewhere\r\n", ""))
+            .await;
     let error = server.client().job_submit().send().await.unwrap_err();
     assert_eq!(error.status().unwrap(), 307);
     assert_eq!(server.received().len(), 1);
@@ -318,7 +370,8 @@ async fn a_passing_trouble_is_retried_under_the_same_idempotency_key() {
     })
     .await;
     server.client().job_submit().send().await.unwrap();
-    let keys: Vec<_> = server.received().iter().map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
+    let keys: Vec<_> =
+        server.received().iter().map(|r| r.header("idempotency-key").map(str::to_owned)).collect();
     assert_eq!(keys.len(), 4);
     assert!(keys.iter().all(|key| *key == keys[0] && key.is_some()));
 }
@@ -335,7 +388,7 @@ async fn a_refusal_is_not_retried_and_neither_is_an_uncertain_delete() {
 }
 
 #[tokio::test]
-async fn retry_after_is_waited_for_and_one_too_far_off_is_told() {
+async fn retry_after_is_waited_for_and_one_too_far_off_is_reported() {
     let server = Server::start(|number, _| match number {
         0 => answer("429 Too Many Requests", "retry-after: 1\r\n", ""),
         _ => json("200 OK", JOB),
@@ -345,7 +398,8 @@ async fn retry_after_is_waited_for_and_one_too_far_off_is_told() {
     server.client().job_view().job_id(JOB_ID).send().await.unwrap();
     assert!(start.elapsed() >= Duration::from_secs(1));
 
-    let server = Server::always(|| answer("429 Too Many Requests", "retry-after: 3600\r\n", "")).await;
+    let server =
+        Server::always(|| answer("429 Too Many Requests", "retry-after: 3600\r\n", "")).await;
     let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
     let Error::Refused(refusal) = &error else { panic!("{error}") };
     assert_eq!(refusal.retry_after, Some(Duration::from_secs(3600)));
@@ -366,7 +420,11 @@ async fn retries_come_to_an_end() {
 #[tokio::test]
 async fn an_error_gives_the_status_every_violation_and_the_request_id() {
     let server = Server::always(|| {
-        answer("422 Unprocessable Entity", "content-type: application/json\r\nx-request-id: r-17\r\n", REFUSAL)
+        answer(
+            "422 Unprocessable Entity",
+            "content-type: application/json\r\nx-request-id: r-17\r\n",
+            REFUSAL,
+        )
     })
     .await;
     let error = server.client().job_submit().send().await.unwrap_err();
@@ -377,8 +435,8 @@ async fn an_error_gives_the_status_every_violation_and_the_request_id() {
     assert_eq!(error.violations()[0].type_, "greater_than_equal");
     assert_eq!(
         error.to_string(),
-        "422 Unprocessable Entity: equilibration[1].time: Input should be greater than or equal to 0; \
-         integration_timestep: Input should be greater than 0 (request r-17)"
+        "422 Unprocessable Entity: equilibration[1].time: Input should be greater than or equal \
+         to 0; integration_timestep: Input should be greater than 0 (request r-17)"
     );
 }
 
@@ -391,12 +449,18 @@ async fn an_error_with_another_body_keeps_its_status_and_its_words() {
         ("404 Not Found", "text/plain", "", "Not Found"),
         ("418 I'm a teapot", "text/plain", "short and stout", "short and stout"),
         ("500 Internal Server Error", "application/json", r#"{"detail": []}"#, r#"{"detail": []}"#),
-        ("501 Not Implemented", "application/json", r#"{"detail":[{"loc":[],"msg":"later","type":"x"}]}"#, "later"),
+        (
+            "501 Not Implemented",
+            "application/json",
+            r#"{"detail":[{"loc":[],"msg":"later","type":"x"}]}"#,
+            "later",
+        ),
     ];
     for (status, media, body, words) in cases {
-        let server =
-            Server::start(move |_, _| answer(status, &format!("content-type: {media}\r\nx-request-id: r-1\r\n"), body))
-                .await;
+        let server = Server::start(move |_, _| {
+            answer(status, &format!("content-type: {media}\r\nx-request-id: r-1\r\n"), body)
+        })
+        .await;
         let error = server.client().job_view().job_id(JOB_ID).send().await.unwrap_err();
         assert_eq!(error.status().unwrap().as_str(), &status[..3], "{status}");
         assert_eq!(error.violations()[0].msg, words, "{status}");
@@ -423,7 +487,11 @@ async fn a_success_that_is_not_as_documented_is_an_error() {
 
 #[tokio::test]
 async fn a_service_that_is_not_there_is_a_connection_error() {
-    let molbox = Connection::new("http://127.0.0.1:9/local", "mbx_secret").unwrap().retries(1).workflow().unwrap();
+    let molbox = Connection::new("http://127.0.0.1:9/local", "mbx_secret")
+        .unwrap()
+        .retries(1)
+        .workflow()
+        .unwrap();
     let error = molbox.job_list().send().await.unwrap_err();
     assert!(matches!(error, Error::Connection(_)));
     assert!(error.to_string().contains("http://127.0.0.1:9"), "{error}");
@@ -442,15 +510,19 @@ async fn a_slow_transfer_is_not_cut_off_but_one_that_stands_still_is() {
         }
     };
     let server = Server::always(slow(8, 100)).await;
-    let idle =
-        |server: &Server| server.connection().idle_timeout(Duration::from_millis(300)).retries(0).workflow().unwrap();
-    let stream = idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
-    let size: usize = stream.map(|chunk| chunk.unwrap().len()).fold(0, |a, b| async move { a + b }).await;
+    let idle = |server: &Server| {
+        server.connection().idle_timeout(Duration::from_millis(300)).retries(0).workflow().unwrap()
+    };
+    let stream =
+        idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
+    let size: usize =
+        stream.map(|chunk| chunk.unwrap().len()).fold(0, |a, b| async move { a + b }).await;
     assert_eq!(size, 32, "longer in all than the idle timeout");
 
     let server = Server::always(slow(3, 2000)).await;
     let start = Instant::now();
-    let mut stream = idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
+    let mut stream =
+        idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
     assert!(stream.next().await.unwrap().is_err());
     assert!(start.elapsed() < Duration::from_secs(2));
 }
@@ -491,7 +563,9 @@ async fn upload_server(max_bytes: u64, put: fn(usize) -> Answer) -> Server {
             path if path.starts_with("/local/submit/upload-url") => {
                 json("200 OK", &link(&format!("http://{host}/local"), max_bytes))
             }
-            path if path.starts_with("/local/upload") => put(puts.fetch_add(1, Ordering::Relaxed) as usize),
+            path if path.starts_with("/local/upload") => {
+                put(puts.fetch_add(1, Ordering::Relaxed) as usize)
+            }
             _ => json("200 OK", include_str!("../openapi/examples/file_register.200.json")),
         }
     })
@@ -508,8 +582,11 @@ async fn an_upload_is_a_link_the_content_and_a_registration() {
     let progress = Arc::new(Mutex::new(Vec::new()));
     let seen = progress.clone();
     let molbox = server.client();
-    let file =
-        molbox.upload(&path).kind("protein").on_progress(move |done, all| seen.lock().unwrap().push((done, all))).await;
+    let file = molbox
+        .upload(&path)
+        .kind("protein")
+        .on_progress(move |done, all| seen.lock().unwrap().push((done, all)))
+        .await;
     assert_eq!(file.unwrap().name, "villin");
 
     let [link, put, register] = &server.received()[..] else { panic!("three requests") };
@@ -578,8 +655,9 @@ fn digest(content: &[u8]) -> String {
 /// Serves `content` by ranges; the first answers break off after `pieces` bytes each.
 async fn download_server(content: Vec<u8>, etag: String, pieces: Vec<usize>) -> Server {
     Server::start(move |number, request| {
-        let start: usize =
-            request.header("range").map_or(0, |r| r["bytes=".len()..].trim_end_matches('-').parse().unwrap());
+        let start: usize = request
+            .header("range")
+            .map_or(0, |r| r["bytes=".len()..].trim_end_matches('-').parse().unwrap());
         let rest = &content[start..];
         let (status, range) = match start {
             0 => ("200 OK", String::new()),
@@ -588,8 +666,10 @@ async fn download_server(content: Vec<u8>, etag: String, pieces: Vec<usize>) -> 
                 format!("content-range: bytes {start}-{}/{}\r\n", content.len() - 1, content.len()),
             ),
         };
-        let head =
-            format!("HTTP/1.1 {status}\r\netag: \"sha256-{etag}\"\r\n{range}content-length: {}\r\n\r\n", rest.len());
+        let head = format!(
+            "HTTP/1.1 {status}\r\netag: \"sha256-{etag}\"\r\n{range}content-length: {}\r\n\r\n",
+            rest.len()
+        );
         match pieces.get(number) {
             Some(&piece) => Answer::Broken([head.as_bytes(), &rest[..piece]].concat()),
             None => Answer::Whole([head.as_bytes(), rest].concat()),
@@ -614,13 +694,14 @@ async fn a_download_that_breaks_goes_on_where_it_stopped() {
     assert_eq!(path, to);
     assert_eq!(fs::read(&to).unwrap(), content());
     assert_eq!(*last.lock().unwrap(), (1_200_000, Some(1_200_000)));
-    let ranges: Vec<_> = server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
+    let ranges: Vec<_> =
+        server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
     assert_eq!(ranges, [None, Some("bytes=400000-".to_owned()), Some("bytes=500000-".to_owned())]);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
 }
 
 #[tokio::test]
-async fn a_download_of_an_earlier_process_is_taken_up() {
+async fn a_download_of_an_earlier_process_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("results.zip");
     let server = download_server(content(), digest(&content()), vec![400_000]).await;
@@ -636,7 +717,8 @@ async fn a_download_of_an_earlier_process_is_taken_up() {
 async fn a_part_of_another_content_is_thrown_away() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("results.zip");
-    fs::write(folder.path().join(format!("results.zip.{}.part", "0".repeat(64))), "something else").unwrap();
+    fs::write(folder.path().join(format!("results.zip.{}.part", "0".repeat(64))), "something else")
+        .unwrap();
     let server = download_server(content(), digest(&content()), vec![]).await;
     server.client().download_job(JOB_ID, &to).await.unwrap();
     assert_eq!(fs::read(&to).unwrap(), content());
@@ -656,7 +738,8 @@ async fn a_download_with_a_wrong_checksum_is_an_error_and_leaves_nothing() {
 
 /// What a proxy that sends everything in chunks of its own makes of an answer: the length is gone.
 fn rechunked(status: &str, headers: &str, content: &[u8]) -> Vec<u8> {
-    let mut answer = format!("HTTP/1.1 {status}\r\n{headers}transfer-encoding: chunked\r\n\r\n").into_bytes();
+    let mut answer =
+        format!("HTTP/1.1 {status}\r\n{headers}transfer-encoding: chunked\r\n\r\n").into_bytes();
     for chunk in content.chunks(100_000) {
         answer.extend(format!("{:x}\r\n", chunk.len()).bytes());
         answer.extend(chunk);
@@ -672,7 +755,8 @@ async fn a_download_without_a_length_is_whole_when_its_digest_is_right() {
     let to = folder.path().join("results.zip");
     for weak in ["", "W/"] {
         let etag = format!("etag: {weak}\"sha256-{}\"\r\n", digest(&content()));
-        let server = Server::always(move || Answer::Whole(rechunked("200 OK", &etag, &content()))).await;
+        let server =
+            Server::always(move || Answer::Whole(rechunked("200 OK", &etag, &content()))).await;
         let sizes = Arc::new(Mutex::new(Vec::new()));
         let seen = sizes.clone();
         let molbox = server.client();
@@ -683,8 +767,13 @@ async fn a_download_without_a_length_is_whole_when_its_digest_is_right() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no part is left");
 
         let wrong = format!("etag: {weak}\"sha256-{}\"\r\n", "0".repeat(64));
-        let server = Server::always(move || Answer::Whole(rechunked("200 OK", &wrong, &content()))).await;
-        let error = server.client().download_job(JOB_ID, folder.path().join("wrong.zip")).await.unwrap_err();
+        let server =
+            Server::always(move || Answer::Whole(rechunked("200 OK", &wrong, &content()))).await;
+        let error = server
+            .client()
+            .download_job(JOB_ID, folder.path().join("wrong.zip"))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("which was removed: SHA-256 is"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "it was removed");
     }
@@ -695,8 +784,10 @@ async fn a_download_without_a_length_resumes_and_has_its_size_from_the_range() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("results.zip");
     let digest = digest(&content());
-    fs::write(folder.path().join(format!("results.zip.{digest}.part")), &content()[..400_000]).unwrap();
-    let headers = format!("etag: \"sha256-{digest}\"\r\ncontent-range: bytes 400000-1199999/1200000\r\n");
+    fs::write(folder.path().join(format!("results.zip.{digest}.part")), &content()[..400_000])
+        .unwrap();
+    let headers =
+        format!("etag: \"sha256-{digest}\"\r\ncontent-range: bytes 400000-1199999/1200000\r\n");
     let rest = rechunked("206 Partial Content", &headers, &content()[400_000..]);
     let server = Server::always(move || Answer::Whole(rest.clone())).await;
     let last = Arc::new(Mutex::new((0, None)));
@@ -720,18 +811,23 @@ async fn a_download_that_ends_early_is_kept_and_resumed() {
         let from: usize = range["bytes=".len()..].trim_end_matches('-').parse().unwrap();
         // The first answer ends early, as if it were whole.
         let end = if number == 0 { from + 100_000 } else { content().len() };
-        let headers = format!("etag: \"sha256-{digest}\"\r\ncontent-range: bytes {from}-1199999/1200000\r\n");
+        let headers =
+            format!("etag: \"sha256-{digest}\"\r\ncontent-range: bytes {from}-1199999/1200000\r\n");
         Answer::Whole(rechunked("206 Partial Content", &headers, &content()[from..end]))
     })
     .await;
     let molbox = server.connection().retries(0).workflow().unwrap();
     let error = molbox.download_job(JOB_ID, &to).await.unwrap_err();
-    assert!(matches!(error, Error::Truncated { received: 200_000, total: 1_200_000, .. }), "{error}");
+    assert!(
+        matches!(error, Error::Truncated { received: 200_000, total: 1_200_000, .. }),
+        "{error}"
+    );
     assert!(error.is_transient());
     assert!(error.to_string().contains(part.to_str().unwrap()), "{error}");
     molbox.download_job(JOB_ID, &to).await.unwrap();
     assert_eq!(fs::read(&to).unwrap(), content());
-    let ranges: Vec<_> = server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
+    let ranges: Vec<_> =
+        server.received().iter().map(|r| r.header("range").map(str::to_owned)).collect();
     assert_eq!(ranges, [Some("bytes=100000-".to_owned()), Some("bytes=200000-".to_owned())]);
 }
 
@@ -764,9 +860,16 @@ async fn bytes_and_readers_are_uploaded_as_files_are() {
         _ => answer("200 OK", "", ""),
     };
     let server = upload_server(1 << 20, put).await;
-    server.client().upload_bytes("pdb", content.clone()).name("villin").kind("protein").await.unwrap();
+    server
+        .client()
+        .upload_bytes("pdb", content.clone())
+        .name("villin")
+        .kind("protein")
+        .await
+        .unwrap();
     let sent = server.received();
-    let puts: Vec<&[u8]> = sent.iter().filter(|r| r.line.starts_with("PUT")).map(|r| &r.body[..]).collect();
+    let puts: Vec<&[u8]> =
+        sent.iter().filter(|r| r.line.starts_with("PUT")).map(|r| &r.body[..]).collect();
     assert_eq!(puts, [content.as_bytes(), content.as_bytes()], "sent again as a whole");
     assert_eq!(sent[1].header("content-length"), Some("700000"));
     let body: serde_json::Value = serde_json::from_slice(&sent.last().unwrap().body).unwrap();
@@ -782,13 +885,20 @@ async fn bytes_and_readers_are_uploaded_as_files_are() {
 
     // A reader has been read; a content that ends early is not taken for whole.
     let server = upload_server(1 << 20, put).await;
-    let error = server.client().upload_reader("pdb", std::io::Cursor::new("END"), 3).await.unwrap_err();
+    let error =
+        server.client().upload_reader("pdb", std::io::Cursor::new("END"), 3).await.unwrap_err();
     assert_eq!(error.status().unwrap(), 503);
     let server = upload_server(1 << 20, |_| answer("200 OK", "", "")).await;
     server.client().upload_reader("pdb", std::io::Cursor::new("END"), 4).await.unwrap_err();
-    assert!(server.received().iter().all(|r| !r.line.starts_with("POST")), "nothing was registered");
+    assert!(
+        server.received().iter().all(|r| !r.line.starts_with("POST")),
+        "nothing was registered"
+    );
     let error = server.client().upload_bytes("pdb", vec![0; 2 << 20]).await.unwrap_err();
-    assert!(error.to_string().contains("content: has 2097152 bytes, the service takes 1048576"), "{error}");
+    assert!(
+        error.to_string().contains("content: has 2097152 bytes, the service takes 1048576"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -801,7 +911,10 @@ async fn a_download_to_a_writer_is_resumed_and_checked() {
 
     let server = download_server(content(), "0".repeat(64), vec![]).await;
     let error = server.client().copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err();
-    assert!(matches!(&error, Error::Damaged { path: None, message } if message.contains("SHA-256 is")), "{error}");
+    assert!(
+        matches!(&error, Error::Damaged { path: None, message } if message.contains("SHA-256 is")),
+        "{error}"
+    );
     let server = download_server(content(), digest(&content()), vec![400_000]).await;
     let molbox = server.connection().retries(0).workflow().unwrap();
     assert!(molbox.copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err().is_transient());
@@ -817,7 +930,8 @@ async fn a_content_that_may_have_been_cut_is_no_success() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("results.zip");
     // Without a length, chunks or a digest the end of the connection is the end of the content.
-    let endless = || Answer::Whole(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf of it".to_vec());
+    let endless =
+        || Answer::Whole(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf of it".to_vec());
     let server = Server::always(endless).await;
     let error = server.client().download_job(JOB_ID, &to).await.unwrap_err();
     assert!(error.to_string().contains("without length and digest"), "{error}");
@@ -826,10 +940,16 @@ async fn a_content_that_may_have_been_cut_is_no_success() {
 
     let etag = format!("etag: \"sha256-{}\"\r\n", digest(b"half of it"));
     let server = Server::always(move || {
-        Answer::Whole(format!("HTTP/1.1 200 OK\r\n{etag}connection: close\r\n\r\nhalf of it").into_bytes())
+        Answer::Whole(
+            format!("HTTP/1.1 200 OK\r\n{etag}connection: close\r\n\r\nhalf of it").into_bytes(),
+        )
     })
     .await;
-    assert_eq!(server.client().copy_job(JOB_ID, &mut Vec::new()).await.unwrap(), 10, "the digest is right");
+    assert_eq!(
+        server.client().copy_job(JOB_ID, &mut Vec::new()).await.unwrap(),
+        10,
+        "the digest is right"
+    );
 }
 
 // The way to the service.
@@ -837,7 +957,8 @@ async fn a_content_that_may_have_been_cut_is_no_success() {
 #[tokio::test]
 async fn a_deadline_ends_a_call_with_all_its_retries() {
     let server = Server::always(|| json("503 Service Unavailable", "{}")).await;
-    let molbox = server.connection().retries(1000).deadline(Duration::from_millis(400)).workflow().unwrap();
+    let molbox =
+        server.connection().retries(1000).deadline(Duration::from_millis(400)).workflow().unwrap();
     let start = Instant::now();
     let error = molbox.job_view().job_id(JOB_ID).send().await.unwrap_err();
     assert_eq!(error.status().unwrap(), 503, "the last answer, not a sleep beyond the deadline");
@@ -849,10 +970,14 @@ async fn a_deadline_ends_a_call_with_all_its_retries() {
         pause: Duration::from_millis(50),
     };
     let server = Server::always(slow).await;
-    let molbox = server.connection().retries(0).deadline(Duration::from_millis(400)).workflow().unwrap();
+    let molbox =
+        server.connection().retries(0).deadline(Duration::from_millis(400)).workflow().unwrap();
     let start = Instant::now();
     molbox.copy_job(JOB_ID, &mut Vec::new()).await.unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(30), "each byte comes in time, the whole does not");
+    assert!(
+        start.elapsed() < Duration::from_secs(30),
+        "each byte comes in time, the whole does not"
+    );
 }
 
 #[tokio::test]
@@ -867,9 +992,12 @@ async fn the_http_client_is_set_up_by_its_user_but_never_follows_redirects() {
 
     let other = Server::always(|| json("200 OK", JOB)).await;
     let target = other.base_url.clone();
-    let server = Server::start(move |_, _| answer("302 Found", &format!("location: {target}\r\n"), "")).await;
+    let server =
+        Server::start(move |_, _| answer("302 Found", &format!("location: {target}\r\n"), ""))
+            .await;
     let follows = molbox::reqwest::redirect::Policy::limited;
-    let connection = server.connection().http(move |http| http.user_agent("mine").redirect(follows(5)));
+    let connection =
+        server.connection().http(move |http| http.user_agent("mine").redirect(follows(5)));
     connection.workflow().unwrap().job_view().job_id(JOB_ID).send().await.unwrap();
     assert_eq!(server.received()[0].header("user-agent"), Some("mine"));
     assert_eq!(other.received()[0].header("x-api-key"), None);
@@ -897,7 +1025,8 @@ async fn a_wait_shows_progress_and_ends_with_the_record() {
     .await;
     let molbox = server.connection().retries(0).workflow().unwrap();
     let mut seen = Vec::new();
-    let job = molbox.wait_job(JOB_ID).on_progress(|job| seen.push(job.status.clone())).await.unwrap();
+    let job =
+        molbox.wait_job(JOB_ID).on_progress(|job| seen.push(job.status.clone())).await.unwrap();
     assert_eq!(job.status, "succeeded");
     assert_eq!(seen, ["queued", "running", "succeeded"]);
 }
@@ -913,16 +1042,19 @@ async fn a_wait_for_a_job_that_fails_says_why() {
 }
 
 #[tokio::test]
-async fn a_wait_gives_up_when_told_to_and_the_job_goes_on() {
+async fn a_wait_ends_at_its_limit_and_the_job_runs_on() {
     let server = Server::always(|| json("200 OK", RUNNING)).await;
-    let error = server.client().wait_job(JOB_ID).timeout(Duration::from_millis(300)).await.unwrap_err();
+    let error =
+        server.client().wait_job(JOB_ID).timeout(Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error, Error::TimedOut { .. }), "{error}");
     assert!(error.to_string().contains(JOB_ID), "{error}");
 }
 
 #[tokio::test]
 async fn a_wait_for_what_does_not_exist_ends_at_once() {
-    let server = Server::always(|| json("404 Not Found", include_str!("../openapi/examples/NotFound.json"))).await;
+    let server =
+        Server::always(|| json("404 Not Found", include_str!("../openapi/examples/NotFound.json")))
+            .await;
     let error = server.client().wait_job(JOB_ID).await.unwrap_err();
     assert_eq!(error.status().unwrap(), 404);
     assert_eq!(server.received().len(), 1);
@@ -936,7 +1068,10 @@ fn the_environment_names_the_service() {
     let run = |variables: &[(&str, &str)]| {
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "environment_of_a_child", "--nocapture", "--include-ignored"]);
-        command.env_remove("MOLBOX_API_KEY").env("MOLBOX_TEST_CHILD", "1").envs(variables.iter().copied());
+        command
+            .env_remove("MOLBOX_API_KEY")
+            .env("MOLBOX_TEST_CHILD", "1")
+            .envs(variables.iter().copied());
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     assert!(run(&[]).contains("MOLBOX_API_KEY: not set"));

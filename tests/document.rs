@@ -55,7 +55,9 @@ fn beyond_and_within(document: &Document, schema: &Value) -> (Vec<Value>, Option
             }
             (beyond, Some(if exclusive { json!(f64::MIN_POSITIVE) } else { json!(minimum) }))
         }
-        _ if schema["enum"].is_array() => (vec![json!("no such value")], Some(schema["enum"][0].clone())),
+        _ if schema["enum"].is_array() => {
+            (vec![json!("no such value")], Some(schema["enum"][0].clone()))
+        }
         _ if schema["minLength"].is_u64() => (vec![json!("")], Some(json!("x"))),
         _ if schema["pattern"].is_string() => (vec![json!("../etc/passwd"), json!("")], None),
         _ => (Vec::new(), None),
@@ -68,7 +70,9 @@ fn the_generated_types_enforce_every_bound_of_every_request() {
     let mut bounds = 0;
     let interface = Document::read(include_str!("../openapi/interface.yaml")).unwrap().value;
     let schemas = interface["components"]["schemas"].as_object().unwrap();
-    let records = schemas.iter().filter(|(name, schema)| schema["type"] == "object" && !name.contains("Error"));
+    let records = schemas
+        .iter()
+        .filter(|(name, schema)| schema["type"] == "object" && !name.contains("Error"));
     for name in records.map(|(name, _)| name.as_str()).chain(["JobExtension"]) {
         let schema = &document.value["components"]["schemas"][name];
         let required: Vec<&str> =
@@ -78,14 +82,22 @@ fn the_generated_types_enforce_every_bound_of_every_request() {
             for wrong in &beyond {
                 let error = refusal(name, &json!({ property: wrong }));
                 let error = error.unwrap_or_else(|| panic!("{name}.{property} takes {wrong}"));
-                assert!(error.starts_with(property), "{name}.{property}: {wrong}: the error names the field: {error}");
+                assert!(
+                    error.starts_with(property),
+                    "{name}.{property}: {wrong}: the error names the field: {error}"
+                );
                 bounds += 1;
             }
             // Types hold to the bounds of the schema, reading to what else is allowed too.
             let is_narrower = |within: &Value| within.is_number() && value["x-from"].is_number();
-            let within = within.map(|within| if is_narrower(&within) { value["x-from"].clone() } else { within });
+            let within = within
+                .map(|within| if is_narrower(&within) { value["x-from"].clone() } else { within });
             if let Some(within) = within.filter(|_| required.is_empty() || required == [property]) {
-                assert_eq!(refusal(name, &json!({ property: within })), None, "{name}.{property} takes {within}");
+                assert_eq!(
+                    refusal(name, &json!({ property: within })),
+                    None,
+                    "{name}.{property} takes {within}"
+                );
             }
         }
     }
@@ -97,13 +109,19 @@ fn the_examples_are_what_their_schemas_say_and_none_is_missing() {
     let document = document();
     let root = schemas_for_validation(&document);
     let mut examples: BTreeMap<String, String> = BTreeMap::new();
-    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi/examples")).unwrap() {
+    for entry in
+        fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi/examples")).unwrap()
+    {
         let path = entry.unwrap().path();
-        examples.insert(path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap());
+        examples.insert(
+            path.file_name().unwrap().to_str().unwrap().to_owned(),
+            fs::read_to_string(&path).unwrap(),
+        );
     }
     let mut check = |prefix: String, content: &Value| {
         let mut found = 0;
-        let names: Vec<String> = examples.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
+        let names: Vec<String> =
+            examples.keys().filter(|name| name.starts_with(&prefix)).cloned().collect();
         for name in names {
             let text = examples.remove(&name).unwrap();
             if name.ends_with(".json") {
@@ -183,9 +201,11 @@ fn a_request_survives_the_generated_types() {
     fn survives<T: DeserializeOwned + Serialize>(name: &str, text: &str) {
         fn without_nulls(value: Value) -> Value {
             match value {
-                Value::Object(map) => {
-                    map.into_iter().filter(|(_, v)| !v.is_null()).map(|(k, v)| (k, without_nulls(v))).collect()
-                }
+                Value::Object(map) => map
+                    .into_iter()
+                    .filter(|(_, v)| !v.is_null())
+                    .map(|(k, v)| (k, without_nulls(v)))
+                    .collect(),
                 Value::Array(items) => items.into_iter().map(without_nulls).collect(),
                 Value::Number(number) => json!(number.as_f64()),
                 other => other,
@@ -216,7 +236,8 @@ fn a_request_survives_the_generated_types() {
             Some("analysis_submit") => survives::<workflow::types::AnalysisRequest>(&name, &text),
             Some("margin_submit") => {
                 // `excludedDates: []` lies a level below.
-                let text = text.replace("\"excludedDates\": []", "\"excludedDates\": [\"2020-03-16\"]");
+                let text =
+                    text.replace("\"excludedDates\": []", "\"excludedDates\": [\"2020-03-16\"]");
                 survives::<margin::types::MarginJobRequest>(&name, &text);
             }
             Some(other) => panic!("{other} is a request without a type in this test"),
@@ -244,7 +265,8 @@ fn tiny_and_zero_numbers_pass_exactly() {
     let text = r#"{"temperature": 0, "integration_timestep": 2.2250738585072014e-308, "friction": 5e-324}"#;
     let job: workflow::types::JobCreateParams = molbox::from_json(text).unwrap();
     assert_eq!(job.temperature.unwrap().get(), 0.0);
-    let again: workflow::types::JobCreateParams = molbox::from_json(&serde_json::to_string(&job).unwrap()).unwrap();
+    let again: workflow::types::JobCreateParams =
+        molbox::from_json(&serde_json::to_string(&job).unwrap()).unwrap();
     assert_eq!(again.integration_timestep.unwrap().get(), f64::MIN_POSITIVE);
     assert_eq!(again.friction.unwrap().get(), 5e-324);
 }
@@ -254,14 +276,26 @@ fn no_path_parameter_can_lead_to_another_operation() {
     let document = document();
     let mut parameters = 0;
     for item in document.value["paths"].as_object().unwrap().values() {
-        let operations = item.as_object().unwrap().values().filter(|operation| operation.get("operationId").is_some());
-        let all = operations.flat_map(|operation| operation["parameters"].as_array().into_iter().flatten());
-        for parameter in all.map(|parameter| resolved(&document, parameter)).filter(|p| p["in"] == "path") {
+        let operations = item
+            .as_object()
+            .unwrap()
+            .values()
+            .filter(|operation| operation.get("operationId").is_some());
+        let all = operations
+            .flat_map(|operation| operation["parameters"].as_array().into_iter().flatten());
+        for parameter in
+            all.map(|parameter| resolved(&document, parameter)).filter(|p| p["in"] == "path")
+        {
             let schema = resolved(&document, &parameter["schema"]);
-            let pattern = schema["pattern"].as_str().map(|pattern| regress::Regex::new(pattern).unwrap());
-            for value in ["", ".", "..", "../jobs", "a/b", "/", "a?limit=1", "a#b", "a%2Fb", " ", "a\nb"] {
-                let is_listed = schema["enum"].as_array().is_some_and(|values| values.contains(&json!(value)));
-                let is_allowed = pattern.as_ref().map_or(is_listed, |pattern| pattern.find(value).is_some());
+            let pattern =
+                schema["pattern"].as_str().map(|pattern| regress::Regex::new(pattern).unwrap());
+            for value in
+                ["", ".", "..", "../jobs", "a/b", "/", "a?limit=1", "a#b", "a%2Fb", " ", "a\nb"]
+            {
+                let is_listed =
+                    schema["enum"].as_array().is_some_and(|values| values.contains(&json!(value)));
+                let is_allowed =
+                    pattern.as_ref().map_or(is_listed, |pattern| pattern.find(value).is_some());
                 assert!(!is_allowed, "{} takes {value:?}", parameter["name"]);
             }
             parameters += 1;

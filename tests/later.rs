@@ -1,5 +1,5 @@
-//! Answers of a service of years later, with fields, values, ranges and forms that this client does not
-//! know: all are read, and nothing is lost.
+//! Answers of a service of years later, with fields, values, ranges and forms that this client does
+//! not know: all are read, and nothing is lost.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with other tests")]
@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json as value};
 
-/// Everything in an answer as a later service may have it: a member more in each object, `1.0` for 1,
-/// texts that this version does not list, numbers beyond every range.
+/// Everything in an answer as a later service may have it: a member more in each object, `1.0` for
+/// 1, texts that this version does not list, numbers beyond every range.
 fn later(now: &Value) -> Value {
     match now {
         Value::Object(members) => {
@@ -39,7 +39,9 @@ fn later(now: &Value) -> Value {
 /// An answer whose lists are null, as some writers have empty ones.
 fn without_lists(now: &Value) -> Value {
     match now {
-        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), without_lists(member))).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, member)| (name.clone(), without_lists(member))).collect()
+        }
         Value::Array(_) => Value::Null,
         other => other.clone(),
     }
@@ -51,7 +53,9 @@ fn meaning(of: &Value) -> Value {
         Value::Object(members) => members
             .iter()
             .map(|(name, member)| (name.clone(), meaning(member)))
-            .filter(|(_, member)| !member.is_null() && *member != value!([]) && *member != value!({}))
+            .filter(|(_, member)| {
+                !member.is_null() && *member != value!([]) && *member != value!({})
+            })
             .collect(),
         Value::Array(items) => items.iter().map(meaning).collect(),
         Value::Number(number) => value!(number.as_f64()),
@@ -61,7 +65,8 @@ fn meaning(of: &Value) -> Value {
 
 fn survives<T: DeserializeOwned + Serialize>(name: &str, now: &Value) {
     for answer in [later(now), without_lists(now), later(&without_lists(now))] {
-        let read: T = serde_json::from_value(answer.clone()).unwrap_or_else(|e| panic!("{name}: {e}: {answer:#}"));
+        let read: T = serde_json::from_value(answer.clone())
+            .unwrap_or_else(|e| panic!("{name}: {e}: {answer:#}"));
         assert_eq!(meaning(&serde_json::to_value(read).unwrap()), meaning(&answer), "{name}");
     }
 }
@@ -82,11 +87,17 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             "upload_url_create" => survives::<types::UploadLink>(&name, &now),
             "file_register" | "file_view" => survives::<types::FileRecord>(&name, &now),
             "file_list" => survives::<types::FilePage>(&name, &now),
-            "system_submit" | "system_view" | "system_cancel" => survives::<types::SystemRecord>(&name, &now),
+            "system_submit" | "system_view" | "system_cancel" => {
+                survives::<types::SystemRecord>(&name, &now)
+            }
             "system_list" => survives::<types::SystemPage>(&name, &now),
-            "job_submit" | "job_view" | "job_cancel" | "job_extend" | "job_retry" => survives::<JobRecord>(&name, &now),
+            "job_submit" | "job_view" | "job_cancel" | "job_extend" | "job_retry" => {
+                survives::<JobRecord>(&name, &now)
+            }
             "job_list" => survives::<types::JobPage>(&name, &now),
-            "analysis_submit" | "analysis_view" | "analysis_cancel" => survives::<types::AnalysisRecord>(&name, &now),
+            "analysis_submit" | "analysis_view" | "analysis_cancel" => {
+                survives::<types::AnalysisRecord>(&name, &now)
+            }
             "analysis_list" => survives::<types::AnalysisPage>(&name, &now),
             "analysis_retrieve" => survives::<types::AnalysisData>(&name, &now),
             "account_view" => survives::<types::Account>(&name, &now),
@@ -94,7 +105,9 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             "service_document" => survives::<types::Document>(&name, &now),
             // What the client sends is not read by it, and margins come as text.
             "margin_submit" => continue,
-            error if error.starts_with(char::is_uppercase) => survives::<types::HttpValidationError>(&name, &now),
+            error if error.starts_with(char::is_uppercase) => {
+                survives::<types::HttpValidationError>(&name, &now)
+            }
             other => panic!("{other} is an answer without a type in this test"),
         }
         seen.insert(operation);
@@ -118,20 +131,33 @@ async fn records_of_a_later_service_are_viewed_listed_watched_and_waited_for() {
         match request.line.split(' ').nth(1).unwrap() {
             path if path.contains("/info/jobs") => {
                 let next = if path.contains("page_token") { Value::Null } else { value!("more") };
-                json("200 OK", &format!(r#"{{"items": [{job}, {job}], "next_page": {next}, "total": 4}}"#))
+                json(
+                    "200 OK",
+                    &format!(r#"{{"items": [{job}, {job}], "next_page": {next}, "total": 4}}"#),
+                )
             }
-            path if path.ends_with("/events") => {
-                answer("200 OK", "content-type: text/event-stream\r\n", format!("event: later\ndata: {job}\n\n"))
-            }
+            path if path.ends_with("/events") => answer(
+                "200 OK",
+                "content-type: text/event-stream\r\n",
+                format!("event: later\ndata: {job}\n\n"),
+            ),
             _ => json("200 OK", &job),
         }
     })
     .await;
     let molbox = server.client();
     let job = molbox.wait_job(JOB_ID).await.unwrap();
-    assert_eq!((job.status.as_str(), server.received().len()), ("succeeded", 3), "`paused` is no end");
+    assert_eq!(
+        (job.status.as_str(), server.received().len()),
+        ("succeeded", 3),
+        "`paused` is no end"
+    );
     assert_eq!(job.parameters.production.as_ref().unwrap().type_.as_deref(), Some("NVE"));
-    assert_eq!(job.request.equilibration.as_deref(), Some(&[][..]), "an empty list is not the default");
+    assert_eq!(
+        job.request.equilibration.as_deref(),
+        Some(&[][..]),
+        "an empty list is not the default"
+    );
 
     let viewed = molbox.job_view().job_id(JOB_ID).send().await.unwrap().into_inner();
     assert_eq!(
@@ -160,7 +186,8 @@ async fn an_end_of_a_later_service_is_an_end() {
     .await;
     let error = server.client().wait_job(JOB_ID).await.unwrap_err();
     assert!(matches!(&error, Error::TaskFailed(task) if task.status == "expired"), "{error}");
-    let seen: Vec<JobRecord> = server.client().wait_job(JOB_ID).stream().try_collect().await.unwrap();
+    let seen: Vec<JobRecord> =
+        server.client().wait_job(JOB_ID).stream().try_collect().await.unwrap();
     assert_eq!(seen.len(), 1);
 }
 
@@ -193,8 +220,9 @@ async fn a_job_is_submitted_again_with_all_its_settings_or_not_at_all() {
 #[test]
 fn settings_of_records_are_the_fields_of_their_requests_without_limits() {
     let document = molbox_codegen::Document::read(include_str!("../openapi/molbox.yaml")).unwrap();
-    let resolved =
-        |value: &Value| value["$ref"].as_str().map_or(value.clone(), |r| document.resolve(r).unwrap().clone());
+    let resolved = |value: &Value| {
+        value["$ref"].as_str().map_or(value.clone(), |r| document.resolve(r).unwrap().clone())
+    };
     let plain = |property: &Value| {
         let kind = resolved(property["anyOf"].get(0).unwrap_or(property));
         (kind["type"].clone(), kind["format"].clone(), property["x-unit"].clone())
@@ -216,20 +244,25 @@ fn settings_of_records_are_the_fields_of_their_requests_without_limits() {
 }
 
 #[test]
-fn what_a_request_cannot_be_is_told_all_at_once_with_what_is_allowed() {
+fn what_a_request_cannot_be_is_reported_all_at_once_with_what_is_allowed() {
     use molbox::workflow::types::{EquilibrationStep, ProductionParams};
     let job = JobCreateParams::builder()
         .temperature(-1)
         .integration_timestep(0)
         .friction(f64::NAN)
-        .equilibration([EquilibrationStep::builder(), EquilibrationStep::builder().time(-0.5).type_("NPH")])
+        .equilibration([
+            EquilibrationStep::builder(),
+            EquilibrationStep::builder().time(-0.5).type_("NPH"),
+        ])
         .production(ProductionParams::builder().type_("NVE").traj_freq(-1))
         .box_id("");
     let invalid = JobCreateParams::try_from(job).unwrap_err();
     let mut found: Vec<(Value, String, Value)> = invalid
         .violations
         .iter()
-        .map(|v| (serde_json::to_value(&v.loc).unwrap(), v.type_.clone(), Value::Object(v.ctx.clone())))
+        .map(|v| {
+            (serde_json::to_value(&v.loc).unwrap(), v.type_.clone(), Value::Object(v.ctx.clone()))
+        })
         .collect();
     found.sort_by_key(|(loc, ..)| loc.to_string());
     let ensembles = value!({"expected": ["NPT", "NVT"]});
@@ -244,7 +277,10 @@ fn what_a_request_cannot_be_is_told_all_at_once_with_what_is_allowed() {
         (value!(["temperature"]), "greater_than_equal", value!({"ge": 0})),
     ];
     assert_eq!(found, expected.map(|(loc, kind, ctx)| (loc, kind.to_owned(), ctx)));
-    assert!(invalid.to_string().contains(r#"production.type: must be one of NPT, NVT, got "NVE""#), "{invalid}");
+    assert!(
+        invalid.to_string().contains(r#"production.type: must be one of NPT, NVT, got "NVE""#),
+        "{invalid}"
+    );
 }
 
 #[tokio::test]
@@ -257,15 +293,24 @@ async fn a_call_is_refused_with_the_places_of_a_refusal_of_the_service() {
             value!([["query", "limit"], ["query", "status"]]),
         ),
         (molbox.job_view().send().await.unwrap_err(), value!([["path", "job_id"]])),
-        (molbox.job_submit().idempotency_key("").send().await.unwrap_err(), value!([["header", "idempotency-key"]])),
         (
-            molbox.system_submit().body(SystemBuildRequest::builder().p_h(f64::NAN).seed(-1)).send().await.unwrap_err(),
+            molbox.job_submit().idempotency_key("").send().await.unwrap_err(),
+            value!([["header", "idempotency-key"]]),
+        ),
+        (
+            molbox
+                .system_submit()
+                .body(SystemBuildRequest::builder().p_h(f64::NAN).seed(-1))
+                .send()
+                .await
+                .unwrap_err(),
             value!([["body", "pH"], ["body", "seed"]]),
         ),
         (molbox.download_analysis("", "x.zip").await.unwrap_err(), value!([["path", "job_id"]])),
     ];
     for (error, places) in refused {
-        let found: Vec<_> = error.violations().iter().map(|violation| violation.loc.clone()).collect();
+        let found: Vec<_> =
+            error.violations().iter().map(|violation| violation.loc.clone()).collect();
         assert_eq!(serde_json::to_value(found).unwrap(), places, "{error}");
         assert!(matches!(error, Error::Invalid(_)));
     }

@@ -2,9 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![cfg(feature = "rustls")]
 
+#[allow(dead_code, reason = "shared with other tests")]
+mod common;
+
 use std::error::Error as _;
 use std::sync::Arc;
 
+use common::{JOB, JOB_ID};
 use molbox::{Connection, Error};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,9 +17,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
-
-const JOB: &str = include_str!("../openapi/examples/job_view.200.succeeded.json");
-const JOB_ID: &str = "job_7cpejpkq0zxnh8yydfbe";
 
 /// Who signs certificates.
 struct Authority {
@@ -67,7 +68,8 @@ impl Authority {
                 while !head.ends_with(b"\r\n\r\n") {
                     head.push(stream.read_u8().await.unwrap());
                 }
-                let head_of_answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
+                let head_of_answer =
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n";
                 let answer = format!("{head_of_answer}content-length: {}\r\n\r\n{JOB}", JOB.len());
                 stream.write_all(answer.as_bytes()).await.unwrap();
                 stream.shutdown().await.unwrap();
@@ -105,7 +107,11 @@ async fn a_service_is_trusted_by_its_authority_and_trusts_the_client_by_its_cert
     assert_eq!(status(connection).await.unwrap(), "succeeded");
 
     // Nobody's authority, another one, no certificate, that of another authority.
-    let unknown = Connection::new(&address, "mbx_secret").unwrap().retries(0).identity(own.as_bytes()).unwrap();
+    let unknown = Connection::new(&address, "mbx_secret")
+        .unwrap()
+        .retries(0)
+        .identity(own.as_bytes())
+        .unwrap();
     let other = stranger.trusted_by(&address).identity(own.as_bytes()).unwrap();
     for connection in [unknown, other] {
         let error = status(connection).await.unwrap_err();

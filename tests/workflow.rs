@@ -26,7 +26,12 @@ async fn replicas_differ_in_index_and_seed_and_are_named() {
     let mut sent: Vec<(String, Value)> = server
         .received()
         .iter()
-        .map(|r| (r.header("idempotency-key").unwrap().to_owned(), serde_json::from_slice(&r.body).unwrap()))
+        .map(|r| {
+            (
+                r.header("idempotency-key").unwrap().to_owned(),
+                serde_json::from_slice(&r.body).unwrap(),
+            )
+        })
         .collect();
     sent.sort_by(|(a, _), (b, _)| a.cmp(b));
     for (index, (key, body)) in sent.iter().enumerate() {
@@ -39,7 +44,8 @@ async fn replicas_differ_in_index_and_seed_and_are_named() {
 
 #[tokio::test]
 async fn a_stream_gives_each_record_once_and_ends_with_the_task() {
-    let server = Server::start(|n, _| json("200 OK", [QUEUED, RUNNING, RUNNING, FAILED][n.min(3)])).await;
+    let server =
+        Server::start(|n, _| json("200 OK", [QUEUED, RUNNING, RUNNING, FAILED][n.min(3)])).await;
     let records: Vec<_> = server.client().wait_job(JOB_ID).stream().try_collect().await.unwrap();
     let statuses: Vec<&str> = records.iter().map(|job| job.status.as_str()).collect();
     assert_eq!(statuses, ["queued", "running", "failed"]);
@@ -47,9 +53,13 @@ async fn a_stream_gives_each_record_once_and_ends_with_the_task() {
 
 #[tokio::test]
 async fn a_call_without_a_builder_has_key_and_errors_of_the_others() {
-    let server = Server::start(|n, _| json(if n == 0 { "200 OK" } else { "422 Unprocessable Entity" }, REFUSAL)).await;
+    let server = Server::start(|n, _| {
+        json(if n == 0 { "200 OK" } else { "422 Unprocessable Entity" }, REFUSAL)
+    })
+    .await;
     let client = server.client();
-    let answer = client.call("get", "/info/jobs").unwrap().query("limit", "1").send().await.unwrap();
+    let answer =
+        client.call("get", "/info/jobs").unwrap().query("limit", "1").send().await.unwrap();
     assert_eq!(answer.bytes().await.unwrap(), REFUSAL.as_bytes());
     let received = server.received();
     assert!(received[0].line.starts_with("GET /local/info/jobs?limit=1 "), "{}", received[0].line);
@@ -73,13 +83,16 @@ async fn service(is_up: Arc<AtomicBool>) -> Server {
             return answer("200 OK", "content-type: application/zip\r\n", "bundle");
         }
         let example = examples.iter().find(|(path, _)| request.line.contains(path));
-        example.map_or_else(|| json("500 Internal Server Error", REFUSAL), |(_, body)| json("200 OK", body))
+        example.map_or_else(
+            || json("500 Internal Server Error", REFUSAL),
+            |(_, body)| json("200 OK", body),
+        )
     };
     Server::start(reply).await
 }
 
 #[tokio::test]
-async fn a_run_that_broke_is_taken_up_and_submits_nothing_twice() {
+async fn a_run_that_broke_is_resumed_and_submits_nothing_twice() {
     let is_up = Arc::new(AtomicBool::new(false));
     let server = service(is_up.clone()).await;
     let folder = tempfile::tempdir().unwrap();
@@ -93,10 +106,15 @@ async fn a_run_that_broke_is_taken_up_and_submits_nothing_twice() {
     let mut run = Run::open(&folder).unwrap();
     run.finish(&server.client(), |_| {}).await.unwrap();
     assert!(Run::open(&folder).unwrap().is_done);
-    let posts = |path: &str| server.received().iter().filter(|r| r.line.starts_with(&format!("POST {path}"))).count();
+    let posts = |path: &str| {
+        server.received().iter().filter(|r| r.line.starts_with(&format!("POST {path}"))).count()
+    };
     assert_eq!((posts("/local/submit/system"), posts("/local/submit/job")), (1, 2));
     for replica in [1, 2] {
-        assert_eq!(std::fs::read(folder.join(format!("replica_{replica}/results.zip"))).unwrap(), b"bundle");
+        assert_eq!(
+            std::fs::read(folder.join(format!("replica_{replica}/results.zip"))).unwrap(),
+            b"bundle"
+        );
     }
 }
 
@@ -112,9 +130,11 @@ async fn the_example_of_replicas_ends_with_their_bundles_and_tables() {
     command.args(["1L2Y", "out"]).current_dir(folder.path());
     command.env("MOLBOX_BASE_URL", &server.base_url).env("MOLBOX_API_KEY", "mbx_secret");
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let mut paths: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    let mut paths: Vec<String> =
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
     paths.sort();
-    let wanted = [1, 2, 3].map(|n| ["analysis", "results"].map(|name| format!("out/replica_{n}/{name}.zip")));
+    let wanted = [1, 2, 3]
+        .map(|n| ["analysis", "results"].map(|name| format!("out/replica_{n}/{name}.zip")));
     assert_eq!(paths, wanted.concat(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use molbox_analysis::read::{Dcd, Trajectory};
+use molbox_analysis::{Dcd, Trajectory};
 
 fuzz_target!(|bytes: &[u8]| molbox_fuzz::trajectory(bytes, Dcd::open, Trajectory::Dcd));

@@ -4,8 +4,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use molbox_analysis::Mask;
-use molbox_analysis::read::Structure;
+use molbox_analysis::{Mask, Structure};
 
 static PEPTIDE: LazyLock<Structure> = LazyLock::new(|| {
     let text = include_str!("../../examples/1vii.pdb");

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use molbox_analysis::read::Structure;
+use molbox_analysis::Structure;
 
 fuzz_target!(|text: &str| {
     if let Ok(structure) = Structure::from_mmcif(text) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use molbox_analysis::read::{Trajectory, Xtc};
+use molbox_analysis::{Trajectory, Xtc};
 
 fuzz_target!(
     // The decoder panics where data are damaged, and its caller expects that.

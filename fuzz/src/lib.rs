@@ -5,8 +5,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use molbox_analysis::read::{Frame, Structure, Trajectory};
-use molbox_analysis::{AtomSet, Error};
+use molbox_analysis::{AtomSet, Error, Frame, Structure, Trajectory};
 use molbox_margin::{DataFormat, File, Request, Run, Store};
 use serde_json::json;
 
@@ -28,17 +27,17 @@ pub fn trajectory<T>(bytes: &[u8], open: fn(&Path) -> Result<T, Error>, of: fn(T
     }
     // Memory is bounded by what a file of this size can hold.
     assert!(trajectory.n_atoms() <= 8 * bytes.len() && trajectory.n_frames() <= bytes.len());
-    let window = trajectory.window(&AtomSet::all(trajectory.n_atoms()));
+    let plan = trajectory.read_plan(&AtomSet::all(trajectory.n_atoms()));
     let mut frame = Frame::new();
     for index in 0..trajectory.n_frames() {
-        if trajectory.read(index, &window, &mut frame).is_ok() {
-            assert_eq!(frame.x().len(), window.n_slots());
+        if trajectory.read(index, &plan, &mut frame).is_ok() {
+            assert_eq!(frame.x().len(), plan.n_slots());
         }
     }
 }
 
-/// Lets panics of a dependency that are caught pass, which the fuzzer's hook makes crashes. Those that
-/// nobody catches are crashes all the same.
+/// Lets panics of a dependency that are caught pass, which the fuzzer's hook makes crashes. Those
+/// that nobody catches are crashes all the same.
 pub fn allow_caught_panics(dependency: &'static str) {
     panic::set_hook(Box::new(move |panic| {
         if !panic.location().is_some_and(|at| at.file().contains(dependency)) {
@@ -59,8 +58,8 @@ static STORE: LazyLock<Arc<Store>> = LazyLock::new(|| {
     Arc::new(Store::parse(contracts, &[prices], None, "USD").expect("good data"))
 });
 
-/// Reads a portfolio in each way in which one can come. What is accepted can be calculated, or is refused by
-/// the prices: whether a day can be added is known from its return.
+/// Reads a portfolio in each way in which one can come. What is accepted can be calculated, or is
+/// refused by the prices: whether a day can be added is known from its return.
 pub fn portfolio(document: &[u8], format: DataFormat) {
     let job = json!({ "numScenarios": 10 });
     let text = String::from_utf8_lossy(document);

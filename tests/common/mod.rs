@@ -41,7 +41,10 @@ pub(crate) enum Answer {
 /// A response with these header lines.
 pub(crate) fn answer(status: &str, headers: &str, body: impl AsRef<[u8]>) -> Answer {
     let body = body.as_ref();
-    let head = format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
     Answer::Whole([head.as_bytes(), body].concat())
 }
 
@@ -56,7 +59,9 @@ pub(crate) struct Server {
 
 impl Server {
     /// Answers the request number `n`, from 0, with `reply(n, request)`.
-    pub(crate) async fn start(reply: impl Fn(usize, &Received) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(
+        reply: impl Fn(usize, &Received) -> Answer + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/local", listener.local_addr().unwrap());
         let received = Arc::new(Mutex::new(Vec::new()));
@@ -135,9 +140,15 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.split("\r\n");
     let line = lines.next()?.to_owned();
-    let headers: Vec<(String, String)> =
-        lines.filter_map(|l| l.split_once(':')).map(|(k, v)| (k.to_lowercase(), v.trim().to_owned())).collect();
-    let length = headers.iter().find(|(k, _)| k == "content-length").and_then(|(_, v)| v.parse().ok()).unwrap_or(0);
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|l| l.split_once(':'))
+        .map(|(k, v)| (k.to_lowercase(), v.trim().to_owned()))
+        .collect();
+    let length = headers
+        .iter()
+        .find(|(k, _)| k == "content-length")
+        .and_then(|(_, v)| v.parse().ok())
+        .unwrap_or(0);
     let mut body = bytes[end + 4..].to_vec();
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {

@@ -1,6 +1,6 @@
 """What the worker adds to OpenMM: `python worker/benches/overhead.py [STEPS]`.
 
-The same system, settings and seed are run by the worker through its job directory and by the least
+The same system, settings and seed are run by the worker through its task directory and by the least
 script that OpenMM allows, in turn. The cost of a step is the difference of a long and a short run
 divided by their steps, in CPU time, which other programs on the machine hardly change; what is left
 of the short run is start-up.
@@ -20,7 +20,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent / "tests"))
 
-from conftest import BUILD, EXAMPLES, SIMULATE, STAGE, Directory  # noqa: E402
+from conftest import BUILD, EXAMPLES, SIMULATE, STAGE, Directory, changed, input_file, task_of  # noqa: E402
 
 # As jobs are run: a frame and a line every 2500 steps is the default.
 FREQUENCY = 500
@@ -53,7 +53,7 @@ def worker(system: Path, folder: Path, steps: int) -> float:
     """CPU time of a simulation by the worker."""
     shutil.rmtree(folder, ignore_errors=True)
     stage = {**STAGE, "steps": steps, "traj_freq": FREQUENCY, "log_freq": FREQUENCY}
-    job = Directory(folder, "simulate", {**SIMULATE, "minimization_steps": 0, "stages": [stage]})
+    job = Directory(folder, task_of(changed(SIMULATE, {"minimization_steps": 0, "stages": [stage]})))
     for name in ("system.xml", "state.xml", "topology.json"):
         shutil.copy(system / name, folder / "input" / name)
     return cpu_seconds(job.command())
@@ -63,13 +63,12 @@ def main(steps: int) -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        protein = {"file": "protein.pdb", "format": "pdb", "name": "villin"}
-        plan = {**BUILD, "protein": protein, "padding_nm": 0.6, "box_shape": "dodecahedron"}
-        build = Directory(folder / "build", "build", plan)
+        villin = {"protein": input_file("protein.pdb"), "padding_nm": 0.6, "box_shape": "dodecahedron"}
+        build = Directory(folder / "build", task_of(changed(BUILD, villin)))
         shutil.copy(EXAMPLES / "1vii.pdb", build.path / "input" / "protein.pdb")
         assert build.run() == 0, build.log()
         # Minimised once, so that both start from what can be run.
-        minimised = Directory(folder / "minimised", "simulate", {**SIMULATE, "minimization_steps": 100, "stages": []})
+        minimised = Directory(folder / "minimised", task_of(changed(SIMULATE, {"minimization_steps": 100})))
         for file in ("system.xml", "state.xml", "topology.json"):
             shutil.copy(build.output(file), minimised.path / "input" / file)
         assert minimised.run() == 0, minimised.log()

@@ -1,7 +1,7 @@
-"""Builds and runs molecular dynamics systems with OpenMM, one job directory at a time.
+"""Builds and runs molecular dynamics systems with OpenMM, one task directory at a time.
 
 The worker knows no HTTP and no SQL: its one tie to the service is the directory, whose files are
-described in `molbox_worker.job`.
+described in `molbox_worker.directory`.
 """
 
 __version__ = "0.1.0"

@@ -17,8 +17,9 @@ from pdbfixer import PDBFixer
 from molbox_worker import chains, complete, loops, names
 from molbox_worker.chains import Run
 from molbox_worker.contacts import near_pairs, radius
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform
-from molbox_worker.job import Job, Stopped
+from molbox_worker.result import Stopped
 from molbox_worker.structure import Atom, Residue
 
 # A loop is built anew when its atoms come nearer to others than this, as a share of their radii.
@@ -36,7 +37,7 @@ def _no_download(_self: PDBFixer, _name: str) -> None:
 PDBFixer._downloadCCDDefinition = _no_download
 
 
-def add_missing(job: Job, runs: list[Run], others: list[Residue], seed: int) -> tuple[list[Run], int]:
+def add_missing(task: TaskDirectory, runs: list[Run], others: list[Residue], seed: int) -> tuple[list[Run], int]:
     """Add all heavy atoms that are missing; returns the runs, and how many residues were built.
 
     A run ends where no loop could be built.
@@ -46,23 +47,23 @@ def add_missing(job: Job, runs: list[Run], others: list[Residue], seed: int) -> 
             if residue in run.loops and i > 0:
                 last = run.residues[i - 1]
                 last.atoms = [atom for atom in last.atoms if atom.name != "OXT"]
-    runs = _build_loops(job, runs, others, seed)
+    runs = _build_loops(task, runs, others, seed)
     fixer = PDBFixer(pdbfile=io.StringIO(ONE_ATOM))
     # Its own choice would be the fastest platform with all of its threads.
-    fixer.platform = platform(job)[0]
-    runs = _add_with_pdbfixer(job, fixer, runs, others, seed)
+    fixer.platform = platform(task)[0]
+    runs = _add_with_pdbfixer(task, fixer, runs, others, seed)
     while True:
         try:
             grown = _grow(fixer, runs, others)
         except complete.NoRoom as error:
             if error.residue.deposited:
                 raise
-            runs = _without_loop(job, runs, error.residue)
+            runs = _without_loop(task, runs, error.residue)
         else:
             break
     for residue, lacking in grown.items():
-        _report(job, residue, lacking)
-    return runs, _report_built(job, runs)
+        _report(task, residue, lacking)
+    return runs, _report_built(task, runs)
 
 
 def _grow(fixer: PDBFixer, runs: list[Run], others: list[Residue]) -> dict[Residue, list[str]]:
@@ -85,7 +86,7 @@ def _grow(fixer: PDBFixer, runs: list[Run], others: list[Residue]) -> dict[Resid
     return wanted
 
 
-def _build_loops(job: Job, runs: list[Run], others: list[Residue], seed: int) -> list[Run]:
+def _build_loops(task: TaskDirectory, runs: list[Run], others: list[Residue], seed: int) -> list[Run]:
     """Build the backbones of proteins' loops; returns the runs."""
     found = []
     for run in runs:
@@ -97,7 +98,7 @@ def _build_loops(job: Job, runs: list[Run], others: list[Residue], seed: int) ->
                 continue
             there = [residue for each in runs for residue in each.residues] + others
             obstacles = [atom for residue in there if not residue.is_water for atom in residue.heavy]
-            parts = loops.build(job, loop, obstacles, seed) if loop.has_ends else None
+            parts = loops.build(task, loop, obstacles, seed) if loop.has_ends else None
             if parts is None:
                 failed.add(after)
                 continue
@@ -107,11 +108,11 @@ def _build_loops(job: Job, runs: list[Run], others: list[Residue], seed: int) ->
                 for k, (name, atoms) in enumerate(zip(missing, parts, strict=True), start=1)
             ]
             del run.loops[after]
-        found += _split(job, run, failed)
+        found += _split(task, run, failed)
     return found
 
 
-def _without_loop(job: Job, runs: list[Run], member: Residue) -> list[Run]:
+def _without_loop(task: TaskDirectory, runs: list[Run], member: Residue) -> list[Run]:
     """The runs without the loop that a residue is of, for whose side chain there is no room."""
     found = []
     for run in runs:
@@ -126,11 +127,11 @@ def _without_loop(job: Job, runs: list[Run], member: Residue) -> list[Run]:
         after = run.residues[end]
         run.loops[after] = [residue.name for residue in run.residues[start:end]]
         del run.residues[start:end]
-        found += _split(job, run, {after})
+        found += _split(task, run, {after})
     return found
 
 
-def _report_built(job: Job, runs: list[Run]) -> int:
+def _report_built(task: TaskDirectory, runs: list[Run]) -> int:
     """Report the loops that were built; returns how many residues they have."""
     n_built = 0
     for run in runs:
@@ -139,17 +140,17 @@ def _report_built(job: Job, runs: list[Run]) -> int:
                 built = [residue.name for residue in part]
                 n_built += len(built)
                 what = chains.describe(built, run.chain)
-                job.warn("residues_built", f"{what} are missing in a gap and were built without a template")
+                task.warn("residues_built", f"{what} are missing in a gap and were built without a template")
     return n_built
 
 
-def _split(job: Job, run: Run, failed: set[Residue]) -> list[Run]:
+def _split(task: TaskDirectory, run: Run, failed: set[Residue]) -> list[Run]:
     """A run in parts, each begun by one of the residues before which no loop could be built."""
     parts = [Run(run.chain, [])]
     for residue in run.residues:
         if residue in failed:
             what = chains.describe(run.loops[residue], run.chain)
-            job.warn("residues_missing", f"{what} are missing in a gap for which no sound loop was found: left out")
+            task.warn("residues_missing", f"{what} are missing in a gap for which no sound loop was found: left out")
             parts.append(Run(run.chain, []))
         elif residue in run.loops:
             parts[-1].loops[residue] = run.loops[residue]
@@ -157,21 +158,23 @@ def _split(job: Job, run: Run, failed: set[Residue]) -> list[Run]:
     if len(parts) == 1:
         return [run]
     if run.is_closed:
-        # The ring is open now: its last residue goes on with its first.
+        # The ring is open now: its last residue continues with its first.
         first = parts.pop(0)
         parts[-1].residues += first.residues
         parts[-1].loops |= first.loops
     return parts
 
 
-def _report(job: Job, residue: Residue, lacking: list[str]) -> None:
+def _report(task: TaskDirectory, residue: Residue, lacking: list[str]) -> None:
     # Ends of chains seldom have their second oxygen, and built residues are reported as such.
     inner = [name for name in lacking if name != "OXT"]
     if inner and residue.deposited:
-        job.warn("atoms_added", f"missing atoms {', '.join(inner)} added to {residue}")
+        task.warn("atoms_added", f"missing atoms {', '.join(inner)} added to {residue}")
 
 
-def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[Residue], seed: int) -> list[Run]:
+def _add_with_pdbfixer(
+    task: TaskDirectory, fixer: PDBFixer, runs: list[Run], others: list[Residue], seed: int
+) -> list[Run]:
     fixer.topology, fixer.positions, copies = _topology(runs, others)
     fixer.missingResidues = {
         (chain, i): run.loops[residue]
@@ -180,7 +183,7 @@ def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[
         if residue in run.loops
     }
     fixer.missingTerminals = {}
-    fixer.missingAtoms = _missing_of_others(job, fixer, runs, copies)
+    fixer.missingAtoms = _missing_of_others(task, fixer, runs, copies)
     if not fixer.missingResidues and not fixer.missingAtoms:
         return runs
     before = fixer.topology, fixer.positions
@@ -189,18 +192,18 @@ def _add_with_pdbfixer(job: Job, fixer: PDBFixer, runs: list[Run], others: list[
         fixer.topology, fixer.positions = before
         fixer.addMissingAtoms(seed=seed + attempt)
         room = _room(runs, others, fixer)
-        job.log(f"missing parts, attempt {attempt + 1}: {room:.2f} of the radii to the nearest other atom")
+        task.log(f"missing parts, attempt {attempt + 1}: {room:.2f} of the radii to the nearest other atom")
         if best is None or room > best[0]:
             best = room, fixer.topology, fixer.positions
         if room >= LOOP_ROOM:
             break
-        if job.stop_requested:
+        if task.stop_requested:
             raise Stopped
     assert best is not None
     room, fixer.topology, fixer.positions = best
     if fixer.missingResidues and room < NO_ROOM:
-        open_runs = [part for run in runs for part in _split(job, run, set(run.loops))]
-        return _add_with_pdbfixer(job, fixer, open_runs, others, seed)
+        open_runs = [part for run in runs for part in _split(task, run, set(run.loops))]
+        return _add_with_pdbfixer(task, fixer, open_runs, others, seed)
     _take_added(runs, fixer)
     return runs
 
@@ -224,7 +227,7 @@ def _topology(
 
 
 def _missing_of_others(
-    job: Job, fixer: PDBFixer, runs: list[Run], copies: dict[Residue, app.topology.Residue]
+    task: TaskDirectory, fixer: PDBFixer, runs: list[Run], copies: dict[Residue, app.topology.Residue]
 ) -> dict[app.topology.Residue, list[app.topology.Atom]]:
     """Atoms that nucleotides and caps lack; a strand begins without a phosphate."""
     found = {}
@@ -241,7 +244,7 @@ def _missing_of_others(
             ]
             if lacking:
                 found[copies[residue]] = lacking
-                _report(job, residue, [atom.name for atom in lacking])
+                _report(task, residue, [atom.name for atom in lacking])
     return found
 
 

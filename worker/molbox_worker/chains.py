@@ -1,6 +1,6 @@
 """Runs of residues that are bonded to each other, and the gaps in them.
 
-What stands in a file under one chain identifier may be several molecules, and one molecule may lack
+What a file has under one chain identifier may be several molecules, and one molecule may lack
 residues. Bonds follow from distances; what is missing, from the sequence.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from molbox_worker import names
-from molbox_worker.job import Job
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.structure import Chain, Residue, Structure
 
 # Longer gaps are not built: a loop of this length is already a guess.
@@ -74,21 +74,21 @@ def rejoined(parts: list[Chain]) -> list[Chain]:
     return found
 
 
-def find_runs(job: Job, structure: Structure) -> list[Run]:
+def find_runs(task: TaskDirectory, structure: Structure) -> list[Run]:
     """The runs of all chains; gaps in them are to be built, or end a run and are reported."""
     runs = []
     for chain in structure.chains:
         monomers = [residue for residue in chain.residues if is_monomer(residue)]
         if monomers:
-            runs += _runs(job, chain, monomers, structure.sequences.get(chain.name, []))
+            runs += _runs(task, chain, monomers, structure.sequences.get(chain.name, []))
     return runs
 
 
-def _runs(job: Job, chain: Chain, monomers: list[Residue], sequence: list[str]) -> list[Run]:
+def _runs(task: TaskDirectory, chain: Chain, monomers: list[Residue], sequence: list[str]) -> list[Run]:
     gaps = _missing(monomers, sequence)
     for end, position in (("start", 0), ("end", len(monomers))):
         if position in gaps:
-            job.warn(
+            task.warn(
                 "residues_missing", f"{describe(gaps[position], chain.name)} are missing at its {end} and were left out"
             )
     runs = [Run(chain.name, monomers[:1])]
@@ -103,10 +103,10 @@ def _runs(job: Job, chain: Chain, monomers: list[Residue], sequence: list[str]) 
                 is_bonded = True
             else:
                 what = describe(gaps[i], chain.name)
-                job.warn("residues_missing", f"{what} are missing in a gap {why} and were left out")
+                task.warn("residues_missing", f"{what} are missing in a gap {why} and were left out")
         elif not is_bonded and _is_break(before, after) and (apart := nearest(before, after)) > TOUCHING_NM:
             ends = f"{before} and {after}, {apart:.2f} nm apart"
-            job.warn("chain_broken", f"a chain was ended and begun anew between {ends}")
+            task.warn("chain_broken", f"a chain was ended and begun anew between {ends}")
         if is_bonded:
             runs[-1].residues.append(after)
         else:
@@ -137,11 +137,11 @@ def _why_not_built(gap: list[str], before: Residue, after: Residue) -> str | Non
 
 
 def is_bare(residue: Residue) -> bool:
-    """Whether too little of an amino acid is there to tell where the rest has to be."""
+    """Whether too little of an amino acid is there to know where the rest has to be."""
     return residue.name in names.AMINO_ACIDS and any(name not in residue for name in ("N", "CA", "C"))
 
 
-def drop_bare_ends(job: Job, runs: list[Run]) -> list[Residue]:
+def drop_bare_ends(task: TaskDirectory, runs: list[Run]) -> list[Residue]:
     """Take out residues without a whole backbone at ends and beside loops; returns them.
 
     Beside a loop such a residue is built with it.
@@ -161,7 +161,7 @@ def drop_bare_ends(job: Job, runs: list[Run]) -> list[Residue]:
         for end in {id(residue): residue for residue in ends}.values():
             if is_bare(end):
                 run.loops.pop(end, None)
-                job.warn("residues_missing", f"{end} has no whole backbone at an end and was left out")
+                task.warn("residues_missing", f"{end} has no whole backbone at an end and was left out")
                 dropped.append(end)
         run.residues = [residue for residue in run.residues if residue not in dropped]
         if run.residues:

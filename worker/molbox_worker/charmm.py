@@ -14,7 +14,7 @@ from collections import Counter
 import openmm
 from openmm import app, unit
 
-from molbox_worker.prepare import Prepared
+from molbox_worker.prepared import Prepared
 
 AMINO_ACIDS = frozenset(
     "ALA ARG ASN ASP CYS GLN GLU GLY HSD HSE HSP ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL".split()  # noqa: SIM905
@@ -30,7 +30,7 @@ CAP_ATOMS = {
     "NME": {"N": "NT", "H": "HNT", "C": "CAT", "H1": "HT1", "H2": "HT2", "H3": "HT3"},
     "NH2": {"N": "NT", "HN1": "HT1", "HN2": "HT2"},
 }
-# Two coefficients are the same when rounding alone tells them apart.
+# Two coefficients are the same when rounding alone distinguishes them.
 SAME = 1e-6
 
 
@@ -127,7 +127,7 @@ def simplify(system: openmm.System) -> int:
 
 
 def _sigma_epsilon(a: float, b: float) -> tuple[float, float]:
-    # Without depth, the size is of no account.
+    # Without depth, the size does not matter.
     return ((a / b) ** (1 / 6), b * b / (4 * a)) if a and b else (0.1, 0.0)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import openmm
@@ -15,8 +13,9 @@ from scipy.spatial import cKDTree
 
 from molbox_worker import names, relax
 from molbox_worker.contacts import unbonded
-from molbox_worker.job import Job, JobError
-from molbox_worker.prepare import Account
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.prepared import Account
+from molbox_worker.result import ClosestContact, Findings, LargestForce, LongestBond, TaskError
 from molbox_worker.structure import FLAT_NM3, HYDROGENS, ca_volume
 from molbox_worker.topology import WATER
 
@@ -44,24 +43,6 @@ MAX_NAMED = 20
 LOC: list[str | int] = ["body", "protein"]
 
 
-@dataclass
-class Findings:
-    """What the check found, as the record of a system shows it.
-
-    Lengths in nm, forces in kJ/mol/nm; ratios are of a bond's length in the force field, and of the
-    sum of van der Waals radii.
-    """
-
-    longest_bond: dict[str, Any] | None = None
-    closest_contact: dict[str, Any] | None = None
-    largest_force: dict[str, Any] | None = None
-    residues: dict[str, int] = field(default_factory=dict)
-
-    def summary(self) -> dict[str, Any]:
-        """The findings as JSON."""
-        return {key: value for key, value in vars(self).items() if value is not None}
-
-
 def place(atom: app.topology.Atom, authors: dict[str, str] | None = None) -> str:
     """An atom as its author calls it; `authors` has the chains' identifiers in the file by ours."""
     residue = atom.residue
@@ -70,7 +51,7 @@ def place(atom: app.topology.Atom, authors: dict[str, str] | None = None) -> str
 
 
 def check(
-    job: Job,
+    task: TaskDirectory,
     topology: app.Topology,
     system: openmm.System,
     state: openmm.State,
@@ -80,7 +61,7 @@ def check(
 
     Parameters
     ----------
-    job
+    task
         Takes the warnings.
     topology, system
         The whole system.
@@ -91,7 +72,7 @@ def check(
 
     Raises
     ------
-    JobError
+    TaskError
         ``not_finite``, ``bond_stretched``, ``bond_missing``, ``atoms_overlap``, ``force_too_large``,
         ``charge_not_whole``, ``wrong_handed`` or ``residues_unaccounted``.
 
@@ -101,21 +82,19 @@ def check(
     atoms = list(topology.atoms())
     authors = account.authors
     _check_energy(state, atoms, authors)
-    findings = Findings(residues={key: account.counts[key] for key in ("kept", "replaced", "removed", "built")})
     _check_residues(topology, positions, account)
-    findings.longest_bond = check_bonds(job, topology, system, positions, vectors, account)
-    findings.closest_contact = check_contacts(topology, positions, vectors, authors)
-    if findings.closest_contact and findings.closest_contact["ratio"] < CLOSEST_CONTACT:
-        first, second = findings.closest_contact["atoms"]
-        distance = findings.closest_contact["distance"]
-        job.warn(
-            "hydrogen_crowded", f"{first} and {second} are {distance:.3f} nm apart: the atoms around leave no more room"
-        )
-    findings.largest_force = _check_forces(state, atoms, authors)
+    longest_bond = check_bonds(task, topology, system, positions, vectors, account)
+    closest = check_contacts(topology, positions, vectors, authors)
+    if closest and closest.ratio < CLOSEST_CONTACT:
+        first, second = closest.atoms
+        apart = f"{closest.distance:.3f} nm apart"
+        task.warn("hydrogen_crowded", f"{first} and {second} are {apart}: the atoms around leave no more room")
+    largest_force = _check_forces(state, atoms, authors)
     _check_charge(system)
     check_hands(topology, positions, authors)
-    _report_cis(job, topology, positions)
-    return findings
+    _report_cis(task, topology, positions)
+    residues = {key: account.counts[key] for key in ("kept", "replaced", "removed", "built")}
+    return Findings(longest_bond, closest, largest_force, residues)
 
 
 def _check_energy(state: openmm.State, atoms: list[app.topology.Atom], authors: dict[str, str]) -> None:
@@ -124,7 +103,7 @@ def _check_energy(state: openmm.State, atoms: list[app.topology.Atom], authors: 
         return
     forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
     worst = atoms[int(np.nan_to_num(forces, nan=np.inf).argmax())]
-    raise JobError(
+    raise TaskError(
         "not_finite",
         f"the energy is not finite: atoms lie on top of each other, worst at {place(worst, authors)}",
         remedy="check the coordinates of the structure file",
@@ -133,13 +112,13 @@ def _check_energy(state: openmm.State, atoms: list[app.topology.Atom], authors: 
 
 
 def check_bonds(
-    job: Job,
+    task: TaskDirectory,
     topology: app.Topology,
     system: openmm.System,
     positions: NDArray[np.float64],
     vectors: NDArray[np.float64] | None,
     account: Account,
-) -> dict[str, Any] | None:
+) -> LongestBond | None:
     """The bond that is longest beside its length in the force field; refuses one that is too long.
 
     One that is strained in the file already, within a residue, is reported.
@@ -164,7 +143,7 @@ def check_bonds(
     without = sorted(pair for pair in bonded - lengths.keys() if not any(map(system.isVirtualSite, pair)))
     if without:
         a, b = (atoms[i] for i in without[0])
-        raise JobError(
+        raise TaskError(
             "bond_missing",
             f"the force field has no parameters for the bond of {place(a, authors)} to {place(b, authors)}:"
             " nothing would hold it",
@@ -191,7 +170,7 @@ def check_bonds(
         f" {ratios[worst]:.2f} times its length in the force field"
     )
     if is_refused[worst]:
-        raise JobError(
+        raise TaskError(
             "bond_stretched",
             what,
             remedy="correct the coordinates there, or take residues out so that a gap is left",
@@ -200,12 +179,12 @@ def check_bonds(
     n_strained = int(((ratios > LONGEST_BOND) & is_dry).sum())
     if n_strained:
         more = f", and {n_strained - 1} more are too long" if n_strained > 1 else ""
-        job.warn("bond_strained", f"{what}, as in the file{more}: minimisation shortens it")
-    return {
-        "ratio": round(float(ratios[worst]), 3),
-        "length": round(float(found[worst]), 4),
-        "atoms": [place(first, authors), place(second, authors)],
-    }
+        task.warn("bond_strained", f"{what}, as in the file{more}: minimisation shortens it")
+    return LongestBond(
+        ratio=round(float(ratios[worst]), 3),
+        length=round(float(found[worst]), 4),
+        atoms=[place(first, authors), place(second, authors)],
+    )
 
 
 def _nearest(steps: NDArray[np.float64], vectors: NDArray[np.float64] | None) -> NDArray[np.float64]:
@@ -222,7 +201,7 @@ def check_contacts(
     positions: NDArray[np.float64],
     vectors: NDArray[np.float64] | None,
     authors: dict[str, str],
-) -> dict[str, Any] | None:
+) -> ClosestContact | None:
     """The nearest atoms by their radii that no bond or angle joins; refuses those that are too near."""
     for share in (CLOSEST_CONTACT * MARGIN, 1.0):
         pairs, distances, ratios = unbonded(topology, positions, vectors, share)
@@ -241,39 +220,39 @@ def check_contacts(
     if is_refused[worst]:
         n_more = int(is_refused.sum()) - 1
         more = f", and {n_more} more pairs are as near" if n_more else ""
-        raise JobError(
+        raise TaskError(
             "atoms_overlap",
             f"{place(first, authors)} and {place(second, authors)} are {distances[worst]:.3f} nm apart without a bond,"
             f" {ratios[worst]:.2f} of the sum of their radii{more}",
             remedy="correct the coordinates there, leave one of the two out, or give their bond by a LINK record",
             loc=LOC,
         )
-    return {
-        "ratio": round(float(ratios[worst]), 3),
-        "distance": round(float(distances[worst]), 4),
-        "atoms": [place(first, authors), place(second, authors)],
-    }
+    return ClosestContact(
+        ratio=round(float(ratios[worst]), 3),
+        distance=round(float(distances[worst]), 4),
+        atoms=[place(first, authors), place(second, authors)],
+    )
 
 
-def _check_forces(state: openmm.State, atoms: list[app.topology.Atom], authors: dict[str, str]) -> dict[str, Any]:
+def _check_forces(state: openmm.State, atoms: list[app.topology.Atom], authors: dict[str, str]) -> LargestForce:
     forces = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1)
     worst = int(np.nan_to_num(forces, nan=np.inf).argmax())
     if not forces[worst] <= LARGEST_FORCE:
-        raise JobError(
+        raise TaskError(
             "force_too_large",
             f"a force of {forces[worst]:.2g} kJ/mol/nm is left on {place(atoms[worst], authors)} after minimisation;"
             f" no sound structure has more than {LARGEST_FORCE:.0e}",
             remedy="correct the coordinates there",
             loc=LOC,
         )
-    return {"force": float(f"{forces[worst]:.4g}"), "atom": place(atoms[worst], authors)}
+    return LargestForce(float(f"{forces[worst]:.4g}"), place(atoms[worst], authors))
 
 
 def _check_charge(system: openmm.System) -> None:
     charge = net_charge(system)
     if abs(charge) > CHARGE_TOLERANCE:
         is_whole = abs(charge - round(charge)) < CHARGE_TOLERANCE
-        raise JobError(
+        raise TaskError(
             "charge_not_neutral",
             f"the charges of the system add up to {charge:+.3f} e"
             + (": its ions do not neutralise it" if is_whole else ", which no number of ions neutralises"),
@@ -313,8 +292,8 @@ def _check_residues(topology: app.Topology, positions: NDArray[np.float64], acco
             raise _unaccounted(f"an atom of the structure was moved by {distances.max():.3f} nm or lost")
 
 
-def _unaccounted(what: str) -> JobError:
-    return JobError(
+def _unaccounted(what: str) -> TaskError:
+    return TaskError(
         "residues_unaccounted",
         f"the built system is not the structure that was to be built: {what}",
         remedy="this is a defect of the program: report it with the structure file",
@@ -334,7 +313,7 @@ def check_hands(topology: app.Topology, positions: NDArray[np.float64], authors:
         if (-volume if is_mirrored else volume) < FLAT_NM3:
             other = "an L-amino acid" if is_mirrored else "a D-amino acid"
             shape = "flat" if abs(volume) < FLAT_NM3 else f"that of {other}"
-            raise JobError(
+            raise TaskError(
                 "wrong_handed",
                 f"the shape of {place(next(a for a in residue.atoms() if a.name == 'CA'), authors)} is {shape}",
                 remedy="correct its coordinates, or give it the name of what it is, such as DAL or ALA",
@@ -342,7 +321,7 @@ def check_hands(topology: app.Topology, positions: NDArray[np.float64], authors:
             )
 
 
-def _report_cis(job: Job, topology: app.Topology, positions: NDArray[np.float64]) -> None:
+def _report_cis(task: TaskDirectory, topology: app.Topology, positions: NDArray[np.float64]) -> None:
     """Report peptide bonds that are cis, but for those before proline."""
     cis = []
     for pair in topology.bonds():
@@ -358,7 +337,7 @@ def _report_cis(job: Job, topology: app.Topology, positions: NDArray[np.float64]
             cis.append(" and ".join(ends))
     if cis:
         more = f", and {len(cis) - MAX_NAMED} more" if len(cis) > MAX_NAMED else ""
-        job.warn("cis_peptide", f"the peptide bonds between {'; '.join(cis[:MAX_NAMED])}{more} are cis")
+        task.warn("cis_peptide", f"the peptide bonds between {'; '.join(cis[:MAX_NAMED])}{more} are cis")
 
 
 def _torsion(points: NDArray[np.float64]) -> float:

@@ -1,11 +1,11 @@
-"""What of a simulation is safely on disk: the folder ``work/commit`` of a job directory.
+"""What of a simulation is safely on disk: the folder ``work/commit`` of a task directory.
 
 ``commit.json`` counts. It names the other files of the folder, and the lengths to which trajectory and
 log of the stage are promised. A commit makes all of these durable first and replaces ``commit.json``
 last: that rename is the moment of the commit. What the folder holds beyond it is removed, and what
 the files of the stage hold beyond those lengths is cut off at the next start.
 
-The folder is all that is needed besides the results to go on elsewhere: the service keeps it with
+The folder is all that is needed besides the results to resume elsewhere: the service keeps it with
 them, for a job that is retried or extended.
 """
 
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from molbox_worker import job
-from molbox_worker.job import JobError, dump
+from molbox_worker import directory
+from molbox_worker.directory import dump
+from molbox_worker.result import StageResult, TaskError, TaskWarning
 
 COMMIT = "commit.json"
 
@@ -55,7 +56,7 @@ class Checkpoint:
     file : File
         Everything, to the bit, for the same platform, version and processor.
     state : File
-        What any of them can go on from.
+        What any of them can resume from.
 
     """
 
@@ -95,7 +96,7 @@ class Commit:
     Attributes
     ----------
     fingerprint : str
-        Digest of what the simulation is made of: another one cannot go on from here.
+        Digest of what the simulation is made of: another one cannot resume from here.
     number : int
         Commits so far, by which the service sees that an attempt made progress.
     stage : int or None
@@ -112,9 +113,9 @@ class Commit:
         Where in the stage it is; None at its start.
     files : dict or None
         Lengths of its trajectory and log.
-    ended : list of dict
+    ended : list of StageResult
         Results of the stages that have ended, the minimisation first.
-    warnings : list of dict
+    warnings : list of TaskWarning
         What the user is to know.
 
     """
@@ -128,8 +129,8 @@ class Commit:
     start: File | None = None
     checkpoint: Checkpoint | None = None
     files: dict[str, int] | None = None
-    ended: list[dict[str, Any]] = field(default_factory=list)
-    warnings: list[dict[str, str]] = field(default_factory=list)
+    ended: list[StageResult] = field(default_factory=list)
+    warnings: list[TaskWarning] = field(default_factory=list)
 
 
 class CommitFolder:
@@ -140,11 +141,11 @@ class CommitFolder:
     path : Path
         The folder; made when it is not there.
     fingerprint : str
-        Of the simulation that goes on from it or begins.
+        Of the simulation that resumes from it or begins.
 
     Raises
     ------
-    JobError
+    TaskError
         ``inputs_changed`` when the commit is another simulation's.
 
     """
@@ -156,20 +157,20 @@ class CommitFolder:
         if (path / COMMIT).exists():
             self.last = _read(json.loads((path / COMMIT).read_text()))
             if self.last.fingerprint != fingerprint:
-                raise JobError("inputs_changed", "the inputs are not those that the committed progress was made with")
+                raise TaskError("inputs_changed", "the inputs are not those that the committed progress was made with")
         self._remove_others()
 
     def write(self, **changes: Any) -> None:
         """Commit: `changes` are members of `Commit`, and what they name has been put here."""
         self.last = replace(self.last, **changes, number=self.last.number + 1)
-        job.replace(self._path / COMMIT, dump(asdict(self.last)))
+        directory.replace(self._path / COMMIT, dump(asdict(self.last)))
         self._remove_others()
 
     def put(self, name: str, content: bytes) -> File:
         """Write a file that the next commit is to name."""
         # A name of its own: what the last commit names stays what it is until then.
         name = f"{self.last.number + 1}.{name}"
-        job.replace(self._path / name, content)
+        directory.replace(self._path / name, content)
         return File(name, hashlib.sha256(content).hexdigest())
 
     def put_array(self, name: str, array: NDArray[np.float64]) -> File:
@@ -183,14 +184,14 @@ class CommitFolder:
 
         Raises
         ------
-        JobError
+        TaskError
             ``checkpoint_damaged`` when it is not what was written.
 
         """
         path = self._path / file.name
         content = path.read_bytes() if path.exists() else b""
         if hashlib.sha256(content).hexdigest() != file.sha256:
-            raise JobError(
+            raise TaskError(
                 "checkpoint_damaged",
                 f"{file.name} is not what was written",
                 remedy="submit the job again; the operator looks at the disk",
@@ -232,4 +233,13 @@ def _read(content: dict[str, Any]) -> Commit:
     if checkpoint:
         pair = {name: File(**checkpoint[name]) for name in ("file", "state")}
         checkpoint = Checkpoint(**{**checkpoint, **pair})
-    return Commit(**{**content, "minimised": minimised, "checkpoint": checkpoint, "start": file(content["start"])})
+    return Commit(
+        **{
+            **content,
+            "minimised": minimised,
+            "checkpoint": checkpoint,
+            "start": file(content["start"]),
+            "ended": [StageResult(**stage) for stage in content["ended"]],
+            "warnings": [TaskWarning(**warning) for warning in content["warnings"]],
+        }
+    )

@@ -17,7 +17,7 @@ from pdbfixer.pdbfixer import Template
 from scipy.spatial import cKDTree
 
 from molbox_worker.contacts import radius
-from molbox_worker.job import JobError
+from molbox_worker.result import TaskError
 from molbox_worker.structure import Atom, Residue
 
 Place = NDArray[np.float64]
@@ -60,7 +60,7 @@ CARBONYL_NM = 0.123
 CARBOXYL_NM = 0.125
 
 
-class NoRoom(JobError):
+class NoRoom(TaskError):
     """No course of the side chain of a residue leaves its atoms room."""
 
     def __init__(self, residue: Residue, message: str) -> None:

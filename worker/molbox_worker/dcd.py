@@ -1,6 +1,6 @@
 """DCD trajectories that survive a kill.
 
-Frames have a fixed size, so the length of the file tells how many are whole; the count in the
+Frames have a fixed size, so the length of the file shows how many are whole; the count in the
 header is for other programs and is brought up to date at each commit. The layout is that of
 OpenMM's own writer: CHARMM version 24, cell as [a, cos γ, b, cos β, cos α, c], lengths in Å.
 """
@@ -83,7 +83,7 @@ class DcdFile:
         self._file.seek(8)
         self._file.write(struct.pack("<i", self.n_frames))
         self._file.seek(20)
-        # Steps in all, which nobody needs: frames and the steps between them tell the time.
+        # Steps in all, which nobody needs: frames and the steps between them give the time.
         self._file.write(struct.pack("<i", min(self.n_frames * self._interval, MAX_COUNT)))
         self._file.seek(0, os.SEEK_END)
         self._file.flush()

@@ -7,15 +7,15 @@ be bonded over the hole. What hangs on a chain may go when what carries it is co
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import Any
 
 from openmm import app
 from openmm.app.forcefield import CMAPTorsionGenerator
 
 from molbox_worker import force_field, links, names, templates
 from molbox_worker.chains import Run, is_nucleotide
-from molbox_worker.engine import is_charmm
-from molbox_worker.job import Job, JobError
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.plan import BuildPlan
+from molbox_worker.result import TaskError
 from molbox_worker.structure import Link, Residue, Structure
 
 # More residues of a kind are counted, not listed.
@@ -49,13 +49,13 @@ class Decision:
     """
 
     def __init__(
-        self, job: Job, plan: dict[str, Any], base: app.ForceField, runs: list[Run], structure: Structure
+        self, task: TaskDirectory, plan: BuildPlan, base: app.ForceField, runs: list[Run], structure: Structure
     ) -> None:
-        self._job = job
+        self._task = task
         self._plan = plan
         self._base = base
-        custom = plan["force_field"].get("custom")
-        self._custom = force_field.templates(job.input(custom["file"])) if custom else set()
+        custom = plan.force_field.custom
+        self._custom = force_field.templates(task.input(custom.file)) if custom else set()
         self.runs = runs
         in_runs = {residue for run in runs for residue in run.residues}
         self.others = [residue for residue in structure.residues() if residue not in in_runs]
@@ -141,13 +141,18 @@ class Decision:
         """Give a residue the bonds and hydrogens of its template; whether there is one."""
         residue.bonds = templates.own_bonds(residue)
         residue.hydrogens = None
-        if is_charmm(self._plan):
+        if self._plan.force_field.is_charmm:
             residue.hydrogens = self._phosphate(residue)
         if residue.hydrogens is None:
             residue.hydrogens = templates.hydrogens(self._base, residue, outside)
-        if residue.hydrogens is None and is_charmm(self._plan):
+        if residue.hydrogens is None and self._plan.force_field.is_charmm:
             residue.hydrogens = self._inner(residue, outside)
-        if residue.hydrogens is not None and is_first and is_charmm(self._plan) and not is_nucleotide(residue):
+        if (
+            residue.hydrogens is not None
+            and is_first
+            and self._plan.force_field.is_charmm
+            and not is_nucleotide(residue)
+        ):
             n_more = 3 - sum(parent == "N" for _, parent in residue.hydrogens)
             residue.hydrogens = residue.hydrogens + [(name, "N") for name in ("HT1", "HT2", "HT3")[:n_more]]
         if residue.hydrogens is None:
@@ -158,7 +163,7 @@ class Decision:
         """The hydrogens of a phosphorylated amino acid, which CHARMM makes of the other by a patch."""
         if residue.name not in PHOSPHATES or not {atom.name for atom in residue.heavy} >= PHOSPHATE_ATOMS:
             return None
-        if self._plan["ph"] < PHOSPHATE_PKA:
+        if self._plan.ph < PHOSPHATE_PKA:
             return None
         parent, lost = PHOSPHATES[residue.name]
         return [pair for pair in templates.standard_hydrogens(parent) if pair[0] != lost]
@@ -176,10 +181,9 @@ class Decision:
     def _check_mirrored(self, residue: Residue) -> None:
         if any(isinstance(force, CMAPTorsionGenerator) for force in self._base._forces):
             what = "has the shape of a D-amino acid" if residue in self._kept_hands else "is a D-amino acid"
-            raise JobError(
+            raise TaskError(
                 "no_template",
-                f"{residue} {what}; the correction maps of {self._plan['force_field']['name']} are those of"
-                " L-amino acids",
+                f"{residue} {what}; the correction maps of {self._plan.force_field.name} are those of L-amino acids",
                 remedy="choose amber14, amber14-ff15ipq or amberfb15, whose parameters hold for mirror images",
                 loc=LOC,
             )
@@ -188,14 +192,14 @@ class Decision:
         return residue.name in names.POLYMER or residue.name in names.ARTEFACTS or residue.hydrogens is not None
 
     def _refuse_unknown(self, residue: Residue) -> None:
-        name = self._plan["force_field"]["name"]
+        name = self._plan.force_field.name
         has_name = residue.name in self._base._templates
         why = (
             f"its heavy atoms are not those of the template {residue.name} of {name}"
             if has_name
             else f"{name} has no template for it, and no other residue is the same"
         )
-        raise JobError(
+        raise TaskError(
             "no_template",
             f"{residue} is part of a chain and cannot be left out of it: {why}",
             remedy=OTHER_FORCE_FIELD,
@@ -206,7 +210,7 @@ class Decision:
         """Whether a run is one residue alone; Amber has none that is both ends of a chain."""
         monomers = [residue for residue in run.residues if residue.name not in names.CAPS]
         has_template = any(residue.hydrogens is not None for residue in run.residues)
-        return not monomers or (len(run.residues) == 1 and not has_template and not is_charmm(self._plan))
+        return not monomers or (len(run.residues) == 1 and not has_template and not self._plan.force_field.is_charmm)
 
     # --- beside chains
 
@@ -218,7 +222,9 @@ class Decision:
                 stays.append(residue)
             elif len(residue.atoms) == 1 and self._is_ion(residue):
                 if residue.name not in SINGLY_CHARGED:
-                    self._job.warn("metal_kept", f"{residue} kept as an ion without bonds; its coordination may change")
+                    self._task.warn(
+                        "metal_kept", f"{residue} kept as an ion without bonds; its coordination may change"
+                    )
                 stays.append(residue)
             elif residue.name in self._custom and self._fits_template(residue):
                 stays.append(residue)
@@ -239,7 +245,7 @@ class Decision:
             return True
         # Perhaps of a template in which atoms that look heavy have no place, or without its bonds.
         residue.bonds = templates.own_bonds(residue)
-        raise JobError(
+        raise TaskError(
             "no_template",
             f"{residue} has not the heavy atoms and bonds of the template {residue.name}",
             remedy="complete it in the structure file, or correct the template in the force-field file",
@@ -285,7 +291,7 @@ class Decision:
                 for residue, _ in (link.first, link.second):
                     residue.variant = "CYX"
                 first, second = link.first[0], link.second[0]
-                self._job.warn("disulfide_bond", f"{first} and {second} are bonded by their sulfur atoms")
+                self._task.warn("disulfide_bond", f"{first} and {second} are bonded by their sulfur atoms")
             elif run is not None:
                 run.is_closed = True
             elif not all(self._takes_link(residue) for residue, _ in (link.first, link.second)):
@@ -299,7 +305,7 @@ class Decision:
         for pair, count in pairs.items():
             if count > MAX_BONDS and not pair & gone:
                 first, second = sorted(pair, key=self._order.__getitem__)
-                raise JobError(
+                raise TaskError(
                     "atoms_overlap",
                     f"{first} and {second} lie on each other: {count} pairs of their atoms are as near as bonded ones",
                     remedy="leave one of the two out, with chain_id where they are of two chains; or give alternate"
@@ -314,7 +320,7 @@ class Decision:
             for residue in run.residues:
                 if residue.deposited in {"CYX", "CYS2"} and residue not in bonded:
                     residue.variant = None
-                    self._job.warn("disulfide_open", f"{residue} has no other half of a disulfide bond: taken as CYS")
+                    self._task.warn("disulfide_open", f"{residue} has no other half of a disulfide bond: taken as CYS")
 
     def _takes_link(self, residue: Residue) -> bool:
         """Whether the force field has a template of a residue with all of its bonds to others."""
@@ -324,16 +330,16 @@ class Decision:
         return self._take_template(residue, self._outside(residue, run, i))
 
     def _refuse_link(self, link: Link) -> None:
-        raise JobError(
+        raise TaskError(
             "covalent_link",
             f"{links.describe(link.first)} is bonded to {links.describe(link.second)} ({link.length:.3f} nm);"
-            f" {self._plan['force_field']['name']} has no parameters for residues that are joined like this",
+            f" {self._plan.force_field.name} has no parameters for residues that are joined like this",
             remedy="register a force-field file with templates of both residues that have this bond, under names of"
             " their own in the structure too; or leave one of the chains out with chain_id",
             loc=LOC,
         )
 
-    # --- what is said of it
+    # --- what is reported of it
 
     def _report_removed(self) -> None:
         kinds: dict[tuple[str, str], list[Residue]] = defaultdict(list)
@@ -343,10 +349,10 @@ class Decision:
         stays = {residue for run in self.runs for residue in run.residues}
         for (code, name), residues in kinds.items():
             if len(residues) > MAX_NAMED:
-                self._job.warn(code, f"{len(residues)} residues {name} removed")
+                self._task.warn(code, f"{len(residues)} residues {name} removed")
                 continue
             for residue in residues:
-                self._job.warn(code, f"{residue} removed{self._why(residue, stays)}")
+                self._task.warn(code, f"{residue} removed{self._why(residue, stays)}")
 
     def _report_hands(self) -> None:
         kinds: dict[str, list[Residue]] = defaultdict(list)
@@ -355,10 +361,10 @@ class Decision:
         for name, residues in kinds.items():
             taken = f"the shape of a D-amino acid: taken as {names.MIRROR_IMAGES[name]}"
             if len(residues) > MAX_NAMED:
-                self._job.warn("configuration_kept", f"{len(residues)} residues {residues[0].deposited} have {taken}")
+                self._task.warn("configuration_kept", f"{len(residues)} residues {residues[0].deposited} have {taken}")
                 continue
             for residue in residues:
-                self._job.warn("configuration_kept", f"{residue} has {taken}")
+                self._task.warn("configuration_kept", f"{residue} has {taken}")
 
     def _why(self, residue: Residue, stays: set[Residue]) -> str:
         carriers = [
@@ -382,7 +388,7 @@ def _check_water(residue: Residue) -> None:
     symbols = sorted(atom.element.symbol for atom in residue.atoms if atom.element)
     if symbols.count("O") != 1 or symbols.count("H") != len(symbols) - 1 or len(symbols) > 3:
         atoms = ", ".join(atom.name for atom in residue.atoms) or "nothing"
-        raise JobError(
+        raise TaskError(
             "no_template",
             f"{residue} is called water and consists of {atoms}; water has one oxygen, and two hydrogens or none",
             remedy="give ions and other molecules residue names of their own",
@@ -398,7 +404,7 @@ def _refuse_foreign_atoms(residue: Residue, *, is_last: bool) -> None:
     foreign = [atom.name for atom in residue.heavy if atom.name not in known]
     if foreign:
         where = "" if is_last else " within a chain"
-        raise JobError(
+        raise TaskError(
             "no_template",
             f"the force field has no template for {residue}: {residue.name} has no atom {', '.join(foreign)}{where}",
             remedy="correct the names of its atoms; or give it a name of its own, and a force-field file with it",

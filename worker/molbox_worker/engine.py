@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any
 
 import openmm
 from openmm import app
 
 from molbox_worker import __version__
-from molbox_worker.job import Job, JobError
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.result import TaskError
 
 # PDB has five columns for atom numbers.
 MAX_PDB_ATOMS = 99_999
@@ -24,24 +24,24 @@ AUTOMATIC = ("CUDA", "HIP", "CPU")
 GPU = {"CUDA", "HIP", "OpenCL"}
 
 
-def platform(job: Job) -> tuple[openmm.Platform, dict[str, str]]:
+def platform(task: TaskDirectory) -> tuple[openmm.Platform, dict[str, str]]:
     """The platform that the service asked for, or the best there is, with its properties."""
-    wanted = job.task.get("platform")
+    wanted = task.spec.platform
     available = {openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())}
     name = wanted or next(name for name in AUTOMATIC if name in available)
     if name not in available:
-        raise JobError(
+        raise TaskError(
             "platform_missing",
             f"OpenMM has no platform {name} on this machine; it has {', '.join(sorted(available))}",
             remedy="install the platform's package, or have the service ask for another",
         )
     properties: dict[str, str] = {}
     if name == "CPU":
-        properties = {"Threads": str(job.task["threads"]), "DeterministicForces": "true"}
+        properties = {"Threads": str(task.spec.threads), "DeterministicForces": "true"}
     elif name in GPU:
-        properties = {"Precision": job.task.get("precision", "mixed")}
-        if job.task.get("device") is not None:
-            properties["DeviceIndex"] = str(job.task["device"])
+        properties = {"Precision": "mixed"}
+        if task.spec.device is not None:
+            properties["DeviceIndex"] = str(task.spec.device)
     chosen = openmm.Platform.getPlatformByName(name)
     # Modeller makes contexts of its own and takes the platform without properties.
     for key, value in properties.items():
@@ -51,7 +51,7 @@ def platform(job: Job) -> tuple[openmm.Platform, dict[str, str]]:
 
 @contextmanager
 def templates_explained(topology: app.Topology, *, field: str = "protein") -> Iterator[None]:
-    """Have what OpenMM says of templates say it of the residue as its author numbers it."""
+    """Make OpenMM's errors about templates name the residue as its author numbers it."""
     try:
         yield
     except Exception as error:
@@ -66,11 +66,11 @@ def place_of(residue: app.topology.Residue, name: str | None = None) -> str:
     return f"{name or residue.name} {residue.id}{residue.insertionCode.strip()} of chain {residue.chain.id}"
 
 
-def explain_template(error: Exception, topology: app.Topology, field: str) -> JobError:
-    """What OpenMM says of a template, of the residue as its author numbers it."""
+def explain_template(error: Exception, topology: app.Topology, field: str) -> TaskError:
+    """OpenMM's error about a template, with the residue as its author numbers it."""
     match = re.search(r"residue (\d+) \((\w+)\)\.?\s*(.*)", str(error), re.DOTALL)
     if not match:
-        return JobError("force_field_error", str(error), loc=["body", "force_field"])
+        return TaskError("force_field_error", str(error), loc=["body", "force_field"])
     residues = list(topology.residues())
     index = int(match[1])
     # OpenMM may count in a topology of its own, as for the patch of a membrane.
@@ -81,8 +81,8 @@ def explain_template(error: Exception, topology: app.Topology, field: str) -> Jo
     detail = match[3].split("  For more information")[0].strip()
     if "Multiple non-identical matching templates" in str(error):
         detail = f"several of its templates fit: {detail.lstrip(': ')}"
-        return JobError("ambiguous_template", f"{place}: {detail}", loc=["body", "force_field"])
-    return JobError(
+        return TaskError("ambiguous_template", f"{place}: {detail}", loc=["body", "force_field"])
+    return TaskError(
         "no_template",
         f"the force field has no template for {place}. {detail}".strip(),
         remedy="check its atoms and its name, choose another force field, or leave the residue out",
@@ -93,8 +93,3 @@ def explain_template(error: Exception, topology: app.Topology, field: str) -> Jo
 def versions() -> dict[str, str]:
     """Versions of the programs that have a part in the result."""
     return {"molbox-worker": __version__, **{name: version(name) for name in ("openmm", "pdbfixer", "numpy")}}
-
-
-def is_charmm(plan: dict[str, Any]) -> bool:
-    """Whether the plan's force field is of the CHARMM family."""
-    return bool(plan["force_field"]["family"] == "charmm")

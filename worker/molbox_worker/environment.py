@@ -7,7 +7,6 @@ may be to blame. What fails here fails for every task.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 import openmm
@@ -15,34 +14,35 @@ from openmm import app
 
 # What the tasks need: whether it can be imported is what is asked.
 from molbox_worker import build, simulate  # noqa: F401
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform, versions
 from molbox_worker.gaff import has_tools
-from molbox_worker.job import Job
+from molbox_worker.result import EnvironmentResult
 
 
-def check(job: Job) -> dict[str, Any]:
+def check(task: TaskDirectory) -> EnvironmentResult:
     """Take one step on the platform and the device that tasks are given; returns what there is.
 
     Raises
     ------
-    JobError
+    TaskError
         ``platform_missing``.
     OpenMMException
         When the platform or its device does not work.
 
     """
     app.ForceField("amber14-all.xml", "amber14/tip3p.xml")
-    chosen, properties = platform(job)
+    chosen, properties = platform(task)
     system = openmm.System()
     system.addParticle(1.0)
     context = openmm.Context(system, openmm.VerletIntegrator(0.001), chosen, properties)
     context.setPositions(np.zeros((1, 3)))
     context.getIntegrator().step(1)
     context.getState(positions=True)
-    return {
-        "platform": chosen.getName(),
-        "versions": {**versions(), "python": sys.version.split()[0]},
+    return EnvironmentResult(
+        platform=chosen.getName(),
+        versions={**versions(), "python": sys.version.split()[0]},
         # Only builds with ligands need them.
-        "ligand_tools": has_tools(),
-        "platforms": [openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())],
-    }
+        ligand_tools=has_tools(),
+        platforms=[openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())],
+    )

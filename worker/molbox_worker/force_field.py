@@ -1,6 +1,6 @@
 """Force fields: OpenMM's own, and files from users.
 
-OpenMM runs what stands in `<Script>` and `<InitializationScript>` of a force-field file, evaluates
+OpenMM runs what is in `<Script>` and `<InitializationScript>` of a force-field file, evaluates
 the attribute `useDispersionCorrection` as Python, and reads the file that `<Include>` names. The
 service lets no such file be registered; it is looked at again here, right before OpenMM sees it.
 """
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from openmm import app
 
-from molbox_worker.job import Job, JobError
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.plan import BuildPlan
+from molbox_worker.result import TaskError
 
 # Elements that OpenMM 8.6 takes for data. Another one may be a new way to run something.
 ELEMENTS = frozenset(
@@ -33,15 +34,15 @@ MAX_DEPTH = 12
 LOC: list[str | int] = ["body", "force_field"]
 
 
-def load(job: Job, plan: dict[str, Any], extra: list[Path]) -> app.ForceField:
+def load(task: TaskDirectory, plan: BuildPlan, extra: list[Path]) -> app.ForceField:
     """The force field of a plan, with its water and with `extra` files of our own making."""
-    ours = list(plan["force_field"]["files"])
-    custom = plan["force_field"].get("custom")
+    ours = list(plan.force_field.files)
+    custom = plan.force_field.custom
     theirs = []
     if custom:
-        check(job.input(custom["file"]), custom["name"])
-        theirs.append(str(job.input(custom["file"])))
-    water = [plan["water"]["file"]] if plan["water"].get("file") else []
+        check(task.input(custom.file), custom.name)
+        theirs.append(str(task.input(custom.file)))
+    water = [plan.water.file] if plan.water.file else []
     try:
         return app.ForceField(*ours, *theirs, *water, *(str(path) for path in extra))
     except Exception as error:
@@ -49,16 +50,16 @@ def load(job: Job, plan: dict[str, Any], extra: list[Path]) -> app.ForceField:
             raise
         # OpenMM raises whatever its reading of the file runs into.
         others = " and ".join(ours + water) or "nothing else"
-        raise JobError(
+        raise TaskError(
             "force_field_unreadable",
-            f"{custom['name']} cannot be used with {others}: {_without_paths(error)}",
+            f"{custom.name} cannot be used with {others}: {_without_paths(error)}",
             remedy="check the file; its 1-4 scales must be those of the force field that it is added to",
             loc=LOC,
         ) from error
 
 
 def _without_paths(error: Exception) -> str:
-    """What an error says, but for where files lie on this machine."""
+    """The message of an error, but for where files lie on this machine."""
     return re.sub(r"(?:/[^/\s'\"]+)+/", "", str(error))
 
 
@@ -67,7 +68,7 @@ def check(path: Path, name: str) -> None:
     depth = 0
 
     def refuse(why: str) -> None:
-        raise JobError(
+        raise TaskError(
             "force_field_unsafe",
             f"{name}, line {parser.CurrentLineNumber}: {why}",
             remedy="take it out; parameters alone are read",
@@ -98,7 +99,7 @@ def check(path: Path, name: str) -> None:
         parser.Parse(path.read_bytes(), True)
     except (expat.ExpatError, LookupError, ValueError) as error:
         # Of encodings that it does not know, the parser raises what the codecs do.
-        raise JobError(
+        raise TaskError(
             "force_field_unreadable", f"{name} is not XML: {error}", remedy="save it as UTF-8", loc=LOC
         ) from error
 
@@ -127,7 +128,7 @@ def water_sites(force_field: app.ForceField) -> int:
         elements = [atom.element.symbol if atom.element else "" for atom in template.atoms]
         if sorted(element for element in elements if element) == ["H", "H", "O"]:
             return len(elements)
-    raise JobError(
+    raise TaskError(
         "no_water",
         "the force field has no water",
         remedy="choose a water_type, or add water to the file",

@@ -2,7 +2,7 @@
 
 AM1 geometry and charges come from MOPAC; atom types, bond charge corrections and force constants
 from the AmberTools programs that acpype's wheel carries. They run as separate programs (they are
-under the GPL) in a folder below the job directory. AmberTools' own AM1 program is not used: it needs
+under the GPL) in a folder below the task directory. AmberTools' own AM1 program is not used: it needs
 Fortran libraries that the wheel lacks, takes 20 times as long, and its charges differ by 0.0004 e
 (root mean square over a Tyk2 ligand).
 
@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from molbox_worker.job import Job, JobError, Stopped, replace
+from molbox_worker.directory import TaskDirectory, dump, replace
+from molbox_worker.result import Stopped, TaskError, TaskWarning, as_json
 
 # GAFF2's elements.
 ELEMENTS = ("C", "N", "O", "S", "P", "H", "F", "Cl", "Br", "I")
@@ -57,8 +58,8 @@ class Parameters:
         An OpenMM force field with one residue template.
     charge : int
         Net charge, e.
-    notes : list of dict
-        Warnings about them, as `Job.warn` takes them. They name no file: the next one may have another name.
+    notes : list of TaskWarning
+        Warnings about them, as `TaskDirectory.warn` takes them. They name no file: the next one may have another name.
     is_cached : bool
         Whether they were taken from the cache.
 
@@ -66,15 +67,20 @@ class Parameters:
 
     xml: str
     charge: int
-    notes: list[dict[str, str]]
+    notes: list[TaskWarning]
     is_cached: bool
 
 
-def parametrise(job: Job, molecule: Chem.Mol, what: str, seconds: float, loc: list[str | int]) -> Parameters:
-    """Parametrise a molecule with all its hydrogens and a conformer; `what` names it to its owner."""
+def parametrise(
+    task: TaskDirectory, cache: Path, molecule: Chem.Mol, what: str, seconds: float, loc: list[str | int]
+) -> Parameters:
+    """Parametrise a molecule with all its hydrogens and a conformer; `what` names it to its owner.
+
+    What another task of the account has found is taken from the folder `cache`.
+    """
     _check(molecule, what, loc)
     if not has_tools():
-        raise JobError(
+        raise TaskError(
             "ligand_tools_missing",
             f"{what} cannot be parametrised here: the service lacks the programs for charges of ligands",
             remedy="register a force-field file for the ligand; the operator installs worker/requirements.txt",
@@ -83,38 +89,39 @@ def parametrise(job: Job, molecule: Chem.Mol, what: str, seconds: float, loc: li
     order = list(Chem.CanonicalRankAtoms(molecule, breakTies=True))
     molecule = Chem.RenumberAtoms(molecule, [int(i) for i in np.argsort(order)])
     key = _key(molecule)
-    path = Path(job.task["cache"]) / f"gaff2-{key}.json" if job.task.get("cache") else None
-    if path and path.exists():
-        return Parameters(**json.loads(path.read_text()), is_cached=True)
-    folder = job.work / "ligand" / key
+    path = cache / f"gaff2-{key}.json"
+    if path.exists():
+        cached = json.loads(path.read_text())
+        notes = [TaskWarning(**note) for note in cached["notes"]]
+        return Parameters(**{**cached, "notes": notes}, is_cached=True)
+    folder = task.work / "ligand" / key
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    programs = Programs(job, folder, what, time.monotonic() + seconds, seconds, loc)
+    programs = Programs(task, folder, what, time.monotonic() + seconds, seconds, loc)
     charges, notes = _am1_bcc(programs, molecule)
     programs.run("parmchk2", "-i", "typed.mol2", "-f", "mol2", "-o", "all.frcmod", "-s", "gaff2", "-a", "Y")
     xml, guessed = _force_field(molecule, charges, folder, f"gaff-{key[:12]}")
     if guessed:
         text = f"GAFF2 has no good value for {', '.join(guessed[:5])}{' …' if len(guessed) > 5 else ''}"
-        notes.append({"code": "ligand_parameters_guessed", "message": f"{text}; similar ones were taken"})
-    content: dict[str, Any] = {"xml": xml, "charge": Chem.GetFormalCharge(molecule), "notes": notes}
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, json.dumps(content, allow_nan=False).encode())
+        notes.append(TaskWarning("ligand_parameters_guessed", f"{text}; similar ones were taken"))
+    found = Parameters(xml, Chem.GetFormalCharge(molecule), notes, is_cached=False)
+    cache.mkdir(parents=True, exist_ok=True)
+    replace(path, dump({"xml": found.xml, "charge": found.charge, "notes": as_json(notes)}))
     shutil.rmtree(folder)
-    return Parameters(**content, is_cached=False)
+    return found
 
 
 def _check(molecule: Chem.Mol, what: str, loc: list[str | int]) -> None:
     foreign = sorted({atom.GetSymbol() for atom in molecule.GetAtoms()} - set(ELEMENTS))
     if foreign:
-        raise JobError(
+        raise TaskError(
             "ligand_element",
             f"{what} has {', '.join(foreign)}, for which GAFF2 has no parameters; it has {', '.join(ELEMENTS)}",
             remedy="leave the ligand out, or register a force-field file with its parameters",
             loc=loc,
         )
     if molecule.GetNumAtoms() > MAX_ATOMS:
-        raise JobError(
+        raise TaskError(
             "ligand_too_large",
             f"{what} has {molecule.GetNumAtoms()} atoms; charges are calculated for at most {MAX_ATOMS}",
             remedy="register a force-field file with its parameters",
@@ -123,9 +130,9 @@ def _check(molecule: Chem.Mol, what: str, loc: list[str | int]) -> None:
 
 
 def _key(molecule: Chem.Mol) -> str:
-    """What tells molecules and their shapes apart: the graph, the charge and all distances to 0.01 Å."""
+    """What distinguishes molecules and their shapes: the graph, the charge and all distances to 0.01 Å."""
     positions = molecule.GetConformer().GetPositions()
-    # Atoms that symmetry makes equal have the same rank: their order says nothing.
+    # Atoms that symmetry makes equal have the same rank: their order means nothing.
     ranks = np.array(Chem.CanonicalRankAtoms(molecule, breakTies=False))
     i, j = np.triu_indices(len(ranks), k=1)
     lengths = np.linalg.norm(positions[i] - positions[j], axis=1).round(2)
@@ -141,9 +148,9 @@ class Programs:
     """Runs the programs for one molecule, within one time limit."""
 
     def __init__(
-        self, job: Job, folder: Path, what: str, deadline: float, seconds: float, loc: list[str | int]
+        self, task: TaskDirectory, folder: Path, what: str, deadline: float, seconds: float, loc: list[str | int]
     ) -> None:
-        self._job = job
+        self._task = task
         self.folder = folder
         self.what = what
         self.loc = loc
@@ -184,13 +191,13 @@ class Programs:
             raise self.failure("MOPAC", "\n".join(answer["errors"]))
         return np.array(answer["charges"]), np.array(answer["positions"])
 
-    def failure(self, program: str, text: str) -> JobError:
-        """What a program's output says about its failure."""
-        told = [line.strip() for line in text.splitlines() if line.strip()]
-        fatal = [line for line in told if "rror" in line or "annot" in line] or told[-2:]
-        return JobError(
+    def failure(self, program: str, text: str) -> TaskError:
+        """The failure of a program, with what it printed about it."""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        fatal = [line for line in lines if "rror" in line or "annot" in line] or lines[-2:]
+        return TaskError(
             "ligand_not_parametrised",
-            f"{self.what}: {program} failed: {'; '.join(fatal[:3])[:500] or 'it says nothing'}",
+            f"{self.what}: {program} failed: {'; '.join(fatal[:3])[:500] or 'it prints nothing'}",
             remedy="check bond orders, hydrogens and charge of the file",
             loc=self.loc,
         )
@@ -198,15 +205,15 @@ class Programs:
     def _execute(self, command: list[str]) -> tuple[int, str]:
         output = self.folder / "output.txt"
         with output.open("w") as file:
-            # Standard input is inherited: it is the lock of the job directory, which is held for as long as
+            # Standard input is inherited: it is the lock of the task directory, which is held for as long as
             # anything writes there.
             process = subprocess.Popen(command, cwd=self.folder, env=self._environment, stdout=file, stderr=file)
         try:
             while process.poll() is None:
-                if self._job.stop_requested:
+                if self._task.stop_requested:
                     raise Stopped
                 if time.monotonic() > self._deadline:
-                    raise JobError(
+                    raise TaskError(
                         "ligand_time_limit",
                         f"{self.what}: its charges took longer than the limit of {self._seconds:g} s",
                         remedy="give a smaller molecule or a relaxed structure, or register a force-field file",
@@ -242,15 +249,15 @@ def _amber_home() -> Path | None:
     return Path(next(iter(found.submodule_search_locations))) / "amber_linux"
 
 
-def _am1_bcc(programs: Programs, molecule: Chem.Mol) -> tuple[list[float], list[dict[str, str]]]:
+def _am1_bcc(programs: Programs, molecule: Chem.Mol) -> tuple[list[float], list[TaskWarning]]:
     """AM1-BCC charges by atom; leaves `typed.mol2` with GAFF2 types in the folder."""
-    notes = []
+    notes: list[TaskWarning] = []
     charges, positions = programs.am1(molecule, relax=True)
     stretched = _most_stretched(molecule, positions)
     if stretched:
         # Zwitterions pass their proton on in the gas phase.
         message = f"AM1 breaks the bond {stretched}; its charges are those of the file's geometry"
-        notes.append({"code": "ligand_not_relaxed", "message": message})
+        notes.append(TaskWarning("ligand_not_relaxed", message))
         charges, _ = programs.am1(molecule, relax=False)
     ranks = np.array(Chem.CanonicalRankAtoms(molecule, breakTies=False))
     equal = [float(charges[ranks == rank].mean()) for rank in ranks]
@@ -376,7 +383,7 @@ def _force_field(molecule: Chem.Mol, charges: list[float], folder: Path, name: s
             f"phase{term}": f"{math.radians(phase):.9f}",
             f"k{term}": f"{k / divider * KCAL:.6f}",
         }
-        # A negative period says that the torsion has a further term.
+        # A negative period means that the torsion has a further term.
         if period > 0:
             add(section, "Proper", **classes(gaff), **series)
             series = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import openmm
 from openmm import app
@@ -14,9 +13,11 @@ from openmm.app.forcefield import ForceField
 
 from molbox_worker import charmm, check, force_field, relax
 from molbox_worker.decide import OTHER_FORCE_FIELD
-from molbox_worker.engine import explain_template, is_charmm, place_of, platform
-from molbox_worker.job import Job, JobError
-from molbox_worker.prepare import Hydrogens, Prepared
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.engine import explain_template, place_of, platform
+from molbox_worker.plan import BuildPlan
+from molbox_worker.prepared import Hydrogens, Prepared
+from molbox_worker.result import TaskError
 
 # What the usual form of a titratable residue has not and has, beside one that the pH asks for.
 USUAL: dict[str, tuple[str, set[str], list[tuple[str, str]]]] = {
@@ -27,7 +28,7 @@ USUAL: dict[str, tuple[str, set[str], list[tuple[str, str]]]] = {
 }
 
 
-def add(job: Job, plan: dict[str, Any], prepared: Prepared, base: app.ForceField) -> dict[str, int]:
+def add(task: TaskDirectory, plan: BuildPlan, prepared: Prepared, base: app.ForceField) -> dict[str, int]:
     """Place hydrogens at the pH; returns how many residues took which protonation variant.
 
     What was added to the structure is minimised, and what overlaps is refused before solvent is made.
@@ -36,15 +37,15 @@ def add(job: Job, plan: dict[str, Any], prepared: Prepared, base: app.ForceField
     if modeller.topology.getNumAtoms() == 0:
         return {}
     _rename(modeller, prepared.openmm_names)
-    _place(job, plan, modeller, prepared.hydrogens)
-    if is_charmm(plan):
+    _place(task, plan, modeller, prepared.hydrogens)
+    if plan.force_field.is_charmm:
         charmm.merge_caps(prepared)
-    _match(job, plan, prepared, base)
+    _match(task, plan, prepared, base)
     found = Counter(variant(residue) for residue in modeller.topology.residues())
     _rename(modeller, prepared.final_names)
     if needs_extra_particles(plan, base):
         modeller.addExtraParticles(base)
-    relax.alone(job, plan, modeller, base, prepared.account.deposited)
+    relax.alone(task, plan, modeller, base, prepared.account.deposited)
     places, authors = relax.positions(modeller), prepared.account.authors
     check.check_contacts(modeller.topology, places, None, authors)
     check.check_hands(modeller.topology, places, authors)
@@ -66,8 +67,8 @@ class _NoForces:
         return system
 
 
-def _place(job: Job, plan: dict[str, Any], modeller: app.Modeller, wanted: Sequence[Hydrogens]) -> None:
-    modeller.addHydrogens(_NoForces(), pH=plan["ph"], variants=wanted, platform=platform(job)[0])
+def _place(task: TaskDirectory, plan: BuildPlan, modeller: app.Modeller, wanted: Sequence[Hydrogens]) -> None:
+    modeller.addHydrogens(_NoForces(), pH=plan.ph, variants=wanted, platform=platform(task)[0])
 
 
 def _rename(modeller: app.Modeller, names: list[str]) -> None:
@@ -75,7 +76,7 @@ def _rename(modeller: app.Modeller, names: list[str]) -> None:
         residue.name = name
 
 
-def _match(job: Job, plan: dict[str, Any], prepared: Prepared, base: app.ForceField) -> None:
+def _match(task: TaskDirectory, plan: BuildPlan, prepared: Prepared, base: app.ForceField) -> None:
     """See that the force field has each residue in its form; where it has not, leave the usual one.
 
     Amber has no neutral acids and lysines at the ends of chains.
@@ -90,7 +91,7 @@ def _match(job: Job, plan: dict[str, Any], prepared: Prepared, base: app.ForceFi
             if type(error) not in {ValueError, Exception}:
                 raise
             index = _residue_of(error)
-            if index is None or not _make_usual(job, plan, prepared, index):
+            if index is None or not _make_usual(task, plan, prepared, index):
                 _rename(modeller, prepared.final_names)
                 _refuse_unknown(plan, prepared, index)
                 raise explain_template(error, topology, "protein") from error
@@ -98,7 +99,7 @@ def _match(job: Job, plan: dict[str, Any], prepared: Prepared, base: app.ForceFi
             return
 
 
-def _refuse_unknown(plan: dict[str, Any], prepared: Prepared, index: int | None) -> None:
+def _refuse_unknown(plan: BuildPlan, prepared: Prepared, index: int | None) -> None:
     """Refuse a form that a name asks for, and what looked as if a patch could make it."""
     wanted = prepared.hydrogens[index] if index is not None else None
     if index is None or wanted is None:
@@ -107,9 +108,9 @@ def _refuse_unknown(plan: dict[str, Any], prepared: Prepared, index: int | None)
     name = wanted if isinstance(wanted, str) else residue.name
     ends = list(residue.chain.residues())
     where = "at an end of a chain" if residue in (ends[0], ends[-1]) else "within a chain"
-    raise JobError(
+    raise TaskError(
         "no_template",
-        f"{place_of(residue, name)}: there is no template of it {where} in {plan['force_field']['name']}",
+        f"{place_of(residue, name)}: there is no template of it {where} in {plan.force_field.name}",
         remedy=OTHER_FORCE_FIELD,
         loc=["body", "protein"],
     )
@@ -120,7 +121,7 @@ def _residue_of(error: Exception) -> int | None:
     return int(match[1]) if match else None
 
 
-def _make_usual(job: Job, plan: dict[str, Any], prepared: Prepared, index: int) -> bool:
+def _make_usual(task: TaskDirectory, plan: BuildPlan, prepared: Prepared, index: int) -> bool:
     """Give a residue its usual form, when the pH alone asks for another; whether it did."""
     modeller = prepared.modeller
     residue = list(modeller.topology.residues())[index]
@@ -131,11 +132,11 @@ def _make_usual(job: Job, plan: dict[str, Any], prepared: Prepared, index: int) 
     lists = _hydrogens(modeller.topology)
     lists[index] = [pair for pair in lists[index] if pair[0] not in lost] + new
     prepared.hydrogens[index] = usual
-    _place(job, plan, modeller, lists)
-    job.warn(
+    _place(task, plan, modeller, lists)
+    task.warn(
         "variant_unavailable",
-        f"{place_of(residue)} would be {form} at pH {plan['ph']:g};"
-        f" {plan['force_field']['name']} has no such residue there, so it is {usual}",
+        f"{place_of(residue)} would be {form} at pH {plan.ph:g};"
+        f" {plan.force_field.name} has no such residue there, so it is {usual}",
     )
     return True
 
@@ -151,12 +152,12 @@ def _hydrogens(topology: app.Topology) -> list[list[tuple[str, str]]]:
 
 
 def variant(residue: app.topology.Residue) -> str:
-    """The protonation variant of a residue by Amber's name, told by its hydrogens; "" for the usual one."""
+    """The protonation variant of a residue by Amber's name, shown by its hydrogens; "" for the usual one."""
     found = {atom.name for atom in residue.atoms()}
     if residue.name == "CYS" and "HG" not in found:
         sulfur = next(atom for atom in residue.atoms() if atom.name == "SG")
         return "CYX" if any(sulfur in bond for bond in residue.external_bonds()) else "CYM"
-    told = {
+    by_hydrogens = {
         "ASP": "ASH" if "HD2" in found else "",
         "GLU": "GLH" if "HE2" in found else "",
         "LYS": "" if {"HZ1", "HZ2", "HZ3"} <= found else "LYN",
@@ -164,18 +165,18 @@ def variant(residue: app.topology.Residue) -> str:
             ("HD1" in found, "HE2" in found), ""
         ),
     }
-    return told.get(residue.name, "")
+    return by_hydrogens.get(residue.name, "")
 
 
-def needs_extra_particles(plan: dict[str, Any], base: app.ForceField) -> bool:
+def needs_extra_particles(plan: BuildPlan, base: app.ForceField) -> bool:
     """Whether water has more than three sites, or other residues may have some, as CHARMM's."""
-    return is_charmm(plan) or water(plan, base)[1] > 3
+    return plan.force_field.is_charmm or water(plan, base)[1] > 3
 
 
-def water(plan: dict[str, Any], base: app.ForceField) -> tuple[str, int]:
+def water(plan: BuildPlan, base: app.ForceField) -> tuple[str, int]:
     """The model whose geometry `addSolvent` places, and its sites; a custom force field's by its template."""
-    wanted = plan["water"]
-    if wanted.get("model"):
-        return wanted["model"], wanted["sites"]
+    wanted = plan.water
+    if wanted.model is not None and wanted.sites is not None:
+        return wanted.model, wanted.sites
     sites = force_field.water_sites(base)
     return {3: "tip3p", 4: "tip4pew", 5: "tip5p"}[sites], sites

@@ -1,6 +1,6 @@
 """Ligands: from a file and a pose to a residue beside the structure.
 
-Formats differ in what they say. SDF, MOL and MOL2 have bond orders and charges, and hydrogens that
+Formats differ in what they hold. SDF, MOL and MOL2 have bond orders and charges, and hydrogens that
 they lack are added by valence. PDB has neither, so it needs all hydrogens, and bond orders and charge
 are worked out from the geometry.
 """
@@ -22,9 +22,10 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdDetermineBonds
 
 from molbox_worker import force_field, gaff
-from molbox_worker.engine import is_charmm
-from molbox_worker.job import Job, JobError
-from molbox_worker.prepare import Prepared
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.plan import BuildPlan, BuildTask, LigandFile
+from molbox_worker.prepared import Prepared
+from molbox_worker.result import TaskError
 from molbox_worker.topology import WATER, is_common_name
 
 # Atoms that are nearer than this are in the same place, those of crystal water in the ligand's.
@@ -32,9 +33,7 @@ CLASH_NM = 0.10
 WATER_CLASH_NM = 0.24
 # A ligand further from the structure than this was probably forgotten to be placed.
 FAR_NM = 3.0
-# AM1 of a large ligand takes minutes; the service may set another limit.
-SECONDS = 600.0
-# What stands before or after each molecule of a file with several.
+# What is before or after each molecule of a file with several.
 SEPARATORS = {"sdf": "$$$$", "mol2": "@<TRIPOS>MOLECULE"}
 # A line of an atom whose type is GAFF's: lower case, beginning with the element.
 GAFF_TYPE = re.compile(r"^(\s*\d+\s+\S+(?:\s+-?\d+\.\d+){3}\s+)(cl|br|[chnospfi])[a-z0-9*+-]*(?=\s)", re.MULTILINE)
@@ -43,7 +42,7 @@ PDB_CHARGES = (0, 1, -1, 2, -2)
 # Of a rotation matrix times its transpose from one.
 ORTHOGONALITY = 1e-3
 
-# What it says is asked for again and told in the error.
+# What it logs is asked for again and reported in the error.
 rdBase.DisableLog("rdApp.*")
 
 
@@ -88,27 +87,27 @@ class Ligand:
         return topology
 
 
-def read(job: Job, plan: dict[str, Any]) -> list[Ligand]:
+def read(task: TaskDirectory, plan: BuildPlan) -> list[Ligand]:
     """Read and place the ligands of a plan."""
     ligands = []
-    for index, entry in enumerate(plan.get("ligands") or []):
-        what = f"ligand {index + 1} ({entry['name']})"
+    for index, entry in enumerate(plan.ligands):
+        what = f"ligand {index + 1} ({entry.name})"
         loc: list[str | int] = ["body", "ligands", index]
-        name = entry["residue_name"]
+        name = entry.residue_name
         if is_common_name(name):
-            raise JobError(
+            raise TaskError(
                 "ligand_name_taken",
                 f"{what} cannot be called {name}: that is a residue of proteins, nucleic acids, lipids or solvent",
                 remedy="choose another name",
                 loc=["body", "ligand_residue_names", index],
             )
-        molecule, n_molecules = _read(job.input(entry["file"]), entry["format"], what, loc)
+        molecule, n_molecules = _read(task.input(entry.file), entry.format, what, loc)
         if n_molecules > 1:
-            job.warn("ligand_chosen", f"{what} has {n_molecules} molecules; the first was taken")
-        molecule = _complete(job, molecule, what, loc)
+            task.warn("ligand_chosen", f"{what} has {n_molecules} molecules; the first was taken")
+        molecule = _complete(task, molecule, what, loc)
         positions = _place(molecule, entry, index)
         ligands.append(Ligand(index, what, name, molecule, positions))
-        job.log(f"{what} as {name}: {Chem.MolToSmiles(Chem.RemoveHs(molecule))}, {molecule.GetNumAtoms()} atoms")
+        task.log(f"{what} as {name}: {Chem.MolToSmiles(Chem.RemoveHs(molecule))}, {molecule.GetNumAtoms()} atoms")
     _same_name_same_molecule(ligands)
     return ligands
 
@@ -132,14 +131,14 @@ def _read(path: Path, file_format: str, what: str, loc: list[str | int]) -> tupl
     except (RuntimeError, ValueError):
         molecule = None
     if molecule is None or molecule.GetNumAtoms() == 0:
-        raise JobError(
+        raise TaskError(
             "ligand_unreadable",
             f"{what} cannot be read as {file_format}, or has no atoms",
             remedy="check the file and its format" + (", with Tripos atom types" if file_format == "mol2" else ""),
             loc=loc,
         )
     if not np.isfinite(molecule.GetConformer().GetPositions()).all():
-        raise JobError("bad_coordinates", f"{what}: not all coordinates are numbers", loc=loc)
+        raise TaskError("bad_coordinates", f"{what}: not all coordinates are numbers", loc=loc)
     return (_with_bonds(molecule, what, loc) if file_format == "pdb" else molecule), n_molecules
 
 
@@ -156,17 +155,17 @@ def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol
     """A molecule read from PDB, with bonds that fit its geometry and the smallest charge."""
     elements = {atom.GetSymbol() for atom in molecule.GetAtoms()}
     if "H" not in elements and "C" in elements:
-        raise JobError(
+        raise TaskError(
             "ligand_no_hydrogens",
-            f"{what} has no hydrogens, so that its bond orders cannot be told: PDB files do not hold them",
+            f"{what} has no hydrogens, so that its bond orders are unknown: PDB files do not hold them",
             remedy="register the ligand as SDF or MOL2, or add its hydrogens",
             loc=loc,
         )
     if "H" not in elements and molecule.GetNumAtoms() > 1:
         # Of sulfate, the smallest charge with closed shells is 0.
-        raise JobError(
+        raise TaskError(
             "ligand_bonds",
-            f"{what} has no carbon and no hydrogens, so that its charge cannot be told: PDB files do not hold it",
+            f"{what} has no carbon and no hydrogens, so that its charge is unknown: PDB files do not hold it",
             remedy="register the ligand as SDF or MOL2, which hold bond orders and charges",
             loc=loc,
         )
@@ -185,7 +184,7 @@ def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol
             for atom, name in zip(candidate.GetAtoms(), names, strict=True):
                 atom.SetProp("_TriposAtomName", name)
             return candidate
-    raise JobError(
+    raise TaskError(
         "ligand_bonds",
         f"{what}: no bond orders and charge fit its geometry",
         remedy="register the ligand as SDF or MOL2, which hold bond orders and charges",
@@ -193,11 +192,11 @@ def _with_bonds(molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol
     )
 
 
-def _complete(job: Job, molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:
+def _complete(task: TaskDirectory, molecule: Chem.Mol, what: str, loc: list[str | int]) -> Chem.Mol:
     """Check a molecule as chemistry and add what hydrogens it lacks."""
     problems = [_in_the_files_numbers(problem) for problem in Chem.DetectChemistryProblems(molecule)]
     if problems:
-        raise JobError(
+        raise TaskError(
             "ligand_chemistry",
             f"{what}: {'; '.join(problems[:3])}",
             remedy="check bond orders and formal charges",
@@ -207,7 +206,7 @@ def _complete(job: Job, molecule: Chem.Mol, what: str, loc: list[str | int]) -> 
     fragments = Chem.GetMolFrags(molecule)
     if len(fragments) > 1:
         sizes = ", ".join(str(len(fragment)) for fragment in fragments)
-        raise JobError(
+        raise TaskError(
             "ligand_fragments",
             f"{what} consists of {len(fragments)} molecules, of {sizes} atoms",
             remedy="give each molecule a file of its own, and leave counter-ions out",
@@ -216,7 +215,7 @@ def _complete(job: Job, molecule: Chem.Mol, what: str, loc: list[str | int]) -> 
     positions = molecule.GetConformer().GetPositions()
     heavy = sum(atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms())
     if not molecule.GetConformer().Is3D() or (heavy > 1 and np.ptp(positions, axis=0).max() < 0.1):
-        raise JobError(
+        raise TaskError(
             "ligand_flat",
             f"{what} is a drawing: it has no coordinates in space",
             remedy="register it with a three-dimensional geometry",
@@ -228,10 +227,10 @@ def _complete(job: Job, molecule: Chem.Mol, what: str, loc: list[str | int]) -> 
     if added:
         charge = Chem.GetFormalCharge(molecule)
         message = f"{what}: {added} hydrogens added by valence, at charge {charge:+d}; its pKa was not considered"
-        job.warn("ligand_hydrogens_added", message)
+        task.warn("ligand_hydrogens_added", message)
     radical = next((atom for atom in molecule.GetAtoms() if atom.GetNumRadicalElectrons()), None)
     if radical is not None:
-        raise JobError(
+        raise TaskError(
             "ligand_radical",
             f"{what}: atom {radical.GetIdx() + 1} ({radical.GetSymbol()}) has an unpaired electron",
             remedy="check its charge and hydrogens",
@@ -265,15 +264,15 @@ def atom_names(molecule: Chem.Mol) -> list[str]:
     return names
 
 
-def _place(molecule: Chem.Mol, entry: dict[str, Any], index: int) -> NDArray[np.float64]:
+def _place(molecule: Chem.Mol, entry: LigandFile, index: int) -> NDArray[np.float64]:
     """Rotate a ligand about the mean of its heavy atoms, then move it; nm."""
     positions = np.asarray(molecule.GetConformer().GetPositions(), dtype=np.float64) / 10
-    if entry.get("rotation"):
+    if entry.rotation:
         heavy = [atom.GetAtomicNum() > 1 for atom in molecule.GetAtoms()]
         centre = positions[heavy].mean(axis=0) if any(heavy) else positions.mean(axis=0)
-        positions = (positions - centre) @ rotation_matrix(entry["rotation"], index).T + centre
-    if entry.get("translation"):
-        positions = positions + np.array(entry["translation"], dtype=np.float64)
+        positions = (positions - centre) @ rotation_matrix(entry.rotation, index).T + centre
+    if entry.translation:
+        positions = positions + np.array(entry.translation, dtype=np.float64)
     return positions
 
 
@@ -294,7 +293,7 @@ def rotation_matrix(numbers: list[float], index: int) -> NDArray[np.float64]:
     if len(values) == 4:
         length = float(np.linalg.norm(values))
         if length == 0:
-            raise JobError("ligand_rotation", "a quaternion of zeros is no rotation", loc=loc)
+            raise TaskError("ligand_rotation", "a quaternion of zeros is no rotation", loc=loc)
         x, y, z, w = values / length
         return np.array(
             [
@@ -305,7 +304,7 @@ def rotation_matrix(numbers: list[float], index: int) -> NDArray[np.float64]:
         )
     matrix = values.reshape(3, 3)
     if np.abs(matrix @ matrix.T - np.eye(3)).max() > ORTHOGONALITY or np.linalg.det(matrix) < 0:
-        raise JobError(
+        raise TaskError(
             "ligand_rotation",
             "the nine elements are no rotation: rows must be perpendicular, of length one, and not mirror",
             remedy="give three angles in degrees instead",
@@ -319,7 +318,7 @@ def _same_name_same_molecule(ligands: list[Ligand]) -> None:
     for ligand in ligands:
         other = first.setdefault(ligand.residue_name, ligand)
         if graph(other.molecule) != graph(ligand.molecule):
-            raise JobError(
+            raise TaskError(
                 "ligand_name_taken",
                 f"{other.what} and {ligand.what} are different molecules, both called {ligand.residue_name}",
                 remedy="give each a name of its own",
@@ -328,7 +327,7 @@ def _same_name_same_molecule(ligands: list[Ligand]) -> None:
 
 
 def graph(molecule: Chem.Mol) -> str:
-    """Elements and bonds without orders, charges and stereochemistry: what a force field tells apart."""
+    """Elements and bonds without orders, charges and stereochemistry: what a force field distinguishes."""
     bare = Chem.RWMol()
     for atom in molecule.GetAtoms():
         copy = Chem.Atom(atom.GetAtomicNum())
@@ -339,26 +338,26 @@ def graph(molecule: Chem.Mol) -> str:
     return str(Chem.MolToSmiles(bare))
 
 
-def add(job: Job, prepared: Prepared, ligands: list[Ligand]) -> None:
+def add(task: TaskDirectory, prepared: Prepared, ligands: list[Ligand]) -> None:
     """Put ligands into a structure. Water in their place goes; anything else there is an error."""
     modeller = prepared.modeller
     for ligand in ligands:
         if modeller.topology.getNumAtoms():
-            _make_room(job, prepared, ligand)
+            _make_room(task, prepared, ligand)
         prepared.add(ligand.topology(), ligand.positions_nm)
 
 
-def parametrise(job: Job, plan: dict[str, Any], base: app.ForceField, ligands: list[Ligand]) -> app.ForceField:
+def parametrise(task: TaskDirectory, spec: BuildTask, base: app.ForceField, ligands: list[Ligand]) -> app.ForceField:
     """The force field with parameters for the ligands that it does not know itself."""
     files: dict[str, Path] = {}
     for one in ligands:
         if not base.getUnmatchedResidues(one.topology()):
-            job.log(f"{one.what}: the force field has parameters for it")
+            task.log(f"{one.what}: the force field has parameters for it")
             continue
-        if is_charmm(plan):
-            raise JobError(
+        if spec.plan.force_field.is_charmm:
+            raise TaskError(
                 "ligand_force_field",
-                f"{one.what} has no parameters in {plan['force_field']['name']}, and those that are made for ligands,"
+                f"{one.what} has no parameters in {spec.plan.force_field.name}, and those that are made for ligands,"
                 " GAFF2, go with Amber force fields only: the two scale 1-4 interactions differently",
                 remedy="choose an Amber force field, or register a CHARMM force-field file for the ligand",
                 loc=["body", "force_field"],
@@ -366,17 +365,17 @@ def parametrise(job: Job, plan: dict[str, Any], base: app.ForceField, ligands: l
         key = graph(one.molecule)
         if key in files:
             continue
-        seconds = job.task.get("ligand_seconds", SECONDS)
-        found = gaff.parametrise(job, one.molecule, one.what, seconds, one.loc())
+        cache, seconds = Path(spec.cache), spec.ligand_seconds
+        found = gaff.parametrise(task, cache, one.molecule, one.what, seconds, one.loc())
         for note in found.notes:
-            job.warn(note["code"], f"{one.what}: {note['message']}")
-        job.log(f"{one.what}: GAFF2 and AM1-BCC, charge {found.charge:+d}{', from the cache' * found.is_cached}")
-        files[key] = job.output / f"{one.residue_name}.gaff2.xml"
+            task.warn(note.code, f"{one.what}: {note.message}")
+        task.log(f"{one.what}: GAFF2 and AM1-BCC, charge {found.charge:+d}{', from the cache' * found.is_cached}")
+        files[key] = task.output / f"{one.residue_name}.gaff2.xml"
         files[key].write_text(found.xml)
-    return force_field.load(job, plan, list(files.values())) if files else base
+    return force_field.load(task, spec.plan, list(files.values())) if files else base
 
 
-def _make_room(job: Job, prepared: Prepared, ligand: Ligand) -> None:
+def _make_room(task: TaskDirectory, prepared: Prepared, ligand: Ligand) -> None:
     modeller = prepared.modeller
     heavy = [atom.GetAtomicNum() > 1 for atom in ligand.molecule.GetAtoms()]
     mine = ligand.positions_nm[heavy] if any(heavy) else ligand.positions_nm
@@ -389,14 +388,14 @@ def _make_room(job: Job, prepared: Prepared, ligand: Ligand) -> None:
         atom, distance = min(in_the_way, key=lambda pair: pair[1])
         place = f"{atom.name} of {atom.residue.name} {atom.residue.id} in chain {atom.residue.chain.id}"
         if distance < CLASH_NM:
-            raise JobError(
+            raise TaskError(
                 "ligand_overlaps",
                 f"{ligand.what} overlaps {place}: {distance:.3f} nm between atoms",
                 remedy="move it with ligand_translations and ligand_rotations",
                 loc=ligand.loc("ligand_translations"),
             )
         if distance > FAR_NM:
-            job.warn("ligand_far", f"{ligand.what} is {distance:.1f} nm away from the nearest other atom, {place}")
+            task.warn("ligand_far", f"{ligand.what} is {distance:.1f} nm away from the nearest other atom, {place}")
     waters = {
         atom.residue
         for atom, d in zip(atoms, nearest, strict=True)
@@ -404,4 +403,4 @@ def _make_room(job: Job, prepared: Prepared, ligand: Ligand) -> None:
     }
     if waters:
         prepared.remove(waters)
-        job.warn("water_removed", f"{len(waters)} crystal waters removed in the place of {ligand.what}")
+        task.warn("water_removed", f"{len(waters)} crystal waters removed in the place of {ligand.what}")

@@ -16,7 +16,7 @@ MAX_DISULFIDE_NM = 0.245
 MAX_BOND_NM = 0.29
 # A recorded bond may be as much longer than the radii of its atoms; hydrogen bonds are longer still.
 RECORDED_SLACK = 1.4
-# Atoms of standard residues by which chains go on.
+# Atoms of standard residues by which chains continue.
 BACKBONE = {*PEPTIDE, *PHOSPHODIESTER}
 
 

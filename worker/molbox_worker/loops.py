@@ -18,8 +18,9 @@ from openmm.app import element
 from scipy.spatial import cKDTree
 
 from molbox_worker.contacts import near_pairs, radius
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform
-from molbox_worker.job import Job, Stopped
+from molbox_worker.result import Stopped
 from molbox_worker.structure import Atom, Residue
 
 # Of peptides, nm and degrees: Engh and Huber 1991.
@@ -65,16 +66,16 @@ class Loop:
         return all(name in end for end in (self.before, self.after) for name in ("N", "CA", "C"))
 
 
-def build(job: Job, loop: Loop, obstacles: Sequence[Atom], seed: int) -> list[list[Atom]] | None:
+def build(task: TaskDirectory, loop: Loop, obstacles: Sequence[Atom], seed: int) -> list[list[Atom]] | None:
     """Backbone atoms of each residue of a loop; None when no course of it is sound.
 
     `obstacles` are all heavy atoms of the structure but for water.
     """
     model = _Model(loop, obstacles)
     for attempt in range(ATTEMPTS):
-        if job.stop_requested:
+        if task.stop_requested:
             raise Stopped
-        places = model.annealed(job, seed + attempt)
+        places = model.annealed(task, seed + attempt)
         if model.is_sound(places):
             return model.atoms(places)
     return None
@@ -167,11 +168,11 @@ class _Model:
         if ends := self._indices(i, atoms):
             torsions.addTorsion(*ends, 1, np.radians(degrees - 180.0), strength)
 
-    def annealed(self, job: Job, seed: int) -> Place:
+    def annealed(self, task: TaskDirectory, seed: int) -> Place:
         """Places of all atoms once the loop has cooled, nm."""
         integrator = openmm.LangevinMiddleIntegrator(HOT_K, 5.0, 0.002)
         integrator.setRandomNumberSeed(seed)
-        context = openmm.Context(self._system, integrator, *platform(job))
+        context = openmm.Context(self._system, integrator, *platform(task))
         noise = np.random.default_rng(seed).normal(scale=0.03, size=self._start.shape)
         context.setPositions(self._start + noise * self._moves[:, None])
         openmm.LocalEnergyMinimizer.minimize(context, 100.0, 200)

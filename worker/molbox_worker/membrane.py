@@ -1,7 +1,7 @@
 """Membranes: a bilayer in the plane z = 0 around a structure that is oriented to it.
 
 OpenMM tiles a patch of its own, takes out what overlaps the structure shrunk in the plane, and lets
-the lipids relax while the structure grows back. Here the input is checked, the growing tells its
+the lipids relax while the structure grows back. Here the input is checked, the growing reports its
 progress, can be stopped, and takes our seed.
 """
 
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from openmm import app, unit
 from openmm.app import modeller as openmm_modeller
 
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform
-from molbox_worker.job import Job, JobError, Stopped
+from molbox_worker.plan import BuildPlan
+from molbox_worker.result import Stopped, TaskError
 from molbox_worker.topology import LIPIDS, WATER
 
 # The hydrophobic core reaches this far from the middle, nm.
@@ -40,30 +42,32 @@ SEED_WATER = {"O": (0.0, 0.0, 2.6), "H1": (0.0957, 0.0, 2.6), "H2": (-0.024, 0.0
 
 
 def add(
-    job: Job, plan: dict[str, Any], modeller: app.Modeller, force_field: app.ForceField, tell: Callable[[float], None]
+    task: TaskDirectory,
+    plan: BuildPlan,
+    modeller: app.Modeller,
+    force_field: app.ForceField,
+    report: Callable[[float], None],
 ) -> None:
-    """Add the plan's membrane, with water and ions; `tell` is called with the share that is done."""
+    """Add the plan's membrane, with water and ions; `report` is called with the share that is done."""
     if modeller.topology.getNumAtoms() == 0:
         _add_seed_water(modeller)
     else:
         check_orientation(modeller)
     n_solute = modeller.topology.getNumResidues()
-    with _relaxation(job, tell, int(np.ptp(_positions(modeller), axis=0)[:2].max() * ROUNDS_PER_NM) + 1):
+    with _relaxation(task, report, int(np.ptp(_positions(modeller), axis=0)[:2].max() * ROUNDS_PER_NM) + 1):
         modeller.addMembrane(
             force_field,
-            lipidType=plan["membrane"],
-            minimumPadding=plan["padding_nm"] * unit.nanometer,
-            positiveIon=plan["positive_ion"],
-            negativeIon=plan["negative_ion"],
-            ionicStrength=plan["concentration"] * unit.molar,
+            lipidType=plan.membrane,
+            minimumPadding=plan.padding_nm * unit.nanometer,
+            positiveIon=plan.positive_ion,
+            negativeIon=plan.negative_ion,
+            ionicStrength=plan.concentration * unit.molar,
             neutralize=True,
-            platform=platform(job)[0],
+            platform=platform(task)[0],
         )
     leaves = _lipids_per_leaf(modeller, n_solute)
     area = modeller.topology.getUnitCellDimensions()[0]._value * modeller.topology.getUnitCellDimensions()[1]._value
-    job.log(
-        f"{plan['membrane']}: {leaves[0]} lipids below and {leaves[1]} above z = 0, box {area:.2f} nm² in the plane"
-    )
+    task.log(f"{plan.membrane}: {leaves[0]} lipids below and {leaves[1]} above z = 0, box {area:.2f} nm² in the plane")
 
 
 def check_orientation(modeller: app.Modeller) -> None:
@@ -76,7 +80,7 @@ def check_orientation(modeller: app.Modeller) -> None:
     )
     loc: list[str | int] = ["body", "membrane"]
     if z.min() > CORE_NM or z.max() < -CORE_NM:
-        raise JobError(
+        raise TaskError(
             "membrane_not_oriented",
             f"the structure lies from z = {z.min():.2f} to {z.max():.2f} nm and does not touch the membrane,"
             f" whose core is within {CORE_NM:g} nm of z = 0",
@@ -88,7 +92,7 @@ def check_orientation(modeller: app.Modeller) -> None:
     ]
     n_charged = sum(name in CHARGED for name in inside)
     if inside and n_charged / len(inside) > MAX_CHARGED:
-        raise JobError(
+        raise TaskError(
             "membrane_not_oriented",
             f"{n_charged} of the {len(inside)} residues that would lie in the membrane's core carry a charge;"
             " no membrane protein lies like that",
@@ -106,8 +110,8 @@ def estimated_volume(modeller: app.Modeller, padding_nm: float) -> float:
 
 
 @contextmanager
-def _relaxation(job: Job, tell: Callable[[float], None], rounds: int) -> Iterator[None]:
-    """Have Modeller use an integrator that takes our seed, tells progress, and stops when asked.
+def _relaxation(task: TaskDirectory, report: Callable[[float], None], rounds: int) -> Iterator[None]:
+    """Have Modeller use an integrator that takes our seed, reports progress, and stops when asked.
 
     Where a lipid is caught by the growing structure, its forces end Modeller's dynamics. There it is
     let out by minimisation and shorter steps.
@@ -126,13 +130,13 @@ def _relaxation(job: Job, tell: Callable[[float], None], rounds: int) -> Iterato
             self._calls = 0
 
         def step(self, steps: int) -> None:
-            if job.stop_requested:
+            if task.stop_requested:
                 raise Stopped
             before = contexts[-1].getState(positions=True, velocities=True)
             try:
                 super().step(steps)
             except openmm.OpenMMException as error:
-                job.log(f"membrane: round {self._calls + 1} again with shorter steps ({str(error).split('.')[0]})")
+                task.log(f"membrane: round {self._calls + 1} again with shorter steps ({str(error).split('.')[0]})")
                 contexts[-1].setState(before)
                 openmm.LocalEnergyMinimizer.minimize(contexts[-1], FORCE_TOLERANCE, MINIMIZATION_STEPS)
                 contexts[-1].setVelocitiesToTemperature(self.getTemperature(), seed)
@@ -141,7 +145,7 @@ def _relaxation(job: Job, tell: Callable[[float], None], rounds: int) -> Iterato
                 super().step(steps * SHORTER)
                 self.setStepSize(step_size)
             self._calls += 1
-            tell(min(self._calls / rounds, 1.0))
+            report(min(self._calls / rounds, 1.0))
 
     originals = openmm_modeller.LangevinIntegrator, openmm_modeller.Context
     openmm_modeller.LangevinIntegrator, openmm_modeller.Context = Integrator, context

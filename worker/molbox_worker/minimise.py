@@ -1,159 +1,150 @@
-"""Energy minimisation in pieces that can be committed.
-
-OpenMM's minimiser puts springs in the place of constraints and minimises, each time with springs ten
-times as stiff, until they keep the constraints. That is one call: killed, it starts from nothing, and
-its limit of steps holds for each pass anew. Nor does a pass begin where the one before ended: it goes
-back to the start when constraints are off by 1 %, which water always is after the first.
-
-Here the springs are a part of the system, so that each call of OpenMM's minimiser is one without
-constraints, as short as it should be, and goes on from where the last one ended. The villin headpiece in
-water, 7,812 atoms, converges in 1,200 to 1,500 steps rather than in 4,571, to the same energy within 0.2 %.
-"""
+"""The first stage of a simulation: its energy is minimised, and committed piece by piece."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+import time
 
 import numpy as np
 import openmm
 from numpy.typing import NDArray
 
-# Root mean square over atoms of the net force, kJ/mol/nm, at which a minimisation has converged: the
-# default of OpenMM's own.
-FORCE_TOLERANCE = 10.0
-# Force constants of the passes, kJ/mol/nm². The first is OpenMM's own: with a tenth of it, hydrogens of
-# water, which have no size, fall into other atoms. Stiffer ones than the second change the energy by less
-# than 0.01 %: the last bit is the projection onto the constraints.
-SPRINGS = (1e6, 1e7)
-# Share of the steps that are left which a pass may take; the last may take all. The first brings nearly all
-# of the fall in energy: after 200 steps the villin headpiece is 3 % lower than with equal shares.
-SHARE = 0.8
+from molbox_worker import springs
+from molbox_worker.commit import Minimised
+from molbox_worker.model import CONSTRAINT_TOLERANCE, place, place_of, read_state
+from molbox_worker.result import StageResult, Stopped, TaskError
+from molbox_worker.simulation import MINIMIZATION, Simulation, StageClock, chunk_of
 
-# Net forces that are told of. Thermal motion at 300 K has 260 to 400 kJ/mol/nm, and 1,000 to 4,500 on a
-# single atom; with as much left, velocities drawn at 300 K heat up to 300 K and above within 0.1 ps, with a
-# quarter of it they settle at 200 K as after a minimisation that converged.
-LARGE_RMS_FORCE = 100.0
-LARGE_FORCE = 10_000.0
+# Time between commits. They are small, and a step takes longer than one of dynamics.
+COMMIT_SECONDS = 3.0
+# Steps before the first commit, where the number is found by the clock.
+FIRST_CHUNK = 10
 
 
-class SpringSystem:
-    """A system whose constraints are springs.
-
-    Parameters
-    ----------
-    system : openmm.System
-        The system; it is changed.
-    box : sequence of Vec3
-        Box vectors.
-    platform, properties
-        Where to calculate.
-    is_exact : bool
-        Whether what `minimise` returns is to depend on its arguments alone, to the bit.
-
-    """
-
-    def __init__(
-        self,
-        system: openmm.System,
-        box: Any,
-        platform: openmm.Platform,
-        properties: dict[str, str],
-        *,
-        is_exact: bool,
-    ) -> None:
-        self._springs = openmm.HarmonicBondForce()
-        for i in range(system.getNumConstraints()):
-            first, second, distance = system.getConstraintParameters(i)
-            self._springs.addBond(first, second, distance, SPRINGS[0])
-        while system.getNumConstraints():
-            system.removeConstraint(system.getNumConstraints() - 1)
-        system.addForce(self._springs)
-        self._context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform, properties)
-        self._context.setPeriodicBoxVectors(*box)
-        self._is_exact = is_exact
-
-    def stiffen(self, force_constant: float) -> None:
-        """Set the force constant of all springs, kJ/mol/nm²."""
-        for i in range(self._springs.getNumBonds()):
-            first, second, distance, _ = self._springs.getBondParameters(i)
-            self._springs.setBondParameters(i, first, second, distance, force_constant)
-        self._springs.updateParametersInContext(self._context)
-
-    def minimise(
-        self, positions: NDArray[np.float64], n_steps: int, on_step: Callable[[], bool]
-    ) -> tuple[NDArray[np.float64], int]:
-        """Take at most `n_steps` steps; fewer when it has converged or cannot get lower.
-
-        Parameters
-        ----------
-        positions : array of shape (n_atoms, 3)
-            Where to begin, nm.
-        n_steps : int
-            At least 1.
-        on_step : function
-            Called after each step; true ends it.
-
-        Returns
-        -------
-        positions, steps taken
-
-        """
-        if self._is_exact:
-            # The last bits of forces depend on the age of the neighbour list.
-            box = self._context.getState().getPeriodicBoxVectors()
-            self._context.reinitialize()
-            self._context.setPeriodicBoxVectors(*box)
-        self._context.setPositions(positions)
-        reporter = _StepCounter(on_step)
-        openmm.LocalEnergyMinimizer.minimize(self._context, FORCE_TOLERANCE, n_steps, reporter)
-        state = self._context.getState(positions=True)
-        return np.array(state.getPositions(asNumpy=True)._value), reporter.steps
+def run(simulation: Simulation) -> None:
+    """Minimise the energy, unless that is committed already."""
+    last = simulation.commits.last
+    if last.stage is not None:
+        return
+    clock = StageClock(last.seconds)
+    model, task = simulation.model, simulation.task
+    context = model.context(None, None)
+    built = read_state(task.input("state.xml").read_bytes())
+    place(context, built)
+    before = last.minimised.energy_before if last.minimised else _energy(context)
+    if not math.isfinite(before):
+        raise _not_finite("of the starting structure")
+    limit = model.plan.minimization_steps
+    steps = 0
+    try:
+        if limit > 0:
+            positions, steps = _minimise(simulation, context, limit, before, clock)
+            if model.is_exact:
+                # A resumed attempt has calculated less with it.
+                context.reinitialize()
+                place(context, built)
+            context.setPositions(positions)
+            context.applyConstraints(CONSTRAINT_TOLERANCE)
+            context.computeVirtualSites()
+        after, forces = _energy(context), springs.net_forces(context)
+    except openmm.OpenMMException as error:
+        if "nan" in str(error).lower():
+            raise _not_finite("in the minimisation") from error
+        raise
+    if not math.isfinite(after):
+        raise _not_finite("after minimisation")
+    task.log(f"minimization: {before:.0f} -> {after:.0f} kJ/mol in {steps} steps")
+    _report_forces(simulation, forces, steps)
+    ended = StageResult(
+        name=MINIMIZATION,
+        steps=steps,
+        frames=0,
+        seconds=round(clock.seconds(), 3),
+        energy_before=before,
+        energy_after=after,
+        largest_force=float(forces.max()),
+    )
+    simulation.write_structure(MINIMIZATION, context)
+    start = simulation.put_start(MINIMIZATION, context.getState(positions=True))
+    simulation.commit(stage=0, step=0, seconds=0.0, ended=[ended], minimised=None, start=start)
+    simulation.report(0, MINIMIZATION, steps, steps, is_end=True)
 
 
-class _StepCounter(openmm.MinimizationReporter):
-    def __init__(self, on_step: Callable[[], bool]) -> None:
-        super().__init__()
-        self._on_step = on_step
-        self.steps = 0
+def _minimise(
+    simulation: Simulation, context: openmm.Context, limit: int, before: float, clock: StageClock
+) -> tuple[NDArray[np.float64], int]:
+    """Go through the passes from where they were left; returns positions in nm and the steps of all."""
+    model, commits = simulation.model, simulation.commits
+    minimised = commits.last.minimised
+    if minimised:
+        index, pass_steps, steps = minimised.index, minimised.pass_steps, minimised.steps
+        positions = commits.array(minimised.positions)
+    else:
+        index, pass_steps, steps = 0, 0, 0
+        context.applyConstraints(CONSTRAINT_TOLERANCE)
+        positions = np.array(context.getState(positions=True).getPositions(asNumpy=True)._value)
+    box = context.getState().getPeriodicBoxVectors()
+    system = springs.SpringSystem(
+        model.system(None, None), box, model.platform, model.properties, is_exact=model.is_exact
+    )
+    chunk = simulation.exact_steps(COMMIT_SECONDS) if model.is_exact else FIRST_CHUNK
+    while index < len(springs.SPRINGS):
+        allowed = springs.allowance(index, limit, steps, pass_steps)
+        n_steps = min(chunk, allowed)
+        n_done, begin = 0, time.monotonic()
+        if n_steps:
+            system.stiffen(springs.SPRINGS[index])
+            positions, n_done = system.minimise(positions, n_steps, _OnStep(simulation, steps, limit))
+        if simulation.task.stop_requested:
+            raise Stopped
+        if not np.isfinite(positions).all():
+            raise openmm.OpenMMException("Particle coordinate is NaN")
+        steps, pass_steps = steps + n_done, pass_steps + n_done
+        if n_done < n_steps or n_done == allowed:
+            simulation.task.log(f"minimization: pass {index + 1} of {len(springs.SPRINGS)}, {pass_steps} steps")
+            index, pass_steps = index + 1, 0
+        elif not model.is_exact:
+            chunk = chunk_of(chunk, time.monotonic() - begin, COMMIT_SECONDS)
+        file = commits.put_array("minimization.npy", positions)
+        simulation.commit(minimised=Minimised(index, pass_steps, steps, before, file), seconds=clock.seconds())
+    return positions, steps
 
-    def report(self, _iteration: int, _x: object, _gradient: object, _args: object) -> bool:
-        self.steps += 1
-        return self._on_step()
+
+class _OnStep:
+    """Reports how far a minimisation has come, and ends it when the service asks for that."""
+
+    def __init__(self, simulation: Simulation, steps_before: int, limit: int) -> None:
+        self._simulation = simulation
+        self._steps = steps_before
+        self._limit = limit
+
+    def __call__(self) -> bool:
+        """Called after each step; true ends it."""
+        self._steps += 1
+        self._simulation.report(0, MINIMIZATION, self._steps, self._limit)
+        return self._simulation.task.stop_requested
 
 
-def allowance(index: int, limit: int, steps: int, pass_steps: int) -> int:
-    """Steps that a pass may still take.
-
-    Parameters
-    ----------
-    index : int
-        Index of the pass.
-    limit : int
-        Steps of all passes.
-    steps, pass_steps : int
-        Steps taken so far by all of them, and by this one.
-
-    """
-    left = limit - steps
-    if index == len(SPRINGS) - 1:
-        return left
-    share = max(1, int(SHARE * (left + pass_steps)))
-    return min(left, share - pass_steps)
+def _report_forces(simulation: Simulation, forces: NDArray[np.float64], steps: int) -> None:
+    """Log the net forces that remain, kJ/mol/nm by atom, and warn of large ones."""
+    rms, largest = float(np.sqrt(np.mean(forces**2))), float(forces.max())
+    simulation.task.log(f"net forces {rms:.1f} kJ/mol/nm (root mean square), at most {largest:.0f}")
+    if rms <= springs.LARGE_RMS_FORCE and largest <= springs.LARGE_FORCE:
+        return
+    atom = list(simulation.model.topology.atoms())[int(np.argmax(forces))]
+    simulation.task.warn(
+        "minimization_unfinished",
+        f"after {steps} of at most {simulation.model.plan.minimization_steps} minimization steps net forces of "
+        f"{rms:.0f} kJ/mol/nm remain (root mean square; {largest:.0f} on {place_of(atom)}): beyond "
+        f"{springs.LARGE_RMS_FORCE:.0f}, or {springs.LARGE_FORCE:.0f} on one atom, the simulation starts hot; "
+        "give more minimization_steps",
+    )
 
 
-def net_forces(context: openmm.Context) -> NDArray[np.float64]:
-    """Lengths of the net forces on atoms, kJ/mol/nm: without what constraints take up, which is most.
+def _energy(context: openmm.Context) -> float:
+    """Potential energy, kJ/mol."""
+    return float(context.getState(energy=True).getPotentialEnergy()._value)
 
-    The context's velocities are overwritten: the accelerations are projected as velocities are.
-    """
-    system = context.getSystem()
-    masses = np.array([system.getParticleMass(i)._value for i in range(system.getNumParticles())])[:, None]
-    forces = context.getState(forces=True).getForces(asNumpy=True)._value
-    if not np.isfinite(forces).all():
-        raise openmm.OpenMMException("Force is NaN")
-    accelerations = np.divide(forces, masses, out=np.zeros_like(forces), where=masses > 0)
-    context.setVelocities(accelerations)
-    context.applyVelocityConstraints(context.getIntegrator().getConstraintTolerance())
-    free = context.getState(velocities=True).getVelocities(asNumpy=True)._value
-    return np.asarray(np.linalg.norm(masses * free, axis=1))
+
+def _not_finite(where: str) -> TaskError:
+    return TaskError("not_finite", f"the energy {where} is not finite", stage=MINIMIZATION, loc=["body", "box_id"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import openmm
@@ -12,8 +11,9 @@ from openmm import app, unit
 from scipy.spatial import cKDTree
 
 from molbox_worker import charmm
-from molbox_worker.engine import is_charmm, platform, templates_explained
-from molbox_worker.job import Job
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.engine import platform, templates_explained
+from molbox_worker.plan import BuildPlan
 
 # Of a structure without solvent: kJ/mol/nm, and steps at most.
 TOLERANCE = 10.0
@@ -34,7 +34,7 @@ def positions(modeller: app.Modeller) -> NDArray[np.float64]:
 
 
 def alone(
-    job: Job, plan: dict[str, Any], modeller: app.Modeller, base: app.ForceField, deposited: NDArray[np.float64]
+    task: TaskDirectory, plan: BuildPlan, modeller: app.Modeller, base: app.ForceField, deposited: NDArray[np.float64]
 ) -> None:
     """Minimise hydrogens and other added atoms of a structure without its solvent.
 
@@ -48,7 +48,7 @@ def alone(
             constraints=None,
             rigidWater=False,
         )
-    if is_charmm(plan):
+    if plan.force_field.is_charmm:
         charmm.simplify(system)
     places = positions(modeller)
     stays = stay(places, deposited)
@@ -56,11 +56,13 @@ def alone(
         return
     for i in np.flatnonzero(stays):
         system.setParticleMass(int(i), 0.0)
-    moved = minimized(job, system, places, MAX_STEPS)
+    moved = minimized(task, system, places, MAX_STEPS)
     modeller.positions = [openmm.Vec3(*place) for place in moved] * unit.nanometer
 
 
-def in_box(job: Job, system: openmm.System, state: openmm.State, deposited: NDArray[np.float64]) -> unit.Quantity:
+def in_box(
+    task: TaskDirectory, system: openmm.System, state: openmm.State, deposited: NDArray[np.float64]
+) -> unit.Quantity:
     """Minimise what was added to a structure in the whole box; returns the positions."""
     free = copy.deepcopy(system)
     places = np.asarray(state.getPositions(asNumpy=True)._value)
@@ -80,7 +82,7 @@ def in_box(job: Job, system: openmm.System, state: openmm.State, deposited: NDAr
             force.setNonbondedMethod(openmm.NonbondedForce.CutoffPeriodic)
     for i in np.flatnonzero(stays):
         free.setParticleMass(int(i), 0.0)
-    return minimized(job, free, places, MAX_STEPS_IN_BOX) * unit.nanometer
+    return minimized(task, free, places, MAX_STEPS_IN_BOX) * unit.nanometer
 
 
 def stay(places: NDArray[np.float64], deposited: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -91,9 +93,11 @@ def stay(places: NDArray[np.float64], deposited: NDArray[np.float64]) -> NDArray
     return np.asarray(np.isfinite(distances))
 
 
-def minimized(job: Job, system: openmm.System, places: NDArray[np.float64], max_steps: int) -> NDArray[np.float64]:
+def minimized(
+    task: TaskDirectory, system: openmm.System, places: NDArray[np.float64], max_steps: int
+) -> NDArray[np.float64]:
     """Places, in nm, once the energy is minimised in so many steps; what has no mass stays."""
-    context = openmm.Context(system, openmm.VerletIntegrator(0.001), *platform(job))
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), *platform(task))
     context.setPositions(places)
     openmm.LocalEnergyMinimizer.minimize(context, TOLERANCE, max_steps)
     return np.asarray(context.getState(positions=True).getPositions(asNumpy=True)._value)

@@ -14,7 +14,7 @@ from openmm import app, unit
 from openmm.app import element
 
 from molbox_worker import contacts, relax
-from molbox_worker.job import Job
+from molbox_worker.directory import TaskDirectory
 from molbox_worker.topology import WATER
 
 # Waters that come nearer to others than this, as a share of radii, are moved.
@@ -34,7 +34,7 @@ STEPS = 50
 ROUNDS = 3
 
 
-def settle(job: Job, modeller: app.Modeller, n_residues: int) -> None:
+def settle(task: TaskDirectory, modeller: app.Modeller, n_residues: int) -> None:
     """Move or take out waters that lie on others; `n_residues` are those that were there before."""
     vectors = np.array(modeller.topology.getPeriodicBoxVectors().value_in_unit(unit.nanometer))
     for _ in range(ROUNDS):
@@ -42,11 +42,11 @@ def settle(job: Job, modeller: app.Modeller, n_residues: int) -> None:
         crowded = _crowded(modeller.topology, places, vectors, CROWDED, n_residues)
         if not crowded:
             return
-        places = _moved(job, modeller.topology, places, vectors, crowded)
+        places = _moved(task, modeller.topology, places, vectors, crowded)
         modeller.positions = [openmm.Vec3(*place) for place in places] * unit.nanometer
     doomed = _crowded(modeller.topology, relax.positions(modeller), vectors, NO_ROOM, n_residues, one_of_each=True)
     if doomed:
-        job.log(f"{len(doomed)} added waters taken out that lay on others")
+        task.log(f"{len(doomed)} added waters taken out that lay on others")
         modeller.delete(sorted(doomed, key=lambda residue: residue.index))
 
 
@@ -75,7 +75,7 @@ def _crowded(
 
 
 def _moved(
-    job: Job,
+    task: TaskDirectory,
     topology: app.Topology,
     places: NDArray[np.float64],
     vectors: NDArray[np.float64],
@@ -119,7 +119,7 @@ def _moved(
                     if residue in waters:
                         bonds.addBond(index[a], index[b], float(np.linalg.norm(places[a] - places[b])), STIFF)
     moved = places.copy()
-    moved[chosen] = relax.minimized(job, system, places[chosen], STEPS)
+    moved[chosen] = relax.minimized(task, system, places[chosen], STEPS)
     for water in waters:
         inner = [atom.index for atom in water.atoms()]
         moved[inner] = _laid_on(places[inner], moved[inner])

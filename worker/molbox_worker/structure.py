@@ -251,7 +251,7 @@ def _without_entry(line: str) -> str:
 
 
 def _with_element(line: str, residue: str) -> str:
-    """An atom's line with its element, where it has none and the residue tells.
+    """An atom's line with its element, where it has none and the residue shows it.
 
     By its columns alone, HG of a serine that is written one to the left would be mercury.
     """
@@ -300,7 +300,7 @@ def _residues(
             once, repeated = _one_of_each_name(f"{name} {group[0].seqid} of chain {chain.name}", part)
             new = _residue(name, chain.name, group[0].seqid, once, by_serial)
             if repeated:
-                what = f"{', '.join(repeated)} stand there more than once without a mark; the first were taken"
+                what = f"{', '.join(repeated)} are there more than once without a mark; the first were taken"
                 structure.locations.append((new, what))
             if others:
                 mixed = f", so it is {name}" if len({other.name for other in group}) > 1 else ""

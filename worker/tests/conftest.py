@@ -1,7 +1,8 @@
-"""Job directories for tests: the worker is started on them as the service starts it."""
+"""Task directories for tests: the worker is started on them as the service starts it."""
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import shutil
@@ -16,44 +17,36 @@ import pytest
 from numpy.typing import NDArray
 from openmm import app
 
+from molbox_worker.plan import (
+    BuildPlan,
+    BuildTask,
+    EnvironmentTask,
+    SimulatePlan,
+    SimulateTask,
+    from_json,
+    read_task,
+)
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DATA = Path(__file__).parent / "data"
 
-BUILD = {
-    "protein": None,
-    "chains": None,
-    "keep_hydrogens": False,
-    "ph": 7.4,
-    "force_field": {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"]},
-    "water": {"name": "tip3p", "file": "amber14/tip3p.xml", "model": "tip3p", "sites": 3},
-    "positive_ion": "Na+",
-    "negative_ion": "Cl-",
-    "concentration": 0.15,
-    "box_shape": "cube",
-    "padding_nm": 1.2,
-    "max_atoms": 100_000,
-}
-AMBER19 = {
-    "force_field": {"name": "amber19", "family": "amber", "files": ["amber19-all.xml"]},
-    "water": {"name": "opc", "file": "amber19/opc.xml", "model": "tip4pew", "sites": 4},
-}
-CHARMM36_2024 = {
-    "force_field": {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"]},
-    "water": {"name": "tip3p", "file": "charmm36_2024/water.xml", "model": "tip3p", "sites": 3},
-}
-SIMULATE: dict[str, Any] = {
-    "temperature_k": 300,
-    "pressure_bar": 1,
-    "surface_tension_bar_nm": 0.0,
-    "friction_per_ps": 1,
-    "timestep_fs": 2,
-    "ewald_tolerance": 5e-4,
-    "cutoff_nm": 1.0,
-    "minimization_steps": 50,
-    "hydrogen_mass_da": None,
-    "stages": [],
-}
-STAGE = {
+CONTRACT = Path(__file__).parent / "contract"
+Spec = BuildTask | SimulateTask | EnvironmentTask
+
+
+def example(name: str) -> Any:
+    """A task as the service writes it."""
+    return read_task((CONTRACT / f"task_{name}.json").read_text())
+
+
+def changed(value: Any, changes: dict[str, Any]) -> Any:
+    """A task or plan with other values. A field that it has not is an error, and so is one that an object lacks."""
+    return from_json(type(value), {**dataclasses.asdict(value), **changes}, "changed")
+
+
+BUILD = changed(example("build").plan, {"padding_nm": 1.2, "max_atoms": 100_000})
+SIMULATE = changed(example("simulate").plan, {"minimization_steps": 50, "stages": []})
+STAGE: dict[str, Any] = {
     "name": "production",
     "ensemble": "NVT",
     "steps": 100,
@@ -62,25 +55,33 @@ STAGE = {
     "restraint_force": 0,
     "restraint_atoms": [],
 }
+AMBER19: dict[str, Any] = {
+    "force_field": {"name": "amber19", "family": "amber", "files": ["amber19-all.xml"], "custom": None},
+    "water": {"name": "opc", "file": "amber19/opc.xml", "model": "tip4pew", "sites": 4},
+}
+CHARMM36_2024: dict[str, Any] = {
+    "force_field": {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"], "custom": None},
+    "water": {"name": "tip3p", "file": "charmm36_2024/water.xml", "model": "tip3p", "sites": 3},
+}
+
+
+def task_of(plan: BuildPlan | SimulatePlan, changes: dict[str, Any] | None = None) -> Spec:
+    """The task of a plan, on one thread."""
+    base = example("build" if isinstance(plan, BuildPlan) else "simulate")
+    settings = {"seed": 7, "threads": 1, "platform": "CPU", "cache": "", **(changes or {})}
+    task: Spec = dataclasses.replace(changed(base, settings), plan=plan)
+    return task
 
 
 class Directory:
-    """A job directory and what the worker made of it."""
+    """A task directory and what the worker made of it."""
 
-    def __init__(self, path: Path, kind: str, plan: dict[str, Any], **task: Any) -> None:
+    def __init__(self, path: Path, spec: Spec) -> None:
         self.path = path
         (path / "input").mkdir(parents=True)
-        content = {
-            "kind": kind,
-            "attempt": 1,
-            "seed": 7,
-            "threads": 1,
-            "platform": "CPU",
-            "checkpoint_seconds": 60,
-            "plan": plan,
-            **task,
-        }
-        (path / "task.json").write_text(json.dumps(content))
+        # Unless a test shares one, each has a cache of its own.
+        self.spec = dataclasses.replace(spec, cache=spec.cache or str(path / "cache"))
+        (path / "task.json").write_text(json.dumps(dataclasses.asdict(self.spec)))
 
     @property
     def work(self) -> Path:
@@ -114,9 +115,9 @@ def text(path: Path) -> str:
     return gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text()
 
 
-def protein(name: str, file_format: str = "pdb") -> dict[str, str]:
-    """The plan's entry for a structure that lies in the input folder under its own name."""
-    return {"file": f"protein.{file_format}", "format": file_format, "name": name}
+def input_file(file: str, name: str | None = None) -> dict[str, Any]:
+    """The plan's entry for a file of the input folder; its owner calls it by that name unless told otherwise."""
+    return {"file_id": "file_1", "file": file, "format": file.rsplit(".", maxsplit=1)[-1], "name": name or file}
 
 
 @pytest.fixture(scope="session")
@@ -131,14 +132,14 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Directory
         task: dict[str, Any] | None = None,
         **changes: Any,
     ) -> Directory:
-        plan = {**BUILD, **changes}
-        if structure is not None and plan["protein"] is None:
-            plan["protein"] = protein("test")
-        directory = Directory(tmp_path_factory.mktemp("build") / "job", "build", plan, seed=seed, **(task or {}))
+        if structure is not None:
+            changes = {"protein": input_file("protein.pdb", "test"), **changes}
+        plan = changed(BUILD, changes)
+        directory = Directory(tmp_path_factory.mktemp("build") / "task", task_of(plan, {"seed": seed, **(task or {})}))
         for name, content in (inputs or {}).items():
             (directory.path / "input" / name).write_text(content if isinstance(content, str) else content.read_text())
         if structure is not None:
-            target = directory.path / "input" / plan["protein"]["file"]
+            target = directory.path / "input" / plan.protein.file
             target.write_text(structure if isinstance(structure, str) else text(structure))
         directory.run()
         return directory
@@ -185,9 +186,9 @@ def simulation(tmp_path: Path) -> Callable[..., Directory]:
 
     def prepare(system: Directory, stages: list[dict[str, Any]], **changes: Any) -> Directory:
         task = {key: changes.pop(key) for key in ("threads", "platform", "checkpoint_seconds") if key in changes}
-        plan = {**SIMULATE, **changes, "stages": [{**STAGE, **stage} for stage in stages]}
+        plan = changed(SIMULATE, {**changes, "stages": [{**STAGE, **stage} for stage in stages]})
         path = tmp_path / f"simulation{len(list(tmp_path.iterdir()))}"
-        directory = Directory(path, "simulate", plan, **task)
+        directory = Directory(path, task_of(plan, task))
         for name in ("system.xml", "state.xml", "topology.json"):
             shutil.copy(system.output(name), directory.path / "input" / name)
         return directory

@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import openmm
@@ -14,7 +13,7 @@ import pytest
 from conftest import EXAMPLES, Directory, positions_nm, structure
 from openmm import app, unit
 
-from molbox_worker.build import box_vectors
+from molbox_worker.solvate import box_vectors
 
 VILLIN = EXAMPLES / "1vii.pdb"
 
@@ -204,12 +203,7 @@ def test_a_box_that_is_too_large_is_refused(builder: Callable[..., Directory]) -
     assert large["code"] == "too_large" and "50000" in large["message"]
 
 
-def test_a_platform_that_is_not_there_is_an_error(tmp_path: Path, builder: Callable[..., Directory]) -> None:
-    plan = json.loads((builder().path / "task.json").read_text())["plan"]
-    directory = Directory(tmp_path / "job", "build", plan, platform="HIP")
+def test_a_platform_that_is_not_there_is_an_error(builder: Callable[..., Directory]) -> None:
     # No protein and no hydrogens: the platform is first asked for when the energy is checked.
-    task = json.loads((directory.path / "task.json").read_text())
-    task["plan"]["padding_nm"] = 1.2
-    (directory.path / "task.json").write_text(json.dumps(task))
-    assert directory.run() == 2
+    directory = builder(task={"platform": "HIP"})
     assert directory.result["error"]["code"] == "platform_missing"

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import BUILD, DATA, Directory, positions_nm, protein, structure, warnings
+from conftest import BUILD, DATA, Directory, changed, input_file, positions_nm, structure, task_of, warnings
 from openmm import app
 from openmm.unit import nanometer
 from test_force_field import ARGON, CUSTOM
 from test_residues import SMALL, part
 from test_structure import hetatm
 
-from molbox_worker import build, check, hydrogens, solvent
-from molbox_worker.job import Job, JobError
-from molbox_worker.prepare import Account
+from molbox_worker import build, check, hydrogens, solvate, solvent
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.plan import BuildPlan, BuildTask
+from molbox_worker.prepared import Account
+from molbox_worker.result import TaskError
 
 Builder = Callable[..., Directory]
 AMBER14 = {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}
@@ -115,12 +117,12 @@ def test_atoms_without_a_bond_keep_apart_hydrogens_a_little_less(symbols: str, a
         places += [[i * (apart + 0.3) - 0.15, 0, 0], [i * apart, 0, 0]]
     positions = np.array(places)
     if is_refused:
-        with pytest.raises(JobError) as error:
+        with pytest.raises(TaskError) as error:
             check.check_contacts(topology, positions, None, {})
-        assert error.value.failure["code"] == "atoms_overlap"
+        assert error.value.failure.code == "atoms_overlap"
     else:
         found = check.check_contacts(topology, positions, None, {})
-        assert found is not None and found["distance"] == pytest.approx(apart)
+        assert found is not None and found.distance == pytest.approx(apart)
 
 
 def test_atoms_in_each_other_are_refused_with_both_names(builder: Builder) -> None:
@@ -174,18 +176,20 @@ def test_an_energy_that_is_no_number_is_refused(tmp_path: Path) -> None:
     context = openmm.Context(system, openmm.VerletIntegrator(0.001), reference)
     context.setPositions([openmm.Vec3(1, 0, 0)])
     state = context.getState(positions=True, energy=True, forces=True)
-    with pytest.raises(JobError) as error:
-        check.check(job(tmp_path, ""), topology, system, state, Account())
-    assert error.value.failure["code"] == "not_finite"
-    assert "AR of AR 901 of chain A" in error.value.failure["message"]
+    with pytest.raises(TaskError) as error:
+        check.check(task_directory(tmp_path, "")[0], topology, system, state, Account())
+    assert error.value.failure.code == "not_finite"
+    assert "AR of AR 901 of chain A" in error.value.failure.message
 
 
-def job(path: Path, text: str) -> Job:
-    """A job directory for a build in this process."""
-    plan = {**BUILD, **SMALL, "protein": protein("test")}
-    directory = Directory(path / "job", "build", plan)
+def task_directory(path: Path, text: str) -> tuple[TaskDirectory, BuildTask]:
+    """A task directory for a build in this process."""
+    plan = changed(BUILD, {**SMALL, "protein": input_file("protein.pdb", "test")})
+    directory = Directory(path / "task", task_of(plan))
     (directory.path / "input" / "protein.pdb").write_text(text)
-    return Job(directory.path)
+    task = TaskDirectory(directory.path)
+    assert isinstance(task.spec, BuildTask)
+    return task, task.spec
 
 
 def drop_a_residue(prepared: Any) -> None:
@@ -224,12 +228,14 @@ def test_a_system_that_is_not_the_structure_is_refused(
     # Between hydrogens and solvent, so that templates have been matched; parameters come without them.
     place = hydrogens.add
 
-    def faulty(job: Job, plan: dict[str, Any], prepared: Any, base: app.ForceField) -> dict[str, int]:
-        variants = place(job, plan, prepared, base)
+    def faulty(task: TaskDirectory, plan: BuildPlan, prepared: Any, base: app.ForceField) -> dict[str, int]:
+        variants = place(task, plan, prepared, base)
         fault(prepared)
         return variants
 
-    def parametrise(_job: Job, _plan: dict[str, Any], topology: app.Topology, _base: app.ForceField) -> openmm.System:
+    def parametrise(
+        _task: TaskDirectory, _plan: BuildPlan, topology: app.Topology, _base: app.ForceField
+    ) -> openmm.System:
         system = openmm.System()
         for _ in topology.atoms():
             system.addParticle(12.0)
@@ -237,12 +243,12 @@ def test_a_system_that_is_not_the_structure_is_refused(
 
     monkeypatch.setattr(hydrogens, "add", faulty)
     monkeypatch.setattr(build, "_parametrise", parametrise)
-    monkeypatch.setattr(build, "_solvate", lambda *_: None)
+    monkeypatch.setattr(solvate, "solvate", lambda *_: None)
     lines = part(44, 54) if fault is not close_a_gap else part(44, 48) + part(51, 54)
-    with pytest.raises(JobError) as error:
-        build.build(job(tmp_path, "".join(lines)))
-    assert error.value.failure["code"] == "residues_unaccounted"
-    assert words in error.value.failure["message"]
+    with pytest.raises(TaskError) as error:
+        build.build(*task_directory(tmp_path, "".join(lines)))
+    assert error.value.failure.code == "residues_unaccounted"
+    assert words in error.value.failure.message
 
 
 def test_atoms_across_the_face_of_a_box_are_near_each_other(
@@ -250,10 +256,10 @@ def test_atoms_across_the_face_of_a_box_are_near_each_other(
 ) -> None:
     # What settles water there is left out.
     monkeypatch.setattr(solvent, "settle", lambda *_: None)
-    with pytest.raises(JobError) as error:
-        build.build(job(tmp_path, "".join(part(44, 54))))
-    assert error.value.failure["code"] == "atoms_overlap"
-    assert "HOH" in error.value.failure["message"]
+    with pytest.raises(TaskError) as error:
+        build.build(*task_directory(tmp_path, "".join(part(44, 54))))
+    assert error.value.failure.code == "atoms_overlap"
+    assert "HOH" in error.value.failure.message
 
 
 def test_a_peptide_bond_that_is_cis_is_reported(builder: Builder) -> None:

@@ -79,8 +79,8 @@ def test_hydrogens_of_a_large_ligand_may_have_one_name(
             [(f"C{k}", 100 + 1.5 * k, 0.0) for k in range(13)] + [("H", 100 + 1.5 * k, 1.0) for k in range(13)]
         )
     ]
-    said = warnings(written(builder, [*VILLIN, "TER", *ligand], plain))
-    assert said["heterogen_removed"] == ["LIG 900 of chain B removed"]
+    reported = warnings(written(builder, [*VILLIN, "TER", *ligand], plain))
+    assert reported["heterogen_removed"] == ["LIG 900 of chain B removed"]
 
 
 def test_a_chain_goes_on_after_ter_where_it_is_bonded(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import CHARMM36_2024, DATA, EXAMPLES, Directory, positions_nm, structure
+from conftest import CHARMM36_2024, DATA, EXAMPLES, Directory, input_file, positions_nm, structure
 from openmm import app, unit
 
 from molbox_worker import charmm
@@ -18,7 +18,7 @@ Builder = Callable[..., Directory]
 
 def family(name: str, water: str = "water", model: str = "tip3p", sites: int = 3) -> dict[str, Any]:
     return {
-        "force_field": {"name": name, "family": "charmm", "files": [f"{name}.xml"]},
+        "force_field": {"name": name, "family": "charmm", "files": [f"{name}.xml"], "custom": None},
         "water": {"name": water, "file": f"{name}/{water}.xml", "model": model, "sites": sites},
     }
 
@@ -71,7 +71,7 @@ def test_charmm_has_no_tabulated_lennard_jones(crambin: Directory) -> None:
 def amber(name: str, files: list[str], water: str, folder: str, sites: int = 3) -> dict[str, Any]:
     model = {3: "tip3p", 4: "tip4pew"}[sites]
     return {
-        "force_field": {"name": name, "family": "amber", "files": files},
+        "force_field": {"name": name, "family": "amber", "files": files, "custom": None},
         "water": {"name": water, "file": f"{folder}{water}.xml", "model": model, "sites": sites},
     }
 
@@ -115,7 +115,7 @@ ARGON = """<ForceField>
   <Atom type="argon" sigma="0.34" epsilon="0.996"/>
  </NonbondedForce>
 </ForceField>"""
-CUSTOM = {"name": "argon.xml", "file": "force_field.xml"}
+CUSTOM = input_file("force_field.xml", "argon.xml")
 
 
 def argon(force_field: dict[str, Any], builder: Builder, xml: str = ARGON) -> Directory:
@@ -131,7 +131,7 @@ def test_a_file_adds_its_residues_to_a_force_field(builder: Builder) -> None:
     nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
     assert [x._value for x in nonbonded.getParticleParameters(0)] == pytest.approx([0, 0.34, 0.996])
     # And without the file, it has no parameters and goes.
-    without = argon({"name": "amber14", "family": "amber", "files": ["amber14-all.xml"]}, builder)
+    without = argon({"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": None}, builder)
     assert without.result["error"]["code"] == "no_atoms"
 
 
@@ -186,7 +186,7 @@ def test_a_file_that_could_run_or_cannot_be_read_is_refused(builder: Builder, xm
 @pytest.mark.parametrize("family", ["amber", "charmm"])
 def test_ions_that_the_force_field_lacks_are_refused_as_such(builder: Builder, family: str) -> None:
     amber = {
-        "force_field": {"name": "amberfb15", "family": "amber", "files": ["amberfb15.xml"]},
+        "force_field": {"name": "amberfb15", "family": "amber", "files": ["amberfb15.xml"], "custom": None},
         "water": {"name": "tip3pfb", "file": "tip3pfb.xml", "model": "tip3p", "sites": 3},
     }
     plan = amber if family == "amber" else CHARMM36_2024

@@ -7,14 +7,15 @@ import io
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, Directory, protein
+from conftest import BUILD, Directory, changed, input_file, task_of
 from openmm import app
 from test_residues import part
 from test_structure import hetatm
 
-from molbox_worker import prepare
-from molbox_worker.job import Job, JobError
-from molbox_worker.prepare import Prepared
+from molbox_worker import prepare, structure_input
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.prepared import Prepared
+from molbox_worker.result import TaskError
 
 PEPTIDE = "".join(part(44, 54))
 SERIAL, LOCATION, CHAIN, NUMBER, X, OCCUPANCY, B_FACTOR = (
@@ -35,12 +36,12 @@ def amber() -> app.ForceField:
 
 def prepared(folder: Path, base: app.ForceField, content: str | bytes, file_format: str = "pdb") -> Prepared:
     """The content of a file, read and completed."""
-    plan = {**BUILD, "protein": protein("the file", file_format)}
-    directory = Directory(folder / "job", "build", plan)
+    plan = changed(BUILD, {"protein": input_file(f"protein.{file_format}", "the file")})
+    directory = Directory(folder / "task", task_of(plan))
     data = content if isinstance(content, bytes) else content.encode()
-    (directory.path / "input" / plan["protein"]["file"]).write_bytes(data)
-    job = Job(directory.path)
-    return prepare.prepare(job, plan, prepare.read(job, plan), base, seed=7)
+    (directory.path / "input" / plan.protein.file).write_bytes(data)
+    task = TaskDirectory(directory.path)
+    return prepare.prepare(task, plan, structure_input.read(task, plan.protein, plan.chains), base, seed=7)
 
 
 def put(column: slice, text: str, *, at: int | None = None) -> str:
@@ -104,12 +105,12 @@ SALT_IN_WATER = hetatm("O", "HOH", 901, (30.0, 0.0, 0.0), "O") + hetatm("Na+", "
 def test_what_means_nothing_is_refused_with_the_reason(
     tmp_path: Path, amber: app.ForceField, content: str | bytes, file_format: str, code: str, words: str
 ) -> None:
-    with pytest.raises(JobError) as error:
+    with pytest.raises(TaskError) as error:
         prepared(tmp_path, amber, content, file_format)
     failure = error.value.failure
-    assert (failure["code"], failure["loc"]) == (code, ["body", "protein"]), failure["message"]
-    assert words in failure["message"] and "\n" not in failure["message"]
-    assert failure["remedy"]
+    assert (failure.code, failure.loc) == (code, ["body", "protein"]), failure.message
+    assert words in failure.message and "\n" not in failure.message
+    assert failure.remedy
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, warnings
+from conftest import DATA, EXAMPLES, Directory, input_file, positions_nm, structure, warnings
 from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import AllChem
@@ -23,9 +22,8 @@ Builder = Callable[..., Directory]
 
 def entry(file: str = "xylene.mol2", name: str = "PXY", **changes: Any) -> dict[str, Any]:
     """The plan's entry for a ligand in the input folder."""
-    file_format = file.rsplit(".", maxsplit=1)[-1]
     pose = {"rotation": None, "translation": None}
-    return {"file": file, "format": file_format, "name": file, "residue_name": name, **pose, **changes}
+    return {**input_file(file), "residue_name": name, **pose, **changes}
 
 
 def drawn(smiles: str, *, with_hydrogens: bool = True) -> str:
@@ -46,10 +44,9 @@ def ligand_positions(directory: Directory, name: str = "PXY") -> NDArray[np.floa
 
 
 @pytest.fixture(scope="module")
-def xylene(builder: Builder, tmp_path_factory: pytest.TempPathFactory) -> Directory:
+def xylene(builder: Builder) -> Directory:
     """p-xylene in water, with a cache of its own."""
-    task = {"cache": str(tmp_path_factory.mktemp("cache"))}
-    return builder(inputs={"xylene.mol2": XYLENE}, ligands=[entry()], task=task)
+    return builder(inputs={"xylene.mol2": XYLENE}, ligands=[entry()])
 
 
 def test_charges_are_am1_bcc(xylene: Directory) -> None:
@@ -63,7 +60,7 @@ def test_charges_are_am1_bcc(xylene: Directory) -> None:
 
 def test_the_same_molecule_is_taken_from_the_cache(builder: Builder, xylene: Directory) -> None:
 
-    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    cache = xylene.spec.cache
     # In another order of atoms and another place, but the same shape.
     molecule = Chem.MolFromMol2File(str(XYLENE), removeHs=False)
     shuffled = Chem.RenumberAtoms(molecule, list(reversed(range(molecule.GetNumAtoms()))))
@@ -83,7 +80,7 @@ def test_formats_say_the_same(builder: Builder, xylene: Directory) -> None:
 
 
 def test_of_several_molecules_the_first_is_taken_and_told(builder: Builder, xylene: Directory) -> None:
-    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    cache = xylene.spec.cache
     molecule = Chem.MolFromMol2File(str(XYLENE), removeHs=False)
     files = {
         "xylene.mol2": "# by hand\n\n" + XYLENE.read_text() + "\n" + XYLENE.read_text(),
@@ -97,7 +94,7 @@ def test_of_several_molecules_the_first_is_taken_and_told(builder: Builder, xyle
 
 
 def test_the_types_of_gaff_are_read_as_elements(builder: Builder, xylene: Directory) -> None:
-    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    cache = xylene.spec.cache
     types = {"C.ar": "ca", "C.3": "c3", " H ": " hc "}
     text = XYLENE.read_text()
     assert all(tripos in text for tripos in types)
@@ -128,7 +125,7 @@ def test_a_ligand_is_turned_about_its_centre_and_then_moved(builder: Builder, xy
 
 
 def test_a_ligand_is_built_in_the_cavity_of_its_protein(builder: Builder, xylene: Directory) -> None:
-    cache = json.loads((xylene.path / "task.json").read_text())["cache"]
+    cache = xylene.spec.cache
     built = builder(
         DATA / "t4-lysozyme.pdb.gz",
         inputs={"xylene.mol2": XYLENE},
@@ -217,7 +214,7 @@ BAD_VALENCE = drawn("CC").replace("  1  2  1  0", "  1  2  4  0").replace("  1  
             "ligand_no_hydrogens",
             "no hydrogens",
         ),
-        ({"a.pdb": PERCHLORATE}, [entry("a.pdb")], "ligand_bonds", "its charge cannot be told"),
+        ({"a.pdb": PERCHLORATE}, [entry("a.pdb")], "ligand_bonds", "its charge is unknown"),
         ({"a.sdf": drawn("CCO")}, [entry("a.sdf", "ALA")], "ligand_name_taken", "ALA"),
         (
             {"a.sdf": drawn("CCO"), "b.sdf": drawn("CCN")},
@@ -246,7 +243,7 @@ def test_parameters_have_a_time_limit(builder: Builder) -> None:
 
 
 CHARMM = {
-    "force_field": {"name": "charmm36", "family": "charmm", "files": ["charmm36.xml"]},
+    "force_field": {"name": "charmm36", "family": "charmm", "files": ["charmm36.xml"], "custom": None},
     "water": {"name": "tip3p", "file": "charmm36/water.xml", "model": "tip3p", "sites": 3},
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import AMBER19, CHARMM36_2024, DATA, Directory, structure, warnings
+from conftest import AMBER19, CHARMM36_2024, DATA, Directory, input_file, structure, warnings
 from openmm import app
 from test_residues import SMALL, part
 
@@ -73,7 +73,7 @@ def linked_residues() -> str:
 def test_a_link_is_built_where_templates_have_it(builder: Builder) -> None:
     named = LACTAM.replace("LYS A   5", "LYL A   5").replace("GLU A   9", "GLL A   9")
     # The templates are those within a chain; caps make them so.
-    custom = {"name": "linked.xml", "file": "force_field.xml"}
+    custom = input_file("force_field.xml", "linked.xml")
     amber14 = {"name": "amber14,linked.xml", "family": "amber", "files": ["amber14-all.xml"], "custom": custom}
     built = builder(
         with_caps(named), inputs={"force_field.xml": linked_residues()}, force_field=amber14, box_shape="cube"

@@ -54,9 +54,9 @@ def test_a_gap_that_no_loop_can_close_is_left_and_reported(builder: Builder) -> 
             lines.append(line[:30] + "".join(f"{value:8.3f}" for value in x) + line[54:])
     built = builder("".join(SEQRES + lines), **SMALL)
     assert built.result["status"] == "succeeded", built.log()
-    said = warnings(built)
-    assert "residues_built" not in said
-    (message,) = said["residues_missing"]
+    found = warnings(built)
+    assert "residues_built" not in found
+    (message,) = found["residues_missing"]
     assert "2 residues" in message and "no sound loop" in message
     assert built.result["summary"]["molecules"]["protein"] == 2
     assert built.result["summary"]["check"]["residues"]["built"] == 0

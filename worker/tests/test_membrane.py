@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import DATA, EXAMPLES, Directory, positions_nm, structure
+from conftest import BUILD, DATA, EXAMPLES, Directory, positions_nm, structure, task_of
 from openmm.app import modeller as openmm_modeller
 
 from molbox_worker import membrane
-from molbox_worker.job import Job
+from molbox_worker.directory import TaskDirectory
 
 Builder = Callable[..., Directory]
 Simulator = Callable[..., Directory]
@@ -58,7 +58,7 @@ def test_a_bilayer_lies_in_the_plane_around_the_helix(helix: Directory) -> None:
 
 
 def test_an_atom_that_is_caught_while_a_membrane_relaxes_is_let_out(tmp_path: Path) -> None:
-    (tmp_path / "task.json").write_text("{}")
+    directory = Directory(tmp_path / "task", task_of(BUILD))
     system = openmm.System()
     force = openmm.CustomNonbondedForce("(0.3/r)^12")
     for mass in (0.0, 16.0):
@@ -76,10 +76,10 @@ def test_an_atom_that_is_caught_while_a_membrane_relaxes_is_let_out(tmp_path: Pa
 
     with pytest.raises(openmm.OpenMMException, match="NaN"):
         relax(openmm_modeller)
-    told: list[float] = []
-    with membrane._relaxation(Job(tmp_path), told.append, 2):
+    reported: list[float] = []
+    with membrane._relaxation(TaskDirectory(directory.path), reported.append, 2):
         positions = relax(openmm_modeller).getPositions(asNumpy=True)._value
-    assert np.linalg.norm(positions[1]) > 0.2 and told == [0.5]
+    assert np.linalg.norm(positions[1]) > 0.2 and reported == [0.5]
 
 
 def test_lipids_count_as_solvent_for_default_restraints(helix: Directory) -> None:

@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import openmm
 import pytest
-from conftest import AMBER19, CHARMM36_2024, DATA, EXAMPLES, Directory, positions_nm, structure, text, warnings
+from conftest import (
+    AMBER19,
+    CHARMM36_2024,
+    DATA,
+    EXAMPLES,
+    Directory,
+    input_file,
+    positions_nm,
+    structure,
+    text,
+    warnings,
+)
 from openmm import app, unit
 
 Builder = Callable[..., Directory]
@@ -86,7 +97,7 @@ def test_a_named_protonation_that_the_force_field_lacks_at_an_end_is_refused(bui
 def test_charmms_names_of_histidine_are_its_protonation(builder: Builder, name: str) -> None:
     # The only histidine of conotoxin PnIB is at its start.
     renamed = (DATA / "1as5.cif").read_text().replace(" HIS ", f" {name} ")
-    built = builder(renamed, protein={"file": "protein.cif", "format": "cif", "name": "test"}, **SMALL)
+    built = builder(renamed, protein=input_file("protein.cif", "test"), **SMALL)
     assert built.result["status"] == "succeeded", built.log()
     expected = {"HSD": "HID", "HSE": "HIE", "HSP": "HIP"}[name]
     assert built.result["summary"]["variants"] == {"CYX": 6, expected: 1}
@@ -101,7 +112,7 @@ def test_a_name_of_another_molecule_is_not_taken_for_a_protonation(builder: Buil
 
 
 def test_hydroxyproline_stays_where_the_force_field_has_it(builder: Builder) -> None:
-    cif = {"protein": {"file": "protein.cif", "format": "cif", "name": "test"}}
+    cif = {"protein": input_file("protein.cif", "test")}
     built = builder(DATA / "1as5.cif", **SMALL, **cif)
     assert built.result["status"] == "succeeded", built.log()
     residues = [residue for residue in structure(built).topology.residues() if residue.name == "HYP"]
@@ -113,7 +124,7 @@ def test_hydroxyproline_stays_where_the_force_field_has_it(builder: Builder) -> 
 
 
 FB15 = {
-    "force_field": {"name": "amberfb15", "family": "amber", "files": ["amberfb15.xml"]},
+    "force_field": {"name": "amberfb15", "family": "amber", "files": ["amberfb15.xml"], "custom": None},
     "water": {"name": "tip3pfb", "file": "tip3pfb.xml", "model": "tip3p", "sites": 3},
 }
 

@@ -1,4 +1,4 @@
-"""Running simulations: physics, files, and going on after a kill."""
+"""Running simulations: physics, files, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conftest import Directory
 from numpy.typing import NDArray
 
 from molbox_worker.dcd import AKMA_PS, DcdFile
-from molbox_worker.job import dump
+from molbox_worker.directory import dump
 
 
 def rows(path: Path) -> list[dict[str, float]]:
@@ -292,7 +292,7 @@ def test_a_killed_simulation_goes_on_without_a_missing_or_doubled_frame(
         written = frames(job.output(f"{name}.dcd"))
         assert len(written) == steps // stage["traj_freq"]  # type: ignore[operator]
         moves = np.abs(np.diff(written, axis=0)).reshape(len(written) - 1, -1).max(axis=1)
-        assert (moves > 0).all(), "no frame stands there twice"
+        assert (moves > 0).all(), "no frame is there twice"
 
 
 def test_sigterm_commits_and_leaves(water: Directory, simulation: Callable[..., Directory]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import openmm
 import pytest
-from conftest import DATA, EXAMPLES, Directory, positions_nm, structure, warnings
+from conftest import DATA, EXAMPLES, Directory, input_file, positions_nm, structure, warnings
 from test_simulate import frames, progress, rows, wait_for
 
 Builder = Callable[..., Directory]
@@ -80,7 +80,7 @@ def test_volumes_at_two_pressures_are_those_of_one_ensemble(water: Directory, si
     expected = -(pressures[1] - pressures[0]) * BAR_NM3 / (KELVIN * 300)
     # Of 600 volumes every fourth or so is a new one, so that the error is twice that of independent ones.
     assert slope == pytest.approx(expected, abs=4 * 2 * error), (slope, expected, error)
-    assert 2 * error < 0.25 * abs(expected), "the run tells something"
+    assert 2 * error < 0.25 * abs(expected), "the run shows something"
 
 
 def logistic_slope(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
@@ -129,14 +129,14 @@ def test_kills_at_random_moments_lose_and_double_nothing(builder: Builder, simul
         written = frames(job.output(f"{stage['name']}.dcd"))
         assert len(written) == steps // traj_freq
         moves = np.abs(np.diff(written, axis=0)).reshape(len(written) - 1, -1).max(axis=1)
-        assert (moves > 0).all(), "no frame stands there twice"
+        assert (moves > 0).all(), "no frame is there twice"
 
 
 def test_a_transporter_is_built_into_a_bilayer_and_stays_in_it(builder: Builder, simulation: Simulator) -> None:
     built = builder(DATA / "2nwl_a.pdb.gz", membrane="POPC", padding_nm=0.5, max_atoms=200_000, task={"threads": 2})
     assert built.result["status"] == "succeeded", built.log()
-    told = progress(built)
-    assert told["stage"] == "write" and told["fraction"] > 0.9
+    reported = progress(built)
+    assert reported["stage"] == "write" and reported["fraction"] > 0.9
     molecules = built.result["summary"]["molecules"]
     assert molecules["lipid"] > 100
     file = structure(built)
@@ -169,7 +169,7 @@ def test_a_loop_built_without_a_template_can_be_simulated(builder: Builder, simu
 
 def test_a_protein_with_its_ligand_is_stable_with_heavy_hydrogens(builder: Builder, simulation: Simulator) -> None:
     pose = {"rotation": None, "translation": None}
-    ligand = {"file": "xylene.mol2", "format": "mol2", "name": "xylene", "residue_name": "PXY", **pose}
+    ligand = {**input_file("xylene.mol2"), "residue_name": "PXY", **pose}
     built = builder(
         DATA / "t4-lysozyme.pdb.gz", inputs={"xylene.mol2": DATA / "p-xylene.mol2"}, ligands=[ligand], padding_nm=0.6
     )

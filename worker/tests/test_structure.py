@@ -39,11 +39,11 @@ def test_the_location_with_the_larger_occupancy_is_taken(builder: Builder) -> No
             swapped.append(line)
     built = builder("".join(swapped), padding_nm=0.6, box_shape="octahedron")
     assert built.result["status"] == "succeeded", built.log()
-    said = warnings(built)
-    assert "ILE 7 of chain A: location B taken, A left out" in said["location_chosen"]
+    reported = warnings(built)
+    assert "ILE 7 of chain A: location B taken, A left out" in reported["location_chosen"]
     # Their backbones go with it.
-    assert "VAL 8 of chain A: location B taken, A left out" in said["location_chosen"]
-    assert any("LEU 25 of chain A" in message and "so it is LEU" in message for message in said["location_chosen"])
+    assert "VAL 8 of chain A: location B taken, A left out" in reported["location_chosen"]
+    assert any("LEU 25 of chain A" in message and "so it is LEU" in message for message in reported["location_chosen"])
     file = structure(built, "prepared")
     ours = {
         atom.name: positions_nm(file)[atom.index] * 10
@@ -58,7 +58,7 @@ def test_the_location_with_the_larger_occupancy_is_taken(builder: Builder) -> No
     assert set(ours) == set(theirs)
     for name, position in theirs.items():
         assert ours[name] == pytest.approx(position, abs=1e-3)
-    assert len(said["disulfide_bond"]) == 3
+    assert len(reported["disulfide_bond"]) == 3
     assert built.result["summary"]["variants"] == {"CYX": 6}
 
 
@@ -114,12 +114,12 @@ def test_a_dimer_with_a_gap_and_heterogens_is_completed(builder: Builder) -> Non
     )
     built = builder(gap, padding_nm=0.5, box_shape="rectangular")
     assert built.result["status"] == "succeeded", built.log()
-    said = warnings(built)
-    assert said["residues_built"] == [
+    reported = warnings(built)
+    assert reported["residues_built"] == [
         "3 residues (GLY-ILE-GLY) of chain B are missing in a gap and were built without a template"
     ]
-    assert said["heterogen_removed"] == ["XK2 263 of chain A removed"]
-    assert said["residue_replaced"] == [f"CSO 67 of chain {chain} replaced by CYS, without OD" for chain in "AB"]
+    assert reported["heterogen_removed"] == ["XK2 263 of chain A removed"]
+    assert reported["residue_replaced"] == [f"CSO 67 of chain {chain} replaced by CYS, without OD" for chain in "AB"]
     assert built.result["summary"]["molecules"]["protein"] == 2
     file = structure(built)
     chains = {chain.id: [residue.name for residue in chain.residues()] for chain in file.topology.chains()}
@@ -194,7 +194,7 @@ def test_crystal_water_takes_the_sites_of_its_model(builder: Builder) -> None:
 
 def test_charmm_takes_thymidine_for_what_it_is(builder: Builder) -> None:
     # With every patch of the force field, methylated deoxyuridine would fit as well.
-    force_field = {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"]}
+    force_field = {"name": "charmm36_2024", "family": "charmm", "files": ["charmm36_2024.xml"], "custom": None}
     water = {"name": "tip3p", "file": "charmm36_2024/water.xml", "model": "tip3p", "sites": 3}
     built = builder(DATA / "4c64.pdb", padding_nm=0.5, box_shape="rectangular", force_field=force_field, water=water)
     assert built.result["status"] == "succeeded", built.log()
@@ -213,10 +213,10 @@ def test_metals_with_parameters_stay(builder: Builder) -> None:
     )
     built = builder(text, padding_nm=0.5)
     assert built.result["status"] == "succeeded", built.log()
-    said = warnings(built)
-    assert "ZN 901 of chain A" in said["metal_kept"][0]
-    assert said["heterogen_removed"] == ["FE 902 of chain A removed"]
-    assert "NAG 903 of chain A removed" in said["glycan_removed"][0]
+    reported = warnings(built)
+    assert "ZN 901 of chain A" in reported["metal_kept"][0]
+    assert reported["heterogen_removed"] == ["FE 902 of chain A removed"]
+    assert "NAG 903 of chain A removed" in reported["glycan_removed"][0]
     assert built.result["summary"]["molecules"]["ZN"] == 1
     assert built.result["summary"]["net_charge"] == pytest.approx(0, abs=1e-3)
 
@@ -229,9 +229,9 @@ def test_deuterium_is_hydrogen_and_one_model_is_taken(builder: Builder) -> None:
     models = "MODEL        1\n" + "".join(deuterated) + "ENDMDL\nMODEL        2\n" + "".join(lines) + "ENDMDL\nEND\n"
     built = builder(models, keep_hydrogens=True, padding_nm=0.5, box_shape="octahedron")
     assert built.result["status"] == "succeeded", built.log()
-    said = warnings(built)
-    assert "2 models" in said["model_chosen"][0]
-    assert "deuterium atoms" in said["deuterium_replaced"][0]
+    reported = warnings(built)
+    assert "2 models" in reported["model_chosen"][0]
+    assert "deuterium atoms" in reported["deuterium_replaced"][0]
     assert built.result["summary"]["molecules"]["protein"] == 1
 
 

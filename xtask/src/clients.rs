@@ -1,4 +1,5 @@
-//! `cargo xtask clients`: clients in other languages, generated, compiled, and run against a service.
+//! `cargo xtask clients`: clients in other languages, generated, compiled, and run against a
+//! service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,9 @@ use clap::ValueEnum;
 use crate::docs::markdown;
 use crate::lint::{at_least, node, node_packages, python_packages, quiet};
 use crate::service::Service;
+use crate::shell::{cargo, root, target};
 use crate::spec::published::Address;
-use crate::{cargo, later, python, regenerate, root, target};
+use crate::{later, python, regenerate};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
@@ -25,7 +27,7 @@ pub enum Language {
 const ALL: [Language; 4] = [Language::Python, Language::Typescript, Language::Go, Language::Java];
 
 /// Generates, compiles and runs the client of each language, or of all; what this machine has no
-/// tools for is skipped, and said to be.
+/// tools for is skipped, and reported as skipped.
 pub fn clients(languages: &[Language]) -> Result<()> {
     regenerate::check_document()?;
     let languages = if languages.is_empty() { &ALL } else { languages };
@@ -48,7 +50,8 @@ pub fn clients(languages: &[Language]) -> Result<()> {
     if built.is_empty() { Ok(()) } else { run_all(&out, &built) }
 }
 
-/// Runs the programs of each against one service. What they see must be the same, as far as their job goes.
+/// Runs the programs of each against one service. What they see must be the same, as far as their
+/// job goes.
 fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
     let python = python::environment()?;
     let service = Service::start(&out.join("service"), &python, &[])?;
@@ -60,12 +63,14 @@ fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
         for (client, mut program) in language.programs(folder)? {
             let start = Instant::now();
             program.arg(&structure).current_dir(folder);
-            program.env("MOLBOX_BASE_URL", &service.base_url).env("MOLBOX_MARGIN_URL", &service.margin_url);
+            program
+                .env("MOLBOX_BASE_URL", &service.base_url)
+                .env("MOLBOX_MARGIN_URL", &service.margin_url);
             program.env("MOLBOX_API_KEY", &key).env("MOLBOX_LATER_URL", &later);
             let output = program
                 .stderr(Stdio::inherit())
                 .output()
-                .with_context(|| format!("start {}", crate::shown(&program)))?;
+                .with_context(|| format!("start {}", crate::shell::shown(&program)))?;
             let text = String::from_utf8(output.stdout)?;
             print!("{text}");
             if !output.status.success() {
@@ -77,7 +82,8 @@ fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
             println!("{client}: done in {:.0} s", start.elapsed().as_secs_f64());
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
             let (first, whole) = seen.get_or_insert_with(|| (client.clone(), lines.clone()));
-            let is_of_short_job = |line: &&String| !OF_THE_WHOLE_JOB.iter().any(|word| line.starts_with(word));
+            let is_of_short_job =
+                |line: &&String| !OF_THE_WHOLE_JOB.iter().any(|word| line.starts_with(word));
             if lines != *whole && !lines.iter().eq(whole.iter().filter(is_of_short_job)) {
                 bail!("{first} and {client} see different things");
             }
@@ -151,21 +157,53 @@ impl Language {
             Self::Python => {
                 let bin = packages()?.join("bin");
                 if let Err(missing) = java() {
-                    println!("skipped: python, openapi-generator and datamodel-code-generator: {missing:#}");
+                    println!(
+                        "skipped: python, openapi-generator and datamodel-code-generator: \
+                         {missing:#}"
+                    );
                 }
                 for (name, document) in &documents {
                     let mut generator = Command::new(bin.join("openapi-python-client"));
-                    generator.args(["generate", "--meta", "none", "--overwrite", "--fail-on-warning", "--config"]);
+                    generator.args([
+                        "generate",
+                        "--meta",
+                        "none",
+                        "--overwrite",
+                        "--fail-on-warning",
+                        "--config",
+                    ]);
                     generator.arg(folder.join("generator.yaml")).arg("--path").arg(document);
-                    quiet(generator.arg("--output-path").arg(folder.join(format!("molbox_{name}"))))?;
+                    quiet(
+                        generator.arg("--output-path").arg(folder.join(format!("molbox_{name}"))),
+                    )?;
                     let mut models = Command::new(bin.join("datamodel-codegen"));
-                    models.args(["--input-file-type", "openapi", "--output-model-type", "pydantic_v2.BaseModel"]);
-                    models.args(["--use-annotated", "--target-python-version", "3.10", "--formatters", "builtin"]);
-                    models.arg("--input").arg(document).arg("--output").arg(folder.join(format!("models_{name}.py")));
+                    models.args([
+                        "--input-file-type",
+                        "openapi",
+                        "--output-model-type",
+                        "pydantic_v2.BaseModel",
+                    ]);
+                    models.args([
+                        "--use-annotated",
+                        "--target-python-version",
+                        "3.10",
+                        "--formatters",
+                        "builtin",
+                    ]);
+                    models
+                        .arg("--input")
+                        .arg(document)
+                        .arg("--output")
+                        .arg(folder.join(format!("models_{name}.py")));
                     quiet(&mut models)?;
                     if java().is_ok() {
                         let package = format!("packageName=generated_{name}");
-                        openapi_generator("python", document, &folder.join("openapi_generator"), &[&package])?;
+                        openapi_generator(
+                            "python",
+                            document,
+                            &folder.join("openapi_generator"),
+                            &[&package],
+                        )?;
                     }
                 }
                 let mut text = fs::read_to_string(folder.join("examples_head.py"))?;
@@ -175,7 +213,13 @@ impl Language {
                 }
                 fs::write(folder.join("examples.py"), text)?;
                 let mut mypy = Command::new(bin.join("mypy"));
-                mypy.args(["--strict", "main.py", "examples.py", "models_workflow.py", "models_margin.py"]);
+                mypy.args([
+                    "--strict",
+                    "main.py",
+                    "examples.py",
+                    "models_workflow.py",
+                    "models_margin.py",
+                ]);
                 quiet(mypy.current_dir(folder))
             }
             Self::Typescript => {
@@ -187,15 +231,31 @@ impl Language {
                 let bin = packages.join("node_modules/.bin");
                 for (name, document) in &documents {
                     let mut generator = Command::new(bin.join("openapi-typescript"));
-                    quiet(generator.arg(document).arg("--output").arg(folder.join(format!("{name}.d.ts"))))?;
+                    quiet(
+                        generator
+                            .arg(document)
+                            .arg("--output")
+                            .arg(folder.join(format!("{name}.d.ts"))),
+                    )?;
                     let mut generator = Command::new(bin.join("swagger-typescript-api"));
-                    generator.args(["generate", "--silent", "--enum-style=union", "--name", &format!("{name}.ts")]);
-                    generator.arg("--output").arg(folder.join("swagger-typescript-api")).arg("--path").arg(document);
+                    generator.args([
+                        "generate",
+                        "--silent",
+                        "--enum-style=union",
+                        "--name",
+                        &format!("{name}.ts"),
+                    ]);
+                    generator
+                        .arg("--output")
+                        .arg(folder.join("swagger-typescript-api"))
+                        .arg("--path")
+                        .arg(document);
                     quiet(&mut generator)?;
                 }
-                for [generator, option, config] in
-                    [["openapi-ts", "--file", "hey-api.config.ts"], ["orval", "--config", "orval.config.ts"]]
-                {
+                for [generator, option, config] in [
+                    ["openapi-ts", "--file", "hey-api.config.ts"],
+                    ["orval", "--config", "orval.config.ts"],
+                ] {
                     let mut generator = Command::new(bin.join(generator));
                     generator.args([option, config]).env("DOCUMENTS", root().join("openapi"));
                     quiet(generator.current_dir(folder))?;
@@ -210,18 +270,35 @@ impl Language {
             Self::Go => {
                 for (name, document) in documents {
                     let package = format!("packageName={name}");
-                    let options = [&package, "withGoMod=false", "isGoSubmodule=true", "enumClassPrefix=true"];
+                    let options =
+                        [&package, "withGoMod=false", "isGoSubmodule=true", "enumClassPrefix=true"];
                     openapi_generator("go", &document, &folder.join(name), &options)?;
                 }
                 quiet(Command::new("go").args(["build", "-o", "main", "."]).current_dir(folder))
             }
             Self::Java => {
                 for (name, document) in documents {
-                    let packages = [("apiPackage", "api"), ("modelPackage", "model"), ("invokerPackage", "client")];
-                    let [api, model, client] = packages.map(|(option, part)| format!("{option}=molbox.{name}.{part}"));
+                    let packages = [
+                        ("apiPackage", "api"),
+                        ("modelPackage", "model"),
+                        ("invokerPackage", "client"),
+                    ];
+                    let [api, model, client] =
+                        packages.map(|(option, part)| format!("{option}=molbox.{name}.{part}"));
                     // Optional parameters by name; else all fifteen of one method in a row.
-                    let options = ["library=okhttp-gson", "useSingleRequestParameter=true", &api, &model, &client];
-                    openapi_generator("java", &document, &folder.join("generated").join(name), &options)?;
+                    let options = [
+                        "library=okhttp-gson",
+                        "useSingleRequestParameter=true",
+                        &api,
+                        &model,
+                        &client,
+                    ];
+                    openapi_generator(
+                        "java",
+                        &document,
+                        &folder.join("generated").join(name),
+                        &options,
+                    )?;
                 }
                 let mut maven = Command::new("mvn");
                 maven.args(["--quiet", "--batch-mode", "compile", "dependency:build-classpath"]);
@@ -230,8 +307,8 @@ impl Language {
         }
     }
 
-    /// The programs that `build` made, by the names of their clients: the whole job with the first, the short one
-    /// with the others.
+    /// The programs that `build` made, by the names of their clients: the whole job with the first,
+    /// the short one with the others.
     fn programs(self, folder: &Path) -> Result<Vec<(String, Command)>> {
         let mut whole = match self {
             Self::Python => Command::new(packages()?.join("bin/python")),
@@ -240,7 +317,9 @@ impl Language {
             Self::Java => Command::new("java"),
         };
         let (short, generators): (&str, &[&str]) = match self {
-            Self::Python if java().is_ok() => ("short.py", &["openapi-generator", "datamodel-code-generator"]),
+            Self::Python if java().is_ok() => {
+                ("short.py", &["openapi-generator", "datamodel-code-generator"])
+            }
             Self::Typescript => ("out/short.js", &["hey-api", "orval", "swagger-typescript-api"]),
             _ => ("", &[]),
         };
@@ -255,7 +334,8 @@ impl Language {
             Self::Typescript => drop(whole.arg("out/main.js")),
             Self::Go => {}
             Self::Java => {
-                let libraries = fs::read_to_string(folder.join("classpath")).context("read the classpath")?;
+                let libraries =
+                    fs::read_to_string(folder.join("classpath")).context("read the classpath")?;
                 whole.arg("-cp").arg(format!("target/classes:{}", libraries.trim())).arg("Main");
             }
         }
@@ -268,12 +348,14 @@ fn java() -> Result<()> {
     at_least("java", "-version", (17, 0))
 }
 
-/// Compiles the Rust examples of the reference. The client itself is generated and tested elsewhere.
+/// Compiles the Rust examples of the reference. The client itself is generated and tested
+/// elsewhere.
 fn rust_examples(folder: &Path) -> Result<()> {
     let start = Instant::now();
     fs::create_dir_all(folder.join("src"))?;
     let manifest = format!(
-        "[package]\nname = \"molbox-examples\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+        "[package]\nname = \"molbox-examples\"\nedition = \
+         \"2024\"\n\n[workspace]\n\n[dependencies]\n\
          molbox = {{ path = {:?} }}\nserde_json = \"1\"\n",
         root()
     );
@@ -281,7 +363,10 @@ fn rust_examples(folder: &Path) -> Result<()> {
     // The versions of the workspace.
     fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let functions = examples("rust")?.into_iter().enumerate().map(|(index, example)| {
-        format!("pub async fn example_{index}() -> Result<(), Box<dyn std::error::Error>> {{\n{example}drop(answer);\nOk(())\n}}\n")
+        format!(
+            "pub async fn example_{index}() -> Result<(), Box<dyn std::error::Error>> \
+             {{\n{example}drop(answer);\nOk(())\n}}\n"
+        )
     });
     fs::write(folder.join("src/lib.rs"), functions.collect::<String>())?;
     let mut check = cargo();
@@ -299,7 +384,9 @@ fn examples(language: &str) -> Result<Vec<String>> {
     for entry in fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
         let text = fs::read_to_string(entry?.path())?;
         let fences = text.split(&fence).skip(1);
-        out.extend(fences.filter_map(|rest| rest.split_once("```").map(|(code, _)| code.to_owned())));
+        out.extend(
+            fences.filter_map(|rest| rest.split_once("```").map(|(code, _)| code.to_owned())),
+        );
     }
     Ok(out)
 }
@@ -309,10 +396,20 @@ fn packages() -> Result<PathBuf> {
 }
 
 fn openapi_generator(language: &str, document: &Path, out: &Path, options: &[&str]) -> Result<()> {
-    let folder = python_packages("clients/env/openapi-generator", &root().join("clients/openapi-generator.txt"))?;
+    let folder = python_packages(
+        "clients/env/openapi-generator",
+        &root().join("clients/openapi-generator.txt"),
+    )?;
     let mut generator = Command::new(folder.join("bin/openapi-generator-cli"));
-    generator.args(["generate", "--generator-name", language, "--input-spec"]).arg(document).arg("--output").arg(out);
-    generator.args(["--global-property", "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false"]);
+    generator
+        .args(["generate", "--generator-name", language, "--input-spec"])
+        .arg(document)
+        .arg("--output")
+        .arg(out);
+    generator.args([
+        "--global-property",
+        "apiDocs=false,modelDocs=false,apiTests=false,modelTests=false",
+    ]);
     quiet(generator.arg("--additional-properties").arg(options.join(",")))
 }
 
@@ -328,7 +425,11 @@ mod tests {
         assert!(examples.len() > 30, "{} examples", examples.len());
         for example in examples {
             let output = Command::new("sh").args(["-n", "-c", &example]).output().unwrap();
-            assert!(output.status.success(), "{example}\n{}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{example}\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 }

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::python;
 use crate::service::Service;
-use crate::{python, root, run, target};
+use crate::shell::{root, run, target};
 
 /// An address with the operations that are on it.
 #[derive(Clone, Copy)]
@@ -17,7 +18,8 @@ pub enum Operations {
 }
 
 /// Those of a service that is sent random requests.
-pub const SETTINGS: [&str; 3] = ["limits.requests_per_minute=0", "limits.open_tasks=50", "worker.slots=1"];
+pub const SETTINGS: [&str; 3] =
+    ["limits.requests_per_minute=0", "limits.open_tasks=50", "worker.slots=1"];
 
 /// Random requests, good and bad, to every operation of a service of its own: every answer has to
 /// be one that the document has.
@@ -25,9 +27,11 @@ pub fn conformance(seconds: u64) -> Result<()> {
     let out = target().join("conformance");
     let service = Service::start(&out, &python::environment()?, &SETTINGS)?;
     let key = service.key("schemathesis")?;
-    let said = || format!("random requests; the service's log is {}", out.join("molboxd.log").display());
-    requests(&service.base_url, Operations::Workflow, &key, seconds * 3 / 4).with_context(said)?;
-    requests(&service.margin_url, Operations::Margin, &key, seconds / 4).with_context(said)?;
+    let context =
+        || format!("random requests; the service's log is {}", out.join("molboxd.log").display());
+    requests(&service.base_url, Operations::Workflow, &key, seconds * 3 / 4)
+        .with_context(context)?;
+    requests(&service.margin_url, Operations::Margin, &key, seconds / 4).with_context(context)?;
     service.stop()
 }
 
@@ -44,7 +48,13 @@ fn requests(address: &str, operations: Operations, key: &str, seconds: u64) -> R
 }
 
 /// What sends requests to an address, and keeps in `out` what it learned.
-pub fn schemathesis(out: &Path, address: &str, operations: Operations, key: &str, seconds: u64) -> Result<Command> {
+pub fn schemathesis(
+    out: &Path,
+    address: &str,
+    operations: Operations,
+    key: &str,
+    seconds: u64,
+) -> Result<Command> {
     let folder = root().join("xtask/conformance");
     let tools = python::tools("conformance-env", &folder.join("requirements.txt"))?;
     let choose = match operations {
@@ -59,12 +69,18 @@ pub fn schemathesis(out: &Path, address: &str, operations: Operations, key: &str
         .arg("run")
         .arg(root().join("openapi/openapi.json"))
         .args(["--url", address, choose, "^/margin/", "--header", &format!("x-api-key: {key}")])
-        .args(["--max-time", &seconds.to_string(), "--request-timeout", "30", "--continue-on-failure"])
+        .args([
+            "--max-time",
+            &seconds.to_string(),
+            "--request-timeout",
+            "30",
+            "--continue-on-failure",
+        ])
         .args(["--warnings", "off", "--no-color"]);
     Ok(command)
 }
 
-/// Runs a command; what is said of its failure does not show the key.
+/// Runs a command; the error of its failure does not show the key.
 fn run_without_key(command: &mut Command, key: &str) -> Result<()> {
     run(command).map_err(|error| anyhow::anyhow!(format!("{error:#}").replace(key, "…")))
 }

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::python;
 use crate::service::Service;
-use crate::{cargo, python, root, run, target};
+use crate::shell::{cargo, root, run, target};
 
 pub fn demo() -> Result<()> {
     let python = python::environment()?;
@@ -24,7 +25,8 @@ pub fn demo() -> Result<()> {
         .env("MOLBOX_BASE_URL", &service.base_url)
         .env("MOLBOX_MARGIN_URL", &service.margin_url)
         .env("MOLBOX_API_KEY", key);
-    run(&mut command).with_context(|| format!("the service's log is {}", out.join("molboxd.log").display()))?;
+    run(&mut command)
+        .with_context(|| format!("the service's log is {}", out.join("molboxd.log").display()))?;
     service.stop()?;
     println!("done in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())

@@ -6,10 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{root, run, target};
+use crate::shell::{root, run, target};
 
 /// The copies are linted: other people read them, not the YAML.
-const DOCUMENTS: [&str; 3] = ["openapi/openapi.json", "openapi/openapi-workflow.json", "openapi/openapi-margin.json"];
+const DOCUMENTS: [&str; 3] =
+    ["openapi/openapi.json", "openapi/openapi-workflow.json", "openapi/openapi-margin.json"];
 /// The oldest version that the linters start on.
 const NODE: Version = (20, 0);
 
@@ -55,7 +56,11 @@ fn with_node(folder: &Path) -> Result<()> {
 
 fn with_python(folder: &Path) -> Result<()> {
     for document in DOCUMENTS {
-        quiet(Command::new(folder.join("bin/openapi-spec-validator")).arg(document).current_dir(root()))?;
+        quiet(
+            Command::new(folder.join("bin/openapi-spec-validator"))
+                .arg(document)
+                .current_dir(root()),
+        )?;
     }
     println!("openapi-spec-validator: clean");
     Ok(())
@@ -63,10 +68,15 @@ fn with_python(folder: &Path) -> Result<()> {
 
 /// Runs a command whose output matters only when it fails.
 pub fn quiet(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("start {}", crate::shown(command)))?;
+    let output =
+        command.output().with_context(|| format!("start {}", crate::shell::shown(command)))?;
     if !output.status.success() {
-        print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        bail!("{} failed", crate::shown(command));
+        print!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        bail!("{} failed", crate::shell::shown(command));
     }
     Ok(())
 }
@@ -103,13 +113,25 @@ pub fn node() -> Result<()> {
 
 /// An error when there is no such program, or none that is new enough.
 pub fn at_least(program: &str, argument: &str, oldest: Version) -> Result<()> {
-    let output = Command::new(program).arg(argument).output().with_context(|| format!("there is no {program}"))?;
+    let output = Command::new(program)
+        .arg(argument)
+        .output()
+        .with_context(|| format!("there is no {program}"))?;
     // Java says it where errors go.
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     match version(&text) {
         Some(found) if found >= oldest => Ok(()),
         _ => {
-            bail!("{program} must be {}.{} or newer, says {:?}", oldest.0, oldest.1, text.lines().next().unwrap_or(""))
+            bail!(
+                "{program} must be {}.{} or newer, says {:?}",
+                oldest.0,
+                oldest.1,
+                text.lines().next().unwrap_or("")
+            )
         }
     }
 }
@@ -134,10 +156,15 @@ pub fn python_packages(name: &str, requirements: &Path) -> Result<PathBuf> {
 }
 
 /// A folder under target/ that `install` fills anew whenever `wanted` has changed.
-fn installed(name: &str, wanted: &Path, install: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+fn installed(
+    name: &str,
+    wanted: &Path,
+    install: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     let folder = target().join(name);
     let stamp = folder.join("installed.stamp");
-    let wanted = fs::read_to_string(wanted).with_context(|| format!("read {}", wanted.display()))?;
+    let wanted =
+        fs::read_to_string(wanted).with_context(|| format!("read {}", wanted.display()))?;
     if fs::read_to_string(&stamp).is_ok_and(|have| have == wanted) {
         return Ok(folder);
     }

@@ -1,9 +1,11 @@
 //! What is done to the repository: `cargo xtask --help`.
 
+mod answering;
 mod clients;
 mod conformance;
 mod demo;
 mod docs;
+mod errors;
 mod fuzz;
 mod later;
 mod lint;
@@ -11,18 +13,20 @@ mod packages;
 mod python;
 mod regenerate;
 mod release;
+mod rooms;
 mod service;
+mod shell;
 mod soak;
+mod sources;
 mod spec;
 mod test;
 mod tidy;
 
-use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
+
+use crate::shell::root;
 
 /// Checks, derived files, tests and the demo of molbox.
 #[derive(Parser)]
@@ -44,10 +48,10 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// Random kills, bytes and requests, and the engine's long tests, for hours: figures are kept in
-    /// target/soak, and a run that was stopped is resumed by the next.
+    /// Random kills, bytes and requests, and the engine's long tests, for hours: figures are kept
+    /// in target/soak, and a run that was stopped is resumed by the next.
     Soak {
-        /// How long it goes on.
+        /// How long, in hours.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
         /// One part: kills, requests, worker, fuzz, or a target of it such as fuzz/mask.
@@ -66,7 +70,8 @@ enum Task {
     Packages,
     /// Make the worker's Python environment under target/.
     WorkerEnv,
-    /// Write everything that is derived: from the document, and from what the programs say of themselves.
+    /// Write everything that is derived: from the document, and from what the programs say of
+    /// themselves.
     Regenerate {
         /// Change nothing; fail when something is stale.
         #[arg(long)]
@@ -84,7 +89,8 @@ enum Task {
         /// For example 0.2.0.
         version: String,
     },
-    /// Release the last commit as the version that it has; RELEASING.md says what comes before and after.
+    /// Release the last commit as the version that it has; RELEASING.md says what comes before and
+    /// after.
     Release {
         /// Do all of it in a clone, and take nothing over.
         #[arg(long)]
@@ -118,43 +124,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The repository's root.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_owned()
-}
-
-/// Cargo's folder for what is built.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
-}
-
-/// The cargo that runs this.
-fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
-    command
-}
-
-/// Runs a command to its end; an error when it fails.
-fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("start {}", shown(command)))?;
-    if !status.success() {
-        bail!("{} failed ({status})", shown(command));
-    }
-    Ok(())
-}
-
-/// Prints to whoever still reads: `| head` is no error.
-fn print(text: &str) -> Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("print"),
-    }
-}
-
-fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

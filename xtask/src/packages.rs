@@ -2,35 +2,36 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{cargo, root, run, target};
+use crate::answering;
+use crate::shell::{cargo, root, run, target};
 
 /// What goes to a registry, in the order in which it has to.
 const PUBLISHED: [&str; 3] = ["molbox-codegen", "molbox", "openapi-drift"];
 
-/// Packs them, documents them, compares what others can use with what is recorded, and builds crates of
-/// strangers with them, one of which runs the program of the README.
+/// Packs them, documents them, compares what others can use with what is recorded, and builds
+/// crates of strangers with them, one of which runs the program of the README.
 pub fn packages() -> Result<()> {
     let metadata = metadata()?;
     oldest_compiler(&metadata)?;
     let mut documentation = cargo();
-    documentation.args(["doc", "--no-deps", "--quiet"]).args(PUBLISHED.map(|name| format!("--package={name}")));
+    documentation
+        .args(["doc", "--no-deps", "--quiet"])
+        .args(PUBLISHED.map(|name| format!("--package={name}")));
     documentation.env("RUSTDOCFLAGS", "--deny warnings");
     run(&mut documentation)?;
-    surface()?;
-    // Together, for they depend on each other; verified below, where that comes from the packages too.
+    // Together, for they depend on each other; verified below, where that comes from the packages
+    // too.
     let mut package = cargo();
     package.args(["package", "--no-verify", "--allow-dirty", "--quiet"]);
     run(package.args(PUBLISHED.map(|name| format!("--package={name}"))))?;
-    let packed = PUBLISHED.map(|name| unpacked(&metadata, name)).into_iter().collect::<Result<Vec<_>>>()?;
+    let packed =
+        PUBLISHED.map(|name| unpacked(&metadata, name)).into_iter().collect::<Result<Vec<_>>>()?;
     by_package(&packed)?;
     by_path()?;
     by_git()
@@ -38,7 +39,10 @@ pub fn packages() -> Result<()> {
 
 fn metadata() -> Result<Value> {
     let compiler = String::from_utf8(Command::new("rustc").arg("-vV").output()?.stdout)?;
-    let host = compiler.lines().find_map(|line| line.strip_prefix("host: ")).context("`rustc -vV` names no host")?;
+    let host = compiler
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .context("`rustc -vV` names no host")?;
     let mut metadata = cargo();
     // Of this platform alone: the others' packages are not here.
     metadata.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", host]);
@@ -46,8 +50,8 @@ fn metadata() -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("cargo metadata")
 }
 
-/// No dependency needs a newer compiler than the packages promise, and they compile with that one, where
-/// it is installed. Their own code is looked at by clippy's `incompatible_msrv`.
+/// No dependency needs a newer compiler than the packages promise, and they compile with that one,
+/// where it is installed. Their own code is looked at by clippy's `incompatible_msrv`.
 fn oldest_compiler(metadata: &Value) -> Result<()> {
     let packages = metadata["packages"].as_array().context("packages")?;
     let version = |package: &Value| -> Option<Vec<u64>> {
@@ -55,20 +59,31 @@ fn oldest_compiler(metadata: &Value) -> Result<()> {
         // 1.89 is 1.89.0.
         parts.chain([Some(0), Some(0)]).take(3).collect()
     };
-    let molbox = packages.iter().find(|package| package["name"] == "molbox").context("the package molbox")?;
+    let molbox = packages
+        .iter()
+        .find(|package| package["name"] == "molbox")
+        .context("the package molbox")?;
     let promised = version(molbox).context("rust-version of molbox")?;
     let newer: Vec<String> = packages
         .iter()
         .filter(|package| version(package).is_some_and(|needed| needed > promised))
-        .map(|package| format!("{} {} needs {}", package["name"], package["version"], package["rust_version"]))
+        .map(|package| {
+            format!("{} {} needs {}", package["name"], package["version"], package["rust_version"])
+        })
         .collect();
     let promised = molbox["rust_version"].as_str().context("rust-version of molbox")?;
     ensure!(newer.is_empty(), "rust-version is {promised}, but {}", newer.join(", "));
 
     let toolchain = format!("+{promised}");
-    let has_it = Command::new("cargo").args([&toolchain, "--version"]).output().is_ok_and(|o| o.status.success());
+    let has_it = Command::new("cargo")
+        .args([&toolchain, "--version"])
+        .output()
+        .is_ok_and(|o| o.status.success());
     if !has_it {
-        println!("skipped: compiling with Rust {promised}, the oldest that is promised: it is not installed");
+        println!(
+            "skipped: compiling with Rust {promised}, the oldest that is promised: it is not \
+             installed"
+        );
         return Ok(());
     }
     let mut check = Command::new("cargo");
@@ -77,11 +92,11 @@ fn oldest_compiler(metadata: &Value) -> Result<()> {
     run(check.env("CARGO_TARGET_DIR", target().join("oldest")))
 }
 
-/// What others can use of the client, recorded: a change of it is seen in review, and decides the next
-/// version. What is generated from the document is recorded in `openapi/surface.txt`.
-fn surface() -> Result<()> {
-    // The compiler gives this form to those who ask for what is unstable. Asked through the environment,
-    // cargo would build what has a build script anew.
+/// What others can use of the client, `tests/surface.txt`: a change of it is seen in review, and
+/// decides the next version. What is generated from the document is in `openapi/surface.txt`.
+pub fn surface() -> Result<(PathBuf, String)> {
+    // The compiler gives this form to those who ask for what is unstable. Asked through the
+    // environment, cargo would build what has a build script anew.
     let rustdoc = target().join("rustdoc-json");
     let real = std::env::var("RUSTDOC").unwrap_or_else(|_| "rustdoc".to_owned());
     fs::write(&rustdoc, format!("#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec '{real}' \"$@\"\n"))?;
@@ -95,42 +110,37 @@ fn surface() -> Result<()> {
         .omit_auto_trait_impls(true)
         .omit_auto_derived_impls(true)
         .build()
-        .context("read rustdoc's JSON: this compiler's may be another version than that of `public-api`")?;
+        .context(
+            "read rustdoc's JSON: this compiler's may be another version than that of `public-api`",
+        )?;
     let generated = |item: &str| {
-        let modules = ["workflow::types::", "workflow::builder::", "margin::types::", "margin::builder::"];
+        let modules =
+            ["workflow::types::", "workflow::builder::", "margin::types::", "margin::builder::"];
         // What a line is about comes last but for its arguments.
         let name = item.split(['(', '<', '=']).next().unwrap_or_default();
         modules.iter().any(|module| name.contains(&format!("molbox::{module}")))
     };
-    let lines: BTreeSet<String> = items.items().map(ToString::to_string).filter(|item| !generated(item)).collect();
+    let lines: BTreeSet<String> =
+        items.items().map(ToString::to_string).filter(|item| !generated(item)).collect();
     let found: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    let record = root().join("tests/surface.txt");
-    if std::env::var_os("MOLBOX_BLESS").is_some() {
-        fs::write(&record, &found)?;
-    }
-    let recorded = fs::read_to_string(&record).unwrap_or_default();
-    if found != recorded {
-        let recorded: BTreeSet<String> = recorded.lines().map(str::to_owned).collect();
-        for line in recorded.difference(&lines) {
-            println!("- {line}");
-        }
-        for line in lines.difference(&recorded) {
-            println!("+ {line}");
-        }
-        bail!("what others can use of molbox is not what tests/surface.txt has; MOLBOX_BLESS=1 records it anew");
-    }
-    Ok(())
+    Ok((PathBuf::from("tests/surface.txt"), found))
 }
 
 /// What a package says of itself and contains is complete; its folder, unpacked.
 fn unpacked(metadata: &Value, name: &str) -> Result<PathBuf> {
     let packages = metadata["packages"].as_array().context("packages")?;
-    let package = packages.iter().find(|package| package["name"] == name).with_context(|| format!("no {name}"))?;
+    let package = packages
+        .iter()
+        .find(|package| package["name"] == name)
+        .with_context(|| format!("no {name}"))?;
     for key in ["description", "license", "readme", "rust_version"] {
         ensure!(package[key].is_string(), "{name}: Cargo.toml has no {key}");
     }
     for key in ["keywords", "categories"] {
-        ensure!(package[key].as_array().is_some_and(|words| !words.is_empty()), "{name}: Cargo.toml has no {key}");
+        ensure!(
+            package[key].as_array().is_some_and(|words| !words.is_empty()),
+            "{name}: Cargo.toml has no {key}"
+        );
     }
     let folder = target().join("package");
     let version = package["version"].as_str().context("version")?;
@@ -157,7 +167,8 @@ impl Stranger {
         let folder = target().join("strangers").join(name);
         fs::create_dir_all(folder.join("src"))?;
         let manifest = format!(
-            "[package]\nname = \"stranger-{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+            "[package]\nname = \"stranger-{name}\"\nversion = \"0.1.0\"\nedition = \
+             \"2024\"\n\n[dependencies]\n\
              molbox = {molbox}\n{more}\n[workspace]\n"
         );
         write_changed(&folder.join("Cargo.toml"), &manifest)?;
@@ -165,19 +176,24 @@ impl Stranger {
         let program = readme.split("```rust\n").nth(1).and_then(|rest| rest.split("```").next());
         let program = program.context("the README has no program in Rust")?;
         let main = format!(
-            "fn main() -> Result<(), molbox::Error> {{\n    molbox::Blocking::new()?.run(program())\n}}\n\n\
+            "fn main() -> Result<(), molbox::Error> {{\n    \
+             molbox::Blocking::new()?.run(program())\n}}\n\n\
              async fn program() -> Result<(), molbox::Error> {{\n{program}Ok(())\n}}\n"
         );
         write_changed(&folder.join("src/main.rs"), &main)?;
-        // The versions that everything else here is built with; and no dependency more, whose features would
-        // have the client's own dependencies built once more.
+        // The versions that everything else here is built with; and no dependency more, whose
+        // features would have the client's own dependencies built once more.
         fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock"))?;
         Ok(Self { folder })
     }
 
     fn cargo(&self, arguments: &[&str]) -> Result<()> {
         let mut command = cargo();
-        run(command.current_dir(&self.folder).args(arguments).arg("--quiet").env("CARGO_TARGET_DIR", target()))
+        run(command
+            .current_dir(&self.folder)
+            .args(arguments)
+            .arg("--quiet")
+            .env("CARGO_TARGET_DIR", target()))
     }
 }
 
@@ -192,9 +208,11 @@ fn write_changed(path: &Path, text: &str) -> Result<()> {
 /// The packed sources alone, and the README's program run with them.
 fn by_package(packed: &[PathBuf]) -> Result<()> {
     let [codegen, molbox, drift] = packed else { bail!("three packages") };
-    let path = |folder: &Path| format!("{{ path = {:?} }}", folder.display().to_string());
     let drift = format!("{{ path = {:?}, default-features = false }}", drift.display().to_string());
-    let more = format!("openapi-drift = {drift}\n\n[patch.crates-io]\nmolbox-codegen = {}\n", path(codegen));
+    let more = format!(
+        "openapi-drift = {drift}\n\n[patch.crates-io]\nmolbox-codegen = {}\n",
+        path(codegen)
+    );
     let stranger = Stranger::new("package", &path(molbox), &more)?;
     stranger.cargo(&["build", "--offline"])?;
     fs::write(stranger.folder.join("1vii.pdb"), "END\n")?;
@@ -203,11 +221,14 @@ fn by_package(packed: &[PathBuf]) -> Result<()> {
         fs::remove_file(&bundle)?;
     }
     let mut program = Command::new(target().join("debug/stranger-package"));
-    program.current_dir(&stranger.folder).env("MOLBOX_BASE_URL", examples()?).env("MOLBOX_API_KEY", "mbx_x");
+    program
+        .current_dir(&stranger.folder)
+        .env("MOLBOX_BASE_URL", examples()?)
+        .env("MOLBOX_API_KEY", "mbx_x");
     let output = program.stderr(Stdio::inherit()).output().context("the README's program")?;
     ensure!(output.status.success(), "the README's program: {}", output.status);
-    let said = String::from_utf8(output.stdout)?;
-    ensure!(said == "succeeded\n", "the README's program printed {said:?}");
+    let printed = String::from_utf8(output.stdout)?;
+    ensure!(printed == "succeeded\n", "the README's program printed {printed:?}");
     ensure!(fs::read(&bundle)? == BUNDLE, "the README's program downloaded something else");
     Ok(())
 }
@@ -232,14 +253,8 @@ const BUNDLE: &[u8] = b"the results";
 
 /// A service that answers with the document's examples; its base address.
 fn examples() -> Result<String> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let base_url = format!("http://{}/local", listener.local_addr()?);
-    let example =
-        |name: &str| fs::read_to_string(root().join("openapi/examples").join(name)).with_context(|| name.to_owned());
     let mut link: Value = serde_json::from_str(&example("upload_url_create.200.json")?)?;
-    link["upload_url"] = format!("{base_url}/upload").into();
-    let answers = vec![
-        ("GET /local/submit/upload-url", link.to_string()),
+    let answers = [
         ("PUT /local/upload", String::new()),
         ("POST /local/submit/file/", example("file_register.200.json")?),
         ("POST /local/submit/system", example("system_submit.200.json")?),
@@ -248,38 +263,21 @@ fn examples() -> Result<String> {
         ("GET /local/info/job/", example("job_view.200.succeeded.json")?),
         ("GET /local/retrieve/job/", String::from_utf8_lossy(BUNDLE).into_owned()),
     ];
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            // The program sees what went wrong.
-            let _ = serve(stream, &answers);
+    let url = answering::serve(move |url, request| {
+        if request.starts_with("GET /local/submit/upload-url") {
+            link["upload_url"] = format!("{url}/local/upload").into();
+            return Some(link.to_string());
         }
-    });
-    Ok(base_url)
+        answers.iter().find(|(start, _)| request.starts_with(start)).map(|(_, body)| body.clone())
+    })?;
+    Ok(format!("{url}/local"))
 }
 
-fn serve(stream: TcpStream, answers: &[(&str, String)]) -> Result<()> {
-    let mut reader = BufReader::new(stream);
-    let (mut request, mut length) = (String::new(), 0);
-    reader.read_line(&mut request)?;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        if line.trim().is_empty() {
-            break;
-        }
-        if let Some((name, value)) = line.split_once(':')
-            && name.eq_ignore_ascii_case("content-length")
-        {
-            length = value.trim().parse()?;
-        }
-    }
-    reader.by_ref().take(length).read_to_end(&mut Vec::new())?;
-    let answer = answers.iter().find(|(start, _)| request.starts_with(start));
-    let (status, body) = answer.map_or(("404 Not Found", ""), |(_, body)| ("200 OK", body));
-    let length = body.len();
-    write!(
-        reader.get_mut(),
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-    )?;
-    Ok(())
+/// A dependency on the package in a folder.
+fn path(folder: &Path) -> String {
+    format!("{{ path = {:?} }}", folder.display().to_string())
+}
+
+fn example(name: &str) -> Result<String> {
+    fs::read_to_string(root().join("openapi/examples").join(name)).with_context(|| name.to_owned())
 }

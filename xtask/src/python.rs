@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{root, run, target};
+use crate::shell::{root, run, target};
 
 /// OpenMM has wheels for these.
 const INTERPRETERS: [&str; 7] =
@@ -41,7 +41,9 @@ fn make(name: &str, requirements: &[PathBuf], package: Option<&Path>) -> Result<
             fs::remove_dir_all(&folder)?;
         }
         run(Command::new(&base).args(["-m", "venv"]).arg(&folder)).with_context(|| {
-            format!("make a virtual environment with {base} (on Debian: apt-get install python3-venv)")
+            format!(
+                "make a virtual environment with {base} (on Debian: apt-get install python3-venv)"
+            )
         })?;
         let mut install = Command::new(&python);
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);

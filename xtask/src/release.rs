@@ -7,23 +7,28 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::regenerate::document;
+use crate::shell::{run, target};
 use crate::spec::{self, numbers};
-use crate::{run, target};
 
 const CHANGELOG: &str = "CHANGELOG.md";
 const DOCUMENT: &str = "openapi/molbox.yaml";
 const WORKER: &str = "worker/molbox_worker/__init__.py";
 
-/// Gives the packages, the document and the worker another version, and the changelog a section for it.
+/// Gives the packages, the document and the worker another version, and the changelog a section for
+/// it.
 pub fn version(root: &Path, to: &str) -> Result<()> {
-    let from = document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
-    let (new, old) = (numbers(to), numbers(&from));
+    let from =
+        document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
+    let new = numbers(to);
+    let old = numbers(&from);
     ensure!(new.is_some(), "{to} is no version such as 0.2.0");
     ensure!(new > old, "{to} is not newer than {from}");
-    for file in lines(Command::new("git").current_dir(root).args(["ls-files", "*Cargo.toml"]))? {
+    for file in lines(git(root).args(["ls-files", "*Cargo.toml"]))? {
         change(&root.join(file), |text| Ok(of_packages(text, &from, to)))?;
     }
-    change(&root.join(DOCUMENT), |text| replaced(text, &format!("x-release: {from}"), &format!("x-release: {to}")))?;
+    change(&root.join(DOCUMENT), |text| {
+        replaced(text, &format!("x-release: {from}"), &format!("x-release: {to}"))
+    })?;
     change(&root.join(WORKER), |text| {
         replaced(text, &format!("__version__ = \"{from}\""), &format!("__version__ = \"{to}\""))
     })?;
@@ -32,7 +37,14 @@ pub fn version(root: &Path, to: &str) -> Result<()> {
     })?;
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
         let mut update = Command::new("cargo");
-        update.current_dir(root).args(["update", "--workspace", "--offline", "--quiet", "--manifest-path", manifest]);
+        update.current_dir(root).args([
+            "update",
+            "--workspace",
+            "--offline",
+            "--quiet",
+            "--manifest-path",
+            manifest,
+        ]);
         run(&mut update)?;
     }
     println!("{from} -> {to}; next: cargo xtask regenerate, and the changelog");
@@ -46,9 +58,11 @@ fn heading(version: &str, date: &str) -> String {
     format!("## {version}, {date}")
 }
 
-/// A manifest in which our packages have another version: its own, and where it names another of ours.
+/// A manifest in which our packages have another version: its own, and where it names another of
+/// ours.
 fn of_packages(manifest: &str, from: &str, to: &str) -> String {
-    let (from, to) = (format!("version = \"{from}\""), format!("version = \"{to}\""));
+    let from = format!("version = \"{from}\"");
+    let to = format!("version = \"{to}\"");
     let mut section = "";
     let lines = manifest.split_inclusive('\n').map(|line| {
         if line.starts_with('[') {
@@ -77,23 +91,19 @@ fn change(path: &Path, changed: impl FnOnce(&str) -> Result<String>) -> Result<(
     Ok(())
 }
 
-/// Releases what was committed last, as the version that it has. All of it happens in a clone; only when
-/// everything is as it must be, the commit and the tag are taken over, the tag last.
+/// Releases what was committed last, as the version that it has. All of it happens in a clone; only
+/// when everything is as it must be, the commit and the tag are taken over, the tag last.
 pub fn release(root: &Path, is_dry: bool) -> Result<()> {
-    let git = |folder: &Path| {
-        let mut git = Command::new("git");
-        git.arg("-C").arg(folder);
-        git
-    };
     let changed = lines(git(root).args(["status", "--porcelain"]))?;
     ensure!(changed.is_empty(), "there are changes that are not committed: {}", changed.join(", "));
-    let version = document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
+    let version =
+        document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned();
     let tag = format!("v{version}");
-    let before = spec::last_release(root)?.map(|(version, _)| version);
-    if let Some(before) = &before {
+    if let Some((before, _)) = spec::last_release(root)? {
         ensure!(
-            numbers(&version) > numbers(before),
-            "{version} is not newer than {before}, which was released: begin the next with `cargo xtask version`"
+            numbers(&version) > numbers(&before),
+            "{version} is not newer than {before}, which was released: begin the next with `cargo \
+             xtask version`"
         );
     }
     ensure!(lines(git(root).args(["tag", "--list", &tag]))?.is_empty(), "there is a tag {tag}");
@@ -111,14 +121,17 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     }
     println!("== changelog");
     change(&clone.join(CHANGELOG), |text| dated(text, &version, &date))?;
-    // The clone's own, which are all that others will have. Not built where this is: cargo takes programs of two
-    // checkouts for the same, and the next `cargo xtask` here would work on the clone.
+    // The clone's own, which are all that others will have. Not built where this is: cargo takes
+    // programs of two checkouts for the same, and the next `cargo xtask` here would work on the
+    // clone.
     let built = target().join("releases/target");
     let xtask = |arguments: &[&str]| {
         println!("== cargo xtask {}", arguments.join(" "));
-        let mut xtask = Command::new("cargo");
-        xtask.current_dir(&clone).env("CARGO_TARGET_DIR", &built).arg("xtask").args(arguments);
-        run(&mut xtask)
+        run(Command::new("cargo")
+            .current_dir(&clone)
+            .env("CARGO_TARGET_DIR", &built)
+            .arg("xtask")
+            .args(arguments))
     };
     xtask(&["spec", "check"])?;
     xtask(&["spec", "diff"])?;
@@ -131,7 +144,10 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     xtask(&["spec", "diff"])?;
 
     run(git(&clone).args(["add", "--all"]))?;
-    let message = format!("release: {version}\n\n{}", section(&fs::read_to_string(clone.join(CHANGELOG))?, &version)?);
+    let message = format!(
+        "release: {version}\n\n{}",
+        section(&fs::read_to_string(clone.join(CHANGELOG))?, &version)?
+    );
     run(git(&clone).args(["commit", "--quiet", "--message", &message]))?;
     run(git(&clone).args(["tag", "--annotate", &tag, "--message", &format!("molbox {version}")]))?;
     run(git(&clone).args(["show", "--stat", "--format=%h %s", &tag]))?;
@@ -163,10 +179,22 @@ fn section<'a>(changelog: &'a str, version: &str) -> Result<&'a str> {
     Ok(rest.split("\n## ").next().unwrap_or_default().trim())
 }
 
+fn git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(folder);
+    git
+}
+
 /// What a program prints, by lines.
 fn lines(command: &mut Command) -> Result<Vec<String>> {
-    let output = command.output().with_context(|| format!("start {}", crate::shown(command)))?;
-    ensure!(output.status.success(), "{} failed: {}", crate::shown(command), String::from_utf8_lossy(&output.stderr));
+    let output =
+        command.output().with_context(|| format!("start {}", crate::shell::shown(command)))?;
+    ensure!(
+        output.status.success(),
+        "{} failed: {}",
+        crate::shell::shown(command),
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
 }
 
@@ -180,14 +208,22 @@ mod tests {
                         ours = { version = \"0.1.0\", path = \"../ours\" }\nother = \"0.1.0\"\n\
                         third = { version = \"0.1.0\", features = [] }\n";
         let changed = of_packages(manifest, "0.1.0", "0.2.0");
-        let changes: Vec<&str> =
-            changed.lines().zip(manifest.lines()).filter(|(a, b)| a != b).map(|(line, _)| line).collect();
-        assert_eq!(changes, ["version = \"0.2.0\"", "ours = { version = \"0.2.0\", path = \"../ours\" }"]);
+        let changes: Vec<&str> = changed
+            .lines()
+            .zip(manifest.lines())
+            .filter(|(a, b)| a != b)
+            .map(|(line, _)| line)
+            .collect();
+        assert_eq!(
+            changes,
+            ["version = \"0.2.0\"", "ours = { version = \"0.2.0\", path = \"../ours\" }"]
+        );
     }
 
     #[test]
     fn a_changelog_is_dated_when_its_newest_version_is_the_one_and_has_something_in_it() {
-        let changelog = "# Changelog\n\n## 0.2.0, unreleased\n\n- more\n\n## 0.1.0, 2026-01-01\n\n- all\n";
+        let changelog =
+            "# Changelog\n\n## 0.2.0, unreleased\n\n- more\n\n## 0.1.0, 2026-01-01\n\n- all\n";
         let dated = |changelog: &str, version: &str| dated(changelog, version, "2026-02-03");
         assert_eq!(
             dated(changelog, "0.2.0").unwrap(),

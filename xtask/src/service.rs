@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::{cargo, run, target};
+use crate::shell::{cargo, run, target};
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
@@ -52,8 +52,8 @@ impl Service {
             }
             if let Ok(text) = fs::read_to_string(data.join("addresses.json")) {
                 let addresses: Value = serde_json::from_str(&text)?;
-                let address = |name: &str| addresses[name].as_str().context("the service's address").map(str::to_owned);
-                let (base_url, margin_url) = (address("base_url")?, address("margin_base_url")?);
+                let base_url = address(&addresses, "base_url")?;
+                let margin_url = address(&addresses, "margin_base_url")?;
                 return Ok(Self { child, data, base_url, margin_url });
             }
             if start.elapsed() > START_LIMIT {
@@ -66,7 +66,8 @@ impl Service {
     /// A key of a new account.
     pub fn key(&self, account: &str) -> Result<String> {
         run(molboxd(&self.data).args(["account", "create", account]).stdout(Stdio::null()))?;
-        let output = molboxd(&self.data).args(["key", "create", account]).stderr(Stdio::null()).output()?;
+        let output =
+            molboxd(&self.data).args(["key", "create", account]).stderr(Stdio::null()).output()?;
         Ok(String::from_utf8(output.stdout)?.trim().to_owned())
     }
 
@@ -89,4 +90,8 @@ fn molboxd(data: &Path) -> Command {
     let mut command = Command::new(target().join("debug/molboxd"));
     command.arg("--data").arg(data);
     command
+}
+
+fn address(addresses: &Value, name: &str) -> Result<String> {
+    addresses[name].as_str().context("the service's address").map(str::to_owned)
 }

@@ -1,6 +1,6 @@
 //! What takes hours and finds what short tests do not: random kills, bytes and requests, and the
-//! engine's long tests. Time is shared in slices, and what each part has done is kept, so that a run
-//! can be stopped at any moment and resumed.
+//! engine's long tests. Time is shared in slices, and what each part has done is kept, so that a
+//! run can be stopped at any moment and resumed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -19,15 +19,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::conformance::{self, Operations};
 use crate::service::Service;
-use crate::{cargo, fuzz, python, root, run, target};
+use crate::shell::{cargo, root, run, target};
+use crate::{fuzz, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long those that are asked to end may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 const KILLS_TEST: &str = "kills::random_kills_lose_and_double_no_submission_no_file_and_no_frame";
 
-/// Goes on for so many hours, from where the last run stopped, or anew; with some of the parts or all.
+/// Goes on for so many hours, from where the last run stopped, or anew; with some of the parts or
+/// all.
 pub fn soak(hours: f64, only: Option<&str>, is_fresh: bool) -> Result<()> {
     let mut soak = Soak::open()?;
     let parts = chosen(only)?;
@@ -44,9 +46,15 @@ pub fn soak(hours: f64, only: Option<&str>, is_fresh: bool) -> Result<()> {
         soak.slice(part, left)?;
     }
     print!("{}", soak.state.table(&parts));
-    let found: usize =
-        parts.iter().filter_map(|part| soak.state.parts.get(&part.name())).map(|p| p.findings.len()).sum();
-    ensure!(found == 0, "findings: {found}; once they are fixed, `--fresh --only PART` begins their parts anew");
+    let found: usize = parts
+        .iter()
+        .filter_map(|part| soak.state.parts.get(&part.name()))
+        .map(|p| p.findings.len())
+        .sum();
+    ensure!(
+        found == 0,
+        "findings: {found}; once they are fixed, `--fresh --only PART` begins their parts anew"
+    );
     Ok(())
 }
 
@@ -59,7 +67,8 @@ enum Part {
     Kills,
     /// Schemathesis, counted in minutes.
     Requests,
-    /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes of all.
+    /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
+    /// of all.
     Worker,
 }
 
@@ -100,10 +109,14 @@ impl Part {
 fn chosen(only: Option<&str>) -> Result<Vec<Part>> {
     let all = Part::all()?;
     let Some(only) = only else { return Ok(all) };
-    let is_chosen = |part: &&Part| part.name() == only || part.name().split('/').next() == Some(only);
+    let is_chosen =
+        |part: &&Part| part.name() == only || part.name().split('/').next() == Some(only);
     let parts: Vec<Part> = all.iter().filter(is_chosen).cloned().collect();
     if parts.is_empty() {
-        bail!("no part {only:?}; there are {}", all.iter().map(Part::name).collect::<Vec<_>>().join(", "));
+        bail!(
+            "no part {only:?}; there are {}",
+            all.iter().map(Part::name).collect::<Vec<_>>().join(", ")
+        );
     }
     Ok(parts)
 }
@@ -129,19 +142,27 @@ struct Progress {
 
 impl State {
     fn table(&self, parts: &[Part]) -> String {
-        let mut table =
-            format!("{:<20} {:>8} {:>6} {:<12} {:>20}  findings\n", "part", "done", "goal", "", "first seed");
+        let mut table = format!(
+            "{:<20} {:>8} {:>6} {:<12} {:>20}  findings\n",
+            "part", "done", "goal", "", "first seed"
+        );
         for part in parts {
             let none = Progress::default();
             let progress = self.parts.get(&part.name()).unwrap_or(&none);
             let (goal, unit) = part.goal();
             let has_seed = progress.slices > 0 && *part != Part::Worker;
             let seed = if has_seed { progress.seed.to_string() } else { String::new() };
-            table += &format!("{:<20} {:>8.2} {goal:>6} {unit:<12} {seed:>20}  ", part.name(), progress.done);
+            table += &format!(
+                "{:<20} {:>8.2} {goal:>6} {unit:<12} {seed:>20}  ",
+                part.name(),
+                progress.done
+            );
             table += &format!("{}\n", progress.findings.len());
             let counts = progress.counts.iter().map(|(name, count)| format!("{count} {name}"));
             let counts = counts.collect::<Vec<_>>().join(", ");
-            for line in [counts].iter().filter(|counts| !counts.is_empty()).chain(&progress.findings) {
+            for line in
+                [counts].iter().filter(|counts| !counts.is_empty()).chain(&progress.findings)
+            {
                 table += &format!("    {line}\n");
             }
         }
@@ -175,7 +196,8 @@ impl Soak {
         }
         let path = folder.join("state.json");
         let state = if path.exists() {
-            serde_json::from_str(&fs::read_to_string(&path)?).with_context(|| format!("read {}", path.display()))?
+            serde_json::from_str(&fs::read_to_string(&path)?)
+                .with_context(|| format!("read {}", path.display()))?
         } else {
             State::default()
         };
@@ -208,7 +230,10 @@ impl Soak {
         let none = Progress::default();
         let progress = |part: &Part| self.state.parts.get(&part.name()).unwrap_or(&none);
         let share = |part: &&Part| progress(part).done / part.goal().0;
-        parts.iter().filter(|part| progress(part).findings.is_empty()).min_by(|a, b| share(a).total_cmp(&share(b)))
+        parts
+            .iter()
+            .filter(|part| progress(part).findings.is_empty())
+            .min_by(|a, b| share(a).total_cmp(&share(b)))
     }
 
     /// Carries out a slice of a part, and keeps what it did. One that is stopped has not been done.
@@ -233,9 +258,13 @@ impl Soak {
             for (name, count) in &outcome.counts {
                 *progress.counts.entry(name.clone()).or_default() += count;
             }
-            progress
-                .findings
-                .extend(outcome.finding.iter().inspect(|finding| println!("{}: {finding}", part.name())).cloned());
+            progress.findings.extend(
+                outcome
+                    .finding
+                    .iter()
+                    .inspect(|finding| println!("{}: {finding}", part.name()))
+                    .cloned(),
+            );
         }
         self.state.parts.insert(part.name(), progress);
         self.keep()?;
@@ -250,43 +279,66 @@ impl Soak {
         let status = self.watched(command.arg(format!("-seed={}", seed % (1 << 31) + 1)), &log)?;
         let done = (cpu_of_children()? - before).as_secs_f64() / 60.0;
         let finding = status.filter(|status| !status.success()).map(|status| {
-            format!("{status}; the input is in {}, the log {}", fuzz::artifacts(target).display(), log.display())
+            format!(
+                "{status}; the input is in {}, the log {}",
+                fuzz::artifacts(target).display(),
+                log.display()
+            )
         });
         // What was fuzzed until it was stopped was fuzzed.
         Ok(Some(Outcome { done, counts: BTreeMap::new(), finding }))
     }
 
     fn kills(&self, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
-        let (folder, report) = (self.folder.join("kills"), self.folder.join("kills.json"));
+        let folder = self.folder.join("kills");
+        let report = self.folder.join("kills.json");
         renew(&folder)?;
         if report.exists() {
             fs::remove_file(&report)?;
         }
         let log = self.log("kills");
         let mut test = cargo();
-        test.args(["test", "--workspace", "--test", "service", "--", "--exact", KILLS_TEST, "--nocapture"])
-            .env("MOLBOX_TEST_PYTHON", python::environment()?)
-            .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
-            .env("MOLBOX_SOAK_SEED", seed.to_string())
-            .env("MOLBOX_SOAK_REPORT", &report)
-            .env("TMPDIR", &folder);
+        test.args([
+            "test",
+            "--workspace",
+            "--test",
+            "service",
+            "--",
+            "--exact",
+            KILLS_TEST,
+            "--nocapture",
+        ])
+        .env("MOLBOX_TEST_PYTHON", python::environment()?)
+        .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
+        .env("MOLBOX_SOAK_SEED", seed.to_string())
+        .env("MOLBOX_SOAK_REPORT", &report)
+        .env("TMPDIR", &folder);
         let status = self.watched(&mut test, &log)?;
         // Tasks outlive their service, and it its test.
         end_those_of(&folder)?;
         let Some(status) = status else { return Ok(None) };
         if !status.success() {
             let log = kept(&log, seed)?;
-            return Ok(Some(Outcome::found(format!("MOLBOX_SOAK_SEED={seed}; the log is {}", log.display()))));
+            return Ok(Some(Outcome::found(format!(
+                "MOLBOX_SOAK_SEED={seed}; the log is {}",
+                log.display()
+            ))));
         }
-        let text = fs::read_to_string(&report).with_context(|| format!("{KILLS_TEST} has not run"))?;
+        let text =
+            fs::read_to_string(&report).with_context(|| format!("{KILLS_TEST} has not run"))?;
         let counts: BTreeMap<String, u64> = serde_json::from_str(&text)?;
         let kills = counts.iter().filter(|(name, _)| name.starts_with("kills of "));
-        Ok(Some(Outcome { done: kills.map(|(_, count)| *count as f64).sum(), counts, finding: None }))
+        Ok(Some(Outcome {
+            done: kills.map(|(_, count)| *count as f64).sum(),
+            counts,
+            finding: None,
+        }))
     }
 
     /// Single requests and chains of requests in turn, as one would leave the other no time.
     fn requests(&self, slices: u64, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
-        let (folder, log) = (self.folder.join("requests"), self.log("requests"));
+        let folder = self.folder.join("requests");
+        let log = self.log("requests");
         let start = Instant::now();
         let service = Service::start(&folder, &python::environment()?, &conformance::SETTINGS)?;
         let key = service.key("schemathesis")?;
@@ -300,14 +352,18 @@ impl Soak {
         };
         let mut finding = None;
         for ((address, operations), phases, seconds) in runs {
-            let mut command = conformance::schemathesis(&folder, address, operations, &key, seconds.max(1))?;
+            let mut command =
+                conformance::schemathesis(&folder, address, operations, &key, seconds.max(1))?;
             command.args(["--phases", phases, "--seed", &seed.to_string()]);
             let Some(status) = self.watched(&mut command, &log)? else {
                 end_those_of(&folder)?;
                 return Ok(None);
             };
             if !status.success() {
-                finding = Some(format!("--phases {phases} --seed {seed}; the log is {}", kept(&log, seed)?.display()));
+                finding = Some(format!(
+                    "--phases {phases} --seed {seed}; the log is {}",
+                    kept(&log, seed)?.display()
+                ));
                 break;
             }
         }
@@ -316,7 +372,8 @@ impl Soak {
         let text = fs::read_to_string(folder.join("molboxd.log"))?;
         if text.contains("panicked at") {
             let log = kept(&folder.join("molboxd.log"), seed)?;
-            finding = Some(format!("--seed {seed}; the service panicked, its log is {}", log.display()));
+            finding =
+                Some(format!("--seed {seed}; the service panicked, its log is {}", log.display()));
         }
         let minutes = start.elapsed().as_secs_f64() / 60.0;
         Ok(Some(Outcome { done: minutes, counts: BTreeMap::new(), finding }))
@@ -324,11 +381,6 @@ impl Soak {
 
     /// The next of the engine's long tests, after the last the first.
     fn worker(&self, slices: u64) -> Result<Option<Outcome>> {
-        let pytest = || -> Result<Command> {
-            let mut pytest = Command::new(python::environment()?);
-            pytest.current_dir(root().join("worker")).args(["-m", "pytest", "--quiet", "-n", "0", "-m", "soak"]);
-            Ok(pytest)
-        };
         let listed = pytest()?.arg("--collect-only").output().context("start pytest")?;
         let listed = String::from_utf8(listed.stdout)?;
         let tests: Vec<&str> = listed.lines().filter(|line| line.contains("::")).collect();
@@ -337,8 +389,11 @@ impl Soak {
         let log = self.log("worker");
         println!("worker: {test}");
         let Some(status) = self.watched(pytest()?.arg(test), &log)? else { return Ok(None) };
-        let finding =
-            if status.success() { None } else { Some(format!("{test}; the log is {}", kept(&log, slices)?.display())) };
+        let finding = if status.success() {
+            None
+        } else {
+            Some(format!("{test}; the log is {}", kept(&log, slices)?.display()))
+        };
         Ok(Some(Outcome { done: 1.0 / tests.len() as f64, counts: BTreeMap::new(), finding }))
     }
 
@@ -346,12 +401,14 @@ impl Soak {
         self.folder.join(format!("{name}.log"))
     }
 
-    /// Runs a command to its end in a process group of its own; none when it was stopped, and its group
-    /// with it.
+    /// Runs a command to its end in a process group of its own; none when it was stopped, and its
+    /// group with it.
     fn watched(&self, command: &mut Command, log: &Path) -> Result<Option<ExitStatus>> {
         let out = File::create(log).with_context(|| format!("make {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).process_group(0);
-        let mut child = command.spawn().with_context(|| format!("start {}", command.get_program().display()))?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("start {}", command.get_program().display()))?;
         let group = Pid::from_child(&child);
         let mut asked: Option<Instant> = None;
         loop {
@@ -363,7 +420,9 @@ impl Soak {
                     asked = Some(Instant::now());
                     kill_process_group(group, Signal::TERM)?;
                 }
-                Some(since) if since.elapsed() > PATIENCE => kill_process_group(group, Signal::KILL)?,
+                Some(since) if since.elapsed() > STOP_TIMEOUT => {
+                    kill_process_group(group, Signal::KILL)?
+                }
                 _ => {}
             }
             thread::sleep(Duration::from_millis(100));
@@ -402,8 +461,8 @@ fn renew(folder: &Path) -> Result<()> {
     Ok(fs::create_dir_all(folder)?)
 }
 
-/// Kills the services and workers that name a path in a folder of ours: tasks have sessions of their own.
-/// Looks again until there are none, as one may have started another.
+/// Kills the services and workers that name a path in a folder of ours: tasks have sessions of
+/// their own. Looks again until there are none, as one may have started another.
 fn end_those_of(folder: &Path) -> Result<()> {
     loop {
         let found = those_of(folder)?;
@@ -424,11 +483,13 @@ fn those_of(folder: &Path) -> Result<Vec<Pid>> {
     let folder = format!("{}/", folder.display());
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let pid =
+            entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         // Gone, or a zombie, when it cannot be read or is empty.
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command);
-        let is_service = command.split('\0').next().is_some_and(|program| program.ends_with("molboxd"));
+        let is_service =
+            command.split('\0').next().is_some_and(|program| program.ends_with("molboxd"));
         if command.contains(&folder) && (is_service || command.contains("\0molbox_worker\0")) {
             found.extend(pid);
         }
@@ -441,8 +502,20 @@ fn cpu_of_children() -> Result<Duration> {
     let text = fs::read_to_string("/proc/self/stat")?;
     // After the name, which may hold anything.
     let (_, fields) = text.rsplit_once(')').context("/proc/self/stat has a name")?;
-    let ticks: Vec<u64> = fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(Duration::from_secs_f64(ticks.iter().sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64))
+    let ticks: Vec<u64> =
+        fields.split_whitespace().skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
+    Ok(Duration::from_secs_f64(
+        ticks.iter().sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64,
+    ))
+}
+
+/// The worker's long tests.
+fn pytest() -> Result<Command> {
+    let mut pytest = Command::new(python::environment()?);
+    pytest
+        .current_dir(root().join("worker"))
+        .args(["-m", "pytest", "--quiet", "-n", "0", "-m", "soak"]);
+    Ok(pytest)
 }
 
 #[cfg(test)]
@@ -451,7 +524,12 @@ mod tests {
 
     fn soak(folder: &Path) -> Soak {
         let lock = locked(folder).unwrap();
-        Soak { folder: folder.to_owned(), _lock: lock, state: State::default(), stop: Arc::default() }
+        Soak {
+            folder: folder.to_owned(),
+            _lock: lock,
+            state: State::default(),
+            stop: Arc::default(),
+        }
     }
 
     #[test]

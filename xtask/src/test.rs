@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, clients, conformance, lint, packages, python, regenerate, root, run, spec, tidy};
+use crate::shell::{cargo, root, run};
+use crate::{clients, conformance, lint, packages, python, regenerate, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -22,7 +23,15 @@ pub fn test() -> Result<()> {
     step("invariants", tidy::tidy)?;
     step("formatting", || run(cargo().args(["fmt", "--all", "--check"])))?;
     step("lints", || {
-        run(cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"]))?;
+        run(cargo().args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--quiet",
+            "--",
+            "--deny",
+            "warnings",
+        ]))?;
         run(cargo().args([
             "clippy",
             "--package",
@@ -37,7 +46,9 @@ pub fn test() -> Result<()> {
     step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
     step("the worker", || {
-        let worker = |arguments: &[&str]| run(Command::new(&python).current_dir(root().join("worker")).args(arguments));
+        let worker = |arguments: &[&str]| {
+            run(Command::new(&python).current_dir(root().join("worker")).args(arguments))
+        };
         worker(&["-m", "ruff", "check", "--quiet", "."])?;
         worker(&["-m", "ruff", "format", "--check", "--quiet", "."])?;
         worker(&["-m", "mypy", "--no-error-summary", "molbox_worker"])?;
@@ -57,7 +68,9 @@ pub fn test() -> Result<()> {
         run(&mut tests)
     })?;
     step("clients in other languages", || clients::clients(&[]))?;
-    step("the live service against the document", || conformance::conformance(CONFORMANCE_SECONDS))?;
+    step("the live service against the document", || {
+        conformance::conformance(CONFORMANCE_SECONDS)
+    })?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
@@ -73,12 +86,21 @@ fn cannot_run(python: &Path) -> Result<Vec<(&'static str, &'static str)>> {
             can_confine && is_root && Path::new("/usr/bin/python3").exists(),
             "needs root, /usr/bin/python3 and Landlock of Linux 6.12",
         ),
-        ("confinement::a_worker_that_was_taken_over_gets_nowhere", can_confine, "needs Landlock of Linux 6.12"),
+        (
+            "confinement::a_worker_that_was_taken_over_gets_nowhere",
+            can_confine,
+            "needs Landlock of Linux 6.12",
+        ),
     ];
-    Ok(needs.into_iter().filter(|(_, is_met, _)| !is_met).map(|(names, _, why)| (names, why)).collect())
+    Ok(needs
+        .into_iter()
+        .filter(|(_, is_met, _)| !is_met)
+        .map(|(names, _, why)| (names, why))
+        .collect())
 }
 
-/// Whether the kernel offers all that `worker.sandbox = "required"` asks for; many containers keep it away.
+/// Whether the kernel offers all that `worker.sandbox = "required"` asks for; many containers keep
+/// it away.
 fn can_confine(python: &Path) -> Result<bool> {
     // landlock_create_ruleset, asked for its version; 6 keeps signals and sockets inside.
     let version = "import ctypes; print(ctypes.CDLL(None).syscall(444, None, 0, 1))";
@@ -86,8 +108,8 @@ fn can_confine(python: &Path) -> Result<bool> {
     Ok(String::from_utf8(answer.stdout)?.trim().parse::<i32>()? >= 6)
 }
 
-/// Whether file systems in memory can be mounted in a namespace, as the tests of disks do. Many containers
-/// allow that to nobody.
+/// Whether file systems in memory can be mounted in a namespace, as the tests of disks do. Many
+/// containers allow that to nobody.
 fn can_mount() -> bool {
     let mount = ["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"];
     [&["--user", "--map-root-user"][..], &[]].iter().any(|user| {

@@ -6,27 +6,42 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::root;
+use crate::errors::{Errors, FAULTS, SOURCE};
+use crate::rooms;
+use crate::shell::root;
+use crate::sources::each_file;
+use crate::spec::STATUSES;
 
 /// Words that may stand in some files only: where they may not, where they may all the same, and
 /// why.
-const ONLY_THERE: [(&str, &[&str], &[&str], &str); 6] = [
-    ("crates/service/src", &["rusqlite::params", "prepare_cached("], &["db/"], "only db/ knows SQL"),
+const ONLY_THERE: [(&str, &[&str], &[&str], &str); 7] = [
+    (
+        "crates/service/src",
+        &["rusqlite"],
+        &["db/sqlite.rs"],
+        "only db/sqlite.rs knows which database it is",
+    ),
     (
         "crates/service/src",
         &["StatusCode::UNPROCESSABLE", "StatusCode::CONFLICT"],
         &["error.rs"],
         "only error.rs maps errors to statuses",
     ),
-    ("crates/service/src", &["println!"], &["command.rs"], "only command.rs prints"),
+    ("crates/service/src", &["println!"], &["command/mod.rs"], "only the command line prints"),
     ("crates/cli/src", &["println!", "print!("], &["output.rs"], "only output.rs prints"),
     (
         "crates/service/src",
-        &["Timestamp::now"],
-        &["app.rs", "command.rs"],
-        "the clock is read through the application's state",
+        &["Timestamp::now", "SystemTime::now", "Zoned::now", "clock_gettime"],
+        &["clock.rs"],
+        "only clock.rs reads the clock",
     ),
-    ("crates/service/src/handlers", &["process::launch", "std::process"], &[], "handlers spawn nothing"),
+    ("crates/service/src", &["getrandom"], &["random.rs"], "only random.rs draws what is random"),
+    (
+        "crates/service/src/handlers",
+        &["process::launch", "std::process"],
+        &[],
+        "handlers spawn nothing",
+    ),
 ];
 
 /// What no crate that computes may touch.
@@ -53,6 +68,7 @@ pub fn tidy() -> Result<()> {
     }
     dependencies(&mut problems)?;
     codes(&mut problems)?;
+    rooms::check(&mut problems)?;
     if problems.is_empty() {
         return Ok(());
     }
@@ -61,50 +77,88 @@ pub fn tidy() -> Result<()> {
 
 /// What stands before a code in the sources.
 const CODES: [(&str, &str, &[&str]); 4] = [
-    ("worker/molbox_worker", "py", &["JobError(", ".warn("]),
+    ("worker/molbox_worker", "py", &["TaskError(", ".warn("]),
     (
         "crates/service/src",
         "rs",
-        &["violation(", "invalid_body(", "failure(", "add(", "Self::new(StatusCode::", "ApiError::new(StatusCode::"],
+        &[
+            "violation(",
+            "invalid_body(",
+            "failure(",
+            "add(",
+            "Self::new(StatusCode::",
+            "ApiError::new(StatusCode::",
+        ],
     ),
-    ("crates/margin/src", "rs", &["Fault::new("]),
+    ("crates/margin/src", "rs", &["ValueError::new("]),
     // The client refuses as the service does.
     ("src", "rs", &["kind: "]),
 ];
 
-/// Every code that a refusal, a failure or a warning has is explained in `docs/errors.md`, and
+/// Every code that a refusal, a failure or a warning has is explained in the table of errors, and
 /// nothing else is.
 fn codes(problems: &mut Vec<String>) -> Result<()> {
-    let page = "docs/errors.md";
-    let text = fs::read_to_string(root().join(page)).with_context(|| format!("read {page}"))?;
-    let explained: BTreeSet<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(code, _)| code).collect();
+    let errors = Errors::read(&root())?;
+    let explained: BTreeSet<&str> = errors.codes().collect();
     let mut sources = String::new();
     for (folder, extension, markers) in CODES {
         each_file(&root().join(folder), extension, &mut |path, text| {
-            // It lists every code, whether something has it or not.
-            if !path.ends_with("tasks/failure.rs") {
-                sources += text;
+            // What is made of the table says nothing of what is used.
+            if path.ends_with(FAULTS) {
+                return;
             }
-            for marker in markers {
-                for (at, _) in text.match_indices(marker) {
-                    let rest = &text[at + marker.len()..];
-                    // The status comes before the code.
-                    let rest = if marker.ends_with("::") { rest.split_once(',').map_or("", |(_, r)| r) } else { rest };
-                    let code = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split_once('"'));
-                    let is_code = |c: &&str| c.bytes().all(|b| b.is_ascii_lowercase() || b"_.".contains(&b));
-                    if let Some(code) = code.map(|(code, _)| code).filter(is_code)
-                        && !explained.contains(code)
-                    {
-                        problems.push(format!("{page} does not explain `{code}` of {}", path.display()));
-                    }
+            sources += text;
+            for code in markers.iter().flat_map(|marker| codes_after(text, marker)) {
+                if !explained.contains(code) {
+                    problems
+                        .push(format!("{SOURCE} does not explain `{code}` of {}", path.display()));
                 }
             }
         })?;
     }
     for code in explained {
         if !sources.contains(&format!("\"{code}\"")) {
-            problems.push(format!("{page} explains `{code}`, which nothing says"));
+            problems.push(format!("{SOURCE} explains `{code}`, which nothing says"));
+        }
+    }
+    statuses(&errors, problems)
+}
+
+/// The codes in quotes that follow a marker.
+fn codes_after<'a>(text: &'a str, marker: &'a str) -> impl Iterator<Item = &'a str> {
+    text.match_indices(marker).filter_map(move |(at, _)| {
+        let rest = &text[at + marker.len()..];
+        // The status comes before the code.
+        let rest = if marker.ends_with("::") {
+            rest.split_once(',').map_or("", |(_, rest)| rest)
+        } else {
+            rest
+        };
+        let (code, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
+        let is_code = code.bytes().all(|b| b.is_ascii_lowercase() || b"_.".contains(&b));
+        is_code.then_some(code)
+    })
+}
+
+/// A refusal has a status that the table gives its code.
+fn statuses(errors: &Errors, problems: &mut Vec<String>) -> Result<()> {
+    const MARKER: &str = "new(StatusCode::";
+    let path = "crates/service/src/error.rs";
+    let text = fs::read_to_string(root().join(path)).with_context(|| format!("read {path}"))?;
+    for (at, _) in text.match_indices(MARKER) {
+        let rest = &text[at + MARKER.len()..];
+        let Some((name, rest)) = rest.split_once(',') else { continue };
+        let Some(code) =
+            rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next())
+        else {
+            continue;
+        };
+        let Some((_, status)) = STATUSES.iter().find(|(known, _)| *known == name) else {
+            problems.push(format!("{path}: `cargo xtask tidy` does not know the status {name}"));
+            continue;
+        };
+        if !errors.refusals.codes.get(code).is_some_and(|refusal| refusal.status.contains(status)) {
+            problems.push(format!("{SOURCE} does not have {status} as a status of `{code}`"));
         }
     }
     Ok(())
@@ -120,14 +174,25 @@ fn dependencies(problems: &mut Vec<String>) -> Result<()> {
         }
     }
     let of_plot = manifest("crates/plot")?;
-    if of_plot.lines().any(|line| line.contains("path = \"../") && !line.contains("path = \"../analysis\"")) {
-        problems.push("crates/plot/Cargo.toml: of our crates it depends on that whose tables it draws".to_owned());
+    if of_plot
+        .lines()
+        .any(|line| line.contains("path = \"../") && !line.contains("path = \"../analysis\""))
+    {
+        problems.push(
+            "crates/plot/Cargo.toml: of our crates it depends on that whose tables it draws"
+                .to_owned(),
+        );
     }
     let client = manifest(".")?;
-    let dependencies =
-        client.split("[dependencies]").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap_or_default();
+    let dependencies = client
+        .split("[dependencies]")
+        .nth(1)
+        .and_then(|rest| rest.split("\n[").next())
+        .unwrap_or_default();
     if dependencies.contains("path = ") {
-        problems.push("Cargo.toml: the client depends on no crate of ours but the code generator".to_owned());
+        problems.push(
+            "Cargo.toml: the client depends on no crate of ours but the code generator".to_owned(),
+        );
     }
     Ok(())
 }
@@ -137,24 +202,15 @@ fn manifest(package: &str) -> Result<String> {
     fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 
-fn lines_with<'a>(path: &'a Path, text: &'a str, words: &'a [&str]) -> impl Iterator<Item = String> + 'a {
+fn lines_with<'a>(
+    path: &'a Path,
+    text: &'a str,
+    words: &'a [&str],
+) -> impl Iterator<Item = String> + 'a {
     let shown = path.strip_prefix(root()).unwrap_or(path).display().to_string();
     text.lines().enumerate().filter_map(move |(number, line)| {
         let is_comment = line.trim_start().starts_with("//");
         let word = words.iter().find(|word| !is_comment && line.contains(**word))?;
         Some(format!("{shown}:{}: {word}", number + 1))
     })
-}
-
-/// Hands every file of a folder that has the extension to `look`.
-pub fn each_file(folder: &Path, extension: &str, look: &mut dyn FnMut(&Path, &str)) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            each_file(&path, extension, look)?;
-        } else if path.extension().is_some_and(|e| e == extension) {
-            look(&path, &fs::read_to_string(&path)?);
-        }
-    }
-    Ok(())
 }

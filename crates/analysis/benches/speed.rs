@@ -1,6 +1,6 @@
-//! Frames per second of one analysis: `speed FOLDER SYSTEM TASK [THREADS [SECONDS]]`, where the folder holds
-//! `SYSTEM.pdb` and `SYSTEM.dcd`. `peers/run.py` calls it beside other programs on the same files,
-//! `instructions.py` under callgrind.
+//! Frames per second of one analysis: `speed FOLDER SYSTEM TASK [THREADS [SECONDS]]`, where the
+//! folder holds `SYSTEM.pdb` and `SYSTEM.dcd`. `peers/run.py` calls it beside other programs on the
+//! same files, `instructions.py` under callgrind.
 #![expect(clippy::print_stdout, reason = "this prints its measurements")]
 
 use std::fs;
@@ -10,22 +10,17 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use molbox_analysis::contact::Contacts;
-use molbox_analysis::distance::Distance;
-use molbox_analysis::hbond::{Between, HydrogenBonds};
-use molbox_analysis::read::{Frame, Series, Structure};
-use molbox_analysis::request::{Damaged, Images, Weights};
-use molbox_analysis::rmsd::Rmsd;
-use molbox_analysis::rmsf::{Rmsf, Superpose};
-use molbox_analysis::secondary::SecondaryStructure;
-use molbox_analysis::surface::{PROBE_RADIUS, SurfaceArea};
-use molbox_analysis::table::Values;
-use molbox_analysis::{Analysis, AtomSet, Control, Group, Mask, Request, Topology, analyze};
+use molbox_analysis::{
+    Analysis, AtomSet, Between, Contacts, Control, Damaged, Distance, Frame, FrameRange, Group,
+    HydrogenBonds, Images, Mask, PROBE_RADIUS, Request, Rmsd, Rmsf, SecondaryStructure, Series,
+    Structure, Superpose, SurfaceArea, Topology, Values, Weights, analyze,
+};
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<_> =
+        std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let [folder, system, task, rest @ ..] = arguments.as_slice() else {
         println!("usage: speed FOLDER SYSTEM TASK [THREADS [SECONDS]]");
         return Ok(());
@@ -49,8 +44,8 @@ fn main() -> Result<(), Failure> {
     }
     let (seconds, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds()? - cpu_start);
     println!(
-        "{system} {task} threads={n_threads} frames={n_frames} seconds={seconds:.4} cpu={cpu:.4} fps={:.0} \
-         result={result} peak_mb={}",
+        "{system} {task} threads={n_threads} frames={n_frames} seconds={seconds:.4} cpu={cpu:.4} \
+         fps={:.0} result={result} peak_mb={}",
         n_frames as f64 / seconds,
         peak_mb()?
     );
@@ -77,28 +72,47 @@ fn tasks(topology: &Topology, system: &str, task: &str) -> Result<Vec<Analysis>,
     Ok(match task {
         "rmsd" => {
             let group = alpha_carbons()?;
-            vec![Analysis::Rmsd(Rmsd { fit: Some(group.clone()), measures: vec![group], weights: Weights::Equal })]
+            vec![Analysis::Rmsd(Rmsd {
+                fit: Some(group.clone()),
+                measures: vec![group],
+                weights: Weights::Equal,
+            })]
         }
-        "rmsf" => vec![Analysis::Rmsf(Rmsf { group: alpha_carbons()?, superpose: Superpose::Average })],
+        "rmsf" => {
+            vec![Analysis::Rmsf(Rmsf { group: alpha_carbons()?, superpose: Superpose::Average })]
+        }
         "distance" => {
-            let distance = Distance { a: group(a)?, b: group(b)?, weights: Weights::Mass, nearest_image: true };
+            let distance = Distance {
+                a: group(a)?,
+                b: group(b)?,
+                weights: Weights::Mass,
+                nearest_image: true,
+            };
             vec![Analysis::Distance(distance)]
         }
-        "hbond" => vec![Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Within(group(solute)?)))],
+        "hbond" => {
+            vec![Analysis::HydrogenBonds(HydrogenBonds::new(Between::Within(group(solute)?)))]
+        }
         "solvent" => {
             let between = Between::Solvent(group(solute)?, group(":HOH")?);
-            vec![Analysis::HydrogenBonds(HydrogenBonds::usual(between))]
+            vec![Analysis::HydrogenBonds(HydrogenBonds::new(between))]
         }
         "contacts" => {
             let heavy = || group(&format!("({solute})&!@/H"));
             vec![Analysis::Contacts(Contacts { a: heavy()?, b: heavy()?, max_distance: 4.5 })]
         }
-        "secondary" => vec![Analysis::SecondaryStructure(SecondaryStructure { group: group(solute)? })],
+        "secondary" => {
+            vec![Analysis::SecondaryStructure(SecondaryStructure { group: group(solute)? })]
+        }
         "surface" => {
-            vec![Analysis::SurfaceArea(SurfaceArea { group: group(solute)?, probe_radius: PROBE_RADIUS })]
+            vec![Analysis::SurfaceArea(SurfaceArea {
+                group: group(solute)?,
+                probe_radius: PROBE_RADIUS,
+            })]
         }
         "all" => {
-            let tasks = ["rmsd", "rmsf", "distance", "hbond"].map(|task| tasks(topology, system, task));
+            let tasks =
+                ["rmsd", "rmsf", "distance", "hbond"].map(|task| tasks(topology, system, task));
             tasks.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
         }
         other => return Err(format!("no task {other:?}").into()),
@@ -117,20 +131,33 @@ fn raw(path: &Path) -> Result<f64, Failure> {
 }
 
 fn read(trajectory: &Series, atoms: &AtomSet) -> Result<f64, Failure> {
-    let (window, mut frame) = (trajectory.window(atoms), Frame::new());
+    let (plan, mut frame) = (trajectory.read_plan(atoms), Frame::new());
     let mut sum = 0.0;
     for n in 0..trajectory.n_frames() {
-        trajectory.read(n, &window, &mut frame)?;
+        trajectory.read(n, &plan, &mut frame)?;
         sum += f64::from(frame.x()[0]);
     }
     Ok(sum)
 }
 
 /// The mean of the last column of the last table.
-fn run(topology: &Topology, trajectory: &Series, analyses: Vec<Analysis>, n_threads: usize) -> Result<f64, Failure> {
+fn run(
+    topology: &Topology,
+    trajectory: &Series,
+    analyses: Vec<Analysis>,
+    n_threads: usize,
+) -> Result<f64, Failure> {
     // As the peers take them: coordinates as they are, but for distances and hydrogen bonds.
-    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten, damaged: Damaged::Fail };
-    let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).ok_or("no threads")?, AtomicBool::new(false));
+    let frames = FrameRange::default();
+    let request = Request {
+        analyses,
+        frames,
+        reference: None,
+        images: Images::AsWritten,
+        damaged: Damaged::Fail,
+    };
+    let (n_threads, cancelled) =
+        (NonZeroUsize::new(n_threads).ok_or("no threads")?, AtomicBool::new(false));
     let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
     let report = analyze(topology, trajectory, &request, &control)?;
     let column = report.tables.last().and_then(|table| table.columns.last()).ok_or("no table")?;
@@ -149,6 +176,7 @@ fn cpu_seconds() -> Result<f64, Failure> {
 
 fn peak_mb() -> Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no peak in the status")?;
+    let line =
+        status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no peak in the status")?;
     Ok(line.split_whitespace().nth(1).ok_or("no number")?.parse::<u64>()? / 1024)
 }

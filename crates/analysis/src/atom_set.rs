@@ -73,7 +73,8 @@ impl AtomSet {
         if atoms.is_empty() {
             return;
         }
-        let (first, last) = (atoms.start / 64, (atoms.end - 1) / 64);
+        let first = atoms.start / 64;
+        let last = (atoms.end - 1) / 64;
         let head = u64::MAX << (atoms.start % 64);
         let tail = u64::MAX >> (63 - (atoms.end - 1) % 64);
         if first == last {

@@ -31,29 +31,38 @@ impl Cell {
         let [a, b, c] = vectors;
         let volume = dot(a, cross(b, c)).abs();
         let lengths = vectors.map(norm);
-        if !(lengths.iter().all(|length| LENGTHS.contains(length)) && volume > 1e-6 * lengths.iter().product::<f64>()) {
+        if !(lengths.iter().all(|length| LENGTHS.contains(length))
+            && volume > 1e-6 * lengths.iter().product::<f64>())
+        {
             return None;
         }
         let is_box = [a[1], a[2], b[0], b[2], c[0], c[1]] == [0.0; 6];
         let edges = Basis::new(vectors);
         let reduced = if is_box { edges } else { Basis::new(reduce(vectors)) };
-        let half_width = reduced.inverse.iter().map(|row| 0.5 / norm(*row)).fold(f64::INFINITY, f64::min);
+        let half_width =
+            reduced.inverse.iter().map(|row| 0.5 / norm(*row)).fold(f64::INFINITY, f64::min);
         Some(Self { edges, reduced, is_box, half_width })
     }
 
-    /// The cell with these lengths in Å and angles α, β, γ in degrees: a along x, b in the xy plane.
+    /// The cell with these lengths in Å and angles α, β, γ in degrees: a along x, b in the xy
+    /// plane.
     pub fn from_lengths_angles(lengths: [f64; 3], angles_deg: [f64; 3]) -> Option<Self> {
-        // The cosine of 90° is not quite 0, and would make every box triclinic.
-        let cosine = |deg: f64| if deg == 90.0 { 0.0 } else { deg.to_radians().cos() };
         Self::from_lengths_cosines(lengths, angles_deg.map(cosine))
     }
 
     /// The cell with these lengths in Å and the cosines of α, β, γ.
-    pub fn from_lengths_cosines([a, b, c]: [f64; 3], [alpha, beta, gamma]: [f64; 3]) -> Option<Self> {
+    pub fn from_lengths_cosines(
+        [a, b, c]: [f64; 3],
+        [alpha, beta, gamma]: [f64; 3],
+    ) -> Option<Self> {
         let sin_gamma = (1.0 - gamma * gamma).sqrt();
         let cy = (alpha - beta * gamma) / sin_gamma;
         let cz = (1.0 - beta * beta - cy * cy).sqrt();
-        Self::from_vectors([[a, 0.0, 0.0], [b * gamma, b * sin_gamma, 0.0], [c * beta, c * cy, c * cz]])
+        Self::from_vectors([
+            [a, 0.0, 0.0],
+            [b * gamma, b * sin_gamma, 0.0],
+            [c * beta, c * cy, c * cz],
+        ])
     }
 
     /// The edge vectors in Å.
@@ -172,10 +181,14 @@ fn reduce(mut vectors: [[f64; 3]; 3]) -> [[f64; 3]; 3] {
 
 /// A vector plus whole others, if that is clearly shorter.
 fn shorten(vector: [f64; 3], [a, b]: [[f64; 3]; 2]) -> Option<[f64; 3]> {
-    let (aa, ab, bb) = (dot(a, a), dot(a, b), dot(b, b));
-    let (va, vb) = (dot(vector, a), dot(vector, b));
+    let aa = dot(a, a);
+    let ab = dot(a, b);
+    let bb = dot(b, b);
+    let va = dot(vector, a);
+    let vb = dot(vector, b);
     let determinant = aa * bb - ab * ab;
-    let (x, y) = (((va * bb - vb * ab) / determinant).floor(), ((vb * aa - va * ab) / determinant).floor());
+    let x = ((va * bb - vb * ab) / determinant).floor();
+    let y = ((vb * aa - va * ab) / determinant).floor();
     let candidates = [[x, y], [x + 1.0, y], [x, y + 1.0], [x + 1.0, y + 1.0]];
     let moved = candidates.map(|[x, y]| [0, 1, 2].map(|k| vector[k] - x * a[k] - y * b[k]));
     let best = moved.into_iter().min_by(|p, q| dot(*p, *p).total_cmp(&dot(*q, *q)))?;
@@ -195,7 +208,11 @@ pub(crate) fn dot(u: [f64; 3], v: [f64; 3]) -> f64 {
 /// `a` − `b`, which 64 bits hold without rounding.
 #[inline]
 pub(crate) fn difference(a: [f32; 3], b: [f32; 3]) -> [f64; 3] {
-    [f64::from(a[0]) - f64::from(b[0]), f64::from(a[1]) - f64::from(b[1]), f64::from(a[2]) - f64::from(b[2])]
+    [
+        f64::from(a[0]) - f64::from(b[0]),
+        f64::from(a[1]) - f64::from(b[1]),
+        f64::from(a[2]) - f64::from(b[2]),
+    ]
 }
 
 pub(crate) fn cross(u: [f64; 3], v: [f64; 3]) -> [f64; 3] {
@@ -210,13 +227,19 @@ pub(crate) fn sub(u: [f64; 3], v: [f64; 3]) -> [f64; 3] {
     [u[0] - v[0], u[1] - v[1], u[2] - v[2]]
 }
 
+/// As computed it is not quite 0 for 90°, which would make every box triclinic.
+fn cosine(angle_deg: f64) -> f64 {
+    if angle_deg == 90.0 { 0.0 } else { angle_deg.to_radians().cos() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Cell, dot, norm, sub};
 
     /// The shortest image by trying all within seven cells.
     fn searched(cell: &Cell, vector: [f64; 3]) -> f64 {
-        let images = (0..15 * 15 * 15).map(|n| [n / 225 - 7, n / 15 % 15 - 7, n % 15 - 7].map(f64::from));
+        let images =
+            (0..15 * 15 * 15).map(|n| [n / 225 - 7, n / 15 % 15 - 7, n % 15 - 7].map(f64::from));
         images.map(|counts| norm(sub(vector, cell.edge_sum(counts)))).fold(f64::INFINITY, f64::min)
     }
 
@@ -240,8 +263,14 @@ mod tests {
                 let vector = cell.edge_sum([0; 3].map(|_| random() - 0.5));
                 let vector = vector.map(|x| 2.0 * x);
                 let nearest = cell.nearest(vector);
-                assert!((norm(nearest) - searched(&cell, vector)).abs() < 1e-9, "{angles:?} {vector:?}");
-                assert!(dot(nearest, nearest) >= cell.half_width().powi(2) || nearest == cell.nearly_nearest(vector));
+                assert!(
+                    (norm(nearest) - searched(&cell, vector)).abs() < 1e-9,
+                    "{angles:?} {vector:?}"
+                );
+                assert!(
+                    dot(nearest, nearest) >= cell.half_width().powi(2)
+                        || nearest == cell.nearly_nearest(vector)
+                );
             }
         }
     }

@@ -5,14 +5,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cell::{difference, dot};
 use crate::episodes::Episodes;
 use crate::frames::Frames;
+use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
-use crate::request::Group;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{Cell, Error};
+
+/// The default of the largest distance, in Å.
+pub(crate) const MAX_CONTACT_DISTANCE: f64 = 4.5;
 
 /// The contacts in each frame: pairs of atoms of different residues, one of each group, no farther
 /// apart than `max_distance` between nearest periodic images, the bound included.
@@ -32,18 +35,18 @@ pub struct Contacts {
 impl Contacts {
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Search, Error> {
         if !(self.max_distance > 0.0 && self.max_distance <= 20.0) {
-            return Err(Error::Parameter { analysis, name: "max_distance", bounds: "above 0 and at most 20 Å" });
+            return Err(Error::Parameter {
+                analysis,
+                name: "max_distance",
+                bounds: "above 0 and at most 20 Å",
+            });
         }
-        let side = |group: &Group| -> Vec<Atom> {
-            let atom = |atom| Atom {
-                atom: atom as u32,
-                slot: setup.slot(atom) as u32,
-                residue: setup.topology().atom(atom).residue as u32,
-            };
-            group.atoms.iter().map(atom).collect()
+        let mut search = Search {
+            request: self.clone(),
+            a: side(setup, &self.a),
+            b: side(setup, &self.b),
+            first: FxHashSet::default(),
         };
-        let mut search =
-            Search { request: self.clone(), a: side(&self.a), b: side(&self.b), first: FxHashSet::default() };
         let mut first = FxHashSet::default();
         search.find(setup.first(), &mut Scratch::default(), |a, b| {
             first.insert(pair(a.atom, b.atom));
@@ -53,7 +56,6 @@ impl Contacts {
     }
 }
 
-/// A search for contacts.
 #[derive(Debug)]
 pub(crate) struct Search {
     request: Contacts,
@@ -96,7 +98,8 @@ impl Task for Search {
     }
 
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
-        let (mut atom_pairs, mut residue_pairs) = (Vec::new(), Vec::new());
+        let mut atom_pairs = Vec::new();
+        let mut residue_pairs = Vec::new();
         self.find(view.frame, &mut tally.scratch, |a, b| {
             atom_pairs.push(pair(a.atom, b.atom));
             residue_pairs.push(pair(a.residue, b.residue));
@@ -106,19 +109,29 @@ impl Task for Search {
             pairs.dedup();
         }
         tally.counts.push(atom_pairs.len() as i64);
-        tally.n_first.push(atom_pairs.iter().filter(|pair| self.first.contains(*pair)).count() as i64);
+        tally
+            .n_first
+            .push(atom_pairs.iter().filter(|pair| self.first.contains(*pair)).count() as i64);
         tally.n_residue_pairs.push(residue_pairs.len() as i64);
         let now = Episodes::at(tally.n_frames);
         for pair in residue_pairs {
-            tally.residue_pairs.entry(pair).and_modify(|episodes| episodes.append(now)).or_insert(now);
+            tally
+                .residue_pairs
+                .entry(pair)
+                .and_modify(|episodes| episodes.append(now))
+                .or_insert(now);
         }
         tally.n_frames += 1;
     }
 
     fn append(&self, tally: &mut Tally, next: Tally) {
         for (pair, episodes) in next.residue_pairs {
-            let later = episodes.later(tally.n_frames);
-            tally.residue_pairs.entry(pair).and_modify(|episodes| episodes.append(later)).or_insert(later);
+            let shifted = episodes.shifted(tally.n_frames);
+            tally
+                .residue_pairs
+                .entry(pair)
+                .and_modify(|episodes| episodes.append(shifted))
+                .or_insert(shifted);
         }
         tally.n_frames += next.n_frames;
         tally.counts.extend(next.counts);
@@ -129,22 +142,41 @@ impl Task for Search {
     fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
         let mut pairs: Vec<_> = tally.residue_pairs.into_iter().collect();
         pairs.sort_by_key(|(pair, episodes)| (std::cmp::Reverse(episodes.n_frames()), *pair));
-        let labels = |k: usize| pairs.iter().map(|(pair, _)| frames.topology.residue_label(pair[k] as usize)).collect();
+        let labels = |k: usize| {
+            pairs.iter().map(|(pair, _)| frames.topology.residue_label(pair[k] as usize)).collect()
+        };
         let numbers = |k: usize| pairs.iter().map(|(pair, _)| i64::from(pair[k]) + 1).collect();
         let mut columns = vec![
             Column::texts("residue_a", "chain and residue", labels(0)),
             Column::texts("residue_b", "chain and residue", labels(1)),
-            Column::integers("residue_a_number", "number of the residue, counted from 1", numbers(0)),
-            Column::integers("residue_b_number", "number of the residue, counted from 1", numbers(1)),
+            Column::integers(
+                "residue_a_number",
+                "number of the residue, counted from 1",
+                numbers(0),
+            ),
+            Column::integers(
+                "residue_b_number",
+                "number of the residue, counted from 1",
+                numbers(1),
+            ),
         ];
         columns.extend(Episodes::columns(pairs.iter().map(|(_, episodes)| episodes), frames));
         let mut by_frame = frames.columns();
         by_frame.push(Column::integers("contacts", "pairs of atoms in contact", tally.counts));
-        by_frame.push(Column::integers("residue_pairs", "pairs of residues in contact", tally.n_residue_pairs));
+        by_frame.push(Column::integers(
+            "residue_pairs",
+            "pairs of residues in contact",
+            tally.n_residue_pairs,
+        ));
         if !self.first.is_empty() {
             let n_first = self.first.len() as f64;
             let parts = tally.n_first.iter().map(|n| *n as f64 / n_first).collect();
-            by_frame.push(Column::numbers("first_fraction", None, "part of the contacts of the first frame", parts));
+            by_frame.push(Column::numbers(
+                "first_fraction",
+                None,
+                "part of the contacts of the first frame",
+                parts,
+            ));
         }
         Outcome::Tables(vec![
             self.table("contacts", "Contacts of residues", columns),
@@ -160,7 +192,8 @@ impl Search {
         b.read(frame, self.b.iter().map(|atom| atom.slot));
         let max_square = self.request.max_distance * self.request.max_distance;
         neighbours.pairs(a, b, frame.cell(), self.request.max_distance, |i, j| {
-            let (one, other) = (self.a[i], self.b[j]);
+            let one = self.a[i];
+            let other = self.b[j];
             let apart = Cell::nearest_or(frame.cell(), difference(a.get(i), b.get(j)));
             if one.residue != other.residue && dot(apart, apart) <= max_square {
                 found(one, other);
@@ -171,11 +204,26 @@ impl Search {
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let Contacts { a, b, max_distance } = &self.request;
         let definition = format!(
-            "pairs of atoms of different residues, one of each group, at most {max_distance} Å apart between nearest \
-             periodic images"
+            "pairs of atoms of different residues, one of each group, at most {max_distance} Å \
+             apart between nearest periodic images"
         );
-        Table::new(kind, title, definition, vec![TableGroup::new("a", a), TableGroup::new("b", b)], columns)
+        Table::new(
+            kind,
+            title,
+            definition,
+            vec![TableGroup::new("a", a), TableGroup::new("b", b)],
+            columns,
+        )
     }
+}
+
+fn side(setup: &Setup<'_>, group: &Group) -> Vec<Atom> {
+    let atoms = group.atoms.iter().map(|atom| Atom {
+        atom: atom as u32,
+        slot: setup.slot(atom) as u32,
+        residue: setup.topology().atom(atom).residue as u32,
+    });
+    atoms.collect()
 }
 
 /// Two numbers, the lower one first.

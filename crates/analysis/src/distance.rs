@@ -3,8 +3,8 @@
 use crate::Error;
 use crate::cell::{norm, sub};
 use crate::frames::Frames;
+use crate::group::{Group, Weights};
 use crate::points::Points;
-use crate::request::{Group, Weights};
 use crate::setup::Setup;
 use crate::source::{Centre, View};
 use crate::table::{Column, Table, TableGroup};
@@ -12,9 +12,9 @@ use crate::task::PerFrame;
 
 /// The distance between two centres in each frame, in Å.
 ///
-/// The centre of a group is Σ wᵢ·xᵢ / Σ wᵢ. With `nearest_image` the distance is that of the nearest
-/// periodic images of the two centres; without, and in frames that have no cell, that of the
-/// centres as they are.
+/// The centre of a group is Σ wᵢ·xᵢ / Σ wᵢ. With `nearest_image` the distance is that of the
+/// nearest periodic images of the two centres; without, and in frames that have no cell, that of
+/// the centres as they are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distance {
     /// One group.
@@ -53,10 +53,20 @@ impl PerFrame for Task {
 
     fn table(&self, values: Vec<f64>, frames: &Frames<'_>) -> Table {
         let Distance { a, b, weights, nearest_image } = &self.request;
-        let images = if *nearest_image { "the nearest periodic images of the two" } else { "the two as they are" };
+        let images = if *nearest_image {
+            "the nearest periodic images of the two"
+        } else {
+            "the two as they are"
+        };
         let mut columns = frames.columns();
-        columns.push(Column::numbers("distance_angstrom", Some("Å"), "distance of the two centres", values));
-        let definition = format!("distance between the centres of {} of two groups, {images}", weights.noun());
+        columns.push(Column::numbers(
+            "distance_angstrom",
+            Some("Å"),
+            "distance of the two centres",
+            values,
+        ));
+        let definition =
+            format!("distance between the centres of {} of two groups, {images}", weights.noun());
         let groups = vec![TableGroup::new("a", a), TableGroup::new("b", b)];
         Table::new("distance", "Distance of two centres", definition, groups, columns)
     }

@@ -59,8 +59,8 @@ impl Element {
         found.map_or(2.0, |at| RADII[at].1)
     }
 
-    /// Atomic mass in Da, the value that the simulation engine gives this element, so that a centre of
-    /// mass is the same here and there.
+    /// Atomic mass in Da, the value that the simulation engine gives this element, so that a centre
+    /// of mass is the same here and there.
     pub fn mass_da(self) -> f64 {
         TABLE[usize::from(self.0.get()) - 1].1
     }

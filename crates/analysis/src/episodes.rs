@@ -37,8 +37,8 @@ impl Episodes {
         self.last = next.last;
     }
 
-    /// The same, so many frames later.
-    pub(crate) fn later(self, by: u32) -> Self {
+    /// The same, `by` frames later.
+    pub(crate) fn shifted(self, by: u32) -> Self {
         Self { first: self.first + by, last: self.last + by, ..self }
     }
 
@@ -47,22 +47,41 @@ impl Episodes {
     }
 
     /// Columns that say how often and how long each of several things is there.
-    pub(crate) fn columns<'a>(all: impl Iterator<Item = &'a Self> + Clone, frames: &Frames<'_>) -> Vec<Column> {
+    pub(crate) fn columns<'a>(
+        all: impl Iterator<Item = &'a Self> + Clone,
+        frames: &Frames<'_>,
+    ) -> Vec<Column> {
         let n_analyzed = frames.n_analyzed() as f64;
-        let (unit, interval) = frames.interval_ps().map_or(("frames", 1.0), |interval| ("ps", interval));
+        let (unit, interval) =
+            frames.interval_ps().map_or(("frames", 1.0), |interval| ("ps", interval));
         let in_unit = |name: &str| format!("{name}_{unit}");
         let occupancies = all.clone().map(|one| f64::from(one.n_frames) / n_analyzed);
-        let means = all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
+        let means =
+            all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
         let longest = all.clone().map(|one| interval * f64::from(one.longest));
         vec![
-            Column::integers("frames", "frames with one", all.clone().map(|one| one.n_frames.into()).collect()),
-            Column::numbers("occupancy", None, "part of the frames with one", occupancies.collect()),
+            Column::integers(
+                "frames",
+                "frames with one",
+                all.clone().map(|one| one.n_frames.into()).collect(),
+            ),
+            Column::numbers(
+                "occupancy",
+                None,
+                "part of the frames with one",
+                occupancies.collect(),
+            ),
             Column::integers(
                 "episodes",
                 "runs of frames in a row with one",
                 all.map(|one| one.n_runs.into()).collect(),
             ),
-            Column::numbers(in_unit("mean_lifetime"), Some(unit), "mean length of an episode", means.collect()),
+            Column::numbers(
+                in_unit("mean_lifetime"),
+                Some(unit),
+                "mean length of an episode",
+                means.collect(),
+            ),
             Column::numbers(
                 in_unit("longest_lifetime"),
                 Some(unit),
@@ -81,7 +100,8 @@ mod tests {
     fn runs_are_the_same_however_frames_are_cut_into_blocks() {
         let frames = [0, 1, 2, 5, 6, 9, 10, 11, 12, 13, 20];
         for cuts in 0..1_u32 << 5 {
-            let starts: Vec<u32> = (0..5).filter(|n| cuts >> n & 1 == 1).map(|n| 2 + 3 * n).collect();
+            let starts: Vec<u32> =
+                (0..5).filter(|n| cuts >> n & 1 == 1).map(|n| 2 + 3 * n).collect();
             let mut total: Option<Episodes> = None;
             for (from, to) in [0].iter().chain(&starts).zip(starts.iter().chain(&[30])) {
                 let mut block: Option<Episodes> = None;
@@ -89,7 +109,7 @@ mod tests {
                     let here = Episodes::at(frame - from);
                     block.get_or_insert(here).append(here);
                 }
-                if let Some(block) = block.map(|block| block.later(*from)) {
+                if let Some(block) = block.map(|block| block.shifted(*from)) {
                     match &mut total {
                         Some(total) => total.append(block),
                         None => total = Some(block),

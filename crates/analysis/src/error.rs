@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::Topology;
-use crate::params::InvalidParams;
 use crate::topology::InvalidTopology;
+use crate::violation::InvalidParams;
 
 /// Why a file cannot be read or an analysis not be done.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +69,22 @@ pub enum Error {
     /// The trajectory has no whole frame.
     #[error("no whole frame in the trajectory")]
     NoFrames,
+    /// A frame that the trajectory does not have.
+    #[error("there is no frame {frame}, counted from 0; the trajectory has {n_frames}")]
+    NoSuchFrame {
+        /// The frame.
+        frame: usize,
+        /// Whole frames of the trajectory.
+        n_frames: usize,
+    },
+    /// RMSD of atoms that the reference lacks.
+    #[error("the reference lacks atoms of {label:?}")]
+    NotInReference {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+    },
     /// Atoms that leave a rotation open, so that what is measured after it is arbitrary.
     #[error("{label:?} cannot be superposed: {problem}")]
     NoRotation {
@@ -180,7 +196,7 @@ pub struct FormatError {
     /// Where in the file.
     pub place: Place,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: FormatErrorKind,
 }
 
 /// A place in a file.
@@ -196,7 +212,7 @@ pub enum Place {
 
 /// What is wrong at a place in a file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Problem {
+pub enum FormatErrorKind {
     /// Something else stands there.
     #[error("expected {expected}, found {found}")]
     Unexpected {
@@ -238,7 +254,9 @@ impl fmt::Display for Damage {
                 let label = label.as_ref().map_or_else(String::new, |label| format!(", {label},"));
                 write!(f, "atom {}{label} is at ({x}, {y}, {z}) Å", atom + 1)
             }
-            Self::OnePoint { n_atoms } => write!(f, "all {n_atoms} atoms that were read lie in one point"),
+            Self::OnePoint { n_atoms } => {
+                write!(f, "all {n_atoms} atoms that were read lie in one point")
+            }
             Self::Cell { numbers } => write!(f, "{numbers} is no periodic cell"),
             Self::NoCell => f.write_str("no periodic cell, though the first frame has one"),
         }

@@ -1,22 +1,57 @@
 //! Which frames of a trajectory are analysed.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::parallel::in_order;
 use crate::read::{Frame, Series};
-use crate::run::in_order;
 use crate::source::Source;
 use crate::table::Column;
 use crate::{Error, Topology};
 
-/// Frames that are looked at in a row for damage.
-const BLOCK_FRAMES: usize = 256;
+/// Analysed frames that a thread takes at once.
+pub(crate) const BLOCK_FRAMES: usize = 32;
+
+/// Frames that a thread searches for damage at once.
+const SEARCHED_FRAMES: usize = 256;
+
+/// The frames to be analysed: `first`, `first + stride` and so on, up to `last`, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRange {
+    /// The first.
+    pub first: usize,
+    /// The last that may be; none for the last of the trajectory, which a larger one stands for
+    /// too.
+    pub last: Option<usize>,
+    /// Steps from one to the next.
+    pub stride: NonZeroUsize,
+}
+
+impl FrameRange {
+    /// All frames of a stride.
+    pub fn every(stride: NonZeroUsize) -> Self {
+        Self { first: 0, last: None, stride }
+    }
+
+    /// Those that a trajectory of so many frames has.
+    pub(crate) fn of(&self, n_frames: usize) -> impl ExactSizeIterator<Item = usize> + use<> {
+        let end = self.last.map_or(n_frames, |last| n_frames.min(last.saturating_add(1)));
+        (self.first..end).step_by(self.stride.get())
+    }
+}
+
+impl Default for FrameRange {
+    fn default() -> Self {
+        Self::every(NonZeroUsize::MIN)
+    }
+}
 
 /// Frames of a trajectory that are analysed.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) trajectory: &'a Series,
-    pub(crate) stride: usize,
+    pub(crate) range: FrameRange,
     pub(crate) n_threads: usize,
     /// Those that are analysed, ascending; at least one.
     pub(crate) analyzed: Vec<usize>,
@@ -38,19 +73,24 @@ impl Frames<'_> {
     /// Columns that say which frame a row belongs to.
     pub(crate) fn columns(&self) -> Vec<Column> {
         let index = self.analyzed.iter().map(|frame| *frame as i64).collect();
-        let times: Option<Vec<f64>> = self.analyzed.iter().map(|frame| self.trajectory.time_ps(*frame)).collect();
-        let mut columns = vec![Column::integers("frame", "frame of the trajectory, counted from 0", index)];
-        columns.extend(times.map(|times| Column::numbers("time_ps", Some("ps"), "time of the frame", times)));
+        let times: Option<Vec<f64>> =
+            self.analyzed.iter().map(|frame| self.trajectory.time_ps(*frame)).collect();
+        let mut columns =
+            vec![Column::integers("frame", "frame of the trajectory, counted from 0", index)];
+        columns.extend(
+            times.map(|times| Column::numbers("time_ps", Some("ps"), "time of the frame", times)),
+        );
         columns
     }
 
     /// Time from one frame to the next of those that are analysed or were left out, in ps, if the
-    /// trajectory tells it.
+    /// trajectory has times.
     pub(crate) fn interval_ps(&self) -> Option<f64> {
-        let n_intervals = (self.trajectory.n_frames() - 1) / self.stride;
-        let time_ps = |frame| self.trajectory.time_ps(frame);
-        let span_ps = || Some(time_ps(n_intervals * self.stride)? - time_ps(0)?);
-        if n_intervals == 0 { None } else { span_ps().map(|span_ps| nine_digits(span_ps / n_intervals as f64)) }
+        let frames = self.range.of(self.trajectory.n_frames());
+        let n_intervals = frames.len().checked_sub(1).filter(|n| *n > 0)?;
+        let last = frames.last()?;
+        let span_ps = self.trajectory.time_ps(last)? - self.trajectory.time_ps(self.range.first)?;
+        Some(nine_digits(span_ps / n_intervals as f64))
     }
 }
 
@@ -60,29 +100,32 @@ fn nine_digits(x: f64) -> f64 {
 }
 
 /// Looks for damaged frames among those of a stride, which `source` reads, and, where molecules are
-/// tracked, among those between, which `between` reads. Returns them in ascending order.
+/// tracked, among the frames that the stride skips, which `skipped` reads. Returns them in
+/// ascending order.
 ///
 /// # Errors
 ///
 /// [`Error::Io`] and [`Error::Cancelled`].
 pub(crate) fn damaged_frames(
     trajectory: &Series,
-    stride: usize,
-    [source, between]: [&Source; 2],
+    range: &FrameRange,
+    [source, skipped]: [&Source; 2],
     n_threads: usize,
     cancelled: &AtomicBool,
 ) -> Result<Vec<usize>, Error> {
-    let step = if source.n_tracked() > 0 { 1 } else { stride };
-    let last = (trajectory.n_frames() - 1) / stride * stride;
-    let frames: Vec<usize> = (0..=last).step_by(step).collect();
-    let blocks: Vec<_> = frames.chunks(BLOCK_FRAMES).collect();
+    let step = if source.n_tracked() > 0 { 1 } else { range.stride.get() };
+    let Some(last) = range.of(trajectory.n_frames()).last() else { return Ok(Vec::new()) };
+    let frames: Vec<usize> = (range.first..=last).step_by(step).collect();
+    let blocks: Vec<_> = frames.chunks(SEARCHED_FRAMES).collect();
     let found = in_order(&blocks, n_threads, |block| {
-        let (mut damaged, mut frame) = (Vec::new(), Frame::new());
+        let mut damaged = Vec::new();
+        let mut frame = Frame::new();
         for n in block.iter().copied() {
             if cancelled.load(Ordering::Relaxed) {
                 return Err(Error::Cancelled);
             }
-            let source = if n.is_multiple_of(stride) { source } else { between };
+            let source =
+                if (n - range.first).is_multiple_of(range.stride.get()) { source } else { skipped };
             match source.read(trajectory, n, &mut frame) {
                 Ok(()) => {}
                 Err(error) if error.is_of_a_frame() => damaged.push(n),

@@ -2,15 +2,15 @@
 
 use crate::Error;
 use crate::frames::Frames;
+use crate::group::{Group, Weights};
 use crate::points::{Points, Weighing};
-use crate::request::{Group, Weights};
 use crate::setup::Setup;
 use crate::source::{Members, View};
 use crate::table::{Column, Table, TableGroup};
 use crate::task::PerFrame;
 
-/// The radius of gyration in each frame, in Å: √(Σ wᵢ·|xᵢ − c|² / Σ wᵢ), where c is the centre by the
-/// same weights.
+/// The radius of gyration in each frame, in Å: √(Σ wᵢ·|xᵢ − c|² / Σ wᵢ), where c is the centre by
+/// the same weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gyration {
     /// The atoms.
@@ -28,7 +28,8 @@ pub(crate) struct Task {
 
 impl Gyration {
     pub(crate) fn task(&self, setup: &Setup<'_>) -> Result<Task, Error> {
-        let (members, weighing) = (setup.members(&self.group), setup.weighing(&self.group, self.weights)?);
+        let members = setup.members(&self.group);
+        let weighing = setup.weighing(&self.group, self.weights)?;
         Ok(Task { request: self.clone(), members, weighing })
     }
 }
@@ -44,8 +45,10 @@ impl PerFrame for Task {
         let Gyration { group, weights } = &self.request;
         let mut columns = frames.columns();
         columns.push(Column::numbers("radius_angstrom", Some("Å"), "radius of gyration", values));
-        let definition =
-            format!("root of the mean squared distance from the centre of {}, by the same weights", weights.noun());
+        let definition = format!(
+            "root of the mean squared distance from the centre of {}, by the same weights",
+            weights.noun()
+        );
         let groups = vec![TableGroup::new("group", group)];
         Table::new("radius_of_gyration", "Radius of gyration", definition, groups, columns)
     }

@@ -5,9 +5,9 @@ use rustc_hash::FxHashMap;
 use crate::cell::{difference, dot, sub};
 use crate::episodes::Episodes;
 use crate::frames::Frames;
+use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
-use crate::request::Group;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -15,11 +15,11 @@ use crate::task::{Outcome, Task};
 use crate::topology::Atom;
 use crate::{AtomSet, Cell, Element, Error, Topology};
 
-/// The usual largest distance, in Å.
-pub const MAX_DISTANCE: f64 = 3.0;
+/// The default largest distance, in Å.
+pub(crate) const MAX_DISTANCE: f64 = 3.0;
 
-/// The usual least angle, in degrees.
-pub const MIN_ANGLE_DEG: f64 = 135.0;
+/// The default least angle, in degrees.
+pub(crate) const MIN_ANGLE_DEG: f64 = 135.0;
 
 /// The hydrogen bonds in each frame.
 ///
@@ -51,8 +51,8 @@ pub enum Criterion {
     /// nitrogen or oxygen, |H…A| is less than 2.5 Å, and the angle D–H…A more than 120°.
     BakerHubbard,
     /// Wernet, Nilsson and others' (Science 304, 995, 2004) as in mdtraj: D and A are nitrogen or
-    /// oxygen, and |D…A| is less than 3.3 Å − 0.00044 Å·δ², where δ is the angle H–D…A in degrees and
-    /// less than 45.
+    /// oxygen, and |D…A| is less than 3.3 Å − 0.00044 Å·δ², where δ is the angle H–D…A in degrees
+    /// and less than 45.
     WernetNilsson,
 }
 
@@ -75,14 +75,14 @@ pub enum Between {
     Within(Group),
     /// One is of the first group, the other of the second.
     Groups(Group, Group),
-    /// The same, with a solvent as the second group: its molecules are not told apart, and those
+    /// The same, with a solvent as the second group: its molecules are not distinguished, and those
     /// that bind two residues of the first group or more are counted as bridges.
     Solvent(Group, Group),
 }
 
 impl HydrogenBonds {
-    /// Hydrogen bonds by the usual distance and angle.
-    pub fn usual(between: Between) -> Self {
+    /// Hydrogen bonds by the default distance and angle, between nearest images.
+    pub fn new(between: Between) -> Self {
         Self { between, criterion: Criterion::default(), nearest_image: true }
     }
 
@@ -110,26 +110,46 @@ impl HydrogenBonds {
         self.lacks_with(topology, &hydrogens(topology))
     }
 
-    fn lacks_with(&self, topology: &Topology, hydrogens: &Hydrogens) -> Option<(&str, &'static str)> {
+    fn lacks_with(
+        &self,
+        topology: &Topology,
+        hydrogens: &Hydrogens,
+    ) -> Option<(&str, &'static str)> {
         let groups = self.groups();
         let [first, last] = [groups[0], groups[groups.len() - 1]];
-        let donors = |group| self.sites(topology, group).filter(|site| hydrogens.contains_key(site));
-        let meets = |donor: usize, group| self.sites(topology, group).any(|acceptor| acceptor != donor);
-        if donors(first).any(|donor| meets(donor, last)) || donors(last).any(|donor| meets(donor, first)) {
+        let donors =
+            |group| self.sites(topology, group).filter(|site| hydrogens.contains_key(site));
+        let meets =
+            |donor: usize, group| self.sites(topology, group).any(|acceptor| acceptor != donor);
+        if donors(first).any(|donor| meets(donor, last))
+            || donors(last).any(|donor| meets(donor, first))
+        {
             return None;
         }
         let has_donor = donors(first).chain(donors(last)).next().is_some();
-        let problem = if has_donor { "no acceptor besides the donor itself" } else { "no N, O or F with a hydrogen" };
+        let problem = if has_donor {
+            "no acceptor besides the donor itself"
+        } else {
+            "no N, O or F with a hydrogen"
+        };
         Some((&first.label, problem))
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Search, Error> {
         if let Criterion::Angle { max_distance, min_angle_deg } = self.criterion {
             if !(max_distance > 0.0 && max_distance <= 10.0) {
-                return Err(Error::Parameter { analysis, name: "max_distance", bounds: "above 0 and at most 10 Å" });
+                return Err(Error::Parameter {
+                    analysis,
+                    name: "max_distance",
+                    bounds: "above 0 and at most 10 Å",
+                });
             }
             if !(0.0..=180.0).contains(&min_angle_deg) {
-                return Err(Error::Parameter { analysis, name: "min_angle_deg", bounds: "from 0 to 180 degrees" });
+                return Err(Error::Parameter {
+                    analysis,
+                    name: "min_angle_deg",
+                    bounds: "from 0 to 180 degrees",
+                });
             }
         }
         let hydrogens = hydrogens(setup.topology());
@@ -138,8 +158,9 @@ impl HydrogenBonds {
         }
         let groups = self.groups();
         let is_in_all = |atom| groups.iter().all(|group| group.atoms.contains(atom));
-        let is_wanted = |atom: &usize| !matches!(self.between, Between::Within(_)) || hydrogens.contains_key(atom);
-        let first = self.sites(setup.topology(), groups[0]).filter(is_wanted);
+        let is_within = matches!(self.between, Between::Within(_));
+        let first = self.sites(setup.topology(), groups[0]);
+        let first = first.filter(|atom| !is_within || hydrogens.contains_key(atom));
         let a = Sites::new(setup, &hydrogens, first, is_in_all);
         let second = self.sites(setup.topology(), groups[groups.len() - 1]);
         let mut b = Sites::new(setup, &hydrogens, second, is_in_all);
@@ -159,7 +180,10 @@ impl HydrogenBonds {
             Criterion::Angle { .. } => &[Element::N, Element::O, Element::F],
             Criterion::BakerHubbard | Criterion::WernetNilsson => &[Element::N, Element::O],
         };
-        group.atoms.iter().filter(move |atom| topology.element(*atom).is_some_and(|e| elements.contains(&e)))
+        group
+            .atoms
+            .iter()
+            .filter(move |atom| topology.element(*atom).is_some_and(|e| elements.contains(&e)))
     }
 }
 
@@ -193,6 +217,12 @@ struct Named {
     counts_as: u32,
 }
 
+impl Named {
+    fn new(setup: &Setup<'_>, atom: usize) -> Self {
+        Self { atom: atom as u32, slot: setup.slot(atom) as u32, counts_as: atom as u32 }
+    }
+}
+
 impl Sites {
     fn new(
         setup: &Setup<'_>,
@@ -200,13 +230,13 @@ impl Sites {
         atoms: impl Iterator<Item = usize>,
         is_in_all: impl Fn(usize) -> bool,
     ) -> Self {
-        let named = |atom: usize| Named { atom: atom as u32, slot: setup.slot(atom) as u32, counts_as: atom as u32 };
         let mut sites = Self::default();
         for (n, atom) in atoms.enumerate() {
-            sites.atoms.push(named(atom));
+            sites.atoms.push(Named::new(setup, atom));
             sites.residues.push(setup.topology().atom(atom).residue as u32);
             sites.is_in_all.push(is_in_all(atom));
-            sites.hydrogens.extend(hydrogens.get(&atom).into_iter().flatten().map(|hydrogen| named(*hydrogen)));
+            let hydrogens = hydrogens.get(&atom).into_iter().flatten();
+            sites.hydrogens.extend(hydrogens.map(|hydrogen| Named::new(setup, *hydrogen)));
             sites.donors.resize(sites.hydrogens.len(), n as u32);
         }
         sites
@@ -217,7 +247,10 @@ impl Sites {
         let mut first: FxHashMap<(usize, usize), u32> = FxHashMap::default();
         for named in self.atoms.iter_mut().chain(&mut self.hydrogens) {
             let atom = named.atom as usize;
-            let name = (topology.residue_name_id(topology.atom(atom).residue), topology.atom_name_id(atom));
+            let name = (
+                topology.residue_name_id(topology.atom(atom).residue),
+                topology.atom_name_id(atom),
+            );
             named.counts_as = *first.entry(name).or_insert(named.atom);
         }
     }
@@ -276,23 +309,41 @@ impl Task for Search {
         a.read(view.frame, cell, &self.a);
         b.read(view.frame, cell, &self.b);
         bound.clear();
-        let (mut count, now) = (0, Episodes::at(tally.n_frames));
+        let mut count = 0;
+        let now = Episodes::at(tally.n_frames);
         let mut add = |key: Key, residues: [u32; 2], distance, angle_deg| {
             count += 1;
             bound.push(residues);
             let bond = Bond { n_bonds: 1, distance, angle_deg, episodes: now };
             bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
         };
-        self.donated((&self.a, a), (&self.b, b), cell, neighbours, |key, donor, acceptor, distance, angle_deg| {
-            add(key, [self.b.residues[acceptor], self.a.residues[donor]], distance, angle_deg);
-        });
+        self.donated(
+            (&self.a, a),
+            (&self.b, b),
+            cell,
+            neighbours,
+            |key, donor, acceptor, distance, angle_deg| {
+                add(key, [self.b.residues[acceptor], self.a.residues[donor]], distance, angle_deg);
+            },
+        );
         if !matches!(self.request.between, Between::Within(_)) {
-            self.donated((&self.b, b), (&self.a, a), cell, neighbours, |key, donor, acceptor, distance, angle_deg| {
-                // The other direction has had those between atoms of both groups.
-                if !(self.b.is_in_all[donor] && self.a.is_in_all[acceptor]) {
-                    add(key, [self.b.residues[donor], self.a.residues[acceptor]], distance, angle_deg);
-                }
-            });
+            self.donated(
+                (&self.b, b),
+                (&self.a, a),
+                cell,
+                neighbours,
+                |key, donor, acceptor, distance, angle_deg| {
+                    // The other direction has had those between atoms of both groups.
+                    if !(self.b.is_in_all[donor] && self.a.is_in_all[acceptor]) {
+                        add(
+                            key,
+                            [self.b.residues[donor], self.a.residues[acceptor]],
+                            distance,
+                            angle_deg,
+                        );
+                    }
+                },
+            );
         }
         tally.n_frames += 1;
         tally.counts.push(count);
@@ -301,7 +352,7 @@ impl Task for Search {
 
     fn append(&self, tally: &mut Tally, next: Tally) {
         for (key, bond) in next.bonds {
-            let bond = Bond { episodes: bond.episodes.later(tally.n_frames), ..bond };
+            let bond = Bond { episodes: bond.episodes.shifted(tally.n_frames), ..bond };
             tally.bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
         }
         tally.n_frames += next.n_frames;
@@ -311,11 +362,18 @@ impl Task for Search {
 
     fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
         let mut bonds: Vec<_> = tally.bonds.into_iter().collect();
-        bonds.sort_by_key(|(key, bond)| (std::cmp::Reverse((bond.episodes.n_frames(), bond.n_bonds)), *key));
+        bonds.sort_by_key(|(key, bond)| {
+            (std::cmp::Reverse((bond.episodes.n_frames(), bond.n_bonds)), *key)
+        });
         let mut per_frame = frames.columns();
-        per_frame.push(Column::integers("hydrogen_bonds", "hydrogen bonds in the frame", tally.counts));
+        per_frame.push(Column::integers(
+            "hydrogen_bonds",
+            "hydrogen bonds in the frame",
+            tally.counts,
+        ));
         if let Between::Solvent(..) = self.request.between {
-            let description = "residues of the second group that bind two residues of the first or more";
+            let description =
+                "residues of the second group that bind two residues of the first or more";
             per_frame.push(Column::integers("bridges", description, tally.n_bridges));
         }
         Outcome::Tables(vec![
@@ -336,41 +394,61 @@ impl Search {
         neighbours: &mut Neighbours,
         mut found: impl FnMut(Key, usize, usize, f64, f64),
     ) {
-        neighbours.pairs(&from.hydrogens, &to.atoms, cell, self.reach(&from.bonds), |h, acceptor| {
-            let donor = donors.donors[h] as usize;
-            let (d, h_atom, a) = (&donors.atoms[donor], &donors.hydrogens[h], &acceptors.atoms[acceptor]);
-            if d.atom == a.atom {
-                return;
-            }
-            let to_acceptor = Cell::nearest_or(cell, difference(to.atoms.get(acceptor), from.atoms.get(donor)));
-            let square = dot(to_acceptor, to_acceptor);
-            let bond = from.bonds[h];
-            let onward = sub(to_acceptor, bond);
-            // The angle is at the hydrogen, so against the vector that leads to it.
-            let product = -dot(bond, onward);
-            let lengths = (dot(bond, bond) * dot(onward, onward)).sqrt();
-            // Where two of the three lie in one point there is no angle.
-            if lengths == 0.0 || square == 0.0 {
-                return;
-            }
-            let is_bond = match self.request.criterion {
-                Criterion::Angle { max_distance, .. } => {
-                    square <= max_distance * max_distance && product <= self.max_cosine * lengths
+        neighbours.pairs(
+            &from.hydrogens,
+            &to.atoms,
+            cell,
+            self.reach(&from.bonds),
+            |h, acceptor| {
+                let donor = donors.donors[h] as usize;
+                let d = &donors.atoms[donor];
+                let h_atom = &donors.hydrogens[h];
+                let a = &acceptors.atoms[acceptor];
+                if d.atom == a.atom {
+                    return;
                 }
-                Criterion::BakerHubbard => {
-                    dot(onward, onward) < BAKER_HUBBARD.0 * BAKER_HUBBARD.0 && product < self.max_cosine * lengths
+                let to_acceptor = Cell::nearest_or(
+                    cell,
+                    difference(to.atoms.get(acceptor), from.atoms.get(donor)),
+                );
+                let square = dot(to_acceptor, to_acceptor);
+                let bond = from.bonds[h];
+                let onward = sub(to_acceptor, bond);
+                // The angle is at the hydrogen, so against the vector that leads to it.
+                let product = -dot(bond, onward);
+                let lengths = (dot(bond, bond) * dot(onward, onward)).sqrt();
+                // Where two of the three lie in one point there is no angle.
+                if lengths == 0.0 || square == 0.0 {
+                    return;
                 }
-                Criterion::WernetNilsson => {
-                    let (longest, less, widest) = WERNET_NILSSON;
-                    let off_deg = angle_deg(dot(bond, to_acceptor) / (dot(bond, bond) * square).sqrt());
-                    off_deg < widest && square.sqrt() < longest - less * off_deg * off_deg
+                let is_bond = match self.request.criterion {
+                    Criterion::Angle { max_distance, .. } => {
+                        square <= max_distance * max_distance
+                            && product <= self.max_cosine * lengths
+                    }
+                    Criterion::BakerHubbard => {
+                        dot(onward, onward) < BAKER_HUBBARD.0 * BAKER_HUBBARD.0
+                            && product < self.max_cosine * lengths
+                    }
+                    Criterion::WernetNilsson => {
+                        let (longest, less, widest) = WERNET_NILSSON;
+                        let off_deg =
+                            angle_deg(dot(bond, to_acceptor) / (dot(bond, bond) * square).sqrt());
+                        off_deg < widest && square.sqrt() < longest - less * off_deg * off_deg
+                    }
+                };
+                if is_bond {
+                    let at_hydrogen = angle_deg(product / lengths);
+                    found(
+                        [d.counts_as, h_atom.counts_as, a.counts_as],
+                        donor,
+                        acceptor,
+                        square.sqrt(),
+                        at_hydrogen,
+                    );
                 }
-            };
-            if is_bond {
-                let at_hydrogen = angle_deg(product / lengths);
-                found([d.counts_as, h_atom.counts_as, a.counts_as], donor, acceptor, square.sqrt(), at_hydrogen);
-            }
-        });
+            },
+        );
     }
 
     /// How far an acceptor can be from a hydrogen, in Å. In the triangle of the three the side
@@ -378,8 +456,9 @@ impl Search {
     /// that is asked for is longest where the bond is shortest.
     fn reach(&self, bonds: &[[f64; 3]]) -> f64 {
         let squares = bonds.iter().map(|bond| dot(*bond, *bond));
-        let (shortest, longest) =
-            squares.fold((f64::INFINITY, 0.0_f64), |(low, high), square| (low.min(square), high.max(square)));
+        let (shortest, longest) = squares.fold((f64::INFINITY, 0.0_f64), |(low, high), square| {
+            (low.min(square), high.max(square))
+        });
         let (max, cosine) = match self.request.criterion {
             Criterion::Angle { max_distance, .. } => (max_distance, self.max_cosine),
             Criterion::BakerHubbard => return BAKER_HUBBARD.0,
@@ -398,40 +477,51 @@ impl Search {
         let (bounds, elements) = match criterion {
             Criterion::Angle { max_distance, min_angle_deg } => (
                 format!(
-                    "donor–acceptor distance at most {max_distance} Å and angle donor–hydrogen–acceptor at least \
-                     {min_angle_deg}°, both included"
+                    "donor–acceptor distance at most {max_distance} Å and angle \
+                     donor–hydrogen–acceptor at least {min_angle_deg}°, both included"
                 ),
                 "nitrogen, oxygen and fluorine",
             ),
             Criterion::BakerHubbard => (
-                "hydrogen–acceptor distance of less than 2.5 Å and angle donor–hydrogen–acceptor of more than 120° \
-                 (Baker and Hubbard 1984)"
+                "hydrogen–acceptor distance of less than 2.5 Å and angle donor–hydrogen–acceptor \
+                 of more than 120° (Baker and Hubbard 1984)"
                     .to_owned(),
                 "nitrogen and oxygen",
             ),
             Criterion::WernetNilsson => (
-                "donor–acceptor distance of less than 3.3 Å − 0.00044 Å δ², δ being the angle hydrogen–donor–acceptor \
-                 in degrees, less than 45 (Wernet and Nilsson 2004)"
+                "donor–acceptor distance of less than 3.3 Å − 0.00044 Å δ², δ being the angle \
+                 hydrogen–donor–acceptor in degrees, less than 45 (Wernet and Nilsson 2004)"
                     .to_owned(),
                 "nitrogen and oxygen",
             ),
         };
-        let images = if *nearest_image { "between nearest periodic images" } else { "positions as they are" };
+        let images = if *nearest_image {
+            "between nearest periodic images"
+        } else {
+            "positions as they are"
+        };
         let definition = format!(
-            "{bounds}, {images}; donors are {elements} with a hydrogen bonded to them, acceptors the same elements"
+            "{bounds}, {images}; donors are {elements} with a hydrogen bonded to them, acceptors \
+             the same elements"
         );
         let groups = match between {
             Between::Within(group) => vec![TableGroup::new("within", group)],
             Between::Groups(a, b) => vec![TableGroup::new("a", a), TableGroup::new("b", b)],
-            Between::Solvent(a, b) => vec![TableGroup::new("solute", a), TableGroup::new("solvent", b)],
+            Between::Solvent(a, b) => {
+                vec![TableGroup::new("solute", a), TableGroup::new("solvent", b)]
+            }
         };
         Table::new(kind, title, definition, groups, columns)
     }
 
     fn columns(&self, bonds: &[(Key, Bond)], frames: &Frames<'_>) -> Vec<Column> {
-        let names = |k: usize| bonds.iter().map(|(key, _)| self.label(key[k] as usize, frames.topology)).collect();
+        let names = |k: usize| {
+            bonds.iter().map(|(key, _)| self.label(key[k] as usize, frames.topology)).collect()
+        };
         let atoms = |k: usize| bonds.iter().map(|(key, _)| i64::from(key[k]) + 1).collect();
-        let means = |sum: fn(&Bond) -> f64| bonds.iter().map(|(_, bond)| sum(bond) / bond.n_bonds as f64).collect();
+        let means = |sum: fn(&Bond) -> f64| {
+            bonds.iter().map(|(_, bond)| sum(bond) / bond.n_bonds as f64).collect()
+        };
         let mut columns = vec![
             Column::texts("donor", "chain, residue and atom of the donor", names(0)),
             Column::texts("hydrogen", "its hydrogen", names(1)),
@@ -443,14 +533,32 @@ impl Search {
         } else {
             columns.extend([
                 Column::integers("donor_atom", "number of the donor, counted from 1", atoms(0)),
-                Column::integers("hydrogen_atom", "number of the hydrogen, counted from 1", atoms(1)),
-                Column::integers("acceptor_atom", "number of the acceptor, counted from 1", atoms(2)),
+                Column::integers(
+                    "hydrogen_atom",
+                    "number of the hydrogen, counted from 1",
+                    atoms(1),
+                ),
+                Column::integers(
+                    "acceptor_atom",
+                    "number of the acceptor, counted from 1",
+                    atoms(2),
+                ),
             ]);
         }
         let distances = means(|bond| bond.distance);
-        columns.push(Column::numbers("distance_angstrom", Some("Å"), "mean distance of donor and acceptor", distances));
+        columns.push(Column::numbers(
+            "distance_angstrom",
+            Some("Å"),
+            "mean distance of donor and acceptor",
+            distances,
+        ));
         let angles = means(|bond| bond.angle_deg);
-        columns.push(Column::numbers("angle_deg", Some("°"), "mean angle donor–hydrogen–acceptor", angles));
+        columns.push(Column::numbers(
+            "angle_deg",
+            Some("°"),
+            "mean angle donor–hydrogen–acceptor",
+            angles,
+        ));
         columns.extend(Episodes::columns(bonds.iter().map(|(_, bond)| &bond.episodes), frames));
         columns
     }
@@ -492,11 +600,11 @@ impl Positions {
     fn read(&mut self, frame: &Frame, cell: Option<&Cell>, sites: &Sites) {
         self.atoms.read(frame, sites.atoms.iter().map(|atom| atom.slot));
         self.hydrogens.read(frame, sites.hydrogens.iter().map(|hydrogen| hydrogen.slot));
-        let bond = |(h, donor): (usize, &u32)| {
-            Cell::nearest_or(cell, difference(self.hydrogens.get(h), self.atoms.get(*donor as usize)))
-        };
         self.bonds.clear();
-        self.bonds.extend(sites.donors.iter().enumerate().map(bond));
+        self.bonds.extend(sites.donors.iter().enumerate().map(|(h, donor)| {
+            let along = difference(self.hydrogens.get(h), self.atoms.get(*donor as usize));
+            Cell::nearest_or(cell, along)
+        }));
     }
 }
 

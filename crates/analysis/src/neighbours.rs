@@ -2,8 +2,8 @@
 //!
 //! The larger set is sorted into the parts of a grid, none of them thinner than the cutoff, so that
 //! each point of the smaller looks into 27. If along an axis the smaller set leaves a gap in the
-//! cell, as a molecule does in its water, the grid is a window around it: of each point of the larger
-//! set one image at most is in it, and no others need to be looked at.
+//! cell, as a molecule does in its water, the grid is a window around it: of each point of the
+//! larger set one image at most is in it, and no others need to be looked at.
 
 use std::ops::Range;
 
@@ -82,7 +82,6 @@ struct Placed {
     parts: Vec<i32>,
 }
 
-/// One axis of the grid.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     /// The cell's edge, if there is a cell.
@@ -96,8 +95,9 @@ struct Axis {
 }
 
 impl Neighbours {
-    /// Calls `found` for all pairs of a point of `a` and one of `b` that are closer than a cutoff in
-    /// Å, or nearest images of which are, and for a few that are not. The order is always the same.
+    /// Calls `found` for all pairs of a point of `a` and one of `b` that are closer than a cutoff
+    /// in Å, or nearest images of which are, and for a few that are not. The order is always the
+    /// same.
     pub(crate) fn pairs(
         &mut self,
         a: &Cloud,
@@ -137,7 +137,8 @@ impl Neighbours {
             let inner = [axes[0].inner(parts[0]), axes[1].inner(parts[1]), axes[2].inner(parts[2])];
             let mut found = |j: u32| found(i, j as usize);
             self.search(&axes, &inner, position, cutoff * cutoff, &mut found);
-            let is_at_edge = |k: usize| axes[k].has_images && (parts[k] == 0 || parts[k] == last[k]);
+            let is_at_edge =
+                |k: usize| axes[k].has_images && (parts[k] == 0 || parts[k] == last[k]);
             if is_at_edge(0) || is_at_edge(1) || is_at_edge(2) {
                 self.search_images(&axes, parts, position, cutoff * cutoff, &mut found);
             }
@@ -161,7 +162,8 @@ impl Neighbours {
         });
         // As many parts as can be across the rows, and along them as many as there are points for.
         let most = lengths.map(|length| (length / cutoff).min(MAX_PARTS));
-        let filled = self.many.points.len() as f32 / (POINTS_PER_PART * most[1].max(1.0) * most[2].max(1.0));
+        let filled =
+            self.many.points.len() as f32 / (POINTS_PER_PART * most[1].max(1.0) * most[2].max(1.0));
         let n_parts = [most[0].min(filled), most[1], most[2]];
         for ((axis, n_parts), most) in axes.iter_mut().zip(n_parts).zip(most) {
             if axis.has_images && most < 3.0 {
@@ -179,7 +181,10 @@ impl Neighbours {
         let parts = &self.many.parts;
         self.starts.clear();
         self.starts.resize(axes.iter().map(|axis| axis.n_parts as usize).product::<usize>() + 1, 0);
-        parts.iter().filter(|part| **part != OUTSIDE).for_each(|part| self.starts[*part as usize] += 1);
+        parts
+            .iter()
+            .filter(|part| **part != OUTSIDE)
+            .for_each(|part| self.starts[*part as usize] += 1);
         let mut end = 0;
         for start in &mut self.starts {
             end += *start;
@@ -229,14 +234,20 @@ impl Neighbours {
     fn scan(&self, run: Range<usize>, from: [f32; 3], cutoff_2: f32, found: &mut impl FnMut(u32)) {
         let Cloud { x, y, z } = &self.sorted;
         for at in run.clone().step_by(LANES) {
-            let (x, y, z) = (&x[at..at + LANES], &y[at..at + LANES], &z[at..at + LANES]);
+            let x = &x[at..at + LANES];
+            let y = &y[at..at + LANES];
+            let z = &z[at..at + LANES];
             let mut is_near = [false; LANES];
             for k in 0..LANES {
-                let (dx, dy, dz) = (x[k] - from[0], y[k] - from[1], z[k] - from[2]);
+                let dx = x[k] - from[0];
+                let dy = y[k] - from[1];
+                let dz = z[k] - from[2];
                 is_near[k] = dx * dx + dy * dy + dz * dz < cutoff_2;
             }
             if is_near != [false; LANES] {
-                (at..run.end.min(at + LANES)).filter(|n| is_near[n - at]).for_each(|n| found(self.order[n]));
+                (at..run.end.min(at + LANES))
+                    .filter(|n| is_near[n - at])
+                    .for_each(|n| found(self.order[n]));
             }
         }
     }
@@ -284,7 +295,8 @@ impl Placed {
         for (place, axis) in self.places.iter_mut().zip(axes) {
             let Axis { first, density, .. } = *axis;
             if let Some(edge) = axis.edge.filter(|_| is_wrapped(axis)) {
-                for (((place, x), y), z) in place.iter_mut().zip(&mut *x).zip(&mut *y).zip(&mut *z) {
+                for (((place, x), y), z) in place.iter_mut().zip(&mut *x).zip(&mut *y).zip(&mut *z)
+                {
                     let whole = floor(*place - first);
                     *place -= whole;
                     *x -= whole * edge[0];
@@ -296,7 +308,9 @@ impl Placed {
             if axis.has_images {
                 // Rounding may leave a fraction of 1.
                 let last = axis.n_parts as f32 - 1.0;
-                place.iter_mut().for_each(|place| *place = if *place > last { last } else { *place });
+                place
+                    .iter_mut()
+                    .for_each(|place| *place = if *place > last { last } else { *place });
             }
         }
     }
@@ -309,7 +323,8 @@ impl Placed {
         self.parts.clear();
         self.parts.extend(x.iter().zip(y).zip(z).map(|((x, y), z)| {
             // Rounding may put the last ones one part too far.
-            let is_inside = (*x >= 0.0) & (*x <= nx) & (*y >= 0.0) & (*y <= ny) & (*z >= 0.0) & (*z <= nz);
+            let is_inside =
+                (*x >= 0.0) & (*x <= nx) & (*y >= 0.0) & (*y <= ny) & (*z >= 0.0) & (*z <= nz);
             let part = (least(*z, nz - 1.0) * ny + least(*y, ny - 1.0)) * nx + least(*x, nx - 1.0);
             if is_inside { part as i32 } else { OUTSIDE }
         }));
@@ -337,7 +352,8 @@ const IDENTITY: [[f64; 3]; 3] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.
 
 /// The least and the greatest of some numbers, as far as anything can be from the origin.
 fn extent(numbers: &[f32]) -> [f32; 2] {
-    let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+    let mut low = [f32::INFINITY; LANES];
+    let mut high = [f32::NEG_INFINITY; LANES];
     let (chunks, rest) = numbers.as_chunks::<LANES>();
     for chunk in chunks {
         for k in 0..LANES {
@@ -370,7 +386,11 @@ mod tests {
         };
         let mut cloud = Cloud::default();
         for _ in 0..n {
-            cloud.columns_mut().into_iter().zip(sizes).for_each(|(column, size)| column.push(size * random()));
+            cloud
+                .columns_mut()
+                .into_iter()
+                .zip(sizes)
+                .for_each(|(column, size)| column.push(size * random()));
         }
         cloud
     }
@@ -390,7 +410,8 @@ mod tests {
             Cell::from_lengths_angles([40.0, 50.0, 60.0], [70.0, 50.0, 40.0]),
             Cell::from_lengths_angles([7.0, 8.0, 40.0], [90.0; 3]),
         ];
-        let sizes = [[60.0; 3], [15.0, 14.0, 13.0], [100.0, 3.0, 0.0], [0.0; 3], [9.0, 200.0, 12.0]];
+        let sizes =
+            [[60.0; 3], [15.0, 14.0, 13.0], [100.0, 3.0, 0.0], [0.0; 3], [9.0, 200.0, 12.0]];
         let mut search = Neighbours::default();
         for cell in &cells {
             for size in sizes {
@@ -410,10 +431,15 @@ mod tests {
                         };
                         let all = (0..n_a).flat_map(|i| (0..n_b).map(move |j| (i, j)));
                         for (i, j) in all.filter(|(i, j)| distance(*i, *j) <= cutoff) {
-                            assert!(found.binary_search(&(i, j)).is_ok(), "{cell:?} {size:?} {cutoff}");
+                            assert!(
+                                found.binary_search(&(i, j)).is_ok(),
+                                "{cell:?} {size:?} {cutoff}"
+                            );
                         }
                         let is_small = cell.as_ref().is_some_and(|cell| cell.half_width() < 10.0);
-                        assert!(is_small || found.iter().all(|(i, j)| distance(*i, *j) < cutoff + 0.02));
+                        assert!(
+                            is_small || found.iter().all(|(i, j)| distance(*i, *j) < cutoff + 0.02)
+                        );
                     }
                 }
             }
@@ -424,11 +450,16 @@ mod tests {
     fn what_is_no_position_is_near_nothing() {
         let mut strange = cloud(&mut 6, 10, [10.0; 3]);
         [f32::NAN, f32::INFINITY, 1e30].into_iter().for_each(|x| {
-            strange.columns_mut().into_iter().zip([x, 0.0, -x]).for_each(|(column, x)| column.push(x));
+            strange
+                .columns_mut()
+                .into_iter()
+                .zip([x, 0.0, -x])
+                .for_each(|(column, x)| column.push(x));
         });
         for cell in [None, Cell::from_lengths_angles([30.0; 3], [90.0; 3])] {
             let mut found = Vec::new();
-            Neighbours::default().pairs(&strange, &strange, cell.as_ref(), 3.0, |i, j| found.push((i, j)));
+            Neighbours::default()
+                .pairs(&strange, &strange, cell.as_ref(), 3.0, |i, j| found.push((i, j)));
             assert!((0..10).all(|n| found.contains(&(n, n))), "{found:?}");
         }
     }

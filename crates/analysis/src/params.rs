@@ -1,24 +1,37 @@
 //! What is asked of a trajectory in words: masks as people write them, each at its place.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use crate::contact::{Contacts, MAX_CONTACT_DISTANCE};
 use crate::distance::Distance;
+use crate::frames::FrameRange;
+use crate::group::Weights;
+use crate::gyration::Gyration;
 use crate::hbond::{self, Between, Criterion, HydrogenBonds};
-use crate::mask::{self, Mask, ParseError, SelectError, Selection};
+use crate::mask::{Mask, MaskWarning, Selection};
+use crate::matching::{ReferenceStructure, same_atoms};
 use crate::read::{Series, Structure};
-use crate::request::{Damaged, Images, Weights};
+use crate::reference::{Reference, frame_positions};
+use crate::request::{Control, Damaged, Images};
 use crate::rmsd::Rmsd;
 use crate::rmsf::{Rmsf, Superpose};
-use crate::run::{Control, Notice, Report, analyze};
+use crate::run::{Report, analyze};
+use crate::secondary::SecondaryStructure;
+use crate::surface::{PROBE_RADIUS, SurfaceArea};
+use crate::violation::{Field, InvalidParams, Violation, ViolationKind};
+use crate::warning::Warning;
 use crate::{Analysis, AtomSet, Element, Error, Group, Request, Topology};
 
 /// Largest stride, beyond which a double no longer holds every whole number.
 const MAX_STRIDE: f64 = (1_u64 << 53) as f64;
 
-/// Parameters of an analysis. With none of distances, RMSD, RMSF or hydrogen bonds asked for, the
-/// RMSD and RMSF of the α-carbons and the hydrogen bonds of the solute are made.
+/// Molecules of water on both sides of hydrogen bonds or contacts, beyond which their pairs, each
+/// with a row, would be more than anybody reads.
+const MAX_WATERS: usize = 100;
+
+/// Parameters of an analysis. With no analysis asked for, the RMSD and RMSF of the α-carbons and
+/// the hydrogen bonds of the solute are made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params {
     /// Frames 0, N, 2 N and so on are analysed; a whole number of at least 1, by default 1.
@@ -26,8 +39,8 @@ pub struct Params {
     /// Distances between centres of mass, minimum image: two masks in each string, separated by a
     /// blank. Strings of one mask each are taken in pairs.
     pub distance_masks: Vec<String>,
-    /// `[mask]` superposes and measures on one mask, `[fit, measure, …]` superposes on the first and
-    /// measures the others.
+    /// `[mask]` superposes and measures on one mask, `[fit, measure, …]` superposes on the first
+    /// and measures the others.
     pub rmsd_masks: Vec<Vec<String>>,
     /// Each superposed on itself, about the average.
     pub rmsf_masks: Vec<String>,
@@ -35,100 +48,53 @@ pub struct Params {
     pub hbond_angle: Option<f64>,
     /// Largest distance donor–acceptor in Å; to give it asks for hydrogen bonds.
     pub hbond_distance: Option<f64>,
+    /// Hydrogen bonds within a mask or between two, separated by a blank; by default, if bounds or
+    /// a criterion are given, those of the solute.
+    pub hbond_masks: Vec<String>,
+    /// `angle`, `baker_hubbard` or `wernet_nilsson`; to give it asks for hydrogen bonds.
+    pub hbond_criterion: Option<String>,
+    /// Contacts within a mask or between two, separated by a blank.
+    pub contact_masks: Vec<String>,
+    /// Largest distance of two atoms in contact in Å, by default 4.5.
+    pub contact_distance: Option<f64>,
+    /// Radii of gyration, by mass.
+    pub gyration_masks: Vec<String>,
+    /// Solvent-accessible surface areas.
+    pub surface_masks: Vec<String>,
+    /// Radius of the probe in Å, by default 1.4.
+    pub surface_probe: Option<f64>,
+    /// Secondary structure.
+    pub secondary_structure_masks: Vec<String>,
+    /// The first frame that is analysed, counted from 0, by default 0.
+    pub first_frame: Option<u64>,
+    /// The last frame that may be, counted from 0, by default the last there is.
+    pub last_frame: Option<u64>,
+    /// The frame that RMSD are measured from, counted from 0, of the trajectory or of another.
+    pub reference_frame: Option<u64>,
     /// Whether frames that are damaged are left out; otherwise the first of them ends the analysis.
     pub skip_damaged_frames: bool,
-}
-
-/// A place in [`Params`]: a field, and in lists the index, counted from 0, at each level.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// Name of the field.
-    pub name: &'static str,
-    /// Indexes into it.
-    pub indexes: Vec<usize>,
-}
-
-/// All that is wrong with parameters.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{}", self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct InvalidParams(pub Vec<Invalid>);
-
-/// What is wrong at a place in parameters.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{at}: {problem}")]
-pub struct Invalid {
-    /// Where.
-    pub at: Field,
-    /// What.
-    pub problem: Problem,
-}
-
-/// What can be wrong with a parameter.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Problem {
-    /// A text is no mask.
-    #[error(transparent)]
-    Parse(ParseError),
-    /// A mask cannot be applied.
-    #[error(transparent)]
-    Select(SelectError),
-    /// A mask selects nothing, and what that may come from.
-    #[error("{mask:?} selects no atom{}", hints(.warnings))]
-    Empty {
-        /// The mask.
-        mask: String,
-        /// Why, perhaps.
-        warnings: Vec<mask::Warning>,
-    },
-    /// A distance needs two masks.
-    #[error("a distance is between two masks, and here {n_masks} of them stand together")]
-    NotTwo {
-        /// Masks in the string.
-        n_masks: usize,
-    },
-    /// A single mask has no other to pair with.
-    #[error("a single mask is paired with the next single one, and there is none")]
-    Unpaired,
-    /// A list of masks is empty.
-    #[error("no mask")]
-    NoMask,
-    /// One atom is superposed on itself exactly, so that nothing is measured.
-    #[error("{mask:?} selects one atom, and one atom is superposed exactly; take two or more")]
-    OneAtom {
-        /// The mask.
-        mask: String,
-    },
-    /// There is nothing that could make a hydrogen bond.
-    #[error("{label} has {problem}, so that there is no hydrogen bond to look for")]
-    NoHydrogenBonds {
-        /// The group.
-        label: String,
-        /// What it lacks.
-        problem: &'static str,
-    },
-    /// A number is out of its bounds.
-    #[error("must be {0}")]
-    Bounds(&'static str),
 }
 
 /// Parameters whose texts are masks and whose numbers are within bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    stride: NonZeroUsize,
+    frames: FrameRange,
     distances: Vec<[Placed; 2]>,
     rmsds: Vec<Vec<Placed>>,
     rmsfs: Vec<Placed>,
-    bonds: Option<Bonds>,
+    bonds: Vec<Sides>,
+    criterion: Criterion,
+    /// The field that asks for the hydrogen bonds of the solute.
+    solute_bonds: Option<&'static str>,
+    contacts: Vec<Sides>,
+    contact_distance: f64,
+    gyrations: Vec<Placed>,
+    surfaces: Vec<Placed>,
+    probe_radius: f64,
+    secondary_structures: Vec<Placed>,
+    /// Fields that nothing is asked for that they apply to, and what that would be.
+    without_effect: Vec<(&'static str, &'static str)>,
     damaged: Damaged,
-}
-
-/// What hydrogen bonds are asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Bonds {
-    max_distance: f64,
-    min_angle_deg: f64,
-    /// The field that asks for them.
-    field: &'static str,
 }
 
 /// A mask, and where it stands.
@@ -138,35 +104,84 @@ struct Placed {
     mask: Mask,
 }
 
+/// One mask or two, between which something is looked for.
+#[derive(Clone, Debug, PartialEq)]
+struct Sides {
+    a: Placed,
+    b: Option<Placed>,
+}
+
 /// A request made of parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
-    /// The request: distances, RMSD, RMSF and hydrogen bonds, each in the order of its field.
+    /// The request: distances, RMSD, RMSF, hydrogen bonds, contacts, radii of gyration, surface
+    /// areas and secondary structure, each in the order of its field.
     pub request: Request,
     /// For each analysis where it was asked for; nothing for those made by default.
     pub fields: Vec<Option<Field>>,
     /// What masks warn of.
-    pub warnings: Vec<Notice>,
+    pub warnings: Vec<Warning>,
+}
+
+/// What analyses read.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// The structure that names the atoms, in PDB or mmCIF.
+    pub topology: &'a Path,
+    /// The trajectory, in one file or several, in their order.
+    pub trajectory: &'a [PathBuf],
+    /// The structure that RMSD are measured from, if it is neither of these.
+    pub reference: Option<&'a Path>,
 }
 
 /// Makes the analyses that parameters ask for, from files.
 ///
-/// The trajectory is in one file or several, in their order. Distances in masks are measured in the
-/// structure of the topology file. A trajectory that is still growing gives the frames so far.
+/// Distances in masks are measured in the structure of the topology file. A trajectory that is
+/// still growing gives the frames so far.
 ///
 /// # Errors
 ///
-/// [`Error::Params`] with all that is wrong, or see [`analyze`].
+/// [`Error::Params`] with all that is wrong, or see [`analyze`] and [`frame_positions`].
 pub fn analyze_files(
-    topology: &Path,
-    trajectory: &[PathBuf],
+    files: &Files<'_>,
     params: &Params,
     control: &Control<'_>,
 ) -> Result<Report, Error> {
     let parsed = params.parse().map_err(Error::Params)?;
-    let structure = Structure::open(topology)?;
-    let trajectory = Series::open(trajectory)?;
-    let selected = parsed.select(&structure.topology, &structure.positions).map_err(Error::Params)?;
+    let structure = Structure::open(files.topology)?;
+    let trajectory = Series::open(files.trajectory)?;
+    let other = files.reference.map(Structure::open).transpose()?;
+    let frame = params.reference_frame.map(|frame| usize::try_from(frame).unwrap_or(usize::MAX));
+    let positions = match (&other, frame) {
+        (None, Some(frame)) => {
+            let skips_damaged = params.skip_damaged_frames;
+            frame_positions(
+                &structure.topology,
+                &trajectory,
+                frame,
+                skips_damaged,
+                control.cancelled,
+            )?
+        }
+        _ => Vec::new(),
+    };
+    let reference = match (&other, frame, files.reference) {
+        (Some(other), _, Some(path)) => Some(ReferenceStructure {
+            field: "reference_file",
+            label: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            topology: Some(&other.topology),
+            positions: &other.positions,
+        }),
+        (_, Some(frame), _) => Some(ReferenceStructure {
+            field: "reference_frame",
+            label: format!("frame {frame}"),
+            topology: None,
+            positions: &positions,
+        }),
+        _ => None,
+    };
+    let selected = parsed.select(&structure.topology, &structure.positions, reference.as_ref());
+    let selected = selected.map_err(Error::Params)?;
     let report = analyze(&structure.topology, &trajectory, &selected.request, control)?;
     let mut warnings = selected.warnings;
     warnings.extend(report.warnings);
@@ -180,47 +195,142 @@ impl Params {
     ///
     /// All that is wrong, in the order of the fields.
     pub fn parse(&self) -> Result<Parsed, InvalidParams> {
-        let mut problems = Problems::default();
+        let mut violations = Violations::default();
         let stride = self.downsample_frames.unwrap_or(1.0);
         let is_whole = (1.0..=MAX_STRIDE).contains(&stride) && stride.fract() == 0.0;
         let stride = if is_whole { NonZeroUsize::new(stride as usize) } else { None };
-        problems.require(stride.is_some(), "downsample_frames", "a whole number of at least 1");
-        let distances = self.distances(&mut problems);
+        violations.require(stride.is_some(), "downsample_frames", "a whole number of at least 1");
+        let distances = self.distances(&mut violations);
         let mut rmsds = Vec::new();
         for (n, masks) in self.rmsd_masks.iter().enumerate() {
             let at = |k| Field { name: "rmsd_masks", indexes: vec![n, k] };
-            rmsds.push(masks.iter().enumerate().filter_map(|(k, mask)| problems.mask(at(k), mask)).collect());
+            rmsds.push(
+                masks
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(k, mask)| violations.mask(at(k), mask))
+                    .collect(),
+            );
             if masks.is_empty() {
-                problems.add(Field { name: "rmsd_masks", indexes: vec![n] }, Problem::NoMask);
+                violations
+                    .add(Field { name: "rmsd_masks", indexes: vec![n] }, ViolationKind::NoMask);
             }
         }
-        let at = |n| Field { name: "rmsf_masks", indexes: vec![n] };
-        let rmsfs = self.rmsf_masks.iter().enumerate().filter_map(|(n, mask)| problems.mask(at(n), mask)).collect();
-        let angle = self.hbond_angle.unwrap_or(hbond::MIN_ANGLE_DEG);
-        problems.require((0.0..=180.0).contains(&angle), "hbond_angle", "from 0 to 180 degrees");
-        let distance = self.hbond_distance.unwrap_or(hbond::MAX_DISTANCE);
-        problems.require(distance > 0.0 && distance <= 10.0, "hbond_distance", "above 0 and at most 10 Å");
-        let field = match (self.hbond_distance, self.hbond_angle) {
-            (Some(_), _) => Some("hbond_distance"),
-            (None, Some(_)) => Some("hbond_angle"),
-            (None, None) => None,
+        let rmsfs = violations.masks("rmsf_masks", &self.rmsf_masks);
+        let criterion = self.criterion(&mut violations);
+        let contact_distance = self.contact_distance.unwrap_or(MAX_CONTACT_DISTANCE);
+        let bounds = "above 0 and at most 20 Å";
+        violations.require(
+            contact_distance > 0.0 && contact_distance <= 20.0,
+            "contact_distance",
+            bounds,
+        );
+        let probe_radius = self.surface_probe.unwrap_or(PROBE_RADIUS);
+        violations.require((0.0..=5.0).contains(&probe_radius), "surface_probe", "from 0 to 5 Å");
+        // Forms that send all they have state defaults; what is no default was meant for something.
+        let changed = [
+            (
+                "contact_distance",
+                contact_distance != MAX_CONTACT_DISTANCE,
+                "contact_masks",
+                &self.contact_masks,
+            ),
+            ("surface_probe", probe_radius != PROBE_RADIUS, "surface_masks", &self.surface_masks),
+        ];
+        let useless =
+            changed.into_iter().filter(|(_, is_changed, _, masks)| *is_changed && masks.is_empty());
+        let without_effect = useless.map(|(field, _, needs, _)| (field, needs)).collect();
+        let first = usize::try_from(self.first_frame.unwrap_or(0)).unwrap_or(usize::MAX);
+        let last = self.last_frame.map(|last| usize::try_from(last).unwrap_or(usize::MAX));
+        violations.require(
+            last.is_none_or(|last| first <= last),
+            "last_frame",
+            "at least `first_frame`",
+        );
+        let parsed = Parsed {
+            frames: FrameRange { first, last, stride: stride.unwrap_or(NonZeroUsize::MIN) },
+            distances,
+            rmsds,
+            rmsfs,
+            bonds: violations.sides("hbond_masks", &self.hbond_masks),
+            criterion,
+            solute_bonds: self.asks_for_bonds().filter(|_| self.hbond_masks.is_empty()),
+            contacts: violations.sides("contact_masks", &self.contact_masks),
+            contact_distance,
+            gyrations: violations.masks("gyration_masks", &self.gyration_masks),
+            surfaces: violations.masks("surface_masks", &self.surface_masks),
+            probe_radius,
+            secondary_structures: violations
+                .masks("secondary_structure_masks", &self.secondary_structure_masks),
+            without_effect,
+            damaged: if self.skip_damaged_frames { Damaged::LeaveOut } else { Damaged::Fail },
         };
-        let bonds = field.map(|field| Bonds { max_distance: distance, min_angle_deg: angle, field });
-        let damaged = if self.skip_damaged_frames { Damaged::LeaveOut } else { Damaged::Fail };
-        match stride {
-            Some(stride) if problems.0.is_empty() => Ok(Parsed { stride, distances, rmsds, rmsfs, bonds, damaged }),
-            _ => Err(InvalidParams(problems.0)),
-        }
+        if violations.0.is_empty() { Ok(parsed) } else { Err(InvalidParams(violations.0)) }
     }
 
-    fn distances(&self, problems: &mut Problems) -> Vec<[Placed; 2]> {
-        let (mut pairs, mut single) = (Vec::new(), None);
+    /// The field that asks for hydrogen bonds by giving what makes one.
+    fn asks_for_bonds(&self) -> Option<&'static str> {
+        let fields = [
+            ("hbond_distance", self.hbond_distance.is_some()),
+            ("hbond_angle", self.hbond_angle.is_some()),
+            ("hbond_criterion", self.hbond_criterion.is_some()),
+        ];
+        fields.into_iter().find(|(_, is_given)| *is_given).map(|(field, _)| field)
+    }
+
+    fn criterion(&self, violations: &mut Violations) -> Criterion {
+        let min_angle_deg = self.hbond_angle.unwrap_or(hbond::MIN_ANGLE_DEG);
+        violations.require(
+            (0.0..=180.0).contains(&min_angle_deg),
+            "hbond_angle",
+            "from 0 to 180 degrees",
+        );
+        let max_distance = self.hbond_distance.unwrap_or(hbond::MAX_DISTANCE);
+        violations.require(
+            max_distance > 0.0 && max_distance <= 10.0,
+            "hbond_distance",
+            "above 0 and at most 10 Å",
+        );
+        // As people write it: without regard to case and to what stands between words.
+        let plain = self
+            .hbond_criterion
+            .as_ref()
+            .map(|name| name.to_lowercase().replace(['_', '-', ' '], ""));
+        let named = match plain.as_deref() {
+            None | Some("angle") => return Criterion::Angle { max_distance, min_angle_deg },
+            Some("bakerhubbard") => Criterion::BakerHubbard,
+            Some("wernetnilsson") => Criterion::WernetNilsson,
+            Some(_) => {
+                violations.require(
+                    false,
+                    "hbond_criterion",
+                    "`angle`, `baker_hubbard` or `wernet_nilsson`",
+                );
+                return Criterion::default();
+            }
+        };
+        for (name, is_given) in [
+            ("hbond_angle", self.hbond_angle.is_some()),
+            ("hbond_distance", self.hbond_distance.is_some()),
+        ] {
+            violations.require(
+                !is_given,
+                name,
+                "left out, as `hbond_criterion` has bounds of its own",
+            );
+        }
+        named
+    }
+
+    fn distances(&self, violations: &mut Violations) -> Vec<[Placed; 2]> {
+        let mut pairs = Vec::new();
+        let mut single = None;
         for (n, text) in self.distance_masks.iter().enumerate() {
             let at = Field { name: "distance_masks", indexes: vec![n] };
             let masks = match Mask::parse_list(text) {
                 Ok(masks) => masks,
                 Err(error) => {
-                    problems.add(at, Problem::Parse(error));
+                    violations.add(at, ViolationKind::Parse(error));
                     continue;
                 }
             };
@@ -232,78 +342,260 @@ impl Params {
                     Some(a) => pairs.push([a, b]),
                     None => single = Some(b),
                 },
-                _ => problems.add(at, Problem::NotTwo { n_masks }),
+                _ => violations.add(at, ViolationKind::NotTwo { n_masks }),
             }
         }
         // A mask that is wrong may be the one that is missing.
-        if let Some(Placed { at, .. }) = single.filter(|_| problems.0.iter().all(|p| p.at.name != "distance_masks")) {
-            problems.add(at, Problem::Unpaired);
+        if let Some(Placed { at, .. }) =
+            single.filter(|_| violations.0.iter().all(|p| p.at.name != "distance_masks"))
+        {
+            violations.add(at, ViolationKind::Unpaired);
         }
         pairs
     }
 }
 
 impl Parsed {
-    /// Applies the masks to a topology, distances in them to its positions in Å.
+    /// Whether RMSD are among the analyses, so that a reference is of use.
+    pub fn measures_rmsd(&self) -> bool {
+        !self.rmsds.is_empty() || self.is_default()
+    }
+
+    /// Whether no analysis is asked for, so that the default ones are made.
+    fn is_default(&self) -> bool {
+        let Self {
+            distances,
+            rmsds,
+            rmsfs,
+            bonds,
+            contacts,
+            gyrations,
+            surfaces,
+            secondary_structures,
+            ..
+        } = self;
+        let asked = [
+            distances.len(),
+            rmsds.len(),
+            rmsfs.len(),
+            bonds.len(),
+            contacts.len(),
+            gyrations.len(),
+        ];
+        let others =
+            [surfaces.len(), secondary_structures.len(), self.solute_bonds.is_some().into()];
+        asked.into_iter().chain(others).sum::<usize>() == 0
+    }
+
+    /// Applies the masks to a topology, distances in them to its positions in Å; those of RMSD to
+    /// the reference too, if it has other atoms.
     ///
     /// # Errors
     ///
-    /// All masks that cannot be applied or select nothing.
-    pub fn select(&self, topology: &Topology, positions: &[[f64; 3]]) -> Result<Selected, InvalidParams> {
-        let (mut problems, mut warnings) = (Problems::default(), Vec::new());
-        let mut group = |placed: &Placed| problems.group(placed, topology, positions, &mut warnings);
+    /// All masks that cannot be applied, select nothing, or something else in the reference.
+    pub fn select(
+        &self,
+        topology: &Topology,
+        positions: &[[f64; 3]],
+        reference: Option<&ReferenceStructure<'_>>,
+    ) -> Result<Selected, InvalidParams> {
+        let mut selecting = Selecting {
+            topology,
+            positions,
+            violations: Violations::default(),
+            warnings: Vec::new(),
+        };
+        for (name, needs) in &self.without_effect {
+            let at = Field { name, indexes: Vec::new() };
+            selecting.warnings.push(Warning::NoEffect { at, needs });
+        }
         let mut analyses: Vec<(Analysis, Option<Field>)> = Vec::new();
         for [a, b] in &self.distances {
-            let distance = Distance { a: group(a), b: group(b), weights: Weights::Mass, nearest_image: true };
-            analyses.push((Analysis::Distance(distance), Some(a.at.clone())));
+            let at = a.at.clone();
+            let (a, b) = (selecting.group(a), selecting.group(b));
+            let distance = Distance { a, b, weights: Weights::Mass, nearest_image: true };
+            analyses.push((Analysis::Distance(distance), Some(at)));
         }
         for (n, masks) in self.rmsds.iter().enumerate() {
-            let mut groups: Vec<_> = masks.iter().map(&mut group).collect();
+            let mut groups: Vec<_> = masks.iter().map(|placed| selecting.group(placed)).collect();
             let fit = groups[0].clone();
             // The first is measured only if it is alone.
             let measures = if groups.len() > 1 { groups.split_off(1) } else { groups };
             let rmsd = Rmsd { fit: Some(fit), measures, weights: Weights::Equal };
-            analyses.push((Analysis::Rmsd(rmsd), Some(Field { name: "rmsd_masks", indexes: vec![n] })));
+            analyses
+                .push((Analysis::Rmsd(rmsd), Some(Field { name: "rmsd_masks", indexes: vec![n] })));
         }
         for placed in &self.rmsfs {
-            let rmsf = Rmsf { group: group(placed), superpose: Superpose::Average };
+            let rmsf = Rmsf { group: selecting.group(placed), superpose: Superpose::Average };
             analyses.push((Analysis::Rmsf(rmsf), Some(placed.at.clone())));
         }
-        let superposed = self.rmsds.iter().map(|masks| &masks[0]).chain(&self.rmsfs);
-        superposed.for_each(|placed| problems.require_two_atoms(placed, topology, positions));
-        if let Some(Bonds { max_distance, min_angle_deg, field }) = self.bonds {
-            let criterion = Criterion::Angle { max_distance, min_angle_deg };
-            let bonds = HydrogenBonds { criterion, ..HydrogenBonds::usual(Between::Within(solute(topology))) };
-            if let Some((label, problem)) = bonds.lacks(topology) {
-                let problem = Problem::NoHydrogenBonds { label: label.to_owned(), problem };
-                problems.add(Field { name: field, indexes: Vec::new() }, problem);
-            }
+        for placed in self.rmsds.iter().map(|masks| &masks[0]).chain(&self.rmsfs) {
+            selecting.require_two_atoms(placed);
+        }
+        if let Some(name) = self.solute_bonds {
+            let bonds = self.hydrogen_bonds(Between::Within(solute(topology)));
+            selecting.require_bonds(&bonds, &Field { name, indexes: Vec::new() });
             analyses.push((Analysis::HydrogenBonds(bonds), None));
         }
-        if !problems.0.is_empty() {
-            return Err(InvalidParams(problems.0));
+        for sides in &self.bonds {
+            let bonds = self.hydrogen_bonds(selecting.between(sides));
+            selecting.require_bonds(&bonds, &sides.a.at);
+            analyses.push((Analysis::HydrogenBonds(bonds), Some(sides.a.at.clone())));
         }
-        if analyses.is_empty() {
-            analyses.extend(usual(topology, &mut warnings).into_iter().map(|analysis| (analysis, None)));
+        for sides in &self.contacts {
+            let (a, b) = selecting.sides(sides);
+            let contacts = Contacts {
+                b: b.unwrap_or_else(|| a.clone()),
+                a,
+                max_distance: self.contact_distance,
+            };
+            analyses.push((Analysis::Contacts(contacts), Some(sides.a.at.clone())));
+        }
+        for placed in &self.gyrations {
+            let gyration = Gyration { group: selecting.group(placed), weights: Weights::Mass };
+            analyses.push((Analysis::Gyration(gyration), Some(placed.at.clone())));
+        }
+        for placed in &self.surfaces {
+            let surface =
+                SurfaceArea { group: selecting.group(placed), probe_radius: self.probe_radius };
+            analyses.push((Analysis::SurfaceArea(surface), Some(placed.at.clone())));
+        }
+        for placed in &self.secondary_structures {
+            let structure = SecondaryStructure { group: selecting.group(placed) };
+            selecting.require_backbone(&structure, placed);
+            analyses.push((Analysis::SecondaryStructure(structure), Some(placed.at.clone())));
+        }
+        if self.is_default() {
+            let default = default_analyses(topology, &mut selecting.warnings);
+            analyses.extend(default.into_iter().map(|analysis| (analysis, None)));
+        }
+        let reference = reference.and_then(|reference| self.reference(reference, &mut selecting));
+        let Selecting { violations, warnings, .. } = selecting;
+        if !violations.0.is_empty() {
+            return Err(InvalidParams(violations.0));
         }
         let (analyses, fields) = analyses.into_iter().unzip();
-        let request = Request { analyses, stride: self.stride, images: Images::Unwrapped, damaged: self.damaged };
+        let request = Request {
+            analyses,
+            frames: self.frames,
+            reference,
+            images: Images::Unwrapped,
+            damaged: self.damaged,
+        };
         Ok(Selected { request, fields, warnings })
+    }
+
+    fn hydrogen_bonds(&self, between: Between) -> HydrogenBonds {
+        HydrogenBonds { criterion: self.criterion, ..HydrogenBonds::new(between) }
+    }
+
+    /// The positions in a reference of the atoms that RMSD measure.
+    fn reference(
+        &self,
+        structure: &ReferenceStructure<'_>,
+        selecting: &mut Selecting<'_>,
+    ) -> Option<Reference> {
+        let here = selecting.topology;
+        if !self.measures_rmsd() {
+            let needs = ViolationKind::Unused { needs: "rmsd_masks" };
+            selecting.violations.add(Field { name: structure.field, indexes: Vec::new() }, needs);
+            return None;
+        }
+        let mut atoms = AtomSet::none(here.n_atoms());
+        let mut counterpart: Vec<Option<usize>> = vec![None; here.n_atoms()];
+        for (at, group, other) in self.measured(structure, selecting) {
+            let Some(there) = structure.topology else {
+                group.atoms.iter().for_each(|atom| counterpart[atom] = Some(atom));
+                atoms.union_with(&group.atoms);
+                continue;
+            };
+            match same_atoms((here, &group.atoms), (there, &other)) {
+                Ok(matched) => {
+                    for (atom, its) in matched.atoms {
+                        let before = counterpart[atom].replace(its);
+                        if before.is_some_and(|before| before != its) {
+                            let problem = format!("stands for two atoms of {}", structure.label);
+                            let kind =
+                                ViolationKind::Unmatched { atom: here.atom_label(atom), problem };
+                            selecting.violations.add(at.clone(), kind);
+                        }
+                    }
+                    if let Some(first) = matched.other_residues.first() {
+                        let warning = Warning::OtherResidues {
+                            at,
+                            n_residues: matched.other_residues.len(),
+                            first: first.map(|name| name.to_owned()),
+                            reference: structure.label.clone(),
+                        };
+                        selecting.warnings.push(warning);
+                    }
+                    atoms.union_with(&group.atoms);
+                }
+                Err(unmatched) => {
+                    let kind = ViolationKind::Unmatched {
+                        atom: unmatched.what,
+                        problem: format!("{} {}", unmatched.problem, structure.label),
+                    };
+                    selecting.violations.add(at, kind);
+                }
+            }
+        }
+        let positions =
+            atoms.iter().filter_map(|atom| counterpart[atom]).map(|atom| structure.positions[atom]);
+        Some(Reference::new(structure.label.clone(), atoms.clone(), positions.collect()))
+    }
+
+    /// The groups of which RMSD are measured, with the atoms that the same mask selects in the
+    /// reference.
+    fn measured(
+        &self,
+        structure: &ReferenceStructure<'_>,
+        selecting: &mut Selecting<'_>,
+    ) -> Vec<(Field, Group, AtomSet)> {
+        let there = structure.topology;
+        if self.rmsds.is_empty() {
+            let other = there.map_or_else(|| AtomSet::none(0), |there| backbone(there).atoms);
+            let at = Field { name: structure.field, indexes: Vec::new() };
+            return vec![(at, backbone(selecting.topology), other)];
+        }
+        let mut measured = Vec::new();
+        for placed in self.rmsds.iter().flatten() {
+            // What is wrong with it here has been found before.
+            let Ok(here) = placed.mask.select(selecting.topology, Some(selecting.positions)) else {
+                continue;
+            };
+            let other =
+                match there.map(|there| placed.mask.select(there, Some(structure.positions))) {
+                    None => AtomSet::none(0),
+                    Some(Ok(selection)) => selection.atoms,
+                    Some(Err(error)) => {
+                        selecting.violations.add(placed.at.clone(), ViolationKind::Select(error));
+                        continue;
+                    }
+                };
+            let group = Group { label: placed.mask.to_string(), atoms: here.atoms };
+            measured.push((placed.at.clone(), group, other));
+        }
+        measured
     }
 }
 
 /// What is made when nothing is asked for.
-fn usual(topology: &Topology, warnings: &mut Vec<Notice>) -> Vec<Analysis> {
+fn default_analyses(topology: &Topology, warnings: &mut Vec<Warning>) -> Vec<Analysis> {
     let group = backbone(topology);
     let mut analyses = vec![
-        Analysis::Rmsd(Rmsd { fit: Some(group.clone()), measures: vec![group.clone()], weights: Weights::Equal }),
+        Analysis::Rmsd(Rmsd {
+            fit: Some(group.clone()),
+            measures: vec![group.clone()],
+            weights: Weights::Equal,
+        }),
         Analysis::Rmsf(Rmsf { group, superpose: Superpose::Average }),
     ];
-    let bonds = HydrogenBonds::usual(Between::Within(solute(topology)));
+    let bonds = HydrogenBonds::new(Between::Within(solute(topology)));
     match bonds.lacks(topology) {
         Some((label, problem)) => {
-            let problem = Problem::NoHydrogenBonds { label: label.to_owned(), problem };
-            warnings.push(Notice::NoHydrogenBonds { reason: problem.to_string() });
+            let problem = ViolationKind::NoHydrogenBonds { label: label.to_owned(), problem };
+            warnings.push(Warning::NoHydrogenBonds { reason: problem.to_string() });
         }
         None => analyses.push(Analysis::HydrogenBonds(bonds)),
     }
@@ -312,17 +604,28 @@ fn usual(topology: &Topology, warnings: &mut Vec<Notice>) -> Vec<Analysis> {
 
 /// The α-carbons, of which calcium is none; with fewer than three, the heavy atoms of the solute.
 fn backbone(topology: &Topology) -> Group {
-    let element = |atom| topology.atom(atom).element;
-    let is_carbon = |atom| topology.atom(atom).name == "CA" && element(atom) == Some(Element::C);
-    let in_protein = |atom| is_carbon(atom) && topology.residue_atoms(topology.atom(atom).residue).len() > 1;
-    let atoms = AtomSet::from_fn(topology.n_atoms(), in_protein);
+    let atoms = AtomSet::from_fn(topology.n_atoms(), |atom| is_alpha_carbon(topology, atom));
     if atoms.len() >= 3 {
         return Group { label: "@CA&@/C".to_owned(), atoms };
     }
     let all = solute(topology);
-    let is_heavy = |atom| all.atoms.contains(atom) && element(atom).is_some_and(|element| element != Element::H);
-    let atoms = AtomSet::from_fn(topology.n_atoms(), is_heavy);
-    if atoms.is_empty() { all } else { Group { label: format!("{} without hydrogen", all.label), atoms } }
+    let atoms = AtomSet::from_fn(topology.n_atoms(), |atom| {
+        let element = topology.atom(atom).element;
+        all.atoms.contains(atom) && element.is_some_and(|element| element != Element::H)
+    });
+    if atoms.is_empty() {
+        all
+    } else {
+        Group { label: format!("{} without hydrogen", all.label), atoms }
+    }
+}
+
+/// Whether an atom is carbon CA of a residue that has other atoms as well.
+fn is_alpha_carbon(topology: &Topology, atom: usize) -> bool {
+    let atom = topology.atom(atom);
+    atom.name == "CA"
+        && atom.element == Some(Element::C)
+        && topology.residue_atoms(atom.residue).len() > 1
 }
 
 /// The solute, or all atoms where there is none.
@@ -335,18 +638,117 @@ fn solute(topology: &Topology) -> Group {
     }
 }
 
+/// Masks being applied, and what was found on the way.
+struct Selecting<'a> {
+    topology: &'a Topology,
+    positions: &'a [[f64; 3]],
+    violations: Violations,
+    warnings: Vec<Warning>,
+}
+
+impl Selecting<'_> {
+    /// The atoms of a mask; if something is wrong with it, none.
+    fn group(&mut self, Placed { at, mask }: &Placed) -> Group {
+        let label = mask.to_string();
+        let atoms = match mask.select(self.topology, Some(self.positions)) {
+            Ok(Selection { atoms, mut warnings }) if atoms.is_empty() => {
+                warnings.retain(|warning| *warning != MaskWarning::Empty);
+                self.violations
+                    .add(at.clone(), ViolationKind::Empty { mask: label.clone(), warnings });
+                atoms
+            }
+            Ok(Selection { atoms, warnings }) => {
+                let placed =
+                    warnings.into_iter().map(|warning| Warning::Mask { at: at.clone(), warning });
+                self.warnings.extend(placed);
+                atoms
+            }
+            Err(error) => {
+                self.violations.add(at.clone(), ViolationKind::Select(error));
+                AtomSet::none(self.topology.n_atoms())
+            }
+        };
+        Group { label, atoms }
+    }
+
+    /// The atoms of both sides, of which one may have much water, but not both.
+    fn sides(&mut self, Sides { a, b }: &Sides) -> (Group, Option<Group>) {
+        let at = a.at.clone();
+        let (a, b) = (self.group(a), b.as_ref().map(|b| self.group(b)));
+        let fewer = waters(self.topology, &a)
+            .min(b.as_ref().map_or(usize::MAX, |b| waters(self.topology, b)));
+        if fewer > MAX_WATERS {
+            self.violations
+                .add(at, ViolationKind::MuchWater { n_waters: fewer, limit: MAX_WATERS });
+        }
+        (a, b)
+    }
+
+    fn between(&mut self, sides: &Sides) -> Between {
+        match self.sides(sides) {
+            (a, None) => Between::Within(a),
+            (a, Some(b)) if self.is_water(&b) => Between::Solvent(a, b),
+            (a, Some(b)) if self.is_water(&a) => Between::Solvent(b, a),
+            (a, Some(b)) => Between::Groups(a, b),
+        }
+    }
+
+    /// Whether a group is of water alone.
+    fn is_water(&self, group: &Group) -> bool {
+        let mut residues = group.atoms.iter().map(|atom| self.topology.atom(atom).residue);
+        !group.atoms.is_empty() && residues.all(|residue| self.topology.is_water(residue))
+    }
+
+    fn require_bonds(&mut self, bonds: &HydrogenBonds, at: &Field) {
+        // An empty group has been found before.
+        if bonds.groups().iter().any(|group| group.atoms.is_empty()) {
+            return;
+        }
+        if let Some((label, problem)) = bonds.lacks(self.topology) {
+            self.violations.add(
+                at.clone(),
+                ViolationKind::NoHydrogenBonds { label: label.to_owned(), problem },
+            );
+        }
+    }
+
+    fn require_backbone(&mut self, structure: &SecondaryStructure, Placed { at, mask }: &Placed) {
+        if !structure.group.atoms.is_empty() && structure.atoms(self.topology).is_empty() {
+            self.violations.add(at.clone(), ViolationKind::NoBackbone { mask: mask.to_string() });
+        }
+    }
+
+    fn require_two_atoms(&mut self, Placed { at, mask }: &Placed) {
+        // What else is wrong with the mask has been found before.
+        let is_one = mask
+            .select(self.topology, Some(self.positions))
+            .is_ok_and(|selection| selection.atoms.len() == 1);
+        if is_one {
+            self.violations.add(at.clone(), ViolationKind::OneAtom { mask: mask.to_string() });
+        }
+    }
+}
+
+/// Molecules of water that a group has atoms of.
+fn waters(topology: &Topology, group: &Group) -> usize {
+    let mut residues: Vec<usize> =
+        group.atoms.iter().map(|atom| topology.atom(atom).residue).collect();
+    residues.dedup();
+    residues.into_iter().filter(|residue| topology.is_water(*residue)).count()
+}
+
 /// What was found to be wrong so far.
 #[derive(Debug, Default)]
-struct Problems(Vec<Invalid>);
+struct Violations(Vec<Violation>);
 
-impl Problems {
-    fn add(&mut self, at: Field, problem: Problem) {
-        self.0.push(Invalid { at, problem });
+impl Violations {
+    fn add(&mut self, at: Field, kind: ViolationKind) {
+        self.0.push(Violation { at, kind });
     }
 
     fn require(&mut self, holds: bool, name: &'static str, bounds: &'static str) {
         if !holds {
-            self.add(Field { name, indexes: Vec::new() }, Problem::Bounds(bounds));
+            self.add(Field { name, indexes: Vec::new() }, ViolationKind::Bounds(bounds));
         }
     }
 
@@ -354,55 +756,35 @@ impl Problems {
         match Mask::parse(text) {
             Ok(mask) => Some(Placed { at, mask }),
             Err(error) => {
-                self.add(at, Problem::Parse(error));
+                self.add(at, ViolationKind::Parse(error));
                 None
             }
         }
     }
 
-    fn require_two_atoms(&mut self, Placed { at, mask }: &Placed, topology: &Topology, positions: &[[f64; 3]]) {
-        // What else is wrong with the mask has been found before.
-        let is_one = mask.select(topology, Some(positions)).is_ok_and(|selection| selection.atoms.len() == 1);
-        if is_one {
-            self.add(at.clone(), Problem::OneAtom { mask: mask.to_string() });
+    fn masks(&mut self, name: &'static str, texts: &[String]) -> Vec<Placed> {
+        let placed = texts.iter().enumerate();
+        placed.filter_map(|(n, text)| self.mask(Field { name, indexes: vec![n] }, text)).collect()
+    }
+
+    fn sides(&mut self, name: &'static str, texts: &[String]) -> Vec<Sides> {
+        let mut all = Vec::new();
+        for (n, text) in texts.iter().enumerate() {
+            let at = Field { name, indexes: vec![n] };
+            let masks = match Mask::parse_list(text) {
+                Ok(masks) => masks,
+                Err(error) => {
+                    self.add(at, ViolationKind::Parse(error));
+                    continue;
+                }
+            };
+            let n_masks = masks.len();
+            let mut placed = masks.into_iter().map(|mask| Placed { at: at.clone(), mask });
+            match (placed.next(), placed.next()) {
+                (Some(a), b) if n_masks <= 2 => all.push(Sides { a, b }),
+                _ => self.add(at, ViolationKind::NotOneOrTwo { n_masks }),
+            }
         }
+        all
     }
-
-    /// The atoms of a mask; if something is wrong with it, none.
-    fn group(
-        &mut self,
-        Placed { at, mask }: &Placed,
-        topology: &Topology,
-        positions: &[[f64; 3]],
-        notices: &mut Vec<Notice>,
-    ) -> Group {
-        let label = mask.to_string();
-        let atoms = match mask.select(topology, Some(positions)) {
-            Ok(Selection { atoms, mut warnings }) if atoms.is_empty() => {
-                warnings.retain(|warning| *warning != mask::Warning::Empty);
-                self.add(at.clone(), Problem::Empty { mask: label.clone(), warnings });
-                atoms
-            }
-            Ok(Selection { atoms, warnings }) => {
-                notices.extend(warnings.into_iter().map(|warning| Notice::Mask { at: at.clone(), warning }));
-                atoms
-            }
-            Err(error) => {
-                self.add(at.clone(), Problem::Select(error));
-                AtomSet::none(topology.n_atoms())
-            }
-        };
-        Group { label, atoms }
-    }
-}
-
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)?;
-        self.indexes.iter().try_for_each(|index| write!(f, "[{index}]"))
-    }
-}
-
-fn hints(warnings: &[mask::Warning]) -> String {
-    warnings.iter().map(|warning| format!("; {warning}")).collect()
 }

@@ -96,7 +96,9 @@ impl Weighing {
         let mut sum = [0.0; LANES];
         for (w, [x, y, z]) in self.weights.as_chunks::<LANES>().0.iter().zip(points.chunks()) {
             for k in 0..LANES {
-                let (dx, dy, dz) = (x[k] - centre[0], y[k] - centre[1], z[k] - centre[2]);
+                let dx = x[k] - centre[0];
+                let dy = y[k] - centre[1];
+                let dz = z[k] - centre[2];
                 sum[k] += w[k] * (dx * dx + dy * dy + dz * dz);
             }
         }

@@ -1,20 +1,24 @@
-//! Root-mean-square deviation from the first frame.
+//! Root-mean-square deviation from the first frame or a reference.
 
 use crate::Error;
 use crate::frames::Frames;
+use crate::group::{Group, ImageGroup, Weights};
 use crate::points::Points;
-use crate::request::{Group, Weights};
-use crate::setup::{Setup, Together};
+use crate::reference::Reference;
+use crate::setup::Setup;
 use crate::source::{Members, View};
-use crate::superpose::{Motion, Reference};
+use crate::superpose::{Motion, Target};
 use crate::table::{Column, Table, TableGroup};
 use crate::task::PerFrame;
 
-/// The deviation of each frame from the first analysed one, in Å:
-/// √(Σ wᵢ·|R·xᵢ + t − yᵢ|² / Σ wᵢ) over the measured atoms, y being the first frame.
+/// What deviations are measured from unless there is a reference.
+const FIRST_FRAME: &str = "the first analysed frame";
+
+/// The deviation of each frame from the first analysed one, or from the reference of the request,
+/// in Å: √(Σ wᵢ·|R·xᵢ + t − yᵢ|² / Σ wᵢ) over the measured atoms, y being what it is measured from.
 ///
-/// R and t superpose the atoms of `fit` by least squares with the same weights, R a proper rotation;
-/// without `fit`, R = 1 and t = 0. What is measured is not superposed again.
+/// R and t superpose the atoms of `fit` by least squares with the same weights, R a proper
+/// rotation; without `fit`, R = 1 and t = 0. What is measured is not superposed again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rmsd {
     /// The atoms to superpose, if any.
@@ -28,30 +32,36 @@ pub struct Rmsd {
 #[derive(Debug)]
 pub(crate) struct Task {
     request: Rmsd,
-    fit: Option<(Members, Reference)>,
+    fit: Option<(Members, Target)>,
     /// None for the group that is superposed.
-    measures: Vec<Option<(Members, Reference)>>,
+    measures: Vec<Option<(Members, Target)>>,
     measures_fit: bool,
+    /// What y is, for people.
+    origin: String,
 }
 
 impl Rmsd {
-    pub(crate) fn together(&self) -> Option<Together> {
+    pub(crate) fn image_group(&self) -> Option<ImageGroup> {
         let mut groups = self.fit.iter().chain(&self.measures);
-        let mut together = Together::of(groups.next()?);
-        groups.for_each(|group| together.atoms.union_with(&group.atoms));
-        Some(Together { in_place: self.fit.is_none(), ..together })
+        let mut all = ImageGroup::of(groups.next()?);
+        groups.for_each(|group| all.atoms.union_with(&group.atoms));
+        Some(ImageGroup { in_place: self.fit.is_none(), ..all })
     }
 
-    pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Task, Error> {
-        let part = |group: &Group| -> Result<_, Error> {
-            let members = setup.members(group);
-            let reference = Reference::new(&setup.first_positions(&members), setup.weighing(group, self.weights)?);
-            Ok((members, reference))
-        };
-        let is_fit = |group: &Group| self.fit.as_ref().is_some_and(|fit| fit.atoms == group.atoms);
-        let measures = self.measures.iter().map(|group| if is_fit(group) { Ok(None) } else { part(group).map(Some) });
-        let measures = measures.collect::<Result<Vec<_>, Error>>()?;
-        let fit = self.fit.as_ref().map(part).transpose()?;
+    pub(crate) fn task(
+        &self,
+        setup: &Setup<'_>,
+        reference: Option<&Reference>,
+        analysis: usize,
+    ) -> Result<Task, Error> {
+        let mut measures = Vec::new();
+        for group in &self.measures {
+            let is_fit = self.fit.as_ref().is_some_and(|fit| fit.atoms == group.atoms);
+            let part = (!is_fit).then(|| self.part(setup, reference, analysis, group));
+            measures.push(part.transpose()?);
+        }
+        let fit = self.fit.as_ref().map(|group| self.part(setup, reference, analysis, group));
+        let fit = fit.transpose()?;
         if let (Some(group), Some((_, reference))) = (&self.fit, &fit) {
             reference.check(measures.iter().any(Option::is_some)).map_err(|problem| {
                 let label = group.label.clone();
@@ -59,7 +69,25 @@ impl Rmsd {
             })?;
         }
         let measures_fit = measures.iter().any(Option::is_none);
-        Ok(Task { request: self.clone(), fit, measures, measures_fit })
+        let origin = reference.map_or(FIRST_FRAME, Reference::label).to_owned();
+        Ok(Task { request: self.clone(), fit, measures, measures_fit, origin })
+    }
+
+    /// A group, and where it is in the reference or else in the first frame.
+    fn part(
+        &self,
+        setup: &Setup<'_>,
+        reference: Option<&Reference>,
+        analysis: usize,
+        group: &Group,
+    ) -> Result<(Members, Target), Error> {
+        let members = setup.members(group);
+        let points = match reference {
+            Some(reference) => reference.points(group, analysis)?,
+            None => setup.first_positions(&members),
+        };
+        let target = Target::new(&points, setup.weighing(group, self.weights)?);
+        Ok((members, target))
     }
 }
 
@@ -84,22 +112,37 @@ impl PerFrame for Task {
     fn table(&self, values: Vec<f64>, frames: &Frames<'_>) -> Table {
         let Rmsd { fit, measures, weights } = &self.request;
         let superposed = match fit {
-            Some(_) => "after least-squares superposition of the fit group, which measured groups follow",
+            Some(_) => {
+                "after least-squares superposition of the fit group, which measured groups follow"
+            }
             None => "without superposition",
         };
         let mut columns = frames.columns();
         for (n, group) in measures.iter().enumerate() {
-            let name =
-                if measures.len() == 1 { "rmsd_angstrom".to_owned() } else { format!("rmsd_{}_angstrom", n + 1) };
+            let name = if measures.len() == 1 {
+                "rmsd_angstrom".to_owned()
+            } else {
+                format!("rmsd_{}_angstrom", n + 1)
+            };
             let values = values.iter().skip(n).step_by(measures.len()).copied().collect();
-            columns.push(Column::numbers(name, Some("Å"), format!("RMSD of {}", group.label), values));
+            columns.push(Column::numbers(
+                name,
+                Some("Å"),
+                format!("RMSD of {}", group.label),
+                values,
+            ));
         }
         let mut groups: Vec<_> = fit.iter().map(|group| TableGroup::new("fit", group)).collect();
         groups.extend(measures.iter().map(|group| TableGroup::new("measure", group)));
         let definition = format!(
-            "root-mean-square deviation from the first analysed frame, weighted by {}, {superposed}",
+            "root-mean-square deviation from {}, weighted by {}, {superposed}",
+            self.origin,
             weights.noun()
         );
-        Table::new("rmsd", "RMSD from the first frame", definition, groups, columns)
+        let title = match self.origin.as_str() {
+            FIRST_FRAME => "RMSD from the first frame".to_owned(),
+            origin => format!("RMSD from {origin}"),
+        };
+        Table::new("rmsd", &title, definition, groups, columns)
     }
 }

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use crate::cell::dot;
-use crate::frames::Frames;
+use crate::frames::{BLOCK_FRAMES, Frames};
+use crate::group::{Group, ImageGroup, Weights};
+use crate::parallel::in_order;
 use crate::points::Points;
-use crate::request::{Group, Weights};
-use crate::run::{BLOCK_FRAMES, in_order};
-use crate::setup::{Setup, Together};
+use crate::setup::Setup;
 use crate::source::{Members, View};
-use crate::superpose::{Motion, Reference};
+use crate::superpose::{Motion, Target};
 use crate::table::{Column, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{Error, Topology};
@@ -41,16 +41,16 @@ pub enum Superpose {
 const KEPT_BYTES: usize = 64 << 20;
 
 impl Rmsf {
-    pub(crate) fn together(&self) -> Together {
+    pub(crate) fn image_group(&self) -> ImageGroup {
         let in_place = self.superpose == Superpose::Nothing;
-        Together { atoms: self.group.atoms.clone(), label: self.group.label.clone(), in_place }
+        ImageGroup { atoms: self.group.atoms.clone(), label: self.group.label.clone(), in_place }
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Fluctuation, Error> {
         let members = setup.members(&self.group);
         let weighing = setup.weighing(&self.group, Weights::Equal)?;
         let bytes = 12 * members.len() * setup.frames.n_analyzed();
-        let reference = Reference::new(&setup.first_positions(&members), weighing);
+        let reference = Target::new(&setup.first_positions(&members), weighing);
         if self.superpose != Superpose::Nothing {
             reference.check(false).map_err(|problem| {
                 let label = self.group.label.clone();
@@ -60,7 +60,9 @@ impl Rmsf {
         Ok(Fluctuation {
             reference,
             stage: match self.superpose {
-                Superpose::Average => Stage::Average { keeps: !members.is_tracked() && bytes <= KEPT_BYTES },
+                Superpose::Average => {
+                    Stage::Average { keeps: !members.is_tracked() && bytes <= KEPT_BYTES }
+                }
                 Superpose::First => Stage::Last,
                 Superpose::Nothing => Stage::Still,
             },
@@ -77,7 +79,7 @@ pub(crate) struct Fluctuation {
     superpose: Superpose,
     stage: Stage,
     members: Members,
-    reference: Reference,
+    reference: Target,
     atoms: Atoms,
 }
 
@@ -107,7 +109,13 @@ impl Task for Fluctuation {
 
     fn start(&self) -> Sums {
         let deviation = Points::zeros(self.members.len());
-        Sums { n_frames: 0, square: deviation.x.clone(), deviation, kept: Vec::new(), points: Points::default() }
+        Sums {
+            n_frames: 0,
+            square: deviation.x.clone(),
+            deviation,
+            kept: Vec::new(),
+            points: Points::default(),
+        }
     }
 
     fn frame(&self, view: &View<'_>, sums: &mut Sums) {
@@ -116,14 +124,18 @@ impl Task for Fluctuation {
             // The positions were widened from 32 bits, so that narrowing them loses nothing.
             let n = self.members.len();
             let columns = [&sums.points.x, &sums.points.y, &sums.points.z];
-            sums.kept.extend(columns.into_iter().flat_map(|column| column[..n].iter().map(|x| *x as f32)));
+            sums.kept.extend(
+                columns.into_iter().flat_map(|column| column[..n].iter().map(|x| *x as f32)),
+            );
         }
         self.add(sums);
     }
 
     fn append(&self, sums: &mut Sums, mut next: Sums) {
         sums.n_frames += next.n_frames;
-        for (sum, next) in sums.deviation.columns_mut().into_iter().zip(next.deviation.columns_mut()) {
+        for (sum, next) in
+            sums.deviation.columns_mut().into_iter().zip(next.deviation.columns_mut())
+        {
             sum.iter_mut().zip(next).for_each(|(sum, next)| *sum += *next);
         }
         sums.square.iter_mut().zip(next.square).for_each(|(sum, next)| *sum += next);
@@ -131,10 +143,18 @@ impl Task for Fluctuation {
     }
 
     fn finish(&self, mut sums: Sums, frames: &Frames<'_>) -> Outcome {
-        let Stage::Average { keeps } = self.stage else { return Outcome::Tables(self.tables(&sums)) };
-        let (reference, kept) = (self.reference.moved(&sums.deviation, sums.n_frames), std::mem::take(&mut sums.kept));
-        let last =
-            Self { stage: Stage::Last, reference, members: self.members.clone(), atoms: self.atoms.clone(), ..*self };
+        let Stage::Average { keeps } = self.stage else {
+            return Outcome::Tables(self.tables(&sums));
+        };
+        let reference = self.reference.moved(&sums.deviation, sums.n_frames);
+        let kept = std::mem::take(&mut sums.kept);
+        let last = Self {
+            stage: Stage::Last,
+            reference,
+            members: self.members.clone(),
+            atoms: self.atoms.clone(),
+            ..*self
+        };
         if !keeps {
             return Outcome::Again(Box::new(last));
         }
@@ -145,7 +165,11 @@ impl Task for Fluctuation {
 impl Fluctuation {
     /// Adds the frame whose positions are in `sums.points`.
     fn add(&self, sums: &mut Sums) {
-        let motion = if self.stage == Stage::Still { Motion::IDENTITY } else { self.reference.fit(&sums.points) };
+        let motion = if self.stage == Stage::Still {
+            Motion::IDENTITY
+        } else {
+            self.reference.fit(&sums.points)
+        };
         self.reference.add_deviations(&sums.points, &motion, &mut sums.deviation, &mut sums.square);
         sums.n_frames += 1;
     }
@@ -158,7 +182,9 @@ impl Fluctuation {
             let mut sums = Task::start(self);
             sums.points.resize(n);
             for frame in block.chunks_exact(3 * n) {
-                for (column, from) in sums.points.columns_mut().into_iter().zip(frame.chunks_exact(n)) {
+                for (column, from) in
+                    sums.points.columns_mut().into_iter().zip(frame.chunks_exact(n))
+                {
                     column.iter_mut().zip(from).for_each(|(to, from)| *to = f64::from(*from));
                 }
                 self.add(&mut sums);
@@ -172,23 +198,28 @@ impl Fluctuation {
 
     fn tables(&self, sums: &Sums) -> Vec<Table> {
         let n_frames = sums.n_frames as f64;
-        let fluctuation = |n: usize| {
+        // One frame is its own average, about which nothing fluctuates.
+        let n_atoms = if sums.n_frames > 1 { self.members.len() } else { 0 };
+        let fluctuations = (0..n_atoms).map(|n| {
             let mean = sums.deviation.get(n).map(|sum| sum / n_frames);
             let square = sums.square[n] / n_frames - dot(mean, mean);
             // Rounding may leave less than nothing where an atom does not move. What is no number
             // stays so: `max` would make it 0.
             if square < 0.0 { 0.0 } else { square.sqrt() }
-        };
-        // One frame is its own average, about which nothing fluctuates.
-        let n_atoms = if sums.n_frames > 1 { self.members.len() } else { 0 };
-        let fluctuations: Vec<f64> = (0..n_atoms).map(fluctuation).collect();
+        });
+        let fluctuations: Vec<f64> = fluctuations.collect();
         let definition = match self.superpose {
             Superpose::Average => {
-                "root-mean-square fluctuation about the mean position, frames superposed on their average, which is \
-                 that of frames superposed on the first"
+                "root-mean-square fluctuation about the mean position, frames superposed on their \
+                 average, which is that of frames superposed on the first"
             }
-            Superpose::First => "root-mean-square fluctuation about the mean position, frames superposed on the first",
-            Superpose::Nothing => "root-mean-square fluctuation about the mean position, without superposition",
+            Superpose::First => {
+                "root-mean-square fluctuation about the mean position, frames superposed on the \
+                 first"
+            }
+            Superpose::Nothing => {
+                "root-mean-square fluctuation about the mean position, without superposition"
+            }
         };
         self.atoms.tables(definition, fluctuations)
     }
@@ -224,7 +255,8 @@ struct ResidueRow {
 
 impl Atoms {
     fn new(topology: &Topology, group: &Group) -> Self {
-        let (mut rows, mut residues): (Vec<AtomRow>, Vec<ResidueRow>) = (Vec::new(), Vec::new());
+        let mut rows: Vec<AtomRow> = Vec::new();
+        let mut residues: Vec<ResidueRow> = Vec::new();
         for (n, atom) in group.atoms.iter().enumerate() {
             let idx = topology.atom(atom).residue;
             match residues.last_mut() {
@@ -254,9 +286,11 @@ impl Atoms {
     /// fluctuation.
     fn tables(&self, definition: &str, fluctuations: Vec<f64>) -> Vec<Table> {
         let is_empty = fluctuations.is_empty();
-        let (rows, residues) = if is_empty { (&[][..], &[][..]) } else { (&self.rows[..], &self.residues[..]) };
+        let (rows, residues) =
+            if is_empty { (&[][..], &[][..]) } else { (&self.rows[..], &self.residues[..]) };
         let mut tables = Vec::new();
-        let means = residues.iter().map(|residue| self.mean(&fluctuations, &residue.atoms)).collect();
+        let means =
+            residues.iter().map(|residue| self.mean(&fluctuations, &residue.atoms)).collect();
         let of_atoms = rows.iter().map(|atom| &self.residues[atom.residue]);
         let mut columns = vec![
             Column::integers(
@@ -264,37 +298,70 @@ impl Atoms {
                 "number of the atom, counted from 1",
                 rows.iter().map(|atom| atom.number).collect(),
             ),
-            Column::texts("name", "chain, residue and atom", rows.iter().map(|atom| atom.label.clone()).collect()),
+            Column::texts(
+                "name",
+                "chain, residue and atom",
+                rows.iter().map(|atom| atom.label.clone()).collect(),
+            ),
         ];
         columns.extend(residue_columns(of_atoms));
-        columns.push(Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations));
+        columns.push(Column::numbers(
+            "rmsf_angstrom",
+            Some("Å"),
+            "fluctuation of the atom",
+            fluctuations,
+        ));
         tables.push(self.table("rmsf", "RMSF of atoms", definition.to_owned(), columns));
         if self.residues.len() < self.rows.len() {
-            let reduced = "mean over the atoms of a residue, weighted by mass, or equally where none has a mass";
+            let reduced = "mean over the atoms of a residue, weighted by mass, or equally where \
+                           none has a mass";
             let mut columns = vec![
                 Column::integers(
                     "residue",
                     "number of the residue, counted from 1",
                     residues.iter().map(|residue| residue.number).collect(),
                 ),
-                Column::texts("name", "chain and residue", residues.iter().map(|r| r.label.clone()).collect()),
+                Column::texts(
+                    "name",
+                    "chain and residue",
+                    residues.iter().map(|r| r.label.clone()).collect(),
+                ),
             ];
             columns.extend(residue_columns(residues.iter()));
-            columns.push(Column::numbers("rmsf_angstrom", Some("Å"), format!("fluctuation, {reduced}"), means));
-            tables.push(self.table("rmsf_by_residue", "RMSF of residues", format!("{definition}; {reduced}"), columns));
+            columns.push(Column::numbers(
+                "rmsf_angstrom",
+                Some("Å"),
+                format!("fluctuation, {reduced}"),
+                means,
+            ));
+            tables.push(self.table(
+                "rmsf_by_residue",
+                "RMSF of residues",
+                format!("{definition}; {reduced}"),
+                columns,
+            ));
         }
         tables
     }
 
-    fn table(&self, kind: &'static str, title: &str, definition: String, columns: Vec<Column>) -> Table {
+    fn table(
+        &self,
+        kind: &'static str,
+        title: &str,
+        definition: String,
+        columns: Vec<Column>,
+    ) -> Table {
         Table::new(kind, title, definition, vec![self.group.clone()], columns)
     }
 
     fn mean(&self, fluctuations: &[f64], atoms: &Range<usize>) -> f64 {
         let masses = self.rows[atoms.clone()].iter().map(|atom| atom.mass_da);
         let total: f64 = masses.clone().sum();
-        let (weights, total): (Vec<f64>, f64) =
-            if total > 0.0 { (masses.collect(), total) } else { (vec![1.0; atoms.len()], atoms.len() as f64) };
+        let (weights, total): (Vec<f64>, f64) = if total > 0.0 {
+            (masses.collect(), total)
+        } else {
+            (vec![1.0; atoms.len()], atoms.len() as f64)
+        };
         let sum: f64 = weights.iter().zip(&fluctuations[atoms.clone()]).map(|(w, f)| w * f).sum();
         sum / total
     }

@@ -1,39 +1,26 @@
 //! One pass over a trajectory for all that is asked of it.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde::Serialize;
 
-pub use crate::notice::Notice;
+use crate::frames::BLOCK_FRAMES;
+use crate::prepare::{prepare, tasks};
 use crate::read::{Frame, Series};
-use crate::request::Request;
+use crate::request::{Control, Request};
 use crate::setup::Setup;
-use crate::source::{Jumps, View};
+use crate::source::{Unwrapping, View};
 use crate::table::Table;
 use crate::task::{AnyTally, Outcome, Tasks};
+use crate::warning::Warning;
 use crate::{Error, Topology};
-
-/// Analysed frames that a thread takes at once.
-pub(crate) const BLOCK_FRAMES: usize = 32;
 
 /// Bytes of coordinates that a thread keeps at most, unless a single frame takes more.
 const BLOCK_BYTES: usize = 8 << 20;
-
-/// How an analysis is to run.
-#[derive(Clone, Copy)]
-pub struct Control<'a> {
-    /// Threads that read and compute; the results do not depend on it.
-    pub n_threads: NonZeroUsize,
-    /// Called now and then with the frames done and the frames to do, over all passes.
-    pub progress: &'a (dyn Fn(usize, usize) + Sync),
-    /// Set from elsewhere to stop early.
-    pub cancelled: &'a AtomicBool,
-}
 
 /// What came of a request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +28,7 @@ pub struct Report {
     /// Tables of all analyses, in the order of the request.
     pub tables: Vec<Table>,
     /// What the user should know about the numbers.
-    pub warnings: Vec<Notice>,
+    pub warnings: Vec<Warning>,
     /// Whole frames in the trajectory.
     pub n_frames: usize,
     /// Frames that were analysed.
@@ -58,9 +45,10 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`Error::AtomCount`], [`Error::NoFrames`], [`Error::EmptyGroup`], [`Error::NoMass`],
-/// [`Error::NoRotation`], [`Error::NoHydrogenBonds`], [`Error::NoRadius`] and [`Error::Parameter`] for
-/// what cannot be analysed, [`Error::Io`], [`Error::Format`] and [`Error::Damaged`] from reading, and
+/// [`Error::AtomCount`], [`Error::NoFrames`], [`Error::NoSuchFrame`], [`Error::EmptyGroup`],
+/// [`Error::NotInReference`], [`Error::NoMass`], [`Error::NoRotation`],
+/// [`Error::NoHydrogenBonds`], [`Error::NoRadius`] and [`Error::Parameter`] for what cannot be
+/// analysed, [`Error::Io`], [`Error::Format`] and [`Error::Damaged`] from reading, and
 /// [`Error::Cancelled`].
 pub fn analyze(
     topology: &Topology,
@@ -68,18 +56,16 @@ pub fn analyze(
     request: &Request,
     control: &Control<'_>,
 ) -> Result<Report, Error> {
-    let run = || {
-        let setup = Setup::new(topology, trajectory, request, control)?;
-        run(setup, request, control)
-    };
-    run().map_err(|mut error| {
+    let report = prepare(topology, trajectory, request, control)
+        .and_then(|setup| run(setup, request, control));
+    report.map_err(|mut error| {
         error.label(topology);
         error
     })
 }
 
 fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Report, Error> {
-    let mut tasks = setup.tasks(request)?;
+    let mut tasks = tasks(request, &setup)?;
     let mut tables: Vec<(usize, Vec<Table>)> = Vec::new();
     let mut n_passes = 0;
     while !tasks.is_empty() {
@@ -95,17 +81,17 @@ fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Rep
         n_passes += 1;
     }
     tables.sort_by_key(|(analysis, _)| *analysis);
-    let tables = tables
-        .into_iter()
-        .flat_map(|(analysis, tables)| tables.into_iter().map(move |table| Table { analysis, ..table }));
+    let tables = tables.into_iter().flat_map(|(analysis, tables)| {
+        tables.into_iter().map(move |table| Table { analysis, ..table })
+    });
     let tables = numbered(tables.collect());
     tables.iter().try_for_each(Table::check)?;
     Ok(Report {
         tables,
         n_frames: setup.frames.trajectory.n_frames(),
         n_analyzed: setup.frames.n_analyzed(),
-        stride: setup.frames.stride,
-        warnings: setup.notices,
+        stride: setup.frames.range.stride.get(),
+        warnings: setup.warnings,
     })
 }
 
@@ -145,7 +131,7 @@ struct State {
     /// Blocks that are done before their turn.
     waiting: BTreeMap<usize, Vec<AnyTally>>,
     /// The block that may track on, and from where.
-    jumps: (usize, Jumps),
+    unwrapping: (usize, Unwrapping),
     failure: Option<Error>,
     is_over: bool,
 }
@@ -158,7 +144,7 @@ impl Pass<'_> {
                 total: self.start(),
                 n_appended: 0,
                 waiting: BTreeMap::new(),
-                jumps: (0, Jumps::none(self.setup.source.n_tracked())),
+                unwrapping: (0, Unwrapping::starting(self.setup.images.clone())),
                 failure: None,
                 is_over: false,
             }),
@@ -178,7 +164,7 @@ impl Pass<'_> {
     }
 
     fn block_frames(&self) -> usize {
-        let frame_bytes = 12 * self.setup.source.window().n_slots().max(1);
+        let frame_bytes = 12 * self.setup.source.read_plan().n_slots().max(1);
         if self.setup.source.n_tracked() == 0 {
             BLOCK_FRAMES
         } else {
@@ -216,9 +202,15 @@ impl Pass<'_> {
     }
 
     /// The tallies of a block, unless the pass is over meanwhile.
-    fn block(&self, block: usize, shared: &Shared, buffers: &mut Vec<Frame>) -> Result<Option<Vec<AnyTally>>, Error> {
+    fn block(
+        &self,
+        block: usize,
+        shared: &Shared,
+        buffers: &mut Vec<Frame>,
+    ) -> Result<Option<Vec<AnyTally>>, Error> {
         let n_frames = self.block_frames();
-        let analyzed = block * n_frames..((block + 1) * n_frames).min(self.setup.frames.n_analyzed());
+        let analyzed =
+            block * n_frames..((block + 1) * n_frames).min(self.setup.frames.n_analyzed());
         let mut tallies = self.start();
         if self.setup.source.n_tracked() > 0 {
             return self.tracked_block(block, analyzed, shared, buffers, tallies);
@@ -232,7 +224,7 @@ impl Pass<'_> {
         Ok(Some(tallies))
     }
 
-    /// The same, with molecules tracked. All frames of the block are read before the jumps up to it
+    /// The same, with molecules tracked. All frames of the block are read before the state up to it
     /// are waited for, so only that little is done one block after the other.
     fn tracked_block(
         &self,
@@ -242,9 +234,10 @@ impl Pass<'_> {
         buffers: &mut Vec<Frame>,
         mut tallies: Vec<AnyTally>,
     ) -> Result<Option<Vec<AnyTally>>, Error> {
-        let Setup { source, between, frames, .. } = self.setup;
+        let Setup { source, skipped, frames, .. } = self.setup;
         buffers.resize_with(analyzed.len() + 1, Frame::new);
-        let (skipped, kept) = buffers.split_first_mut().expect("one buffer is for frames between");
+        let (skipped_frame, kept) =
+            buffers.split_first_mut().expect("one buffer is for skipped frames");
         let mut centres = Vec::new();
         for (nth, n) in analyzed.clone().enumerate() {
             let frame = &mut kept[nth];
@@ -252,19 +245,19 @@ impl Pass<'_> {
             centres.push((source.centres(frame), true));
             // Those after it, up to the next block.
             for n in frames.after(n) {
-                between.read(frames.trajectory, n, skipped)?;
-                centres.push((between.centres(skipped), false));
+                skipped.read(frames.trajectory, n, skipped_frame)?;
+                centres.push((skipped.centres(skipped_frame), false));
             }
         }
-        let Some(mut jumps) = shared.jumps_before(block) else { return Ok(None) };
+        let Some(mut unwrapping) = shared.unwrapping_before(block) else { return Ok(None) };
         let mut shifts = Vec::new();
         for (centres, is_analyzed) in centres {
-            jumps.step(centres);
+            unwrapping.step(centres);
             if is_analyzed {
-                shifts.push(jumps.shifts(&kept[shifts.len()]));
+                shifts.push(unwrapping.shifts(&kept[shifts.len()]));
             }
         }
-        shared.pass_on(block + 1, jumps);
+        shared.pass_on(block + 1, unwrapping);
         for (frame, shifts) in kept.iter().zip(&shifts) {
             self.feed(&View { frame, shifts }, &mut tallies);
         }
@@ -290,7 +283,10 @@ impl Pass<'_> {
         }
         let n_analyzed = self.setup.frames.n_analyzed();
         let n_done = (state.n_appended * self.block_frames()).min(n_analyzed);
-        (self.control.progress)(self.n_passes * n_analyzed + n_done, (self.n_passes + 1) * n_analyzed);
+        (self.control.progress)(
+            self.n_passes * n_analyzed + n_done,
+            (self.n_passes + 1) * n_analyzed,
+        );
     }
 }
 
@@ -304,15 +300,17 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits for the jumps of all frames before a block; none if the pass is over.
-    fn jumps_before(&self, block: usize) -> Option<Jumps> {
-        let waits = |state: &mut State| !state.is_over && state.jumps.0 != block;
-        let state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
-        (!state.is_over).then(|| state.jumps.1.clone())
+    /// Waits until molecules are unwrapped up to a block; none if the pass is over.
+    fn unwrapping_before(&self, block: usize) -> Option<Unwrapping> {
+        let state = self
+            .changed
+            .wait_while(self.lock(), |state| !state.is_over && state.unwrapping.0 != block)
+            .unwrap_or_else(PoisonError::into_inner);
+        (!state.is_over).then(|| state.unwrapping.1.clone())
     }
 
-    fn pass_on(&self, block: usize, jumps: Jumps) {
-        self.lock().jumps = (block, jumps);
+    fn pass_on(&self, block: usize, unwrapping: Unwrapping) {
+        self.lock().unwrapping = (block, unwrapping);
         self.changed.notify_all();
     }
 }
@@ -326,21 +324,4 @@ impl Drop for StopOnPanic<'_> {
             self.0.stop();
         }
     }
-}
-
-/// What a function makes of each item, in the order of the items.
-pub(crate) fn in_order<T: Sync, R: Send>(items: &[T], n_threads: usize, f: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let taken = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < items.len());
-        std::iter::from_fn(taken).map(|n| (n, f(&items[n]))).collect::<Vec<_>>()
-    };
-    let mut results = thread::scope(|scope| {
-        let others: Vec<_> = (1..n_threads.min(items.len())).map(|_| scope.spawn(work)).collect();
-        let mut results = work();
-        results.extend(others.into_iter().flat_map(|other| other.join().expect("the function does not panic")));
-        results
-    });
-    results.sort_by_key(|(n, _)| *n);
-    results.into_iter().map(|(_, result)| result).collect()
 }

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use crate::cell::{difference, dot, norm, sub};
 use crate::frames::Frames;
+use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
 use crate::read::Frame;
-use crate::request::Group;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
@@ -15,13 +15,14 @@ use crate::{AtomSet, Cell, Error, Topology};
 
 /// The secondary structure of each residue in each frame, as Kabsch and Sander define it.
 ///
-/// Definition and letters: Biopolymers 22, 2577, 1983. The order of precedence is that of DSSP 2.1: H
-/// over E and B over G over T over S, and I over H but nothing else.
+/// Definition and letters: Biopolymers 22, 2577, 1983. The order of precedence is that of DSSP 2.1:
+/// H over E and B over G over T over S, and I over H but nothing else.
 ///
 /// A residue counts if it has atoms N, CA, C and O and one of them is in the group; it follows the
-/// one before if their C and N are bonded, where mdtraj goes by chains. N–H and C=O are hydrogen-bonded if their electrostatic
-/// energy is less than −0.5 kcal/mol, H being 1 Å from N against the C=O before. Ladders may have
-/// bulges. Where chains are apart the nearest periodic image is taken.
+/// one before if their C and N are bonded, where mdtraj goes by chains. N–H and C=O are
+/// hydrogen-bonded if their electrostatic energy is less than −0.5 kcal/mol, H being 1 Å from N
+/// against the C=O before. Ladders may have bulges. Where chains are apart the nearest periodic
+/// image is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SecondaryStructure {
     /// The protein, or a part of it.
@@ -68,7 +69,10 @@ impl SecondaryStructure {
     /// The backbones of the residues that count.
     pub(crate) fn atoms(&self, topology: &Topology) -> AtomSet {
         let mut atoms = AtomSet::none(topology.n_atoms());
-        backbones(topology, &self.group).iter().flat_map(|(_, atoms)| *atoms).for_each(|atom| atoms.insert(atom));
+        backbones(topology, &self.group)
+            .iter()
+            .flat_map(|(_, atoms)| *atoms)
+            .for_each(|atom| atoms.insert(atom));
         atoms
     }
 
@@ -79,31 +83,48 @@ impl SecondaryStructure {
             let bounds = "a group with atoms of residues that have N, CA, C and O";
             return Err(Error::Parameter { analysis, name: "group", bounds });
         }
-        let bonds = topology.bonds();
-        let follows = |n: usize| {
-            n > 0 && {
-                let (before, here) = (backbones[n - 1].1[C] as u32, backbones[n].1[N] as u32);
-                bonds.binary_search(&[before.min(here), before.max(here)]).is_ok()
-            }
-        };
         Ok(Assignment {
             request: self.clone(),
             residues: backbones.iter().map(|(residue, _)| *residue).collect(),
-            slots: backbones.iter().map(|(_, atoms)| atoms.map(|atom| setup.slot(atom) as u32)).collect(),
-            follows: (0..backbones.len()).map(follows).collect(),
-            is_proline: backbones.iter().map(|(residue, _)| topology.residue(*residue).name == "PRO").collect(),
+            slots: backbones
+                .iter()
+                .map(|(_, atoms)| atoms.map(|atom| setup.slot(atom) as u32))
+                .collect(),
+            follows: (0..backbones.len()).map(|n| follows(topology, &backbones, n)).collect(),
+            is_proline: backbones
+                .iter()
+                .map(|(residue, _)| topology.residue(*residue).name == "PRO")
+                .collect(),
         })
     }
 }
 
 /// Residues with their N, CA, C and O, those of which one is in the group.
 fn backbones(topology: &Topology, group: &Group) -> Vec<(usize, [usize; 4])> {
-    let backbone = |residue: usize| {
-        let find = |name| topology.residue_atoms(residue).find(|atom| topology.atom(*atom).name == name);
-        let atoms = [find("N")?, find("CA")?, find("C")?, find("O").or_else(|| find("OT1"))?];
-        atoms.iter().any(|atom| group.atoms.contains(*atom)).then_some((residue, atoms))
-    };
-    (0..topology.n_residues()).filter_map(backbone).collect()
+    let all = (0..topology.n_residues())
+        .filter_map(|residue| Some((residue, backbone(topology, residue)?)));
+    all.filter(|(_, atoms)| atoms.iter().any(|atom| group.atoms.contains(*atom))).collect()
+}
+
+/// N, CA, C and O of a residue, if it has them.
+fn backbone(topology: &Topology, residue: usize) -> Option<[usize; 4]> {
+    let find =
+        |name| topology.residue_atoms(residue).find(|atom| topology.atom(*atom).name == name);
+    Some([find("N")?, find("CA")?, find("C")?, find("O").or_else(|| find("OT1"))?])
+}
+
+/// How far it is from the end of a strand to the start of another, if that comes after.
+fn gap(from: &RangeInclusive<usize>, to: &RangeInclusive<usize>) -> Option<usize> {
+    to.start().checked_sub(*from.end())
+}
+
+/// Whether the one before is bonded to a backbone's N.
+fn follows(topology: &Topology, backbones: &[(usize, [usize; 4])], n: usize) -> bool {
+    n > 0 && {
+        let before = backbones[n - 1].1[C] as u32;
+        let here = backbones[n].1[N] as u32;
+        topology.bonds().binary_search(&[before.min(here), before.max(here)]).is_ok()
+    }
 }
 
 /// The assignment of states to residues.
@@ -157,16 +178,22 @@ impl Task for Assignment {
             Column::texts(
                 "name",
                 "chain and residue",
-                self.residues.iter().map(|residue| frames.topology.residue_label(*residue)).collect(),
+                self.residues
+                    .iter()
+                    .map(|residue| frames.topology.residue_label(*residue))
+                    .collect(),
             ),
         ];
         for (code, name, meaning) in STATES {
-            let count = |codes: &String| codes.chars().filter(|c| *c == code).count() as i64;
+            let counts =
+                tally.codes.iter().map(|codes| codes.chars().filter(|c| *c == code).count() as i64);
             let description = format!("residues in state {code}, {meaning}");
-            by_frame.push(Column::integers(name, description, tally.codes.iter().map(count).collect()));
+            by_frame.push(Column::integers(name, description, counts.collect()));
             let mut sums = vec![0_u32; self.residues.len()];
             for codes in &tally.codes {
-                sums.iter_mut().zip(codes.chars()).for_each(|(sum, c)| *sum += u32::from(c == code));
+                sums.iter_mut()
+                    .zip(codes.chars())
+                    .for_each(|(sum, c)| *sum += u32::from(c == code));
             }
             let parts = sums.into_iter().map(|sum| f64::from(sum) / n_frames).collect();
             by_residue.push(Column::numbers(
@@ -176,10 +203,18 @@ impl Task for Assignment {
                 parts,
             ));
         }
-        by_frame.push(Column::texts("codes", "states of all residues, in their order", tally.codes));
+        by_frame.push(Column::texts(
+            "codes",
+            "states of all residues, in their order",
+            tally.codes,
+        ));
         Outcome::Tables(vec![
             self.table("secondary_structure", "Secondary structure of residues", by_residue),
-            self.table("secondary_structure_by_frame", "Secondary structure in each frame", by_frame),
+            self.table(
+                "secondary_structure_by_frame",
+                "Secondary structure in each frame",
+                by_frame,
+            ),
         ])
     }
 }
@@ -203,20 +238,28 @@ struct Ladder {
 }
 
 impl Assignment {
+    /// Where N, CA, C or O of a residue is, in Å.
+    fn position(&self, frame: &Frame, residue: usize, k: usize) -> [f64; 3] {
+        frame.position(self.slots[residue][k] as usize)
+    }
+
+    /// Where DSSP has the hydrogen on N: 1 Å from it against the C=O before, or on it at a start.
+    fn hydrogen(&self, frame: &Frame, residue: usize) -> [f64; 3] {
+        let nitrogen = self.position(frame, residue, N);
+        if !self.follows[residue] {
+            return nitrogen;
+        }
+        let [carbon, oxygen] = [C, O].map(|k| self.position(frame, residue - 1, k));
+        let along = Cell::nearest_or(frame.cell(), sub(carbon, oxygen));
+        let length = norm(along);
+        // Where C and O lie in one point there is no direction; a hydrogen on N makes no bond.
+        if length == 0.0 { nitrogen } else { [0, 1, 2].map(|k| nitrogen[k] + along[k] / length) }
+    }
+
     fn bonds(&self, frame: &Frame, neighbours: &mut Neighbours, carbons: &Cloud) -> Bonds {
         let cell = frame.cell();
-        let position = |residue: usize, k: usize| frame.position(self.slots[residue][k] as usize);
-        let hydrogen = |n: usize| {
-            let nitrogen = position(n, N);
-            if !self.follows[n] {
-                return nitrogen;
-            }
-            let along = Cell::nearest_or(cell, sub(position(n - 1, C), position(n - 1, O)));
-            let length = norm(along);
-            // Where C and O lie in one point there is no direction; a hydrogen on N makes no bond.
-            if length == 0.0 { nitrogen } else { [0, 1, 2].map(|k| nitrogen[k] + along[k] / length) }
-        };
-        let hydrogens: Vec<_> = (0..self.slots.len()).map(hydrogen).collect();
+        let hydrogens: Vec<_> =
+            (0..self.slots.len()).map(|residue| self.hydrogen(frame, residue)).collect();
         let mut best = vec![[(0.0, usize::MAX); 2]; self.slots.len()];
         let max_square = LARGEST_CA_DISTANCE * LARGEST_CA_DISTANCE;
         neighbours.pairs(carbons, carbons, cell, LARGEST_CA_DISTANCE, |donor, acceptor| {
@@ -232,20 +275,26 @@ impl Assignment {
             }
             let image = sub(near, apart);
             let [carbon, oxygen] = [C, O].map(|k| {
-                let [x, y, z] = position(acceptor, k);
+                let [x, y, z] = self.position(frame, acceptor, k);
                 [x + image[0], y + image[1], z + image[2]]
             });
-            let bond = (energy(position(donor, N), hydrogens[donor], carbon, oxygen), acceptor);
+            let bond = (
+                energy(self.position(frame, donor, N), hydrogens[donor], carbon, oxygen),
+                acceptor,
+            );
             let [first, second] = &mut best[donor];
-            // Equals go by their place in the chain, so that the order of the search does not matter.
+            // Equals go by their place in the chain, so that the order of the search does not
+            // matter.
             if bond < *first {
                 (*second, *first) = (*first, bond);
             } else if bond < *second {
                 *second = bond;
             }
         });
-        let strong = |(energy, acceptor)| (energy < WEAKEST).then_some(acceptor);
-        Bonds(best.into_iter().map(|two| two.map(strong)).collect())
+        let strong = best
+            .into_iter()
+            .map(|two| two.map(|(energy, acceptor)| (energy < WEAKEST).then_some(acceptor)));
+        Bonds(strong.collect())
     }
 
     fn states(&self, bonds: &Bonds, carbons: &Cloud, cell: Option<&Cell>) -> Vec<char> {
@@ -263,14 +312,16 @@ impl Assignment {
         for (length, state) in [(4, 'H'), (3, 'G'), (5, 'I')] {
             for i in (1..n).filter(|i| turns(*i, length) && turns(i - 1, length)) {
                 let helix = &mut states[i..i + length];
-                let gives_way = |old: &char| *old == '-' || *old == state || (state == 'I' && *old == 'H');
+                let gives_way =
+                    |old: &char| *old == '-' || *old == state || (state == 'I' && *old == 'H');
                 if state == 'H' || helix.iter().all(gives_way) {
                     helix.fill(state);
                 }
             }
         }
         for (i, state) in states.iter_mut().enumerate().filter(|(_, state)| **state == '-') {
-            if [3, 4, 5].iter().any(|length| (1..*length).any(|k| i >= k && turns(i - k, *length))) {
+            if [3, 4, 5].iter().any(|length| (1..*length).any(|k| i >= k && turns(i - k, *length)))
+            {
                 *state = 'T';
             } else if self.bends(i, carbons, cell) {
                 *state = 'S';
@@ -283,15 +334,21 @@ impl Assignment {
     fn ladders(&self, bonds: &Bonds) -> Vec<Ladder> {
         let mut ladders: Vec<Ladder> = Vec::new();
         for i in 1..self.slots.len().saturating_sub(1) {
-            // Each kind of bridge has a bond that residue i or the next donates to j or the one before.
+            // Each kind of bridge has a bond that residue i or the next donates to j or the one
+            // before.
             let acceptors = bonds.0[i].iter().chain(&bonds.0[i + 1]).flatten();
-            let mut candidates: Vec<usize> = acceptors.flat_map(|to| [*to, to + 1]).filter(|j| *j >= i + 3).collect();
+            let mut candidates: Vec<usize> =
+                acceptors.flat_map(|to| [*to, to + 1]).filter(|j| *j >= i + 3).collect();
             candidates.sort_unstable();
             candidates.dedup();
             for j in candidates {
                 let Some(is_parallel) = self.bridge(bonds, i, j) else { continue };
                 let ladder = ladders.iter_mut().find(|ladder| {
-                    let next = if is_parallel { ladder.other.end() + 1 == j } else { *ladder.other.start() == j + 1 };
+                    let next = if is_parallel {
+                        ladder.other.end() + 1 == j
+                    } else {
+                        *ladder.other.start() == j + 1
+                    };
                     ladder.is_parallel == is_parallel && ladder.one.end() + 1 == i && next
                 });
                 let bridge = Ladder { is_parallel, one: i..=i, other: j..=j, n_bridges: 1 };
@@ -320,8 +377,11 @@ impl Assignment {
 
     /// Whether residues are a bridge, and if so, whether it is parallel.
     fn bridge(&self, bonds: &Bonds, i: usize, j: usize) -> Option<bool> {
-        let is_inside = j + 1 < self.slots.len() && self.is_one_chain(i - 1, i + 1) && self.is_one_chain(j - 1, j + 1);
-        let both = |[a, b]: [usize; 2], [c, d]: [usize; 2]| bonds.donates(a, b) && bonds.donates(c, d);
+        let is_inside = j + 1 < self.slots.len()
+            && self.is_one_chain(i - 1, i + 1)
+            && self.is_one_chain(j - 1, j + 1);
+        let both =
+            |[a, b]: [usize; 2], [c, d]: [usize; 2]| bonds.donates(a, b) && bonds.donates(c, d);
         if !is_inside {
             None
         } else if both([i + 1, j], [j, i - 1]) || both([j + 1, i], [i, j - 1]) {
@@ -336,7 +396,6 @@ impl Assignment {
     /// Whether two ladders are one with an irregularity between: up to one residue more on one
     /// strand and up to four on the other.
     fn is_bulge(&self, a: &Ladder, b: &Ladder) -> bool {
-        let gap = |from: &RangeInclusive<usize>, to: &RangeInclusive<usize>| to.start().checked_sub(*from.end());
         let spans_chain = |a: &RangeInclusive<usize>, b: &RangeInclusive<usize>| {
             self.is_one_chain(*a.start().min(b.start()), *a.end().max(b.end()))
         };
@@ -357,15 +416,19 @@ impl Assignment {
         if i < 2 || i + 2 >= self.slots.len() || !self.is_one_chain(i - 2, i + 2) {
             return false;
         }
-        let along = |from: usize, to: usize| Cell::nearest_or(cell, difference(carbons.get(to), carbons.get(from)));
-        let (before, after) = (along(i - 2, i), along(i, i + 2));
+        let along = |from: usize, to: usize| {
+            Cell::nearest_or(cell, difference(carbons.get(to), carbons.get(from)))
+        };
+        let before = along(i - 2, i);
+        let after = along(i, i + 2);
         let cosine = dot(before, after) / (norm(before) * norm(after));
         cosine < LEAST_BEND_DEG.to_radians().cos()
     }
 
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
-        let definition = "states of DSSP 2.1 (Kabsch and Sander 1983) by backbone hydrogen bonds of less than \
-                          −0.5 kcal/mol, in the order of precedence H, E and B, G, T, S, and I only over H";
+        let definition = "states of DSSP 2.1 (Kabsch and Sander 1983) by backbone hydrogen bonds \
+                          of less than −0.5 kcal/mol, in the order of precedence H, E and B, G, \
+                          T, S, and I only over H";
         let groups = vec![TableGroup::new("group", &self.request.group)];
         Table::new(kind, title, definition.to_owned(), groups, columns)
     }
@@ -374,7 +437,8 @@ impl Assignment {
 impl Ladder {
     /// Adds bridges that come after these along the first strand.
     fn join(&mut self, next: &Self) {
-        let (low, high) = (next.other.start().min(self.other.start()), next.other.end().max(self.other.end()));
+        let low = next.other.start().min(self.other.start());
+        let high = next.other.end().max(self.other.end());
         self.other = *low..=*high;
         self.one = *self.one.start()..=*next.one.end();
         self.n_bridges += next.n_bridges;

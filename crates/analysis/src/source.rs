@@ -1,9 +1,10 @@
 //! Frames as analyses want them: only some atoms, molecules whole and without jumps.
 //!
 //! Simulation programs put each molecule, or even each atom, back into the cell when it leaves. A
-//! molecule that comes in pieces is put together bond by bond. One that jumps is moved back by whole
-//! cell vectors, so that its centre moves less than half a cell from one frame to the next; as that
-//! depends on the frame before, it is tracked over all frames, analysed or not.
+//! molecule that is broken across the boundary is made whole bond by bond. One that jumps is
+//! unwrapped: moved back by whole cell vectors, so that its centre moves less than half a cell from
+//! one frame to the next; as that depends on the frame before, it is tracked over all frames,
+//! analysed or not.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,22 +12,22 @@ use std::ops::Range;
 use crate::cell::{dot, nearest_integer, sub};
 use crate::error::Damage;
 use crate::points::{LANES, Points, Weighing, total};
-use crate::read::{Frame, Series, Window};
+use crate::read::{Frame, ReadPlan, Series};
 use crate::{AtomSet, Error, Topology};
 
 /// No bond is as long as this, in Å, unless one end is in another image of the cell.
 const LONGEST_BOND: f64 = 5.0;
 
-/// Frames that are looked at to see whether molecules are in pieces. Where a program wraps atoms
-/// one by one, some water molecule is in pieces in every frame.
+/// Frames that are looked at to see whether molecules are broken. Where a program wraps atoms
+/// one by one, some water molecule is broken in every frame.
 const N_PROBED: usize = 4;
 
 /// How some atoms are read.
 #[derive(Debug)]
 pub(crate) struct Source {
-    window: Window,
+    plan: ReadPlan,
     /// Pairs of slots, the second to be put next to the first, in order.
-    mends: Vec<[u32; 2]>,
+    bonds: Vec<[u32; 2]>,
     /// Slots of each tracked molecule.
     tracked: Vec<Vec<Range<usize>>>,
     /// Whether a frame without a cell is damaged, since the first one has a cell.
@@ -41,47 +42,57 @@ pub(crate) struct View<'a> {
 }
 
 impl Source {
-    /// A source of some atoms, of the tracked molecules, and of all that it takes to mend them.
+    /// A source of some atoms, of the tracked molecules, and of all that it takes to make molecules
+    /// whole.
     pub(crate) fn new(
         trajectory: &Series,
         topology: &Topology,
         atoms: &AtomSet,
         tracked: &[usize],
-        mended: &AtomSet,
+        whole: &AtomSet,
     ) -> Self {
         let mut needed = atoms.clone();
-        needed.union_with(mended);
+        needed.union_with(whole);
         let is_tracked = |atom: usize| tracked.binary_search(&topology.molecule_of(atom)).is_ok();
         needed.union_with(&AtomSet::from_fn(topology.n_atoms(), is_tracked));
-        let window = trajectory.window(&needed);
-        let slot = |atom| window.slot(atom).expect("the window holds what is needed");
-        let mends = spanning_trees(topology, mended).into_iter().map(|bond| bond.map(|atom| slot(atom) as u32));
+        let plan = trajectory.read_plan(&needed);
+        let slot = |atom| plan.slot(atom).expect("the plan holds what is needed");
+        let bonds = spanning_trees(topology, whole)
+            .into_iter()
+            .map(|bond| bond.map(|atom| slot(atom) as u32));
         let mut slots = vec![Vec::new(); tracked.len()];
         for atoms in AtomSet::from_fn(topology.n_atoms(), is_tracked).ranges() {
             for atom in atoms {
-                let molecule = tracked.binary_search(&topology.molecule_of(atom)).expect("only tracked ones are here");
+                let molecule = tracked
+                    .binary_search(&topology.molecule_of(atom))
+                    .expect("only tracked ones are here");
                 push_slot(&mut slots[molecule], slot(atom));
             }
         }
-        Self { mends: mends.collect(), tracked: slots, window, needs_cell: false }
+        Self { bonds: bonds.collect(), tracked: slots, plan, needs_cell: false }
     }
 
-    pub(crate) fn window(&self) -> &Window {
-        &self.window
+    pub(crate) fn read_plan(&self) -> &ReadPlan {
+        &self.plan
     }
 
     pub(crate) fn n_tracked(&self) -> usize {
         self.tracked.len()
     }
 
-    /// Reads a frame and puts its molecules together.
-    pub(crate) fn read(&self, trajectory: &Series, frame: usize, into: &mut Frame) -> Result<(), Error> {
-        trajectory.read(frame, &self.window, into)?;
+    /// Reads a frame and makes its molecules whole.
+    pub(crate) fn read(
+        &self,
+        trajectory: &Series,
+        frame: usize,
+        into: &mut Frame,
+    ) -> Result<(), Error> {
+        trajectory.read(frame, &self.plan, into)?;
         if self.needs_cell && into.cell().is_none() {
             return Err(trajectory.damaged(frame, Damage::NoCell));
         }
         if let Some(cell) = into.cell().copied() {
-            for [to, from] in self.mends.iter().map(|mend| mend.map(|slot| slot as usize)) {
+            for [to, from] in self.bonds.iter().map(|bond| bond.map(|slot| slot as usize)) {
                 let apart = sub(into.position(from), into.position(to));
                 if dot(apart, apart) > LONGEST_BOND * LONGEST_BOND {
                     let near = cell.nearest(apart);
@@ -96,28 +107,36 @@ impl Source {
     /// The centre of each tracked molecule in fractions of the cell, if there is one.
     pub(crate) fn centres(&self, frame: &Frame) -> Option<Vec<[f64; 3]>> {
         let cell = frame.cell()?;
-        let centre = |slots: &Vec<Range<usize>>| {
-            let n: usize = slots.iter().map(Range::len).sum();
-            [frame.x(), frame.y(), frame.z()]
-                .map(|column| slots.iter().map(|run| sum(&column[run.clone()])).sum::<f64>() / n as f64)
-        };
-        Some(self.tracked.iter().map(|slots| cell.fractions(centre(slots))).collect())
+        Some(self.tracked.iter().map(|slots| cell.fractions(centre(frame, slots))).collect())
     }
+}
+
+/// The mean position of atoms in these runs of slots, in Å.
+fn centre(frame: &Frame, slots: &[Range<usize>]) -> [f64; 3] {
+    let n: usize = slots.iter().map(Range::len).sum();
+    [frame.x(), frame.y(), frame.z()]
+        .map(|column| slots.iter().map(|run| sum(&column[run.clone()])).sum::<f64>() / n as f64)
 }
 
 /// Whole cells by which tracked molecules have left the place where they are written.
 #[derive(Clone, Debug)]
-pub(crate) struct Jumps {
+pub(crate) struct Unwrapping {
     last: Option<Vec<[f64; 3]>>,
     cells: Vec<[f64; 3]>,
 }
 
-impl Jumps {
-    pub(crate) fn none(n_tracked: usize) -> Self {
-        Self { last: None, cells: vec![[0.0; 3]; n_tracked] }
+impl Unwrapping {
+    pub(crate) fn new(n_tracked: usize) -> Self {
+        Self::starting(vec![[0.0; 3]; n_tracked])
     }
 
-    /// Goes on to the next frame, of which the centres are known if it has a cell.
+    /// The same, molecules being so many cells away from where they are written from the first
+    /// frame on.
+    pub(crate) fn starting(cells: Vec<[f64; 3]>) -> Self {
+        Self { last: None, cells }
+    }
+
+    /// Moves to the next frame, of which the centres are known if it has a cell.
     pub(crate) fn step(&mut self, centres: Option<Vec<[f64; 3]>>) {
         let Some(centres) = centres else { return };
         if let Some(last) = &self.last {
@@ -130,8 +149,11 @@ impl Jumps {
 
     /// How far to move each molecule in this frame, in Å.
     pub(crate) fn shifts(&self, frame: &Frame) -> Vec<[f64; 3]> {
-        let shift = |cells: &[f64; 3]| frame.cell().map_or([0.0; 3], |cell| cell.edge_sum(*cells));
-        self.cells.iter().map(shift).collect()
+        let shifts = self
+            .cells
+            .iter()
+            .map(|cells| frame.cell().map_or([0.0; 3], |cell| cell.edge_sum(*cells)));
+        shifts.collect()
     }
 }
 
@@ -150,8 +172,13 @@ const LONG_RUN: usize = 8;
 
 impl Members {
     /// The atoms of a group, all of which the source must read.
-    pub(crate) fn new(source: &Source, topology: &Topology, tracked_ids: &[usize], atoms: &AtomSet) -> Self {
-        let slot = |atom| source.window.slot(atom).expect("a source reads the atoms of every group");
+    pub(crate) fn new(
+        source: &Source,
+        topology: &Topology,
+        tracked_ids: &[usize],
+        atoms: &AtomSet,
+    ) -> Self {
+        let slot = |atom| source.plan.slot(atom).expect("a source reads the atoms of every group");
         let slots: Vec<u32> = atoms.iter().map(|atom| slot(atom) as u32).collect();
         let mut runs = Vec::new();
         slots.iter().for_each(|slot| push_slot(&mut runs, *slot as usize));
@@ -180,17 +207,24 @@ impl Members {
     /// Where the atoms of the group are in a frame.
     pub(crate) fn positions(&self, view: &View<'_>, into: &mut Points) {
         into.resize(self.slots.len());
-        for (from, to) in [view.frame.x(), view.frame.y(), view.frame.z()].into_iter().zip(into.columns_mut()) {
+        for (from, to) in
+            [view.frame.x(), view.frame.y(), view.frame.z()].into_iter().zip(into.columns_mut())
+        {
             match &self.runs {
                 Some(runs) => {
                     let mut rest = to.as_mut_slice();
                     for run in runs {
                         let (part, after) = rest.split_at_mut(run.len());
-                        part.iter_mut().zip(&from[run.clone()]).for_each(|(to, from)| *to = f64::from(*from));
+                        part.iter_mut()
+                            .zip(&from[run.clone()])
+                            .for_each(|(to, from)| *to = f64::from(*from));
                         rest = after;
                     }
                 }
-                None => to.iter_mut().zip(&self.slots).for_each(|(to, slot)| *to = f64::from(from[*slot as usize])),
+                None => to
+                    .iter_mut()
+                    .zip(&self.slots)
+                    .for_each(|(to, slot)| *to = f64::from(from[*slot as usize])),
             }
         }
         for (range, molecule) in &self.tracked {
@@ -246,26 +280,30 @@ fn push_slot(runs: &mut Vec<Range<usize>>, slot: usize) {
     }
 }
 
-/// Whether a trajectory has molecules in pieces.
-pub(crate) fn has_molecules_in_pieces(trajectory: &Series, topology: &Topology) -> Result<bool, Error> {
+/// Whether a trajectory has molecules that are broken across the boundary.
+pub(crate) fn has_broken_molecules(
+    trajectory: &Series,
+    topology: &Topology,
+) -> Result<bool, Error> {
     let n_frames = trajectory.n_frames();
-    let window = trajectory.window(&AtomSet::all(topology.n_atoms()));
+    let plan = trajectory.read_plan(&AtomSet::all(topology.n_atoms()));
     let mut frame = Frame::new();
     for n in 0..N_PROBED.min(n_frames) {
-        match trajectory.read(n * (n_frames - 1) / (N_PROBED - 1), &window, &mut frame) {
+        match trajectory.read(n * (n_frames - 1) / (N_PROBED - 1), &plan, &mut frame) {
             Ok(()) => {}
             // Perhaps by an atom that no analysis needs; if it is needed, it will be noticed.
             Err(error) if error.is_of_a_frame() => continue,
             Err(error) => return Err(error),
         }
         let Some(cell) = frame.cell() else { continue };
-        let is_torn = topology.bonds().iter().any(|bond| {
+        let is_broken = topology.bonds().iter().any(|bond| {
             let [a, b] = bond.map(|atom| frame.position(atom as usize));
             let apart = sub(a, b);
             let near = cell.nearest(apart);
-            dot(apart, apart) > LONGEST_BOND * LONGEST_BOND && dot(near, near) < LONGEST_BOND * LONGEST_BOND
+            dot(apart, apart) > LONGEST_BOND * LONGEST_BOND
+                && dot(near, near) < LONGEST_BOND * LONGEST_BOND
         });
-        if is_torn {
+        if is_broken {
             return Ok(true);
         }
     }
@@ -285,7 +323,9 @@ fn spanning_trees(topology: &Topology, atoms: &AtomSet) -> Vec<[usize; 2]> {
             next[from as usize] += 1;
         }
     }
-    let (mut tree, mut reached, mut queue) = (Vec::new(), AtomSet::none(topology.n_atoms()), VecDeque::new());
+    let mut tree = Vec::new();
+    let mut reached = AtomSet::none(topology.n_atoms());
+    let mut queue = VecDeque::new();
     for first in atoms.iter() {
         if reached.contains(first) {
             continue;

@@ -12,7 +12,7 @@ type Matrix4 = [[f64; 4]; 4];
 
 /// Points on which others are superposed, or from which they are measured.
 #[derive(Clone, Debug)]
-pub(crate) struct Reference {
+pub(crate) struct Target {
     weighing: Weighing,
     centre: [f64; 3],
     /// Coordinates about the centre.
@@ -28,20 +28,28 @@ pub(crate) struct Motion {
     pub(crate) translation: [f64; 3],
 }
 
-/// Atoms that are closer than this to a line, in Å and on average, leave the rotation about it open.
-/// Those of water are at 0.28 Å from the closest line, and carbon dioxide bends by less than 0.1 Å.
+/// Atoms that are closer than this to a line, in Å and on average, leave the rotation about it
+/// open. Those of water are at 0.28 Å from the closest line, and carbon dioxide bends by less than
+/// 0.1 Å.
 const LEAST_WIDTH: f64 = 0.1;
 
 impl Motion {
-    pub(crate) const IDENTITY: Self =
-        Self { rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], translation: [0.0; 3] };
+    pub(crate) const IDENTITY: Self = Self {
+        rotation: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        translation: [0.0; 3],
+    };
+
+    pub(crate) fn apply(&self, point: [f64; 3]) -> [f64; 3] {
+        [0, 1, 2].map(|k| dot(self.rotation[k], point) + self.translation[k])
+    }
 }
 
-impl Reference {
+impl Target {
     pub(crate) fn new(points: &Points, weighing: Weighing) -> Self {
         let centre = weighing.centre(points);
         let n_padded = points.x.len();
-        let (mut centred, mut weighted) = (Points::zeros(n_padded), Points::zeros(n_padded));
+        let mut centred = Points::zeros(n_padded);
+        let mut weighted = Points::zeros(n_padded);
         for (n, weight) in weighing.weights().iter().enumerate() {
             let position = sub(points.get(n), centre);
             centred.set(n, position);
@@ -60,7 +68,9 @@ impl Reference {
             return Err("one atom is superposed exactly, wherever it is");
         }
         if measures_others && self.width() < LEAST_WIDTH {
-            return Err("its atoms lie on a line, about which all that is measured could be turned at will");
+            return Err(
+                "its atoms lie on a line, about which all that is measured could be turned at will",
+            );
         }
         Ok(())
     }
@@ -85,7 +95,8 @@ impl Reference {
     pub(crate) fn rmsd(&self, points: &Points, motion: &Motion) -> f64 {
         let mut sum = [0.0; LANES];
         let weights = self.weighing.weights().as_chunks::<LANES>().0;
-        for ((point, reference), weights) in points.chunks().zip(self.centred.chunks()).zip(weights) {
+        for ((point, reference), weights) in points.chunks().zip(self.centred.chunks()).zip(weights)
+        {
             let [dx, dy, dz] = self.deviations(point, reference, motion);
             for k in 0..LANES {
                 sum[k] += weights[k] * (dx[k] * dx[k] + dy[k] * dy[k] + dz[k] * dz[k]);
@@ -96,10 +107,18 @@ impl Reference {
 
     /// Adds to sums, for each point, how far it is from the reference after a motion: the vector
     /// and the square.
-    pub(crate) fn add_deviations(&self, points: &Points, motion: &Motion, vectors: &mut Points, squares: &mut [f64]) {
+    pub(crate) fn add_deviations(
+        &self,
+        points: &Points,
+        motion: &Motion,
+        vectors: &mut Points,
+        squares: &mut [f64],
+    ) {
         let [sx, sy, sz] = vectors.columns_mut().map(|column| column.as_chunks_mut::<LANES>().0);
         let sums = sx.iter_mut().zip(sy).zip(sz).zip(squares.as_chunks_mut::<LANES>().0);
-        for ((((sx, sy), sz), square), (point, reference)) in sums.zip(points.chunks().zip(self.centred.chunks())) {
+        for ((((sx, sy), sz), square), (point, reference)) in
+            sums.zip(points.chunks().zip(self.centred.chunks()))
+        {
             let [dx, dy, dz] = self.deviations(point, reference, motion);
             for k in 0..LANES {
                 sx[k] += dx[k];
@@ -120,9 +139,11 @@ impl Reference {
     ) -> [[f64; LANES]; 3] {
         let mut deviations = [[0.0; LANES]; 3];
         for i in 0..3 {
-            let (row, to) = (motion.rotation[i], motion.translation[i] - self.centre[i]);
+            let row = motion.rotation[i];
+            let to = motion.translation[i] - self.centre[i];
             for k in 0..LANES {
-                deviations[i][k] = row[0] * x[k] + row[1] * y[k] + row[2] * z[k] + (to - reference[i][k]);
+                deviations[i][k] =
+                    row[0] * x[k] + row[1] * y[k] + row[2] * z[k] + (to - reference[i][k]);
             }
         }
         deviations
@@ -132,7 +153,8 @@ impl Reference {
     pub(crate) fn moved(&self, sums: &Points, n_frames: usize) -> Self {
         let mut points = self.centred.clone();
         for n in 0..points.x.len() {
-            let (point, sum) = (points.get(n), sums.get(n));
+            let point = points.get(n);
+            let sum = sums.get(n);
             points.set(n, [0, 1, 2].map(|k| point[k] + self.centre[k] + sum[k] / n_frames as f64));
         }
         Self::new(&points, self.weighing.clone())
@@ -196,8 +218,11 @@ fn largest_eigenvalue(s: Matrix3) -> f64 {
     // With the singular values of s: Σσᵢ², σ₁σ₂σ₃ with its sign, and Σσᵢ²σⱼ².
     let squares = dot(a, a) + dot(b, b) + dot(c, c);
     let determinant = dot(a, cross(b, c));
-    let minors: f64 = [cross(a, b), cross(b, c), cross(c, a)].iter().map(|minor| dot(*minor, *minor)).sum();
-    let (c2, c1, c0) = (-2.0 * squares, -8.0 * determinant, squares * squares - 4.0 * minors);
+    let minors: f64 =
+        [cross(a, b), cross(b, c), cross(c, a)].iter().map(|minor| dot(*minor, *minor)).sum();
+    let c2 = -2.0 * squares;
+    let c1 = -8.0 * determinant;
+    let c0 = squares * squares - 4.0 * minors;
     let mut root = (3.0 * squares).sqrt();
     for _ in 0..60 {
         let square = root * root;
@@ -226,11 +251,14 @@ fn eigenvector(key: Matrix4, eigenvalue: f64) -> Option<[f64; 4]> {
 
 /// The determinant without a row and a column, with its sign.
 fn cofactor(m: &Matrix4, row: usize, column: usize) -> f64 {
-    let others = |k: usize| [(k + 1) % 4, (k + 2) % 4, (k + 3) % 4];
     let [a, b, c] = others(row).map(|i| others(column).map(|j| m[i][j]));
     // Rows and columns are turned round by as many places each; each turn of four is odd.
     let minor = dot(a, cross(b, c));
     if (row + column).is_multiple_of(2) { minor } else { -minor }
+}
+
+fn others(k: usize) -> [usize; 3] {
+    [(k + 1) % 4, (k + 2) % 4, (k + 3) % 4]
 }
 
 fn norm4(v: [f64; 4]) -> f64 {
@@ -254,9 +282,11 @@ fn by_jacobi(mut a: Matrix4) -> [f64; 4] {
             for row in &mut a {
                 (row[p], row[q]) = (cos * row[p] - sin * row[q], sin * row[p] + cos * row[q]);
             }
-            let (above, below) = (a[p], a[q]);
+            let above = a[p];
+            let below = a[q];
             for k in 0..4 {
-                (a[p][k], a[q][k]) = (cos * above[k] - sin * below[k], sin * above[k] + cos * below[k]);
+                (a[p][k], a[q][k]) =
+                    (cos * above[k] - sin * below[k], sin * above[k] + cos * below[k]);
             }
             for row in &mut vectors {
                 (row[p], row[q]) = (cos * row[p] - sin * row[q], sin * row[p] + cos * row[q]);
@@ -269,7 +299,7 @@ fn by_jacobi(mut a: Matrix4) -> [f64; 4] {
 
 #[cfg(test)]
 mod tests {
-    use super::{Motion, Points, Reference, Weighing, rotation};
+    use super::{Motion, Points, Target, Weighing, rotation};
     use crate::cell::{cross, dot, norm, sub};
 
     fn random(state: &mut u32) -> f64 {
@@ -308,13 +338,18 @@ mod tests {
     #[test]
     fn a_moved_copy_is_brought_back() {
         let mut state = 1;
-        let clouds =
-            [(50, [10.0, 8.0, 5.0]), (7, [10.0, 3.0, 1e-3]), (3, [5.0; 3]), (4, [9.0, 9.0, 0.0]), (30, [8.0; 3])];
+        let clouds = [
+            (50, [10.0, 8.0, 5.0]),
+            (7, [10.0, 3.0, 1e-3]),
+            (3, [5.0; 3]),
+            (4, [9.0, 9.0, 0.0]),
+            (30, [8.0; 3]),
+        ];
         for (n, sizes) in clouds {
             for _ in 0..200 {
                 let points = cloud(&mut state, n, sizes);
                 let weights: Vec<_> = (0..n).map(|_| 1.0 + random(&mut state).abs()).collect();
-                let reference = Reference::new(&points, Weighing::new(&weights));
+                let reference = Target::new(&points, Weighing::new(&weights));
                 let copy = moved(&points, n, turn(&mut state), [30.0, -70.0, 55.0]);
                 let motion = reference.fit(&copy);
                 assert!(reference.rmsd(&copy, &motion) < 1e-11, "{n} {sizes:?}");
@@ -329,7 +364,7 @@ mod tests {
         let mut state = 2;
         for (n, sizes) in [(1, [5.0; 3]), (2, [5.0; 3]), (9, [5.0, 0.0, 0.0]), (3, [0.0; 3])] {
             let points = cloud(&mut state, n, sizes);
-            let reference = Reference::new(&points, Weighing::new(&vec![1.0; n]));
+            let reference = Target::new(&points, Weighing::new(&vec![1.0; n]));
             let copy = moved(&points, n, turn(&mut state), [1.0, 2.0, 3.0]);
             assert!(reference.rmsd(&copy, &reference.fit(&copy)) < 1e-7, "{n} {sizes:?}");
         }
@@ -348,11 +383,11 @@ mod tests {
         ] {
             let points = cloud(&mut state, n, sizes);
             let turned = moved(&points, n, turn(&mut state), [30.0, -70.0, 55.0]);
-            let reference = Reference::new(&turned, Weighing::new(&vec![1.0; n]));
+            let reference = Target::new(&turned, Weighing::new(&vec![1.0; n]));
             assert_eq!(reference.check(true).is_err(), is_open, "{n} {sizes:?}");
             assert!(reference.check(false).is_ok());
         }
-        let one = Reference::new(&cloud(&mut state, 1, [5.0; 3]), Weighing::new(&[1.0]));
+        let one = Target::new(&cloud(&mut state, 1, [5.0; 3]), Weighing::new(&[1.0]));
         assert!(one.check(false).is_err());
     }
 
@@ -360,8 +395,9 @@ mod tests {
     fn no_rotation_is_better_than_the_one_found() {
         let mut state = 3;
         for _ in 0..100 {
-            let (points, other) = (cloud(&mut state, 20, [5.0, 6.0, 7.0]), cloud(&mut state, 20, [6.0, 5.0, 4.0]));
-            let reference = Reference::new(&points, Weighing::new(&[1.0; 20]));
+            let (points, other) =
+                (cloud(&mut state, 20, [5.0, 6.0, 7.0]), cloud(&mut state, 20, [6.0, 5.0, 4.0]));
+            let reference = Target::new(&points, Weighing::new(&[1.0; 20]));
             let best = reference.fit(&other);
             let least = reference.rmsd(&other, &best);
             let to = best.rotation.map(|row| dot(row, other.get(0)));
@@ -369,7 +405,10 @@ mod tests {
             for _ in 0..50 {
                 let rotation = turn(&mut state);
                 let turned = rotation.map(|row| dot(row, other.get(0)));
-                assert!(reference.rmsd(&other, &Motion { rotation, translation: sub(to, turned) }) >= least - 1e-12);
+                assert!(
+                    reference.rmsd(&other, &Motion { rotation, translation: sub(to, turned) })
+                        >= least - 1e-12
+                );
             }
         }
     }

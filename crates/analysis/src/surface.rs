@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use crate::cell::{difference, norm};
 use crate::frames::Frames;
+use crate::group::Group;
 use crate::neighbours::{Cloud, Neighbours};
-use crate::request::Group;
 use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
 use crate::task::{Outcome, Task};
 use crate::{Cell, Error};
 
-/// The usual radius of the probe, that of water, in Å.
+/// The default radius of the probe, that of water, in Å.
 pub const PROBE_RADIUS: f64 = 1.4;
 
 /// Points on the sphere of each atom.
@@ -26,10 +26,10 @@ const CAPS_BETWEEN_LOOKS: usize = 4;
 /// frames.
 ///
 /// It is the area over which the centre of a probe can roll (Shrake and Rupley, J. Mol. Biol. 79,
-/// 351, 1973): around each atom a sphere of its van der Waals radius and that of the probe, of which
-/// the part that is in no other atom's sphere counts, by 960 points on a golden spiral. Radii are
-/// [Bondi's](crate::Element::radius). The group is taken as if it were alone, and its atoms where
-/// nearest periodic images put them; what is no element has no surface.
+/// 351, 1973): around each atom a sphere of its van der Waals radius and that of the probe, of
+/// which the part that is in no other atom's sphere counts, by 960 points on a golden spiral. Radii
+/// are [Bondi's](crate::Element::radius). The group is taken as if it were alone, and its atoms
+/// where nearest periodic images put them; what is no element has no surface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurfaceArea {
     /// The atoms.
@@ -41,7 +41,11 @@ pub struct SurfaceArea {
 impl SurfaceArea {
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Surface, Error> {
         if !(0.0..=5.0).contains(&self.probe_radius) {
-            return Err(Error::Parameter { analysis, name: "probe_radius", bounds: "from 0 to 5 Å" });
+            return Err(Error::Parameter {
+                analysis,
+                name: "probe_radius",
+                bounds: "from 0 to 5 Å",
+            });
         }
         let mut surface = Surface {
             request: self.clone(),
@@ -127,13 +131,18 @@ impl Task for Surface {
                 pairs.push([i as u32, j as u32]);
             }
         });
-        // Pairs come sorted by their first, or the second if that set is the larger; here it is not.
+        // Pairs come sorted by their first, or the second if that set is the larger; here it is
+        // not.
         let mut of_all = pairs.chunk_by(|a, b| a[0] == b[0]).peekable();
         let mut total = 0.0;
         for atom in 0..self.slots.len() {
             caps.clear();
             if let Some(of_atom) = of_all.next_if(|pairs| pairs[0][0] as usize == atom) {
-                caps.extend(of_atom.iter().filter_map(|[_, other]| self.cap(centres, cell, atom, *other as usize)));
+                caps.extend(
+                    of_atom
+                        .iter()
+                        .filter_map(|[_, other]| self.cap(centres, cell, atom, *other as usize)),
+                );
             }
             let part = self.n_free(caps, free) as f64 / N_POINTS as f64;
             let area = 4.0 * PI * self.radii[atom] * self.radii[atom] * part;
@@ -150,7 +159,8 @@ impl Task for Surface {
 
     fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
         let n_frames = tally.totals.len() as f64;
-        let labels = self.residues.iter().map(|residue| frames.topology.residue_label(*residue)).collect();
+        let labels =
+            self.residues.iter().map(|residue| frames.topology.residue_label(*residue)).collect();
         let numbers = self.residues.iter().map(|residue| *residue as i64 + 1).collect();
         let means = tally.by_residue.iter().map(|sum| sum / n_frames).collect();
         let by_residue = vec![
@@ -159,10 +169,19 @@ impl Task for Surface {
             Column::numbers("area_angstrom2", Some("Å²"), "mean area of the residue", means),
         ];
         let mut by_frame = frames.columns();
-        by_frame.push(Column::numbers("area_angstrom2", Some("Å²"), "area of the group", tally.totals));
+        by_frame.push(Column::numbers(
+            "area_angstrom2",
+            Some("Å²"),
+            "area of the group",
+            tally.totals,
+        ));
         Outcome::Tables(vec![
             self.table("surface_area", "Solvent-accessible surface of residues", by_residue),
-            self.table("surface_area_by_frame", "Solvent-accessible surface in each frame", by_frame),
+            self.table(
+                "surface_area_by_frame",
+                "Solvent-accessible surface in each frame",
+                by_frame,
+            ),
         ])
     }
 }
@@ -171,7 +190,9 @@ impl Surface {
     /// What another atom covers of an atom's sphere, if anything.
     fn cap(&self, centres: &Cloud, cell: Option<&Cell>, atom: usize, other: usize) -> Option<Cap> {
         let v = Cell::nearest_or(cell, difference(centres.get(other), centres.get(atom)));
-        let (here, there, distance) = (self.radii[atom], self.radii[other], norm(v));
+        let here = self.radii[atom];
+        let there = self.radii[other];
+        let distance = norm(v);
         if distance == 0.0 {
             // Of spheres with one centre the largest has all the surface, of equal ones the first.
             let is_covered = there > here || there == here && other < atom;
@@ -199,8 +220,8 @@ impl Surface {
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let SurfaceArea { group, probe_radius } = &self.request;
         let definition = format!(
-            "solvent-accessible surface area of the group alone (Shrake and Rupley 1973), {N_POINTS} points on each \
-             atom, radii of Bondi (1964), probe of {probe_radius} Å"
+            "solvent-accessible surface area of the group alone (Shrake and Rupley 1973), \
+             {N_POINTS} points on each atom, radii of Bondi (1964), probe of {probe_radius} Å"
         );
         Table::new(kind, title, definition, vec![TableGroup::new("group", group)], columns)
     }
@@ -221,7 +242,8 @@ impl Cap {
 
     /// The points at heights that it reaches; they rise from one to the next.
     fn range(&self) -> Range<usize> {
-        let (y, cosine) = (self.axis[1], self.cosine);
+        let y = self.axis[1];
+        let cosine = self.cosine;
         let sines = ((1.0 - y * y).max(0.0) * (1.0 - cosine * cosine).max(0.0)).sqrt();
         let low = if -y >= cosine { -1.0 } else { y * cosine - sines };
         let high = if y >= cosine { 1.0 } else { y * cosine + sines };

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::Error;
-use crate::request::Group;
+use crate::group::Group;
 
 /// A result of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,15 +90,30 @@ impl Column {
         definition: impl Into<String>,
         values: Vec<f64>,
     ) -> Self {
-        Self { name: name.into(), unit, definition: definition.into(), values: Values::Numbers(values) }
+        Self {
+            name: name.into(),
+            unit,
+            definition: definition.into(),
+            values: Values::Numbers(values),
+        }
     }
 
     pub(crate) fn integers(name: &str, definition: impl Into<String>, values: Vec<i64>) -> Self {
-        Self { name: name.to_owned(), unit: None, definition: definition.into(), values: Values::Integers(values) }
+        Self {
+            name: name.to_owned(),
+            unit: None,
+            definition: definition.into(),
+            values: Values::Integers(values),
+        }
     }
 
     pub(crate) fn texts(name: &str, definition: impl Into<String>, values: Vec<String>) -> Self {
-        Self { name: name.to_owned(), unit: None, definition: definition.into(), values: Values::Texts(values) }
+        Self {
+            name: name.to_owned(),
+            unit: None,
+            definition: definition.into(),
+            values: Values::Texts(values),
+        }
     }
 }
 
@@ -121,7 +136,11 @@ impl Table {
         for column in &self.columns {
             let Values::Numbers(values) = &column.values else { continue };
             if let Some(row) = values.iter().position(|value| !value.is_finite()) {
-                return Err(Error::NotFinite { table: self.name.clone(), column: column.name.clone(), row });
+                return Err(Error::NotFinite {
+                    table: self.name.clone(),
+                    column: column.name.clone(),
+                    row,
+                });
             }
         }
         Ok(())

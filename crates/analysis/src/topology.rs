@@ -27,7 +27,7 @@ pub struct Residue<'a> {
     pub name: &'a str,
     /// Number that the author of the structure gave it; neither unique nor ascending.
     pub number: i64,
-    /// Insertion code that tells residues of one number apart.
+    /// Insertion code that distinguishes residues of one number.
     pub insertion_code: Option<char>,
     /// Index of its chain.
     pub chain: usize,
@@ -50,8 +50,10 @@ pub struct Topology {
 }
 
 /// What programs and force fields call water.
-pub(crate) const WATER: [&str; 13] =
-    ["HOH", "WAT", "SOL", "TIP3", "TIP3P", "TP3", "TIP4", "TIP4P", "TP4", "TIP5", "SPC", "H2O", "DOD"];
+pub(crate) const WATER: [&str; 13] = [
+    "HOH", "WAT", "SOL", "TIP3", "TIP3P", "TP3", "TIP4", "TIP4P", "TP4", "TIP5", "SPC", "H2O",
+    "DOD",
+];
 
 /// Index into the distinct names of a topology.
 type NameId = u32;
@@ -78,7 +80,9 @@ struct ResidueRow {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum InvalidTopology {
     /// Residues must be runs of atoms, numbered from 0 without gaps.
-    #[error("atom {atom} is in residue {residue}, which is neither that of the atom before nor the next")]
+    #[error(
+        "atom {atom} is in residue {residue}, which is neither that of the atom before nor the next"
+    )]
     ResidueOrder {
         /// The atom.
         atom: usize,
@@ -86,7 +90,10 @@ pub enum InvalidTopology {
         residue: usize,
     },
     /// Chains must be runs of residues, numbered from 0 without gaps.
-    #[error("residue {residue} is in chain {chain}, which is neither that of the residue before nor the next")]
+    #[error(
+        "residue {residue} is in chain {chain}, which is neither that of the residue before nor \
+         the next"
+    )]
     ChainOrder {
         /// The residue.
         residue: usize,
@@ -94,7 +101,10 @@ pub enum InvalidTopology {
         chain: usize,
     },
     /// Every residue and every chain must have an atom.
-    #[error("{residues} residues and {chains} chains are listed, but atoms are in {used_residues} and {used_chains}")]
+    #[error(
+        "{residues} residues and {chains} chains are listed, but atoms are in {used_residues} and \
+         {used_chains}"
+    )]
     Unused {
         /// Residues listed.
         residues: usize,
@@ -146,7 +156,8 @@ impl Topology {
         let used_residues = atoms.last().map_or(0, |atom| atom.residue as usize + 1);
         let used_chains = residues.last().map_or(0, |residue| residue.chain as usize + 1);
         if (used_residues, used_chains) != (residues.len(), chains.len()) {
-            let (residues, chains) = (residues.len(), chains.len());
+            let residues = residues.len();
+            let chains = chains.len();
             return Err(InvalidTopology::Unused { residues, chains, used_residues, used_chains });
         }
         let n_atoms = atoms.len();
@@ -232,7 +243,8 @@ impl Topology {
 
     /// The atoms of a residue.
     pub fn residue_atoms(&self, idx: usize) -> Range<usize> {
-        let end = self.residues.get(idx + 1).map_or(self.n_atoms(), |next| next.first_atom as usize);
+        let end =
+            self.residues.get(idx + 1).map_or(self.n_atoms(), |next| next.first_atom as usize);
         self.residues[idx].first_atom as usize..end
     }
 
@@ -256,8 +268,13 @@ impl Topology {
     /// A residue in words: `A:LYS10B`; the chain is left out where it has no id.
     pub fn residue_label(&self, residue: usize) -> String {
         let Residue { name, number, insertion_code, chain } = self.residue(residue);
-        let (chain, code) = (self.chain_id(chain), insertion_code.map_or(String::new(), String::from));
-        if chain.is_empty() { format!("{name}{number}{code}") } else { format!("{chain}:{name}{number}{code}") }
+        let chain = self.chain_id(chain);
+        let code = insertion_code.map_or(String::new(), String::from);
+        if chain.is_empty() {
+            format!("{name}{number}{code}")
+        } else {
+            format!("{chain}:{name}{number}{code}")
+        }
     }
 
     pub(crate) fn names(&self) -> &[Box<str>] {
@@ -300,7 +317,13 @@ fn residue_rows<'a>(
         if chain != next && chain + 1 != next {
             return Err(InvalidTopology::ChainOrder { residue: rows.len(), chain });
         }
-        rows.push(ResidueRow { name: names.intern(name), number, insertion_code, chain: chain as u32, first_atom: 0 });
+        rows.push(ResidueRow {
+            name: names.intern(name),
+            number,
+            insertion_code,
+            chain: chain as u32,
+            first_atom: 0,
+        });
     }
     Ok(rows)
 }
@@ -333,7 +356,8 @@ fn atom_rows<'a>(
 fn molecules(n_atoms: usize, bonds: &[[u32; 2]]) -> (Vec<u32>, usize) {
     let mut parent: Vec<u32> = (0..n_atoms as u32).collect();
     for [a, b] in bonds {
-        let (a, b) = (root(&mut parent, *a), root(&mut parent, *b));
+        let a = root(&mut parent, *a);
+        let b = root(&mut parent, *b);
         parent[a.max(b) as usize] = a.min(b);
     }
     let mut n_molecules = 0;
@@ -398,12 +422,20 @@ mod tests {
     #[test]
     fn a_topology_is_made_of_its_own_parts() {
         let topology = two_chains(vec![[1, 0], [1, 2], [0, 1], [3, 2]]).unwrap();
-        let again =
-            Topology::new(topology.atoms(), topology.residues(), topology.chains(), topology.bonds().to_vec()).unwrap();
+        let again = Topology::new(
+            topology.atoms(),
+            topology.residues(),
+            topology.chains(),
+            topology.bonds().to_vec(),
+        )
+        .unwrap();
         assert_eq!(topology, again);
         assert_eq!(topology.bonds(), [[0, 1], [1, 2], [2, 3]]);
         assert_eq!(topology.residue_atoms(1), 2..4);
-        assert_eq!((topology.atom_label(1), topology.atom_label(4)), ("A:ALA-1@CA".to_owned(), "HOH1@O".to_owned()));
+        assert_eq!(
+            (topology.atom_label(1), topology.atom_label(4)),
+            ("A:ALA-1@CA".to_owned(), "HOH1@O".to_owned())
+        );
     }
 
     #[test]
@@ -422,11 +454,23 @@ mod tests {
             Topology::new(atoms.to_vec(), residues.to_vec(), ["A"], Vec::new()).unwrap_err()
         };
         let ala = residue("ALA", 1, 0);
-        assert!(matches!(refused(&[atom("N", 1)], &[ala, ala]), InvalidTopology::ResidueOrder { atom: 0, .. }));
-        assert!(matches!(refused(&[atom("N", 0), atom("N", 1)], &[ala]), InvalidTopology::ResidueOrder { .. }));
-        assert!(matches!(refused(&[atom("N", 0)], &[ala, ala]), InvalidTopology::Unused { used_residues: 1, .. }));
+        assert!(matches!(
+            refused(&[atom("N", 1)], &[ala, ala]),
+            InvalidTopology::ResidueOrder { atom: 0, .. }
+        ));
+        assert!(matches!(
+            refused(&[atom("N", 0), atom("N", 1)], &[ala]),
+            InvalidTopology::ResidueOrder { .. }
+        ));
+        assert!(matches!(
+            refused(&[atom("N", 0)], &[ala, ala]),
+            InvalidTopology::Unused { used_residues: 1, .. }
+        ));
         assert!(matches!(refused(&[], &[]), InvalidTopology::Unused { chains: 1, .. }));
-        assert!(matches!(refused(&[atom("N", 0)], &[residue("ALA", 1, 1)]), InvalidTopology::ChainOrder { .. }));
+        assert!(matches!(
+            refused(&[atom("N", 0)], &[residue("ALA", 1, 1)]),
+            InvalidTopology::ChainOrder { .. }
+        ));
         let heavy = Atom { mass_da: f64::NAN, ..atom("N", 0) };
         assert!(matches!(refused(&[heavy], &[ala]), InvalidTopology::Mass { atom: 0, .. }));
     }

@@ -20,10 +20,12 @@ const ROWS_PER_GROUP: usize = 1 << 20;
 const IN_MEMORY: &str = "nothing fails that is written to memory";
 
 impl Report {
-    /// The report as JSON: an object with `tables`, `warnings`, `n_frames`, `n_analyzed` and `stride`.
+    /// The report as JSON: an object with `tables`, `warnings`, `n_frames`, `n_analyzed` and
+    /// `stride`.
     ///
     /// A table has `analysis`, `kind`, `name`, `title`, `definition`, `groups` and `columns`, and a
-    /// column `name`, `unit` if it has one, `definition` and `values`. A number that is none is null.
+    /// column `name`, `unit` if it has one, `definition` and `values`. A number that is none is
+    /// null.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("every part of a report has a form in JSON")
     }
@@ -64,24 +66,27 @@ impl Table {
             .set_created_by("molbox".to_owned())
             .set_key_value_metadata(Some(self.metadata()))
             .build();
-        let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
+        let mut writer =
+            SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
         for first in (0..self.n_rows()).step_by(ROWS_PER_GROUP) {
             let rows = first..self.n_rows().min(first + ROWS_PER_GROUP);
             let mut group = writer.next_row_group()?;
-            self.columns.iter().try_for_each(|column| column.write_parquet(&mut group, rows.clone()))?;
+            self.columns
+                .iter()
+                .try_for_each(|column| column.write_parquet(&mut group, rows.clone()))?;
             group.close()?;
         }
         writer.into_inner()
     }
 
     fn metadata(&self) -> Vec<KeyValue> {
-        let pair = |key: String, value: &str| KeyValue::new(key, value.to_owned());
-        let mut pairs: Vec<_> = [("name", &self.name), ("title", &self.title), ("definition", &self.definition)]
-            .map(|(key, value)| pair(key.to_owned(), value))
-            .into();
+        let mut pairs: Vec<_> =
+            [("name", &self.name), ("title", &self.title), ("definition", &self.definition)]
+                .map(|(key, value)| KeyValue::new(key.to_owned(), value.clone()))
+                .into();
         for Column { name, unit, definition, .. } in &self.columns {
-            pairs.extend(unit.map(|unit| pair(format!("unit:{name}"), unit)));
-            pairs.push(pair(format!("definition:{name}"), definition));
+            pairs.extend(unit.map(|unit| KeyValue::new(format!("unit:{name}"), unit.to_owned())));
+            pairs.push(KeyValue::new(format!("definition:{name}"), definition.clone()));
         }
         pairs
     }
@@ -107,10 +112,15 @@ impl Column {
     ) -> Result<(), ParquetError> {
         let mut writer = group.next_column()?.expect("a group has a column for each of the schema");
         match &self.values {
-            Values::Numbers(values) => writer.typed::<DoubleType>().write_batch(&values[rows], None, None)?,
-            Values::Integers(values) => writer.typed::<Int64Type>().write_batch(&values[rows], None, None)?,
+            Values::Numbers(values) => {
+                writer.typed::<DoubleType>().write_batch(&values[rows], None, None)?
+            }
+            Values::Integers(values) => {
+                writer.typed::<Int64Type>().write_batch(&values[rows], None, None)?
+            }
             Values::Texts(values) => {
-                let texts: Vec<ByteArray> = values[rows].iter().map(|text| text.as_str().into()).collect();
+                let texts: Vec<ByteArray> =
+                    values[rows].iter().map(|text| text.as_str().into()).collect();
                 writer.typed::<ByteArrayType>().write_batch(&texts, None, None)?
             }
         };
@@ -130,5 +140,9 @@ fn write_value(text: &mut String, values: &Values, row: usize) {
 
 /// A text as CSV has it, in quotes where it needs them.
 fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }

@@ -10,18 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use common::{Written, data, dcd, frames, parameters};
-use molbox_analysis::error::Damage;
-use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
-use molbox_analysis::params::Problem;
-use molbox_analysis::read::{Series, Structure};
-use molbox_analysis::request::{Damaged, Images, Weights};
-use molbox_analysis::rmsd::Rmsd;
-use molbox_analysis::rmsf::{Rmsf, Superpose};
-use molbox_analysis::run::Notice;
-use molbox_analysis::surface::SurfaceArea;
-use molbox_analysis::table::{Table, Values};
 use molbox_analysis::{
-    Analysis, AtomSet, Control, Error, Group, Mask, Params, Report, Request, Topology, analyze, analyze_files,
+    Analysis, AtomSet, Between, Control, Criterion, Damage, Damaged, Error, Files, FrameRange,
+    Group, HydrogenBonds, Images, Mask, Params, Report, Request, Rmsd, Rmsf, Series, Structure,
+    Superpose, SurfaceArea, Table, Topology, Values, ViolationKind, Warning, Weights, analyze,
+    analyze_files,
 };
 
 fn control(cancelled: &AtomicBool) -> Control<'_> {
@@ -29,7 +22,12 @@ fn control(cancelled: &AtomicBool) -> Control<'_> {
 }
 
 fn analyzed(trajectory: &Path, params: &Params) -> Result<Report, Error> {
-    analyze_files(&data("mini.pdb"), &[trajectory.to_owned()], params, &control(&AtomicBool::new(false)))
+    let files = Files {
+        topology: &data("mini.pdb"),
+        trajectory: &[trajectory.to_owned()],
+        reference: None,
+    };
+    analyze_files(&files, params, &control(&AtomicBool::new(false)))
 }
 
 fn texts(masks: &[&str]) -> Vec<String> {
@@ -70,10 +68,16 @@ fn message(error: &Error) -> String {
 fn a_coordinate_that_cannot_be_ends_the_analysis_and_is_named() {
     for x in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -2e6] {
         let path = damaged("coordinate.dcd", 7, x);
-        for params in [both_chains(), Params { downsample_frames: Some(7.0), ..Params::default() }] {
+        for params in [both_chains(), Params { downsample_frames: Some(7.0), ..Params::default() }]
+        {
             let error = analyzed(&path, &params).unwrap_err();
             let text = message(&error);
-            assert!(text.contains("coordinate.dcd, frame 7 (counted from 0): atom 16, A:TRP1@CA, is at ("), "{text}");
+            assert!(
+                text.contains(
+                    "coordinate.dcd, frame 7 (counted from 0): atom 16, A:TRP1@CA, is at ("
+                ),
+                "{text}"
+            );
         }
     }
     // Frames that are not read do not matter.
@@ -105,7 +109,10 @@ fn a_cell_that_cannot_be_ends_the_analysis_and_is_named() {
         let mut frames = some_frames();
         frames[3].0 = Some(cell);
         let error = analyzed(&dcd("cell_of_frame.dcd", &frames), &both_chains()).unwrap_err();
-        assert!(matches!(&error, Error::Damaged { frame: 3, damage: Damage::Cell { .. }, .. }), "{error}");
+        assert!(
+            matches!(&error, Error::Damaged { frame: 3, damage: Damage::Cell { .. }, .. }),
+            "{error}"
+        );
     }
     let mut frames = some_frames();
     frames[3].0 = Some([0.0; 6]);
@@ -118,14 +125,23 @@ fn a_hole_in_a_file_is_no_frame() {
     let mut frames = some_frames();
     frames[3].1.fill([0.0; 3]);
     let error = analyzed(&dcd("hole.dcd", &frames), &both_chains()).unwrap_err();
-    assert!(matches!(&error, Error::Damaged { frame: 3, damage: Damage::OnePoint { .. }, .. }), "{error}");
+    assert!(
+        matches!(&error, Error::Damaged { frame: 3, damage: Damage::OnePoint { .. }, .. }),
+        "{error}"
+    );
 }
 
 /// Tables without the numbers of frames, which are others where frames are left out.
 fn values(report: &Report) -> Vec<Vec<Values>> {
-    let is_compared = |name: &str| !["frame", "time_ps"].contains(&name) && !name.ends_with("lifetime_ps");
+    let is_compared =
+        |name: &str| !["frame", "time_ps"].contains(&name) && !name.ends_with("lifetime_ps");
     let columns = |table: &Table| {
-        table.columns.iter().filter(|column| is_compared(&column.name)).map(|column| column.values.clone()).collect()
+        table
+            .columns
+            .iter()
+            .filter(|column| is_compared(&column.name))
+            .map(|column| column.values.clone())
+            .collect()
     };
     report.tables.iter().map(columns).collect()
 }
@@ -139,16 +155,26 @@ fn damaged_frames_are_left_out_by_request_as_if_they_were_not_there() {
     with_damage[7].0 = Some([f64::NAN; 6]);
     with_damage[8].1.fill([1.0; 3]);
     with_damage[23].1[ATOM][2] = f32::INFINITY;
-    let without: Vec<_> =
-        whole.into_iter().enumerate().filter(|(n, _)| !left_out.contains(n)).map(|(_, frame)| frame).collect();
+    let without: Vec<_> = whole
+        .into_iter()
+        .enumerate()
+        .filter(|(n, _)| !left_out.contains(n))
+        .map(|(_, frame)| frame)
+        .collect();
     let params = Params { skip_damaged_frames: true, ..both_chains() };
     let found = analyzed(&dcd("with_damage.dcd", &with_damage), &params).unwrap();
     let expected = analyzed(&dcd("without_damage.dcd", &without), &params).unwrap();
     assert_eq!(values(&found), values(&expected));
     assert_eq!((found.n_frames, found.n_analyzed), (24, 20));
-    assert!(found.warnings.contains(&Notice::LeftOut { frames: left_out.to_vec() }), "{:?}", found.warnings);
+    assert!(
+        found.warnings.contains(&Warning::LeftOut { frames: left_out.to_vec() }),
+        "{:?}",
+        found.warnings
+    );
     assert!(found.to_json().contains("4 damaged frames were left out: 0, 7-8, 23; "));
-    let Values::Integers(frames) = &found.tables[0].column("frame").unwrap().values else { panic!("no numbers") };
+    let Values::Integers(frames) = &found.tables[0].column("frame").unwrap().values else {
+        panic!("no numbers")
+    };
     assert_eq!(frames.iter().filter(|frame| left_out.contains(&(**frame as usize))).count(), 0);
     assert_eq!(found.tables[0].numbers("time_ps").unwrap().len(), 20);
     let none = analyzed(&data("mini_md.dcd"), &params).unwrap();
@@ -161,12 +187,19 @@ fn a_stride_over_damaged_frames_keeps_to_its_frames() {
     for n in [5, 6, 10] {
         frames[n].1[ATOM][0] = f32::NAN;
     }
-    let params = Params { skip_damaged_frames: true, downsample_frames: Some(5.0), ..both_chains() };
+    let params =
+        Params { skip_damaged_frames: true, downsample_frames: Some(5.0), ..both_chains() };
     let report = analyzed(&dcd("stride_damage.dcd", &frames), &params).unwrap();
-    let Values::Integers(frames) = &report.tables[0].column("frame").unwrap().values else { panic!("no numbers") };
+    let Values::Integers(frames) = &report.tables[0].column("frame").unwrap().values else {
+        panic!("no numbers")
+    };
     assert_eq!(*frames, [0, 15, 20]);
     // Frame 6 matters as well, since the chains are followed over it.
-    assert!(report.warnings.contains(&Notice::LeftOut { frames: vec![5, 6, 10] }), "{:?}", report.warnings);
+    assert!(
+        report.warnings.contains(&Warning::LeftOut { frames: vec![5, 6, 10] }),
+        "{:?}",
+        report.warnings
+    );
 }
 
 #[test]
@@ -176,7 +209,11 @@ fn nothing_but_damaged_frames_is_an_error() {
     let params = Params { skip_damaged_frames: true, ..both_chains() };
     let error = analyzed(&dcd("all_damaged.dcd", &frames), &params).unwrap_err();
     assert!(matches!(error, Error::AllDamaged { n_frames: 24, .. }));
-    assert!(message(&error).contains("frame 0 (counted from 0): atom 16, A:TRP1@CA"), "{}", message(&error));
+    assert!(
+        message(&error).contains("frame 0 (counted from 0): atom 16, A:TRP1@CA"),
+        "{}",
+        message(&error)
+    );
 }
 
 /// A frame of XTC of so few atoms that it is not compressed: time in ps, edges of the cell in nm.
@@ -204,7 +241,8 @@ fn temporary(name: &str, content: impl AsRef<[u8]>) -> PathBuf {
 fn of_three(name: &str, xtc: &[Vec<u8>], params: &Params) -> Result<Report, Error> {
     let topology = temporary(&format!("{name}.pdb"), THREE_ATOMS);
     let trajectory = temporary(&format!("{name}.xtc"), xtc.concat());
-    analyze_files(&topology, &[trajectory], params, &control(&AtomicBool::new(false)))
+    let files = Files { topology: &topology, trajectory: &[trajectory], reference: None };
+    analyze_files(&files, params, &control(&AtomicBool::new(false)))
 }
 
 const BOX: [f32; 9] = [3.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 3.0];
@@ -225,7 +263,9 @@ fn xtc_is_held_to_the_same() {
         let frames = [xtc_frame(0, 0.0, BOX, &AT), second, xtc_frame(2, 2.0, BOX, &AT)];
         let text = message(&of_three(name, &frames, &params).unwrap_err());
         assert!(text.contains(is_expected) && text.contains("frame 1"), "{text}");
-        let report = of_three(name, &frames, &Params { skip_damaged_frames: true, ..params.clone() }).unwrap();
+        let report =
+            of_three(name, &frames, &Params { skip_damaged_frames: true, ..params.clone() })
+                .unwrap();
         assert_eq!(report.tables[0].numbers("time_ps"), Some(&[0.0, 2.0][..]));
     }
 }
@@ -237,7 +277,7 @@ fn times_that_are_none_are_left_out_with_a_warning() {
         let frames = times.map(|time_ps| xtc_frame(0, time_ps, BOX, &AT));
         let report = of_three("times", &frames, &params).unwrap();
         assert_eq!(report.tables[0].column("time_ps"), None);
-        assert!(report.warnings.contains(&Notice::NoTimes), "{:?}", report.warnings);
+        assert!(report.warnings.contains(&Warning::NoTimes), "{:?}", report.warnings);
     }
     let frames = [0.2, 0.4, 100_000.6].map(|time_ps| xtc_frame(0, time_ps, BOX, &AT));
     let report = of_three("times", &frames, &params).unwrap();
@@ -252,8 +292,9 @@ fn one_frame_has_no_fluctuation() {
     for (path, downsample_frames) in [(&one, None), (&all, Some(24.0)), (&all, Some(1e15))] {
         let report = analyzed(path, &Params { downsample_frames, ..both_chains() }).unwrap();
         assert_eq!(report.n_analyzed, 1);
-        assert!(report.warnings.contains(&Notice::OneFrame), "{:?}", report.warnings);
-        let fluctuations: Vec<_> = report.tables.iter().filter(|table| table.kind.starts_with("rmsf")).collect();
+        assert!(report.warnings.contains(&Warning::OneFrame), "{:?}", report.warnings);
+        let fluctuations: Vec<_> =
+            report.tables.iter().filter(|table| table.kind.starts_with("rmsf")).collect();
         assert_eq!(fluctuations.len(), 3);
         for table in fluctuations {
             assert_eq!(table.n_rows(), 0);
@@ -264,9 +305,11 @@ fn one_frame_has_no_fluctuation() {
     }
 }
 
-fn invalid(params: &Params) -> Vec<(String, Problem)> {
+fn invalid(params: &Params) -> Vec<(String, ViolationKind)> {
     match analyzed(&data("mini_md.dcd"), params) {
-        Err(Error::Params(problems)) => problems.0.into_iter().map(|p| (p.at.to_string(), p.problem)).collect(),
+        Err(Error::Params(problems)) => {
+            problems.0.into_iter().map(|p| (p.at.to_string(), p.kind)).collect()
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -281,20 +324,26 @@ fn one_atom_is_not_superposed() {
     let problems = invalid(&params);
     let places: Vec<_> = problems.iter().map(|(at, _)| at.as_str()).collect();
     assert_eq!(places, ["rmsd_masks[0][0]", "rmsd_masks[2][0]", "rmsf_masks[1]"]);
-    assert!(problems.iter().all(|(_, problem)| matches!(problem, Problem::OneAtom { .. })));
+    assert!(problems.iter().all(|(_, problem)| matches!(problem, ViolationKind::OneAtom { .. })));
 }
 
 #[test]
 fn what_is_measured_after_a_rotation_that_is_open_is_refused() {
     let two = |measure: Option<&str>| {
         let masks = [":1@C,O"].into_iter().chain(measure).collect::<Vec<_>>();
-        analyzed(&data("mini_md.dcd"), &Params { rmsd_masks: vec![texts(&masks)], ..Params::default() })
+        analyzed(
+            &data("mini_md.dcd"),
+            &Params { rmsd_masks: vec![texts(&masks)], ..Params::default() },
+        )
     };
     let error = two(Some("@CA")).unwrap_err();
     assert!(matches!(&error, Error::NoRotation { label, .. } if label == ":1@C,O"), "{error}");
     let report = two(None).unwrap();
     let deviations = report.tables[0].numbers("rmsd_angstrom").unwrap();
-    assert!(deviations[1..].iter().all(|d| (1e-6..0.1).contains(d)), "half of what the bond has stretched");
+    assert!(
+        deviations[1..].iter().all(|d| (1e-6..0.1).contains(d)),
+        "half of what the bond has stretched"
+    );
 }
 
 fn read(text: &str) -> Structure {
@@ -306,10 +355,14 @@ fn everything(topology: &Topology) -> Group {
 }
 
 fn run(structure: &Structure, frames: &[Written], analysis: Analysis) -> Result<Report, Error> {
-    let path = dcd(&format!("run_{}.dcd", std::thread::current().name().unwrap().replace(':', "_")), frames);
+    let path = dcd(
+        &format!("run_{}.dcd", std::thread::current().name().unwrap().replace(':', "_")),
+        frames,
+    );
     let request = Request {
         analyses: vec![analysis],
-        stride: NonZeroUsize::MIN,
+        frames: FrameRange::default(),
+        reference: None,
         images: Images::Unwrapped,
         damaged: Damaged::Fail,
     };
@@ -325,16 +378,25 @@ fn positions(structure: &Structure) -> Vec<[f32; 3]> {
 fn hydrogen_bonds_that_cannot_be_are_not_counted_as_none() {
     let frames = [0.0, 1.0].map(|time_ps| xtc_frame(0, time_ps, BOX, &AT));
     for (params, field) in [
-        (Params { hbond_distance: Some(3.0), hbond_angle: Some(120.0), ..Params::default() }, "hbond_distance"),
+        (
+            Params { hbond_distance: Some(3.0), hbond_angle: Some(120.0), ..Params::default() },
+            "hbond_distance",
+        ),
         (Params { hbond_angle: Some(120.0), ..Params::default() }, "hbond_angle"),
     ] {
-        let Err(Error::Params(problems)) = of_three("no_donor", &frames, &params) else { panic!("not refused") };
+        let Err(Error::Params(problems)) = of_three("no_donor", &frames, &params) else {
+            panic!("not refused")
+        };
         assert_eq!(problems.0[0].at.to_string(), field);
-        assert!(matches!(problems.0[0].problem, Problem::NoHydrogenBonds { .. }), "{problems}");
+        assert!(matches!(problems.0[0].kind, ViolationKind::NoHydrogenBonds { .. }), "{problems}");
     }
     let report = of_three("no_donor", &frames, &Params::default()).unwrap();
     assert!(report.tables.iter().all(|table| !table.kind.starts_with("hydrogen")));
-    assert!(matches!(&report.warnings[0], Notice::NoHydrogenBonds { .. }), "{:?}", report.warnings);
+    assert!(
+        matches!(&report.warnings[0], Warning::NoHydrogenBonds { .. }),
+        "{:?}",
+        report.warnings
+    );
 
     // A donor that has no acceptor but itself; and with one.
     let methanol = read(
@@ -344,7 +406,7 @@ HETATM    2  O   MOH A   1       1.400   0.000   0.000  1.00  0.00           O
 HETATM    3  H   MOH A   1       1.800   0.900   0.000  1.00  0.00           H
 ",
     );
-    let bonds = |between| Analysis::HydrogenBonds(HydrogenBonds::usual(between));
+    let bonds = |between| Analysis::HydrogenBonds(HydrogenBonds::new(between));
     let frame = [(None, positions(&methanol))];
     let group = everything(&methanol.topology);
     let error = run(&methanol, &frame, bonds(Between::Within(group.clone()))).unwrap_err();
@@ -362,8 +424,11 @@ HETATM    3  O   MOH A   2       1.400   2.700   0.000  1.00  0.00           O
     );
     let group = everything(&structure.topology);
     let count = |structure: &Structure, criterion| {
-        let bonds = HydrogenBonds { criterion, ..HydrogenBonds::usual(Between::Within(group.clone())) };
-        let report = run(structure, &[(None, positions(structure))], Analysis::HydrogenBonds(bonds)).unwrap();
+        let bonds =
+            HydrogenBonds { criterion, ..HydrogenBonds::new(Between::Within(group.clone())) };
+        let report =
+            run(structure, &[(None, positions(structure))], Analysis::HydrogenBonds(bonds))
+                .unwrap();
         report.tables[0].n_rows()
     };
     let criteria = [Criterion::default(), Criterion::BakerHubbard, Criterion::WernetNilsson];
@@ -371,7 +436,11 @@ HETATM    3  O   MOH A   2       1.400   2.700   0.000  1.00  0.00           O
     for (moved, onto) in [(1, 0), (1, 2), (2, 0)] {
         let before = structure.positions[moved];
         structure.positions[moved] = structure.positions[onto];
-        assert_eq!(criteria.map(|criterion| count(&structure, criterion)), [0; 3], "{moved} on {onto}");
+        assert_eq!(
+            criteria.map(|criterion| count(&structure, criterion)),
+            [0; 3],
+            "{moved} on {onto}"
+        );
         structure.positions[moved] = before;
     }
 }
@@ -381,7 +450,8 @@ fn spheres_with_one_centre_have_one_surface() {
     let carbons = |n: usize, element: &str| -> String {
         let line = |k| {
             format!(
-                "HETATM{:5}  X{k}  LIG A   1       0.000   0.000   0.000  1.00  0.00          {element:>2}\n",
+                "HETATM{:5}  X{k}  LIG A   1       0.000   0.000   0.000  1.00  0.00          \
+                 {element:>2}\n",
                 k + 1
             )
         };
@@ -391,7 +461,9 @@ fn spheres_with_one_centre_have_one_surface() {
         let structure = read(text);
         let group = everything(&structure.topology);
         let surface = Analysis::SurfaceArea(SurfaceArea { group, probe_radius: 1.4 });
-        let report = run(&structure, &[(None, vec![[0.0; 3]; structure.topology.n_atoms()])], surface).unwrap();
+        let report =
+            run(&structure, &[(None, vec![[0.0; 3]; structure.topology.n_atoms()])], surface)
+                .unwrap();
         report.tables[1].numbers("area_angstrom2").unwrap()[0]
     };
     let one = area(&carbons(1, "C"));
@@ -410,7 +482,7 @@ HETATM    5  ?3  LIG A   2       8.400   2.500   1.000  1.00  0.00
 ";
 
 #[test]
-fn atoms_without_a_mass_are_told_where_mass_weighs() {
+fn atoms_without_a_mass_are_reported_where_mass_weighs() {
     let structure = read(UNKNOWN);
     let frames: Vec<Written> = (0..3_i16)
         .map(|n| {
@@ -419,19 +491,29 @@ fn atoms_without_a_mass_are_told_where_mass_weighs() {
             (None, positions)
         })
         .collect();
-    let select = |mask: &str| Group::select(&Mask::parse(mask).unwrap(), &structure.topology, None).unwrap().0;
+    let select = |mask: &str| {
+        Group::select(&Mask::parse(mask).unwrap(), &structure.topology, None).unwrap().0
+    };
     let rmsd = Rmsd { fit: Some(select("*")), measures: vec![select("*")], weights: Weights::Mass };
     let report = run(&structure, &frames, Analysis::Rmsd(rmsd.clone())).unwrap();
-    let of_mass: Vec<_> = report.warnings.iter().filter(|w| matches!(w, Notice::NoMass { n_atoms: 3, .. })).collect();
+    let of_mass: Vec<_> = report
+        .warnings
+        .iter()
+        .filter(|w| matches!(w, Warning::NoMass { n_atoms: 3, .. }))
+        .collect();
     assert_eq!(of_mass.len(), 1, "{:?}", report.warnings);
-    let error = run(&structure, &frames, Analysis::Rmsd(Rmsd { fit: Some(select(":2")), ..rmsd })).unwrap_err();
+    let error = run(&structure, &frames, Analysis::Rmsd(Rmsd { fit: Some(select(":2")), ..rmsd }))
+        .unwrap_err();
     assert!(matches!(&error, Error::NoMass { label } if label == ":2"), "{error}");
     let rmsf = Rmsf { group: select("*"), superpose: Superpose::Nothing };
     let report = run(&structure, &frames, Analysis::Rmsf(rmsf)).unwrap();
     let atoms = report.tables[0].numbers("rmsf_angstrom").unwrap();
     let residues = report.tables[1].numbers("rmsf_angstrom").unwrap();
     assert!((atoms[4] - (1.0_f64 / 6.0).sqrt()).abs() < 1e-6, "0, 0.5 and 1 Å about 0.5 Å");
-    assert!((residues[1] - atoms[4] / 2.0).abs() < 1e-12, "no atom of the residue has a mass, all count alike");
+    assert!(
+        (residues[1] - atoms[4] / 2.0).abs() < 1e-12,
+        "no atom of the residue has a mass, all count alike"
+    );
     let surface = SurfaceArea { group: select(":2"), probe_radius: 1.4 };
     let error = run(&structure, &frames, Analysis::SurfaceArea(surface)).unwrap_err();
     assert!(matches!(error, Error::NoRadius { .. }));

@@ -8,10 +8,9 @@ use std::fs;
 use std::ops::RangeInclusive;
 
 use common::{Random, data};
-use molbox_analysis::mask::{Mask, SelectError, Warning};
-use molbox_analysis::read::Structure as File;
-use molbox_analysis::topology::{Atom, Residue};
-use molbox_analysis::{AtomSet, Element, Topology};
+use molbox_analysis::{
+    Atom, AtomSet, Element, Mask, MaskWarning, Residue, SelectError, Structure as File, Topology,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -36,7 +35,8 @@ fn text(name: &str) -> String {
 }
 
 fn topology(structure: &Structure) -> Topology {
-    let rows: Vec<Vec<&str>> = structure.residues.split(' ').map(|row| row.split('|').collect()).collect();
+    let rows: Vec<Vec<&str>> =
+        structure.residues.split(' ').map(|row| row.split('|').collect()).collect();
     let (mut chains, mut residues, mut residue_of) = (Vec::new(), Vec::new(), Vec::new());
     for row in &rows {
         if chains.last() != Some(&row[3]) {
@@ -91,17 +91,24 @@ struct Systems(HashMap<String, System>);
 
 impl Systems {
     fn read() -> Self {
-        let structures: HashMap<String, Structure> = serde_json::from_str(&text("mask_structures.json")).unwrap();
+        let structures: HashMap<String, Structure> =
+            serde_json::from_str(&text("mask_structures.json")).unwrap();
         let system = |(name, structure): (String, Structure)| {
-            let positions = File::open(&data(&format!("{name}.pdb"))).ok().map(|file| file.positions);
+            let positions =
+                File::open(&data(&format!("{name}.pdb"))).ok().map(|file| file.positions);
             (name, System { topology: topology(&structure), positions })
         };
         Self(structures.into_iter().map(system).collect())
     }
 
-    fn select(&self, structure: &str, mask: &Mask) -> Result<(AtomSet, Vec<Warning>), SelectError> {
+    fn select(
+        &self,
+        structure: &str,
+        mask: &Mask,
+    ) -> Result<(AtomSet, Vec<MaskWarning>), SelectError> {
         let System { topology, positions } = &self.0[structure];
-        mask.select(topology, positions.as_deref()).map(|selection| (selection.atoms, selection.warnings))
+        mask.select(topology, positions.as_deref())
+            .map(|selection| (selection.atoms, selection.warnings))
     }
 }
 
@@ -130,7 +137,8 @@ fn all_cases_agree_with_cpptraj() {
             without_positions += 1;
             continue;
         }
-        let (atoms, warnings) = systems.select(structure, &mask).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let (atoms, warnings) =
+            systems.select(structure, &mask).unwrap_or_else(|error| panic!("{text}: {error}"));
         let mut wanted = AtomSet::none(atoms.n_atoms());
         ranges(expected.as_deref().unwrap()).into_iter().for_each(|range| {
             wanted.insert_range(*range.start()..*range.end() + 1);
@@ -154,7 +162,11 @@ fn topologies_from_files_select_the_same() {
             // cpptraj finds bonds by distance alone, and other ones in ligands.
             if structure == "mini" || !case.mask.contains('^') {
                 let selection = mask.select(&file.topology, Some(&file.positions)).unwrap();
-                assert_eq!(selection.atoms, systems.select(structure, &mask).unwrap().0, "{structure} {mask}");
+                assert_eq!(
+                    selection.atoms,
+                    systems.select(structure, &mask).unwrap().0,
+                    "{structure} {mask}"
+                );
             }
         }
     }
@@ -203,25 +215,35 @@ fn errors_say_where_and_what() {
     let cases = [
         (
             "",
-            "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or `(`, found the end of the mask",
+            "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or \
+             `(`, found the end of the mask",
         ),
-        ("CA", "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or `(`, found `C`"),
+        (
+            "CA",
+            "column 1: expected a selector (`:`, `::`, `:;`, `@`, `@%`, `@/`, `^` or `*`), `!` or \
+             `(`, found `C`",
+        ),
         (":1@", "column 4: expected a name, a number or `*`, found the end of the mask"),
         (":1-3,0", "column 6: expected a number from 1, or a range such as 3-10, found `0`"),
         (":1,5-2@CA", "column 4: expected a range that does not run backwards, found `5`"),
-        ("@CA and :1", "column 5: expected an operator or `,`, for a name holds no blank, found `a`"),
+        (
+            "@CA and :1",
+            "column 5: expected an operator or `,`, for a name holds no blank, found `a`",
+        ),
         ("(:1|:2", "column 7: expected `)`, found the end of the mask"),
         (":1)", "column 3: expected `&`, `|`, `<`, `>` or the end of the mask, found `)`"),
         (":1<:4.0@CA", "column 8: expected `&`, `|`, `<`, `>` or the end of the mask, found `@`"),
         (
             ":1<4.0",
-            "column 4: expected what the distance takes: `@` atoms, `:` residues, `;` residues by centre or `^` molecules, found `4`",
+            "column 4: expected what the distance takes: `@` atoms, `:` residues, `;` residues by \
+             centre or `^` molecules, found `4`",
         ),
         (":1<:-1", "column 5: expected a distance in Å, such as 4.0, found `-`"),
         (":1<:1.2.3", "column 5: expected a distance in Å, such as 4.0, found `1`"),
         (
             "::A&:;x",
-            "column 7: expected an author's residue number such as 10, -2 or 10A, or a range such as -2-10, found `x`",
+            "column 7: expected an author's residue number such as 10, -2 or 10A, or a range such \
+             as -2-10, found `x`",
         ),
         ("@CA\\", "column 5: expected a character to take literally, found the end of the mask"),
         ("@Cα", "column 3: expected `&`, `|`, `<`, `>` or the end of the mask, found `α`"),
@@ -236,16 +258,28 @@ fn hints_name_what_was_perhaps_meant() {
     let systems = Systems::read();
     let warned = |structure, mask: &str| {
         let (_, warnings) = systems.select(structure, &Mask::parse(mask).unwrap()).unwrap();
-        warnings.iter().map(Warning::to_string).collect::<Vec<_>>()
+        warnings.iter().map(MaskWarning::to_string).collect::<Vec<_>>()
     };
     assert_eq!(
         warned("mini", ":WAT"),
         ["column 2: no residue is named WAT, but some are named HOH", "no atom is selected"]
     );
-    assert_eq!(warned("quirks", ":1|:ala")[..1], ["column 5: no residue is named ala, but some are named ALA"]);
-    assert_eq!(warned("mini", ":1000@CA")[..1], ["column 2: starts after the last residue, number 969"]);
-    assert_eq!(warned("mini", "@%CT")[..1], ["the topology does not tell the atom type of its atoms"]);
-    assert!(warned("mini", "::A:10")[0].starts_with("column 4: this selector adds to the one before it"));
+    assert_eq!(
+        warned("quirks", ":1|:ala")[..1],
+        ["column 5: no residue is named ala, but some are named ALA"]
+    );
+    assert_eq!(
+        warned("mini", ":1000@CA")[..1],
+        ["column 2: starts after the last residue, number 969"]
+    );
+    assert_eq!(
+        warned("mini", "@%CT")[..1],
+        ["the topology does not have the atom type of its atoms"]
+    );
+    assert!(
+        warned("mini", "::A:10")[0]
+            .starts_with("column 4: this selector adds to the one before it")
+    );
     assert!(warned("mini", ":1-10@CA").is_empty());
 }
 
@@ -253,16 +287,21 @@ fn hints_name_what_was_perhaps_meant() {
 fn a_distance_needs_something_to_measure() {
     let systems = Systems::read();
     let topology = &systems.0["mini"].topology;
-    let select = |mask: &str, positions| Mask::parse(mask).unwrap().select(topology, positions).unwrap_err();
+    let select =
+        |mask: &str, positions| Mask::parse(mask).unwrap().select(topology, positions).unwrap_err();
     assert_eq!(select(":1|:2<:4.0", None), SelectError::NoPositions { column: 6 });
     let positions = vec![[0.0; 3]; topology.n_atoms()];
-    assert_eq!(select(":WAT<:4.0", Some(&*positions)), SelectError::NothingToMeasureFrom { column: 5 });
+    assert_eq!(
+        select(":WAT<:4.0", Some(&*positions)),
+        SelectError::NothingToMeasureFrom { column: 5 }
+    );
     assert!(matches!(select(":1", Some(&positions[1..])), SelectError::PositionCount { .. }));
 }
 
 #[test]
 fn lists_are_split_where_a_mask_can_start() {
-    let masks = |text| Mask::parse_list(text).unwrap().iter().map(Mask::to_string).collect::<Vec<_>>();
+    let masks =
+        |text| Mask::parse_list(text).unwrap().iter().map(Mask::to_string).collect::<Vec<_>>();
     assert_eq!(masks(":25@CA :124@CA"), [":25@CA", ":124@CA"]);
     assert_eq!(masks(" :1 & @CA  !:2 - 3 "), [" :1 & @CA", "!:2 - 3"]);
     assert_eq!(masks("(:1 :2) ::A"), ["(:1 :2)", "::A"]);
@@ -319,10 +358,15 @@ fn no_text_panics() {
     let cases: Vec<Case> = serde_json::from_str(&text("masks.json")).unwrap();
     let mut n_parsed = 0;
     for round in 0..60_000 {
-        let mut text = if round % 2 == 0 { String::new() } else { cases[random.below(cases.len())].mask.clone() };
+        let mut text = if round % 2 == 0 {
+            String::new()
+        } else {
+            cases[random.below(cases.len())].mask.clone()
+        };
         let at = random.below(text.chars().count() + 1);
         let at = text.char_indices().nth(at).map_or(text.len(), |(at, _)| at);
-        let end = text[at..].char_indices().nth(random.below(3)).map_or(text.len(), |(n, _)| at + n);
+        let end =
+            text[at..].char_indices().nth(random.below(3)).map_or(text.len(), |(n, _)| at + n);
         text.replace_range(at..end, &noise(&mut random));
         match Mask::parse(&text) {
             Ok(mask) => {
@@ -356,8 +400,11 @@ fn cost_is_bounded_whatever_the_text() {
         format!("*{}", "<@9".repeat(16)),
         vec![":1"; 1000].join("|"),
     ];
-    let selected: Vec<_> =
-        long.iter().filter_map(|text| Mask::parse(text).ok()).map(|mask| systems.select("mini", &mask)).collect();
+    let selected: Vec<_> = long
+        .iter()
+        .filter_map(|text| Mask::parse(text).ok())
+        .map(|mask| systems.select("mini", &mask))
+        .collect();
     assert_eq!(selected.len(), 5);
     assert!(selected.iter().all(Result::is_ok));
 }
@@ -366,11 +413,15 @@ fn cost_is_bounded_whatever_the_text() {
 fn de_morgan_holds() {
     let systems = Systems::read();
     let cases: Vec<Case> = serde_json::from_str(&text("masks.json")).unwrap();
-    let masks: Vec<_> = cases.iter().filter(|case| case.structure == "mini" && case.recommended == "match").collect();
+    let masks: Vec<_> = cases
+        .iter()
+        .filter(|case| case.structure == "mini" && case.recommended == "match")
+        .collect();
     let mut random = Random(2);
     let select = |mask: String| systems.select("mini", &Mask::parse(&mask).unwrap()).unwrap().0;
     for _ in 0..300 {
-        let (a, b) = (&masks[random.below(masks.len())].mask, &masks[random.below(masks.len())].mask);
+        let (a, b) =
+            (&masks[random.below(masks.len())].mask, &masks[random.below(masks.len())].mask);
         assert_eq!(select(format!("!(({a})&({b}))")), select(format!("!({a})|!({b})")), "{a} {b}");
         assert_eq!(select(format!("!(({a})|({b}))")), select(format!("!({a})&!({b})")), "{a} {b}");
         assert_eq!(select(format!("({a})&!({a})")).len(), 0);

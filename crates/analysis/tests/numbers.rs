@@ -9,18 +9,11 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 
 use common::{data, dcd};
-use molbox_analysis::contact::Contacts;
-use molbox_analysis::distance::Distance;
-use molbox_analysis::gyration::Gyration;
-use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
-use molbox_analysis::read::{Frame, Series, Structure};
-use molbox_analysis::request::{Damaged, Images, Weights};
-use molbox_analysis::rmsd::Rmsd;
-use molbox_analysis::rmsf::{Rmsf, Superpose};
-use molbox_analysis::secondary::SecondaryStructure;
-use molbox_analysis::surface::SurfaceArea;
-use molbox_analysis::table::{Table, Values};
-use molbox_analysis::{Analysis, AtomSet, Control, Group, Mask, Report, Request, Topology, analyze};
+use molbox_analysis::{
+    Analysis, AtomSet, Between, Contacts, Control, Criterion, Damaged, Distance, Frame, FrameRange,
+    Group, Gyration, HydrogenBonds, Images, Mask, Report, Request, Rmsd, Rmsf, SecondaryStructure,
+    Series, Structure, Superpose, SurfaceArea, Table, Topology, Values, Weights, analyze,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -68,7 +61,10 @@ impl Case {
         Self {
             topology: Structure::open(&data(structure)).unwrap().topology,
             trajectory: Series::open(&[data(&format!("{name}.dcd"))]).unwrap(),
-            numbers: serde_json::from_str(&fs::read_to_string(data(&format!("{name}.json"))).unwrap()).unwrap(),
+            numbers: serde_json::from_str(
+                &fs::read_to_string(data(&format!("{name}.json"))).unwrap(),
+            )
+            .unwrap(),
         }
     }
 
@@ -80,9 +76,17 @@ impl Case {
         Group::select(&Mask::parse(mask).unwrap(), &self.topology, None).unwrap().0
     }
 
-    fn run(&self, analyses: Vec<Analysis>, images: Images, stride: usize, n_threads: usize) -> Report {
-        let request = Request { analyses, stride: NonZeroUsize::new(stride).unwrap(), images, damaged: Damaged::Fail };
-        let (n_threads, cancelled) = (NonZeroUsize::new(n_threads).unwrap(), AtomicBool::new(false));
+    fn run(
+        &self,
+        analyses: Vec<Analysis>,
+        images: Images,
+        stride: usize,
+        n_threads: usize,
+    ) -> Report {
+        let frames = FrameRange::every(NonZeroUsize::new(stride).unwrap());
+        let request = Request { analyses, frames, reference: None, images, damaged: Damaged::Fail };
+        let (n_threads, cancelled) =
+            (NonZeroUsize::new(n_threads).unwrap(), AtomicBool::new(false));
         let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
         analyze(&self.topology, &self.trajectory, &request, &control).unwrap()
     }
@@ -90,31 +94,50 @@ impl Case {
     /// The analysis that a key of the numbers names, and the column of its result.
     fn analysis(&self, key: &str) -> Option<(Analysis, &'static str)> {
         let (kind, masks) = key.split_once('|')?;
-        let mut groups = masks.split('|').filter(|mask| mask.contains([':', '@'])).map(|mask| self.group(mask));
+        let mut groups =
+            masks.split('|').filter(|mask| mask.contains([':', '@'])).map(|mask| self.group(mask));
         let a = groups.next()?;
-        let weights = if kind.ends_with("mass") || kind.contains("com") { Weights::Mass } else { Weights::Equal };
+        let weights = if kind.ends_with("mass") || kind.contains("com") {
+            Weights::Mass
+        } else {
+            Weights::Equal
+        };
         Some(match kind {
-            "rmsd_fit" | "rmsd_fit_mass" => {
-                (Analysis::Rmsd(Rmsd { fit: Some(a.clone()), measures: vec![a], weights }), "rmsd_angstrom")
-            }
+            "rmsd_fit" | "rmsd_fit_mass" => (
+                Analysis::Rmsd(Rmsd { fit: Some(a.clone()), measures: vec![a], weights }),
+                "rmsd_angstrom",
+            ),
             "rmsd_fit_on_measure" => {
                 let measures = vec![groups.next()?];
                 (Analysis::Rmsd(Rmsd { fit: Some(a), measures, weights }), "rmsd_angstrom")
             }
-            "rmsd_nofit" => (Analysis::Rmsd(Rmsd { fit: None, measures: vec![a], weights }), "rmsd_angstrom"),
+            "rmsd_nofit" => {
+                (Analysis::Rmsd(Rmsd { fit: None, measures: vec![a], weights }), "rmsd_angstrom")
+            }
             "rmsd_complex_raw" | "rmsd_complex_nojump" => {
                 let weights = Weights::Equal;
-                (Analysis::Rmsd(Rmsd { fit: Some(a.clone()), measures: vec![a], weights }), "rmsd_angstrom")
+                (
+                    Analysis::Rmsd(Rmsd { fit: Some(a.clone()), measures: vec![a], weights }),
+                    "rmsd_angstrom",
+                )
             }
-            "rgyr_mass" | "rgyr_geom" => (Analysis::Gyration(Gyration { group: a, weights }), "radius_angstrom"),
+            "rgyr_mass" | "rgyr_geom" => {
+                (Analysis::Gyration(Gyration { group: a, weights }), "radius_angstrom")
+            }
             "distance_com" | "distance_geom" | "distance_com_noimage" => {
                 let nearest_image = !kind.ends_with("noimage");
                 let distance = Distance { a, b: groups.next()?, weights, nearest_image };
                 (Analysis::Distance(distance), "distance_angstrom")
             }
-            "rmsf_nofit" => (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Nothing }), "rmsf_angstrom"),
-            "rmsf_fit_first" => (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::First }), "rmsf_angstrom"),
-            "rmsf_fit_average" => (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Average }), "rmsf_angstrom"),
+            "rmsf_nofit" => {
+                (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Nothing }), "rmsf_angstrom")
+            }
+            "rmsf_fit_first" => {
+                (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::First }), "rmsf_angstrom")
+            }
+            "rmsf_fit_average" => {
+                (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Average }), "rmsf_angstrom")
+            }
             _ => return None,
         })
     }
@@ -141,18 +164,25 @@ fn tolerance(key: &str, expected: f64) -> f64 {
 fn all_series_agree() {
     let mut n_compared = 0;
     for case in Case::both() {
-        let keys: Vec<_> = case.numbers.values.keys().filter(|key| case.analysis(key).is_some()).collect();
+        let keys: Vec<_> =
+            case.numbers.values.keys().filter(|key| case.analysis(key).is_some()).collect();
         for images in [Images::AsWritten, Images::Unwrapped] {
             let unwrapped = images == Images::Unwrapped;
-            let keys: Vec<_> = keys.iter().filter(|key| key.contains("nojump") == unwrapped).collect();
-            let (analyses, columns): (Vec<_>, Vec<_>) = keys.iter().map(|key| case.analysis(key).unwrap()).unzip();
+            let keys: Vec<_> =
+                keys.iter().filter(|key| key.contains("nojump") == unwrapped).collect();
+            let (analyses, columns): (Vec<_>, Vec<_>) =
+                keys.iter().map(|key| case.analysis(key).unwrap()).unzip();
             let report = case.run(analyses, images, 1, 2);
             for (idx, (key, column)) in keys.iter().zip(columns).enumerate() {
                 let table = report.tables.iter().find(|table| table.analysis == idx).unwrap();
-                let (found, expected) = (table.numbers(column).unwrap(), &case.numbers.values[**key].expected);
+                let (found, expected) =
+                    (table.numbers(column).unwrap(), &case.numbers.values[**key].expected);
                 assert_eq!(found.len(), expected.len(), "{key}");
                 for (found, expected) in found.iter().zip(expected) {
-                    assert!((found - expected).abs() <= tolerance(key, *expected), "{key}: {found} {expected}");
+                    assert!(
+                        (found - expected).abs() <= tolerance(key, *expected),
+                        "{key}: {found} {expected}"
+                    );
                 }
                 n_compared += 1;
             }
@@ -171,28 +201,40 @@ fn integers<'a>(table: &'a Table, name: &str) -> &'a [i64] {
 #[test]
 fn hydrogen_bonds_agree() {
     for case in Case::both() {
-        for (key, value) in case.numbers.values.iter().filter(|(key, _)| key.starts_with("hbond|")) {
+        for (key, value) in case.numbers.values.iter().filter(|(key, _)| key.starts_with("hbond|"))
+        {
             let [_, mask, distance, angle] = key.split('|').collect::<Vec<_>>().try_into().unwrap();
             let number = |text: &str| text.split_once('=').unwrap().1.parse().unwrap();
             let between = Between::Within(case.group(mask));
-            let criterion = Criterion::Angle { max_distance: number(distance), min_angle_deg: number(angle) };
+            let criterion =
+                Criterion::Angle { max_distance: number(distance), min_angle_deg: number(angle) };
             let bonds = HydrogenBonds { between, criterion, nearest_image: true };
             let as_written = HydrogenBonds { nearest_image: false, ..bonds.clone() };
             let analyses = [bonds, as_written].map(Analysis::HydrogenBonds).to_vec();
             let report = case.run(analyses, Images::Unwrapped, 1, 2);
             let [table, by_frame, _, by_frame_as_written] = report.tables.try_into().unwrap();
             assert_eq!(integers(&by_frame, "hydrogen_bonds"), value.count_per_frame, "{key}");
-            assert_eq!(integers(&by_frame_as_written, "hydrogen_bonds"), value.count_per_frame_noimage, "{key}");
+            assert_eq!(
+                integers(&by_frame_as_written, "hydrogen_bonds"),
+                value.count_per_frame_noimage,
+                "{key}"
+            );
             assert_eq!(table.n_rows(), value.bonds.len(), "{key}");
             for row in 0..table.n_rows() {
-                let [donor, hydrogen, acceptor] =
-                    ["donor_atom", "hydrogen_atom", "acceptor_atom"].map(|name| integers(&table, name)[row] - 1);
-                let same = |b: &&Bond| (b.donor, b.hydrogen, b.acceptor) == (donor, hydrogen, acceptor);
+                let [donor, hydrogen, acceptor] = ["donor_atom", "hydrogen_atom", "acceptor_atom"]
+                    .map(|name| integers(&table, name)[row] - 1);
+                let same =
+                    |b: &&Bond| (b.donor, b.hydrogen, b.acceptor) == (donor, hydrogen, acceptor);
                 let expected = value.bonds.iter().find(same).unwrap();
                 assert_eq!(integers(&table, "frames")[row], expected.frames);
                 // cpptraj prints eight digits of 32-bit sums.
-                assert!((table.numbers("distance_angstrom").unwrap()[row] - expected.avg_dist).abs() < 5e-7);
-                assert!((table.numbers("angle_deg").unwrap()[row] - expected.avg_angle).abs() < 5e-5);
+                assert!(
+                    (table.numbers("distance_angstrom").unwrap()[row] - expected.avg_dist).abs()
+                        < 5e-7
+                );
+                assert!(
+                    (table.numbers("angle_deg").unwrap()[row] - expected.avg_angle).abs() < 5e-5
+                );
             }
         }
     }
@@ -201,17 +243,32 @@ fn hydrogen_bonds_agree() {
 #[test]
 fn hydrogen_bonds_with_water_agree() {
     for case in Case::both() {
-        let (key, value) = case.numbers.values.iter().find(|(key, _)| key.starts_with("hbond_solvent|")).unwrap();
+        let (key, value) =
+            case.numbers.values.iter().find(|(key, _)| key.starts_with("hbond_solvent|")).unwrap();
         let solute = case.group(key.split('|').nth(1).unwrap());
         for between in [Between::Solvent, Between::Groups] {
-            let bonds = HydrogenBonds::usual(between(solute.clone(), case.group(":HOH")));
-            let report = case.run(vec![Analysis::HydrogenBonds(bonds.clone())], Images::Unwrapped, 1, 2);
-            assert_eq!(integers(&report.tables[1], "hydrogen_bonds"), value.count_per_frame, "{key}");
+            let bonds = HydrogenBonds::new(between(solute.clone(), case.group(":HOH")));
+            let report =
+                case.run(vec![Analysis::HydrogenBonds(bonds.clone())], Images::Unwrapped, 1, 2);
+            assert_eq!(
+                integers(&report.tables[1], "hydrogen_bonds"),
+                value.count_per_frame,
+                "{key}"
+            );
             let as_written = HydrogenBonds { nearest_image: false, ..bonds };
-            let as_written = case.run(vec![Analysis::HydrogenBonds(as_written)], Images::Unwrapped, 1, 2);
-            assert_eq!(integers(&as_written.tables[1], "hydrogen_bonds"), value.count_per_frame_noimage, "{key}");
+            let as_written =
+                case.run(vec![Analysis::HydrogenBonds(as_written)], Images::Unwrapped, 1, 2);
+            assert_eq!(
+                integers(&as_written.tables[1], "hydrogen_bonds"),
+                value.count_per_frame_noimage,
+                "{key}"
+            );
             if report.tables[1].column("bridges").is_some() {
-                assert_eq!(integers(&report.tables[1], "bridges"), value.bridging_waters_per_frame, "{key}");
+                assert_eq!(
+                    integers(&report.tables[1], "bridges"),
+                    value.bridging_waters_per_frame,
+                    "{key}"
+                );
             }
         }
     }
@@ -223,7 +280,8 @@ fn hydrogen_bonds_by_the_criteria_of_mdtraj_agree() {
         ["donor_atom", "hydrogen_atom", "acceptor_atom"].map(|name| integers(table, name)[row] - 1)
     };
     for case in Case::both() {
-        let values = |kind: &str| case.numbers.values.iter().find(|(key, _)| key.starts_with(kind)).unwrap();
+        let values =
+            |kind: &str| case.numbers.values.iter().find(|(key, _)| key.starts_with(kind)).unwrap();
         let run = |key: &str, criterion| {
             let between = Between::Within(case.group(key.split('|').nth(1).unwrap()));
             let bonds = HydrogenBonds { between, criterion, nearest_image: true };
@@ -232,8 +290,14 @@ fn hydrogen_bonds_by_the_criteria_of_mdtraj_agree() {
         let (key, value) = values("mdtraj_baker_hubbard");
         let table = &run(key, Criterion::BakerHubbard)[0];
         let occupancies = table.numbers("occupancy").unwrap();
-        let often = (0..table.n_rows()).filter(|row| occupancies[*row] > 0.1).map(|row| numbered(table, row));
-        assert_eq!(often.collect::<BTreeSet<_>>(), value.triplets_dha.iter().copied().collect(), "{key}");
+        let often = (0..table.n_rows())
+            .filter(|row| occupancies[*row] > 0.1)
+            .map(|row| numbered(table, row));
+        assert_eq!(
+            often.collect::<BTreeSet<_>>(),
+            value.triplets_dha.iter().copied().collect(),
+            "{key}"
+        );
         let (key, value) = values("mdtraj_wernet_nilsson");
         let by_frame = &run(key, Criterion::WernetNilsson)[1];
         assert_eq!(integers(by_frame, "hydrogen_bonds"), value.count_per_frame, "{key}");
@@ -243,9 +307,10 @@ fn hydrogen_bonds_by_the_criteria_of_mdtraj_agree() {
 #[test]
 fn cells_agree() {
     for case in Case::both() {
-        let (window, mut frame) = (case.trajectory.window(&AtomSet::none(case.topology.n_atoms())), Frame::new());
+        let (plan, mut frame) =
+            (case.trajectory.read_plan(&AtomSet::none(case.topology.n_atoms())), Frame::new());
         for (n, expected) in case.numbers.cell.iter().enumerate() {
-            case.trajectory.read(n, &window, &mut frame).unwrap();
+            case.trajectory.read(n, &plan, &mut frame).unwrap();
             let cell = frame.cell().unwrap();
             let found = cell.lengths().into_iter().chain(cell.angles_deg());
             assert!(found.zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{expected:?}");
@@ -305,8 +370,19 @@ fn secondary_structure_with_helices_agrees() {
     let trajectory = Series::open(&[dcd("helices.dcd", &[(None, positions)])]).unwrap();
     let group = Group { label: "*".to_owned(), atoms: AtomSet::all(structure.topology.n_atoms()) };
     let analyses = vec![Analysis::SecondaryStructure(SecondaryStructure { group })];
-    let request = Request { analyses, stride: NonZeroUsize::MIN, images: Images::AsWritten, damaged: Damaged::Fail };
-    let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &AtomicBool::new(false) };
+    let frames = FrameRange::default();
+    let request = Request {
+        analyses,
+        frames,
+        reference: None,
+        images: Images::AsWritten,
+        damaged: Damaged::Fail,
+    };
+    let control = Control {
+        n_threads: NonZeroUsize::MIN,
+        progress: &|_, _| {},
+        cancelled: &AtomicBool::new(false),
+    };
     let report = analyze(&structure.topology, &trajectory, &request, &control).unwrap();
     let codes = texts(&report.tables[1], "codes");
     assert_eq!(codes, shapes()["helices"].secondary);
@@ -315,23 +391,32 @@ fn secondary_structure_with_helices_agrees() {
     assert_eq!(parts.iter().sum::<f64>(), codes[0].matches('I').count() as f64);
 }
 
-/// mdtraj adds in 32 bits, so that now and then a point of a sphere is on the other side of the edge
-/// of the next: one of a sphere of carbon is 0.13 Å².
+/// mdtraj adds in 32 bits, so that now and then a point of a sphere is on the other side of the
+/// edge of the next: one of a sphere of carbon is 0.13 Å².
 #[test]
 fn surface_areas_agree() {
     let shapes = shapes();
     for (case, name) in Case::both().iter().zip(["mini_md", "mini_tri"]) {
         for (mask, areas) in &shapes[name].surface {
-            let analysis = Analysis::SurfaceArea(SurfaceArea { group: case.group(mask), probe_radius: 1.4 });
+            let analysis =
+                Analysis::SurfaceArea(SurfaceArea { group: case.group(mask), probe_radius: 1.4 });
             let report = case.run(vec![analysis], Images::Unwrapped, 1, 2);
             let largest = |found: &[f64], expected: &[f64]| {
                 assert_eq!(found.len(), expected.len());
                 found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
             };
-            let [by_residue, by_frame] =
-                [&report.tables[0], &report.tables[1]].map(|table| table.numbers("area_angstrom2").unwrap());
-            assert!(largest(by_frame, &areas.total) < 0.5, "{} {mask}", largest(by_frame, &areas.total));
-            assert!(largest(by_residue, &areas.residues) < 0.02, "{}", largest(by_residue, &areas.residues));
+            let [by_residue, by_frame] = [&report.tables[0], &report.tables[1]]
+                .map(|table| table.numbers("area_angstrom2").unwrap());
+            assert!(
+                largest(by_frame, &areas.total) < 0.5,
+                "{} {mask}",
+                largest(by_frame, &areas.total)
+            );
+            assert!(
+                largest(by_residue, &areas.residues) < 0.02,
+                "{}",
+                largest(by_residue, &areas.residues)
+            );
         }
     }
 }
@@ -344,7 +429,10 @@ fn the_surface_of_atoms_apart_is_that_of_their_spheres() {
     let surface = SurfaceArea { group, probe_radius: 0.0 };
     let report = case.run(vec![Analysis::SurfaceArea(surface)], Images::Unwrapped, 1, 1);
     let area = 4.0 * std::f64::consts::PI * 1.75_f64.powi(2) * n_ions;
-    assert!(n_ions > 1.0 && (report.tables[1].numbers("area_angstrom2").unwrap()[0] - area).abs() < 1e-9);
+    assert!(
+        n_ions > 1.0
+            && (report.tables[1].numbers("area_angstrom2").unwrap()[0] - area).abs() < 1e-9
+    );
 }
 
 #[test]

@@ -8,11 +8,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use common::data;
-use molbox_analysis::params::{InvalidParams, Problem};
-use molbox_analysis::read::{Frame, Series, Structure, Trajectory};
-use molbox_analysis::run::Notice;
-use molbox_analysis::table::Values;
-use molbox_analysis::{AtomSet, Control, Error, Params, Report, analyze_files};
+use molbox_analysis::{
+    AtomSet, Control, Error, Files, Frame, InvalidParams, Params, Report, Series, Structure,
+    Trajectory, Values, ViolationKind, Warning, analyze_files,
+};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 
@@ -22,8 +21,10 @@ fn texts(masks: &[&str]) -> Vec<String> {
 
 fn analyzed(trajectory: &[PathBuf], params: &Params) -> Result<Report, Error> {
     let cancelled = AtomicBool::new(false);
-    let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
-    analyze_files(&data("mini.pdb"), trajectory, params, &control)
+    let control =
+        Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
+    let files = Files { topology: &data("mini.pdb"), trajectory, reference: None };
+    analyze_files(&files, params, &control)
 }
 
 fn mini() -> [PathBuf; 1] {
@@ -37,10 +38,12 @@ fn part(name: &str, frames: std::ops::Range<usize>) -> PathBuf {
     let frame_bytes = 56 + 3 * (4 * trajectory.n_atoms() + 8);
     let header_bytes = whole.len() - 60 * frame_bytes;
     let frame = |n: usize| header_bytes + n * frame_bytes;
-    let mut bytes = [&whole[..header_bytes], &whole[frame(frames.start)..frame(frames.end)]].concat();
+    let mut bytes =
+        [&whole[..header_bytes], &whole[frame(frames.start)..frame(frames.end)]].concat();
     bytes[8..12].copy_from_slice(&(frames.len() as i32).to_le_bytes());
     // The first step, so that time goes on.
-    let [first, interval] = [12, 16].map(|at| i32::from_le_bytes(whole[at..at + 4].try_into().unwrap()));
+    let [first, interval] =
+        [12, 16].map(|at| i32::from_le_bytes(whole[at..at + 4].try_into().unwrap()));
     bytes[12..16].copy_from_slice(&(first + frames.start as i32 * interval).to_le_bytes());
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -54,8 +57,7 @@ fn everything() -> Params {
         rmsd_masks: vec![texts(&["@CA&@/C"]), texts(&[":1-12@CA", ":13-24@CA", ":13-24&!@/H"])],
         rmsf_masks: texts(&[":1-12"]),
         hbond_angle: Some(120.0),
-        hbond_distance: None,
-        skip_damaged_frames: false,
+        ..Params::default()
     }
 }
 
@@ -75,8 +77,13 @@ fn parameters_become_tables() {
     ];
     assert_eq!(names, expected);
     assert_eq!((report.n_frames, report.n_analyzed, report.stride), (60, 30, 2));
-    assert_eq!(report.tables[3].columns.iter().filter(|column| column.unit == Some("Å")).count(), 2);
-    assert!(report.tables.iter().all(|table| !table.definition.is_empty() && !table.title.is_empty()));
+    assert_eq!(
+        report.tables[3].columns.iter().filter(|column| column.unit == Some("Å")).count(),
+        2
+    );
+    assert!(
+        report.tables.iter().all(|table| !table.definition.is_empty() && !table.title.is_empty())
+    );
 }
 
 #[test]
@@ -87,8 +94,10 @@ fn nothing_asked_for_is_the_usual() {
     assert_eq!(report.tables[1].n_rows(), 24, "an atom of each residue");
 }
 
-fn invalid(params: &Params) -> Vec<(String, Problem)> {
-    let places = |InvalidParams(problems)| problems.into_iter().map(|p| (p.at.to_string(), p.problem)).collect();
+fn invalid(params: &Params) -> Vec<(String, ViolationKind)> {
+    let places = |InvalidParams(problems)| {
+        problems.into_iter().map(|p| (p.at.to_string(), p.kind)).collect()
+    };
     match analyzed(&mini(), params) {
         Err(Error::Params(problems)) => places(problems),
         other => panic!("{other:?}"),
@@ -96,7 +105,7 @@ fn invalid(params: &Params) -> Vec<(String, Problem)> {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_with_its_place() {
+fn all_that_is_wrong_is_reported_with_its_place() {
     let problems = invalid(&Params {
         downsample_frames: Some(1.5),
         distance_masks: texts(&[":1 :2 :3", ":1 :2@"]),
@@ -104,7 +113,7 @@ fn all_that_is_wrong_is_said_with_its_place() {
         rmsf_masks: texts(&["@CA", ""]),
         hbond_angle: Some(f64::NAN),
         hbond_distance: Some(0.0),
-        skip_damaged_frames: false,
+        ..Params::default()
     });
     let places: Vec<_> = problems.iter().map(|(at, _)| at.as_str()).collect();
     let expected = [
@@ -118,33 +127,45 @@ fn all_that_is_wrong_is_said_with_its_place() {
         "hbond_distance",
     ];
     assert_eq!(places, expected);
-    assert!(matches!(problems[1].1, Problem::NotTwo { n_masks: 3 }));
-    assert!(matches!(&problems[2].1, Problem::Parse(error) if error.column == 7), "{:?}", problems[2]);
+    assert!(matches!(problems[1].1, ViolationKind::NotTwo { n_masks: 3 }));
+    assert!(
+        matches!(&problems[2].1, ViolationKind::Parse(error) if error.column == 7),
+        "{:?}",
+        problems[2]
+    );
 }
 
 #[test]
 fn a_mask_that_selects_nothing_is_named_with_a_hint() {
-    let problems = invalid(&Params { rmsf_masks: texts(&["@CA", ":WAT", ":99999"]), ..Params::default() });
-    let messages: Vec<_> = problems.iter().map(|(at, problem)| format!("{at}: {problem}")).collect();
-    assert!(messages[0].starts_with("rmsf_masks[1]: \":WAT\" selects no atom; ") && messages[0].contains("HOH"));
+    let problems =
+        invalid(&Params { rmsf_masks: texts(&["@CA", ":WAT", ":99999"]), ..Params::default() });
+    let messages: Vec<_> =
+        problems.iter().map(|(at, problem)| format!("{at}: {problem}")).collect();
+    assert!(
+        messages[0].starts_with("rmsf_masks[1]: \":WAT\" selects no atom; ")
+            && messages[0].contains("HOH")
+    );
     assert!(messages[1].starts_with("rmsf_masks[2]"), "{messages:?}");
     assert_eq!(messages.len(), 2);
     let odd = invalid(&Params { distance_masks: texts(&[":1", ":2", ":3"]), ..Params::default() });
-    assert_eq!((odd[0].0.as_str(), &odd[0].1), ("distance_masks[2]", &Problem::Unpaired));
+    assert_eq!((odd[0].0.as_str(), &odd[0].1), ("distance_masks[2]", &ViolationKind::Unpaired));
 }
 
 #[test]
 fn masks_warn_at_their_place() {
     let params = Params { rmsd_masks: vec![texts(&["::A:13@CA"])], ..Params::default() };
     let report = analyzed(&mini(), &params).unwrap();
-    assert!(matches!(&report.warnings[0], Notice::Mask { at, .. } if at.to_string() == "rmsd_masks[0][0]"));
+    assert!(
+        matches!(&report.warnings[0], Warning::Mask { at, .. } if at.to_string() == "rmsd_masks[0][0]")
+    );
     assert!(report.to_json().contains("rmsd_masks[0][0]: column 4"), "{:?}", report.warnings);
 }
 
 #[test]
 fn parts_of_a_trajectory_are_one() {
     let parts = [part("part_1.dcd", 0..17), part("part_2.dcd", 17..18), part("part_3.dcd", 18..60)];
-    let [whole, joined] = [&mini()[..], &parts[..]].map(|files| analyzed(files, &everything()).unwrap());
+    let [whole, joined] =
+        [&mini()[..], &parts[..]].map(|files| analyzed(files, &everything()).unwrap());
     assert_eq!(whole, joined);
     let swapped = [parts[2].clone(), parts[0].clone()];
     let report = analyzed(&swapped, &everything()).unwrap();
@@ -164,15 +185,15 @@ fn formats_may_be_mixed_in_a_series() {
     assert_eq!(series.n_frames(), xtc.n_frames() + dcd.n_frames());
     let mut atoms = AtomSet::none(topology.n_atoms());
     [3, 40, 2000].into_iter().for_each(|atom| atoms.insert(atom));
-    let window = series.window(&atoms);
+    let plan = series.read_plan(&atoms);
     let (mut here, mut there) = (Frame::new(), Frame::new());
     for (frame, of, n) in [(2, &xtc, 2), (xtc.n_frames() + 4, &dcd, 4)] {
-        let own = of.window(&atoms);
-        series.read(frame, &window, &mut here).unwrap();
+        let own = of.read_plan(&atoms);
+        series.read(frame, &plan, &mut here).unwrap();
         of.read(n, &own, &mut there).unwrap();
         for atom in atoms.iter() {
-            let at =
-                [(&here, &window), (&there, &own)].map(|(frame, window)| frame.position(window.slot(atom).unwrap()));
+            let at = [(&here, &plan), (&there, &own)]
+                .map(|(frame, plan)| frame.position(plan.slot(atom).unwrap()));
             assert_eq!(at[0], at[1]);
         }
     }
@@ -187,7 +208,11 @@ fn a_file_that_was_cut_off_says_so() {
     std::fs::write(&path, &whole[..whole.len() - 3 * frame_bytes]).unwrap();
     let report = analyzed(&[path], &everything()).unwrap();
     assert_eq!(report.n_frames, 57);
-    assert!(report.warnings.contains(&Notice::MissingFrames { n_frames: 3 }), "{:?}", report.warnings);
+    assert!(
+        report.warnings.contains(&Warning::MissingFrames { n_frames: 3 }),
+        "{:?}",
+        report.warnings
+    );
 }
 
 #[test]
@@ -212,7 +237,10 @@ fn every_format_has_the_same_values() {
                     Values::Numbers(values) => {
                         assert_eq!(fields[k].parse(), Ok(values[row]), "to the last bit");
                         // The parser of the test may be off by the last bit.
-                        assert!((in_json.as_f64().unwrap() - values[row]).abs() <= 1e-15 * values[row].abs());
+                        assert!(
+                            (in_json.as_f64().unwrap() - values[row]).abs()
+                                <= 1e-15 * values[row].abs()
+                        );
                         assert_eq!(stored[k], Field::Double(values[row]));
                     }
                     Values::Integers(values) => {
@@ -239,4 +267,107 @@ fn the_same_report_gives_the_same_bytes() {
     for (a, b) in a.tables.iter().zip(&b.tables) {
         assert_eq!((a.to_csv(), a.to_parquet()), (b.to_csv(), b.to_parquet()));
     }
+}
+
+#[test]
+fn every_analysis_has_a_field() {
+    let report = analyzed(
+        &mini(),
+        &Params {
+            hbond_masks: texts(&[":1-24", ":1-12 :13-24", ":HOH :1-24"]),
+            contact_masks: texts(&[":1-12&!@/H :13-24&!@/H", ":1-12@CA"]),
+            gyration_masks: texts(&[":1-12"]),
+            surface_masks: texts(&[":1-12"]),
+            secondary_structure_masks: texts(&[":1-24"]),
+            ..Params::default()
+        },
+    )
+    .unwrap();
+    let names: Vec<_> = report.tables.iter().map(|table| table.name.as_str()).collect();
+    for name in [
+        "hydrogen_bonds_3",
+        "contacts",
+        "contacts_2",
+        "contacts_by_frame",
+        "radius_of_gyration",
+        "surface_area_by_frame",
+        "secondary_structure",
+    ] {
+        assert!(names.contains(&name), "{name} is missing from {names:?}");
+    }
+    // Water is recognised by its names alone, whichever mask comes first.
+    let roles: Vec<_> =
+        report.tables[4].groups.iter().map(|group| (group.role, group.label.as_str())).collect();
+    assert_eq!(roles, [("solute", ":1-24"), ("solvent", ":HOH")]);
+    let numbers: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(data("mini_md.json")).unwrap()).unwrap();
+    let counts = |table: usize, column: &str| {
+        serde_json::to_value(&report.tables[table].column(column).unwrap().values)
+    };
+    for (table, key) in
+        [(1, "hbond|:1-24|dist=3|angle=135"), (5, "hbond_solvent|:1-24|:HOH|dist=3|angle=135")]
+    {
+        assert_eq!(
+            counts(table, "hydrogen_bonds").unwrap(),
+            numbers["values"][key]["count_per_frame"],
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn criteria_are_chosen_by_name() {
+    let with = |criterion: &str| Params {
+        hbond_criterion: Some(criterion.to_owned()),
+        hbond_masks: texts(&[":1-24"]),
+        ..Params::default()
+    };
+    let report = analyzed(&mini(), &with("wernet_nilsson")).unwrap();
+    let numbers: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(data("mini_md.json")).unwrap()).unwrap();
+    let counts =
+        serde_json::to_value(&report.tables[1].column("hydrogen_bonds").unwrap().values).unwrap();
+    assert_eq!(counts, numbers["values"]["mdtraj_wernet_nilsson|:1-24"]["count_per_frame"]);
+    let of_solute =
+        Params { hbond_criterion: Some("baker_hubbard".to_owned()), ..Params::default() };
+    assert!(
+        analyzed(&mini(), &of_solute).unwrap().tables[0].definition.contains("Baker and Hubbard")
+    );
+    let bounds = Params { hbond_distance: Some(3.0), ..with("baker_hubbard") };
+    assert_eq!(invalid(&bounds)[0].0, "hbond_distance");
+    assert_eq!(invalid(&with("luzar"))[0].0, "hbond_criterion");
+}
+
+#[test]
+fn what_would_say_nothing_is_refused_at_its_field() {
+    for (params, at) in [
+        (Params { hbond_masks: texts(&[":HOH"]), ..Params::default() }, "hbond_masks[0]"),
+        (Params { contact_masks: texts(&["@CA", "* *"]), ..Params::default() }, "contact_masks[1]"),
+        (Params { hbond_masks: texts(&[":1 :2 :3"]), ..Params::default() }, "hbond_masks[0]"),
+        (Params { hbond_masks: texts(&["@CA"]), ..Params::default() }, "hbond_masks[0]"),
+        (
+            Params { secondary_structure_masks: texts(&[":HOH"]), ..Params::default() },
+            "secondary_structure_masks[0]",
+        ),
+        (
+            Params {
+                surface_probe: Some(6.0),
+                surface_masks: texts(&[":1-12"]),
+                ..Params::default()
+            },
+            "surface_probe",
+        ),
+    ] {
+        assert_eq!(invalid(&params)[0].0, at, "{params:?}");
+    }
+}
+
+#[test]
+fn a_field_without_effect_is_warned_of_unless_it_states_its_default() {
+    let with = |distance| Params { contact_distance: Some(distance), ..Params::default() };
+    let report = analyzed(&mini(), &with(5.0)).unwrap();
+    let warning = "contact_distance: has no effect without `contact_masks`";
+    assert!(report.warnings.iter().any(|w| w.to_string() == warning), "{:?}", report.warnings);
+    let report = analyzed(&mini(), &with(4.5)).unwrap();
+    assert!(report.warnings.iter().all(|w| !w.to_string().starts_with("contact_distance")));
 }

@@ -9,19 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{Random, data, dcd, frames, parameters};
-use molbox_analysis::contact::Contacts;
-use molbox_analysis::distance::Distance;
-use molbox_analysis::gyration::Gyration;
-use molbox_analysis::hbond::{Between, Criterion, HydrogenBonds};
-use molbox_analysis::read::{Series, Structure};
-use molbox_analysis::request::{Damaged, Images, Weights};
-use molbox_analysis::rmsd::Rmsd;
-use molbox_analysis::rmsf::{Rmsf, Superpose};
-use molbox_analysis::run::Notice;
-use molbox_analysis::secondary::SecondaryStructure;
-use molbox_analysis::surface::SurfaceArea;
-use molbox_analysis::table::Values;
-use molbox_analysis::{Analysis, Cell, Control, Error, Group, Mask, Report, Request, Topology, analyze};
+use molbox_analysis::{
+    Analysis, Between, Cell, Contacts, Control, Criterion, Damaged, Distance, Error, FrameRange,
+    Group, Gyration, HydrogenBonds, Images, Mask, Report, Request, Rmsd, Rmsf, SecondaryStructure,
+    Series, Structure, Superpose, SurfaceArea, Topology, Values, Warning, Weights, analyze,
+};
 
 fn mini() -> Topology {
     Structure::open(&data("mini.pdb")).unwrap().topology
@@ -39,7 +31,8 @@ fn rmsd(topology: &Topology, fit: Option<&str>, measure: &str) -> Analysis {
 /// Some of everything, within molecules and between them.
 fn everything(topology: &Topology) -> Vec<Analysis> {
     let group = |mask| group(topology, mask);
-    let distance = |a, b, weights| Distance { a: group(a), b: group(b), weights, nearest_image: true };
+    let distance =
+        |a, b, weights| Distance { a: group(a), b: group(b), weights, nearest_image: true };
     vec![
         rmsd(topology, Some(":1-24@CA"), ":1-24@CA"),
         rmsd(topology, Some(":1-12@CA"), ":13-24&!@/H"),
@@ -49,16 +42,35 @@ fn everything(topology: &Topology) -> Vec<Analysis> {
         Analysis::Distance(distance(":1-12", ":13-24", Weights::Mass)),
         Analysis::Distance(distance(":NA", ":1-12", Weights::Equal)),
         Analysis::Gyration(Gyration { group: group(":1-24"), weights: Weights::Mass }),
-        Analysis::Contacts(Contacts { a: group(":1-12"), b: group(":13-24,HOH"), max_distance: 3.0 }),
+        Analysis::Contacts(Contacts {
+            a: group(":1-12"),
+            b: group(":13-24,HOH"),
+            max_distance: 3.0,
+        }),
         Analysis::SecondaryStructure(SecondaryStructure { group: Group::solute(topology) }),
-        Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Within(Group::solute(topology)))),
-        Analysis::HydrogenBonds(HydrogenBonds::usual(Between::Solvent(Group::solute(topology), group(":HOH")))),
+        Analysis::HydrogenBonds(HydrogenBonds::new(Between::Within(Group::solute(topology)))),
+        Analysis::HydrogenBonds(HydrogenBonds::new(Between::Solvent(
+            Group::solute(topology),
+            group(":HOH"),
+        ))),
     ]
 }
 
-fn run(topology: &Topology, path: &Path, analyses: Vec<Analysis>, stride: usize, n_threads: usize) -> Report {
-    let stride = NonZeroUsize::new(stride).unwrap();
-    let request = Request { analyses, stride, images: Images::Unwrapped, damaged: Damaged::Fail };
+fn run(
+    topology: &Topology,
+    path: &Path,
+    analyses: Vec<Analysis>,
+    stride: usize,
+    n_threads: usize,
+) -> Report {
+    let frames = FrameRange::every(NonZeroUsize::new(stride).unwrap());
+    let request = Request {
+        analyses,
+        frames,
+        reference: None,
+        images: Images::Unwrapped,
+        damaged: Damaged::Fail,
+    };
     let cancelled = AtomicBool::new(false);
     let n_threads = NonZeroUsize::new(n_threads).unwrap();
     let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
@@ -75,8 +87,10 @@ fn changed(
 ) -> std::path::PathBuf {
     let frames = frames.iter().enumerate().map(|(n, (cell, positions))| {
         let cell = cell.unwrap();
-        let moved =
-            positions.iter().enumerate().map(|(atom, x)| change(&cell, n, atom, x.map(f64::from)).map(|x| x as f32));
+        let moved = positions
+            .iter()
+            .enumerate()
+            .map(|(atom, x)| change(&cell, n, atom, x.map(f64::from)).map(|x| x as f32));
         (keep_cell.then(|| parameters(&cell)), moved.collect())
     });
     dcd(name, &frames.collect::<Vec<_>>())
@@ -119,11 +133,15 @@ fn turned(rotation: [[f64; 3]; 3], [x, y, z]: [f64; 3], by: [f64; 3]) -> [f64; 3
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let topology = mini();
-    // Points on spheres do not turn with the molecule, so that this one has no place among the others.
+    // Points on spheres do not turn with the molecule, so that this one has no place among the
+    // others.
     let surface = SurfaceArea { group: group(&topology, ":1-3"), probe_radius: 1.4 };
-    let analyses = || everything(&topology).into_iter().chain([Analysis::SurfaceArea(surface.clone())]).collect();
+    let analyses = || {
+        everything(&topology).into_iter().chain([Analysis::SurfaceArea(surface.clone())]).collect()
+    };
     for stride in [1, 3] {
-        let reports = [1, 2, 3, 8].map(|n_threads| run(&topology, &data("mini_md.dcd"), analyses(), stride, n_threads));
+        let reports = [1, 2, 3, 8]
+            .map(|n_threads| run(&topology, &data("mini_md.dcd"), analyses(), stride, n_threads));
         assert!(reports.iter().all(|report| *report == reports[0]), "to the last bit");
     }
 }
@@ -133,10 +151,13 @@ fn rigid_motions_of_frames_change_nothing() {
     let topology = mini();
     let frames = frames(&data("mini_md.dcd"));
     let mut random = Random(7);
-    let motions: Vec<_> =
-        frames.iter().map(|_| (rotation(&mut random), [0; 3].map(|_| 20.0 * random.signed()))).collect();
+    let motions: Vec<_> = frames
+        .iter()
+        .map(|_| (rotation(&mut random), [0; 3].map(|_| 20.0 * random.signed())))
+        .collect();
     let still = changed("still.dcd", &frames, false, |_, _, _, x| x);
-    let moved = changed("moved.dcd", &frames, false, |_, n, _, x| turned(motions[n].0, x, motions[n].1));
+    let moved =
+        changed("moved.dcd", &frames, false, |_, n, _, x| turned(motions[n].0, x, motions[n].1));
     let [a, b] = [still, moved].map(|path| run(&topology, &path, everything(&topology), 1, 2));
     assert!(difference(&a, &b) < 3e-4, "{}", difference(&a, &b));
 }
@@ -146,11 +167,14 @@ fn rmsd_of_a_rotated_copy_is_zero() {
     let topology = mini();
     let first = &frames(&data("mini_md.dcd"))[..1];
     let mut random = Random(8);
-    let motions: Vec<_> = (0..50).map(|_| (rotation(&mut random), [0; 3].map(|_| 30.0 * random.signed()))).collect();
+    let motions: Vec<_> =
+        (0..50).map(|_| (rotation(&mut random), [0; 3].map(|_| 30.0 * random.signed()))).collect();
     let copies: Vec<_> = motions.iter().map(|_| first[0].clone()).collect();
-    let path = changed("copies.dcd", &copies, false, |_, n, _, x| turned(motions[n].0, x, motions[n].1));
+    let path =
+        changed("copies.dcd", &copies, false, |_, n, _, x| turned(motions[n].0, x, motions[n].1));
     let report = run(&topology, &path, vec![rmsd(&topology, Some(":1-24"), ":1-24")], 1, 1);
-    let worst = report.tables[0].numbers("rmsd_angstrom").unwrap().iter().copied().fold(0.0, f64::max);
+    let worst =
+        report.tables[0].numbers("rmsd_angstrom").unwrap().iter().copied().fold(0.0, f64::max);
     // Coordinates of 32 bits are rounded by up to 4e-6 Å.
     assert!(worst < 5e-6, "{worst}");
     assert!(report.tables[0].numbers("rmsd_angstrom").unwrap()[0] < 1e-12);
@@ -193,16 +217,25 @@ fn molecules_in_pieces_are_put_together() {
     });
     let [a, b] = [whole, torn].map(|path| run(&topology, &path, everything(&topology), 1, 2));
     assert!(difference(&a, &b) < 3e-4, "{}", difference(&a, &b));
-    assert!(b.warnings.contains(&Notice::InPieces) && !a.warnings.contains(&Notice::InPieces));
+    assert!(
+        b.warnings.contains(&Warning::BrokenMolecules)
+            && !a.warnings.contains(&Warning::BrokenMolecules)
+    );
 }
 
 #[test]
 fn a_stride_picks_rows() {
     let topology = mini();
     let analyses = || vec![rmsd(&topology, Some(":1-24@CA"), ":1-24@CA")];
-    let [all, some] = [1, 7].map(|stride| run(&topology, &data("mini_md.dcd"), analyses(), stride, 2));
-    let [all, some] = [&all, &some].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
-    assert_eq!(some, all.iter().step_by(7).copied().collect::<Vec<_>>(), "jumps are tracked over all frames");
+    let [all, some] =
+        [1, 7].map(|stride| run(&topology, &data("mini_md.dcd"), analyses(), stride, 2));
+    let [all, some] =
+        [&all, &some].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
+    assert_eq!(
+        some,
+        all.iter().step_by(7).copied().collect::<Vec<_>>(),
+        "jumps are tracked over all frames"
+    );
 }
 
 #[test]
@@ -214,9 +247,10 @@ fn a_growing_file_gives_the_frames_so_far() {
     let analyses = || vec![rmsd(&topology, Some(":1-24@CA"), ":1-24@CA")];
     let report = run(&topology, &path, analyses(), 1, 2);
     assert_eq!((report.n_frames, report.n_analyzed), (29, 29));
-    assert!(matches!(report.warnings[0], Notice::PartOfAFrame { .. }));
+    assert!(matches!(report.warnings[0], Warning::PartOfAFrame { .. }));
     let all = run(&topology, &data("mini_md.dcd"), analyses(), 1, 2);
-    let [some, all] = [&report, &all].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
+    let [some, all] =
+        [&report, &all].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
     assert_eq!(some, &all[..29]);
 }
 
@@ -228,11 +262,13 @@ fn what_cannot_be_analysed_is_refused() {
     let refused = |topology: &Topology, analysis: Analysis| {
         let request = Request {
             analyses: vec![analysis],
-            stride: NonZeroUsize::MIN,
+            frames: FrameRange::default(),
+            reference: None,
             images: Images::Unwrapped,
             damaged: Damaged::Fail,
         };
-        let control = Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
+        let control =
+            Control { n_threads: NonZeroUsize::MIN, progress: &|_, _| {}, cancelled: &cancelled };
         analyze(topology, &trajectory, &request, &control).unwrap_err()
     };
     assert!(matches!(refused(&topology, rmsd(&topology, None, ":WAT")), Error::EmptyGroup { .. }));
@@ -240,7 +276,10 @@ fn what_cannot_be_analysed_is_refused() {
     assert!(matches!(refused(&other, rmsd(&other, None, ":1")), Error::AtomCount { .. }));
     assert!(matches!(refused(&topology, rmsd(&other, None, ":1")), Error::ForeignGroup { .. }));
     let criterion = Criterion::Angle { max_distance: 0.0, min_angle_deg: 135.0 };
-    let bonds = HydrogenBonds { criterion, ..HydrogenBonds::usual(Between::Within(group(&topology, ":1-12"))) };
+    let bonds = HydrogenBonds {
+        criterion,
+        ..HydrogenBonds::new(Between::Within(group(&topology, ":1-12")))
+    };
     assert!(matches!(refused(&topology, Analysis::HydrogenBonds(bonds)), Error::Parameter { .. }));
 }
 
@@ -250,13 +289,18 @@ fn a_run_can_be_watched_and_stopped() {
     let trajectory = Series::open(&[data("mini_md.dcd")]).unwrap();
     let request = Request {
         analyses: everything(&topology),
-        stride: NonZeroUsize::MIN,
+        frames: FrameRange::default(),
+        reference: None,
         images: Images::Unwrapped,
         damaged: Damaged::Fail,
     };
     let (cancelled, seen) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let watch = |done, of| seen.lock().unwrap().push((done, of));
-    let control = Control { n_threads: NonZeroUsize::new(3).unwrap(), progress: &watch, cancelled: &cancelled };
+    let control = Control {
+        n_threads: NonZeroUsize::new(3).unwrap(),
+        progress: &watch,
+        cancelled: &cancelled,
+    };
     analyze(&topology, &trajectory, &request, &control).unwrap();
     {
         let seen = seen.lock().unwrap();

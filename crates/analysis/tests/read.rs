@@ -8,8 +8,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use common::{Random, data};
-use molbox_analysis::read::{Frame, Structure, Trajectory};
-use molbox_analysis::{AtomSet, Error};
+use molbox_analysis::{AtomSet, Error, Frame, Structure, Trajectory};
 
 /// A DCD file to be written.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +72,10 @@ impl Dialect {
         self.record(&mut file, &self.bytes((N_ATOMS as i32).to_le_bytes()));
         if self.n_fixed > 0 {
             let free = 1..=(N_ATOMS - self.n_fixed) as i32;
-            self.record(&mut file, &free.flat_map(|atom| self.bytes(atom.to_le_bytes())).collect::<Vec<_>>());
+            self.record(
+                &mut file,
+                &free.flat_map(|atom| self.bytes(atom.to_le_bytes())).collect::<Vec<_>>(),
+            );
         }
         (0..n_frames).for_each(|frame| self.frame(&mut file, frame));
         file
@@ -81,18 +83,28 @@ impl Dialect {
 
     fn frame(self, file: &mut Vec<u8>, frame: usize) {
         if let Some(cell) = self.cell {
-            self.record(file, &cell.into_iter().flat_map(|x| self.bytes(x.to_le_bytes())).collect::<Vec<_>>());
+            self.record(
+                file,
+                &cell.into_iter().flat_map(|x| self.bytes(x.to_le_bytes())).collect::<Vec<_>>(),
+            );
         }
         let n_atoms = if frame > 0 { N_ATOMS - self.n_fixed } else { N_ATOMS };
         for axis in 0..if self.has_4d { 4 } else { 3 } {
             let column = (0..n_atoms).map(|atom| coordinate(self, frame, atom, axis));
-            self.record(file, &column.flat_map(|x| self.bytes(x.to_le_bytes())).collect::<Vec<_>>());
+            self.record(
+                file,
+                &column.flat_map(|x| self.bytes(x.to_le_bytes())).collect::<Vec<_>>(),
+            );
         }
     }
 
     fn record(self, file: &mut Vec<u8>, content: &[u8]) {
         let length = (content.len() as u64).to_le_bytes();
-        let marker = if self.marker == 8 { self.bytes(length) } else { self.bytes([0, 1, 2, 3].map(|k| length[k])) };
+        let marker = if self.marker == 8 {
+            self.bytes(length)
+        } else {
+            self.bytes([0, 1, 2, 3].map(|k| length[k]))
+        };
         file.extend([marker.as_slice(), content, &marker].concat());
     }
 
@@ -125,7 +137,14 @@ fn every_dialect_of_dcd_reads_alike() {
         Some([30.0, 60.0, 31.0, 75.5, 104.5, 32.0]),
         Some(shape),
     ];
-    let lengths = [None, None, Some([30.0, 31.0, 32.0]), Some([30.0, 31.0, 32.0]), Some([30.0, 31.0, 32.0]), None];
+    let lengths = [
+        None,
+        None,
+        Some([30.0, 31.0, 32.0]),
+        Some([30.0, 31.0, 32.0]),
+        Some([30.0, 31.0, 32.0]),
+        None,
+    ];
     for n in 0..2 * 2 * 2 * 2 * cells.len() {
         let dialect = Dialect {
             big_endian: n % 2 == 1,
@@ -138,16 +157,16 @@ fn every_dialect_of_dcd_reads_alike() {
         let path = temporary(&format!("dialect_{n}.dcd"), &dialect.file(3));
         let trajectory = Trajectory::open(&path).unwrap();
         assert_eq!(
-            (trajectory.n_atoms(), trajectory.n_frames(), trajectory.n_bytes_left()),
+            (trajectory.n_atoms(), trajectory.n_frames(), trajectory.trailing_bytes()),
             (N_ATOMS, 3, 0),
             "{dialect:?}"
         );
         let atoms = AtomSet::from_fn(N_ATOMS, |atom| atom % 7 == 2);
-        let (window, mut frame) = (trajectory.window(&atoms), Frame::new());
+        let (plan, mut frame) = (trajectory.read_plan(&atoms), Frame::new());
         for n in [2, 0, 1] {
-            trajectory.read(n, &window, &mut frame).unwrap();
+            trajectory.read(n, &plan, &mut frame).unwrap();
             for atom in atoms.iter() {
-                let slot = window.slot(atom).unwrap();
+                let slot = plan.slot(atom).unwrap();
                 for (axis, column) in columns(&frame).into_iter().enumerate() {
                     assert_eq!(column[slot], coordinate(dialect, n, atom, axis), "{dialect:?}");
                 }
@@ -156,13 +175,21 @@ fn every_dialect_of_dcd_reads_alike() {
         let found = frame.cell().map(|cell| cell.lengths().map(|x| (x * 1e9).round() / 1e9));
         match dialect.cell {
             Some(numbers) if numbers == shape => {
-                assert_eq!(frame.cell().unwrap().vectors(), [[30.0, -3.0, 2.0], [-3.0, 31.0, -2.5], [2.0, -2.5, 32.0]]);
+                assert_eq!(
+                    frame.cell().unwrap().vectors(),
+                    [[30.0, -3.0, 2.0], [-3.0, 31.0, -2.5], [2.0, -2.5, 32.0]]
+                );
             }
             _ => assert_eq!(found, lengths[n / 16], "{dialect:?}"),
         }
-        if let Some([_, gamma, _, beta, alpha, _]) = dialect.cell.filter(|cell| cell[1].abs() > 10.0) {
+        if let Some([_, gamma, _, beta, alpha, _]) =
+            dialect.cell.filter(|cell| cell[1].abs() > 10.0)
+        {
             let angles = frame.cell().unwrap().angles_deg();
-            assert!(angles.iter().zip([alpha, beta, gamma]).all(|(a, b)| (a - b).abs() < 1e-9), "{angles:?}");
+            assert!(
+                angles.iter().zip([alpha, beta, gamma]).all(|(a, b)| (a - b).abs() < 1e-9),
+                "{angles:?}"
+            );
         }
     }
 }
@@ -171,14 +198,14 @@ fn every_dialect_of_dcd_reads_alike() {
 fn cell_of(dialect: Dialect) -> Option<[f64; 6]> {
     let trajectory = Trajectory::open(&temporary("cell.dcd", &dialect.file(1))).unwrap();
     let mut frame = Frame::new();
-    trajectory.read(0, &trajectory.window(&AtomSet::none(N_ATOMS)), &mut frame).unwrap();
+    trajectory.read(0, &trajectory.read_plan(&AtomSet::none(N_ATOMS)), &mut frame).unwrap();
     let cell = frame.cell()?;
     let ([a, b, c], [alpha, beta, gamma]) = (cell.lengths(), cell.angles_deg());
     Some([a, b, c, alpha, beta, gamma])
 }
 
-/// The symmetric matrix of a cell, as CHARMM makes it: the root of the products of its edges with each
-/// other. Newton's method for the root of a positive matrix converges from the matrix itself.
+/// The symmetric matrix of a cell, as CHARMM makes it: the root of the products of its edges with
+/// each other. Newton's method for the root of a positive matrix converges from the matrix itself.
 fn charmm_matrix([a, b, c, alpha, beta, gamma]: [f64; 6]) -> [f64; 6] {
     type Matrix = [[f64; 3]; 3];
     let times = |x: &Matrix, y: &Matrix| -> Matrix {
@@ -199,7 +226,9 @@ fn charmm_matrix([a, b, c, alpha, beta, gamma]: [f64; 6]) -> [f64; 6] {
         (products, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
     for _ in 0..60 {
         let (of_root, of_inverse) = (inverse(&root), inverse(&inverse_root));
-        let mean = |x: &Matrix, y: &Matrix| [0, 1, 2].map(|i| [0, 1, 2].map(|j| (x[i][j] + y[i][j]) / 2.0));
+        let mean = |x: &Matrix, y: &Matrix| {
+            [0, 1, 2].map(|i| [0, 1, 2].map(|j| (x[i][j] + y[i][j]) / 2.0))
+        };
         (root, inverse_root) = (mean(&root, &of_inverse), mean(&inverse_root, &of_root));
     }
     let again = times(&root, &root);
@@ -248,14 +277,20 @@ fn cells_of_every_program_are_what_it_meant() {
     // A file of CHARMM's that is none: 90° are no elements of a matrix with lengths of 30 Å.
     let numbers = in_degrees(cells[0]);
     assert_eq!(cell_of(Dialect { cell: Some(numbers), version: 36, ..PLAIN }), Some(cells[0]));
-    assert_eq!(cell_of(Dialect { cell: Some([1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), version: 36, ..PLAIN }), None);
+    assert_eq!(
+        cell_of(Dialect { cell: Some([1.0, 0.0, 1.0, 0.0, 0.0, 1.0]), version: 36, ..PLAIN }),
+        None
+    );
 }
 
 #[test]
-fn cells_that_could_be_two_things_are_told() {
+fn cells_that_could_be_two_things_are_reported() {
     let is_doubtful = |version, title, numbers| {
         let dialect = Dialect { cell: Some(numbers), version, title, ..PLAIN };
-        Trajectory::open(&temporary("doubtful.dcd", &dialect.file(1))).unwrap().has_doubtful_cell().unwrap()
+        Trajectory::open(&temporary("doubtful.dcd", &dialect.file(1)))
+            .unwrap()
+            .has_doubtful_cell()
+            .unwrap()
     };
     let near_90 = [30.0, 0.05, 31.0, -0.02, 0.03, 32.0];
     assert!(is_doubtful(24, "", near_90));
@@ -267,7 +302,9 @@ fn cells_that_could_be_two_things_are_told() {
 
 #[test]
 fn times_have_no_more_digits_than_their_steps() {
-    for (step_ps, last_ps) in [(0.001, 0.25), (0.002, 0.5), (0.0025, 0.625), (0.004, 1.0), (0.005, 1.25)] {
+    for (step_ps, last_ps) in
+        [(0.001, 0.25), (0.002, 0.5), (0.0025, 0.625), (0.004, 1.0), (0.005, 1.25)]
+    {
         let dialect = Dialect { step_akma: step_ps / 0.048_888_21, ..PLAIN };
         let trajectory = Trajectory::open(&temporary("steps.dcd", &dialect.file(4))).unwrap();
         assert_eq!(trajectory.time_ps(3), Some(last_ps), "frames at steps 100, 150, 200, 250");
@@ -283,16 +320,19 @@ fn fixed_atoms_are_read_where_the_first_frame_comes_later() {
     let mut trajectory = Trajectory::open(&path).unwrap();
     fs::write(&path, dialect.file(3)).unwrap();
     assert_eq!(trajectory.refresh().unwrap(), 3);
-    let (window, mut frame) = (trajectory.window(&AtomSet::all(N_ATOMS)), Frame::new());
-    trajectory.read(2, &window, &mut frame).unwrap();
-    assert_eq!(frame.x(), (0..N_ATOMS).map(|atom| coordinate(dialect, 2, atom, 0)).collect::<Vec<_>>());
+    let (plan, mut frame) = (trajectory.read_plan(&AtomSet::all(N_ATOMS)), Frame::new());
+    trajectory.read(2, &plan, &mut frame).unwrap();
+    assert_eq!(
+        frame.x(),
+        (0..N_ATOMS).map(|atom| coordinate(dialect, 2, atom, 0)).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn x_plor_files_have_no_cell_and_a_long_time_step() {
     let dialect = Dialect { version: 0, ..PLAIN };
     let trajectory = Trajectory::open(&temporary("xplor.dcd", &dialect.file(2))).unwrap();
-    assert_eq!((trajectory.n_frames(), trajectory.n_bytes_left()), (2, 0));
+    assert_eq!((trajectory.n_frames(), trajectory.trailing_bytes()), (2, 0));
     assert!((trajectory.time_ps(1).unwrap() - 150.0 * 0.5 * 0.048_888_21).abs() < 1e-6);
 }
 
@@ -304,9 +344,15 @@ fn a_title_longer_than_its_markers_say_is_skipped() {
     file.splice(100..100, [b' '; 160]);
     let path = temporary("title.dcd", &file);
     let trajectory = Trajectory::open(&path).unwrap();
-    assert_eq!((trajectory.n_atoms(), trajectory.n_frames(), trajectory.n_bytes_left()), (N_ATOMS, 2, 0));
+    assert_eq!(
+        (trajectory.n_atoms(), trajectory.n_frames(), trajectory.trailing_bytes()),
+        (N_ATOMS, 2, 0)
+    );
     file[96] = 4;
-    assert!(matches!(Trajectory::open(&temporary("title_4.dcd", &file)), Err(Error::Format { .. })));
+    assert!(matches!(
+        Trajectory::open(&temporary("title_4.dcd", &file)),
+        Err(Error::Format { .. })
+    ));
 }
 
 #[test]
@@ -322,12 +368,12 @@ fn frames_are_counted_by_the_size_of_the_file_as_it_grows() {
     let frame_bytes = whole.len() - dialect.file(2).len();
     let path = temporary("growing.dcd", &whole[..whole.len() - frame_bytes - 1]);
     let mut trajectory = Trajectory::open(&path).unwrap();
-    assert_eq!((trajectory.n_frames(), trajectory.n_bytes_left()), (1, frame_bytes as u64 - 1));
+    assert_eq!((trajectory.n_frames(), trajectory.trailing_bytes()), (1, frame_bytes as u64 - 1));
     let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(&whole[whole.len() - frame_bytes - 1..]).unwrap();
-    assert_eq!((trajectory.refresh().unwrap(), trajectory.n_bytes_left()), (3, 0));
-    let (window, mut frame) = (trajectory.window(&AtomSet::all(N_ATOMS)), Frame::new());
-    trajectory.read(2, &window, &mut frame).unwrap();
+    assert_eq!((trajectory.refresh().unwrap(), trajectory.trailing_bytes()), (3, 0));
+    let (plan, mut frame) = (trajectory.read_plan(&AtomSet::all(N_ATOMS)), Frame::new());
+    trajectory.read(2, &plan, &mut frame).unwrap();
     assert_eq!(frame.x()[1], coordinate(dialect, 2, 1, 0));
     let headers = temporary("headers.dcd", &dialect.file(0));
     assert_eq!(Trajectory::open(&headers).unwrap().n_frames(), 0);
@@ -339,17 +385,22 @@ fn a_part_of_a_frame_is_what_the_whole_frame_has_there() {
     for name in ["mini_md.dcd", "mini_tri.dcd", "mini_tri.xtc"] {
         let trajectory = Trajectory::open(&data(name)).unwrap();
         let n_atoms = trajectory.n_atoms();
-        let (all, mut whole, mut part) = (trajectory.window(&AtomSet::all(n_atoms)), Frame::new(), Frame::new());
+        let (all, mut whole, mut part) =
+            (trajectory.read_plan(&AtomSet::all(n_atoms)), Frame::new(), Frame::new());
         for _ in 0..50 {
             let frame = random.below(trajectory.n_frames());
             trajectory.read(frame, &all, &mut whole).unwrap();
             let density = 1 + random.below(1000);
             let atoms = AtomSet::from_fn(n_atoms, |_| random.below(density) == 0);
-            let window = trajectory.window(&atoms);
-            trajectory.read(frame, &window, &mut part).unwrap();
+            let plan = trajectory.read_plan(&atoms);
+            trajectory.read(frame, &plan, &mut part).unwrap();
             assert_eq!(part.cell(), whole.cell());
             for atom in atoms.iter() {
-                assert_eq!(part.position(window.slot(atom).unwrap()), whole.position(atom), "{name} {frame} {atom}");
+                assert_eq!(
+                    part.position(plan.slot(atom).unwrap()),
+                    whole.position(atom),
+                    "{name} {frame} {atom}"
+                );
             }
         }
     }
@@ -359,21 +410,25 @@ fn a_part_of_a_frame_is_what_the_whole_frame_has_there() {
 fn frames_far_apart_in_a_frame_are_read_apart() {
     let trajectory = Trajectory::open(&data("mini_md.dcd")).unwrap();
     let ends = AtomSet::from_fn(3255, |atom| atom < 2 || atom == 3254);
-    assert_eq!(trajectory.window(&ends).n_slots(), 3255, "the gap is less than is worth a read of its own");
-    assert_eq!(trajectory.window(&AtomSet::none(3255)).n_slots(), 0);
+    assert_eq!(
+        trajectory.read_plan(&ends).n_slots(),
+        3255,
+        "the gap is less than is worth a read of its own"
+    );
+    assert_eq!(trajectory.read_plan(&AtomSet::none(3255)).n_slots(), 0);
 }
 
 #[test]
 fn xtc_agrees_with_dcd_to_its_precision() {
     let (dcd, xtc) = (data("mini_tri.dcd"), data("mini_tri.xtc"));
     let (dcd, xtc) = (Trajectory::open(&dcd).unwrap(), Trajectory::open(&xtc).unwrap());
-    assert_eq!((xtc.n_frames(), xtc.n_atoms(), xtc.n_bytes_left()), (5, 2111, 0));
+    assert_eq!((xtc.n_frames(), xtc.n_atoms(), xtc.trailing_bytes()), (5, 2111, 0));
     assert_eq!(xtc.time_ps(3), Some(7.0));
     let all = AtomSet::all(2111);
     let (mut a, mut b) = (Frame::new(), Frame::new());
     for n in 0..5 {
-        dcd.read(n, &dcd.window(&all), &mut a).unwrap();
-        xtc.read(n, &xtc.window(&all), &mut b).unwrap();
+        dcd.read(n, &dcd.read_plan(&all), &mut a).unwrap();
+        xtc.read(n, &xtc.read_plan(&all), &mut b).unwrap();
         for (a, b) in columns(&a).concat().iter().zip(columns(&b).concat()) {
             assert!((a - b).abs() <= 0.005 + 1e-5, "{a} {b}");
         }
@@ -388,9 +443,9 @@ fn an_xtc_file_that_is_cut_off_has_the_frames_before() {
     let path = temporary("cut.xtc", &whole[..whole.len() - 100]);
     let mut trajectory = Trajectory::open(&path).unwrap();
     assert_eq!(trajectory.n_frames(), 4);
-    assert!(trajectory.n_bytes_left() > 0);
+    assert!(trajectory.trailing_bytes() > 0);
     fs::write(&path, &whole).unwrap();
-    assert_eq!((trajectory.refresh().unwrap(), trajectory.n_bytes_left()), (5, 0));
+    assert_eq!((trajectory.refresh().unwrap(), trajectory.trailing_bytes()), (5, 0));
 }
 
 #[test]
@@ -399,7 +454,9 @@ fn an_xtc_file_claims_no_more_atoms_than_it_has_bits_for() {
     for at in [4, 52] {
         bytes[at..at + 4].copy_from_slice(&i32::MAX.to_be_bytes());
     }
-    let Error::Format { source, .. } = Trajectory::open(&temporary("claims.xtc", &bytes)).unwrap_err() else {
+    let Error::Format { source, .. } =
+        Trajectory::open(&temporary("claims.xtc", &bytes)).unwrap_err()
+    else {
         panic!("no error of the format");
     };
     let expected = "XTC, byte 0: expected no more atoms than the frame has bits, found 2147483647";
@@ -416,20 +473,27 @@ fn errors_say_what_and_where() {
         "DCD, byte 0: expected a record of 84 bytes with `CORD`, found \"REMARK no tr\""
     );
     assert!(
-        chain(open("short.dcd", &dialect.file(1)[..150]).unwrap_err()).starts_with("DCD, byte 92: expected a record")
+        chain(open("short.dcd", &dialect.file(1)[..150]).unwrap_err())
+            .starts_with("DCD, byte 92: expected a record")
     );
     let mut damaged = dialect.file(2);
     let at = damaged.len() - 3 * (4 * N_ATOMS + 8) - 56;
     damaged[at] = 77;
     let trajectory = open("damaged.dcd", &damaged).unwrap();
-    let window = trajectory.window(&AtomSet::all(N_ATOMS));
+    let plan = trajectory.read_plan(&AtomSet::all(N_ATOMS));
     assert_eq!(
-        chain(trajectory.read(1, &window, &mut Frame::new()).unwrap_err()),
+        chain(trajectory.read(1, &plan, &mut Frame::new()).unwrap_err()),
         format!("DCD, byte {at}: expected a cell of 48 bytes, found a record of 77 bytes")
     );
     let pdb = "ATOM      1  N   ALA A   1       0.000   0.000   x.000  1.00  0.00           N\n";
-    assert_eq!(Structure::from_pdb(pdb).unwrap_err().to_string(), "PDB, line 1: expected a coordinate, found `x.000`");
-    assert_eq!(Structure::from_pdb("END\n").unwrap_err().to_string(), "PDB, whole file: no atom in it");
+    assert_eq!(
+        Structure::from_pdb(pdb).unwrap_err().to_string(),
+        "PDB, line 1: expected a coordinate, found `x.000`"
+    );
+    assert_eq!(
+        Structure::from_pdb("END\n").unwrap_err().to_string(),
+        "PDB, whole file: no atom in it"
+    );
 }
 
 #[test]
@@ -442,26 +506,39 @@ fn pdb_and_mmcif_of_one_system_make_one_topology() {
 /// Bonds as OpenMM 8.6.1 finds them; `xtal` has ligands besides, which OpenMM leaves without.
 #[test]
 fn bonds_are_those_of_openmm() {
-    for (name, n_bonds, n_molecules) in [("mini.pdb", 2324, 947), ("mini_tri.pdb", 1485, 634), ("xtal.pdb", 1664, 207)]
+    for (name, n_bonds, n_molecules) in
+        [("mini.pdb", 2324, 947), ("mini_tri.pdb", 1485, 634), ("xtal.pdb", 1664, 207)]
     {
         let topology = Structure::open(&data(name)).unwrap().topology;
-        assert_eq!((topology.bonds().len(), topology.n_molecules()), (n_bonds, n_molecules), "{name}");
+        assert_eq!(
+            (topology.bonds().len(), topology.n_molecules()),
+            (n_bonds, n_molecules),
+            "{name}"
+        );
     }
 }
 
 fn pdb_line(name: &str, location: char, residue: &str, number: &str, x: f64) -> String {
-    format!("ATOM      1  {name:<3}{location}{residue:<4}A{number:<5}   {x:8.3}{:8.3}{:8.3}\n", 0.0, 0.0)
+    format!(
+        "ATOM      1  {name:<3}{location}{residue:<4}A{number:<5}   {x:8.3}{:8.3}{:8.3}\n",
+        0.0, 0.0
+    )
 }
 
 #[test]
 fn residue_numbers_go_on_after_9999() {
     let numbers = |written: &[&str]| {
-        let text: String = written.iter().map(|number| pdb_line("O", ' ', "HOH", number, 0.0)).collect();
+        let text: String =
+            written.iter().map(|number| pdb_line("O", ' ', "HOH", number, 0.0)).collect();
         let structure = Structure::from_pdb(&text).unwrap();
         structure.topology.residues().map(|residue| residue.number).collect::<Vec<_>>()
     };
     assert_eq!(numbers(&["9999", "A000", "A001"]), [9999, 10_000, 10_001]);
-    assert_eq!(numbers(&["A009", "A00A", "A00Z", "A010"]), [10_009, 10_010, 10_035, 10_036], "hybrid-36");
+    assert_eq!(
+        numbers(&["A009", "A00A", "A00Z", "A010"]),
+        [10_009, 10_010, 10_035, 10_036],
+        "hybrid-36"
+    );
     assert_eq!(numbers(&["A00F", "A010", "A011"]), [10_015, 10_016, 10_017], "hexadecimal");
     assert_eq!(numbers(&["ZZZZ", "a000"]), [1_223_055, 1_223_056], "hybrid-36, lower case");
     assert_eq!(numbers(&["9999", "****", "****"]), [9999, 10_000, 10_001]);
@@ -497,16 +574,20 @@ fn the_first_model_counts() {
 
 #[test]
 fn mmcif_is_read_whatever_its_quotes_and_order() {
-    let text = "# comment\ndata_x\n_cell.length_a 30.0(2)\n_cell.length_b 30\n_cell.length_c 30\n_cell.angle_alpha 90\n\
+    let text = "# comment\ndata_x\n_cell.length_a 30.0(2)\n_cell.length_b 30\n_cell.length_c \
+        30\n_cell.angle_alpha 90\n\
         _cell.angle_beta 90\n_cell.angle_gamma 90\n_struct.title\n;two lines\nloop_ of text\n;\n\
         loop_\n_atom_site.Cartn_x\n_atom_site.Cartn_y\n_atom_site.Cartn_z\n_atom_site.label_atom_id\n\
         _atom_site.label_comp_id\n_atom_site.label_asym_id\n_atom_site.label_seq_id\n_atom_site.type_symbol\n\
         _atom_site.pdbx_PDB_model_num\n\
-        0 0 0 \"C1'\" 'LIG' A . C 1\n1.5 0 0 'O5\"' LIG A . O 1\n9 0 0 X LIG A . N 1\n0 0 0 \"C1'\" 'LIG' A . C 2\n\
+        0 0 0 \"C1'\" 'LIG' A . C 1\n1.5 0 0 'O5\"' LIG A . O 1\n9 0 0 X LIG A . N 1\n0 0 0 \
+        \"C1'\" 'LIG' A . C 2\n\
         _struct_conn.id 1\n_struct_conn.conn_type_id covale\n_struct_conn.ptnr1_label_asym_id A\n\
         _struct_conn.ptnr1_label_seq_id ?\n_struct_conn.ptnr1_label_atom_id \"C1'\"\n\
-        _struct_conn.ptnr2_label_asym_id A\n_struct_conn.ptnr2_label_seq_id ?\n_struct_conn.ptnr2_label_atom_id X\n\
-        loop_\n_chem_comp_bond.comp_id\n_chem_comp_bond.atom_id_1\n_chem_comp_bond.atom_id_2\nLIG \"C1'\" 'O5\"'\n";
+        _struct_conn.ptnr2_label_asym_id A\n_struct_conn.ptnr2_label_seq_id \
+        ?\n_struct_conn.ptnr2_label_atom_id X\n\
+        loop_\n_chem_comp_bond.comp_id\n_chem_comp_bond.atom_id_1\n_chem_comp_bond.atom_id_2\nLIG \
+        \"C1'\" 'O5\"'\n";
     let structure = Structure::from_mmcif(text).unwrap();
     let names: Vec<_> = structure.topology.atoms().map(|atom| atom.name).collect();
     assert_eq!(names, ["C1'", "O5\"", "X"]);
@@ -522,8 +603,12 @@ fn no_damage_makes_a_reader_panic() {
     let fixed = Dialect { n_fixed: 5, ..dialect };
     let xtc = fs::read(data("mini_tri.xtc")).unwrap();
     let trajectories = [dialect.file(3), fixed.file(3), xtc[..xtc.len() / 4].to_vec()];
-    let cif: String =
-        fs::read_to_string(data("mini_md.cif")).unwrap().lines().take(60).flat_map(|l| [l, "\n"]).collect();
+    let cif: String = fs::read_to_string(data("mini_md.cif"))
+        .unwrap()
+        .lines()
+        .take(60)
+        .flat_map(|l| [l, "\n"])
+        .collect();
     let structures = [fs::read_to_string(data("quirks.pdb")).unwrap(), cif];
     for round in 0..3000 {
         let mut bytes = trajectories[round % 3].clone();
@@ -535,8 +620,9 @@ fn no_damage_makes_a_reader_panic() {
         bytes.truncate(bytes.len() - random.below(2) * random.below(bytes.len()));
         let path = temporary("mutated", &bytes);
         if let Ok(trajectory) = Trajectory::open(&path) {
-            let window = trajectory.window(&AtomSet::all(trajectory.n_atoms().min(1 << 20)));
-            (0..trajectory.n_frames().min(5)).for_each(|n| drop(trajectory.read(n, &window, &mut Frame::new())));
+            let plan = trajectory.read_plan(&AtomSet::all(trajectory.n_atoms().min(1 << 20)));
+            (0..trajectory.n_frames().min(5))
+                .for_each(|n| drop(trajectory.read(n, &plan, &mut Frame::new())));
         }
         let mut text = structures[round % 2].clone().into_bytes();
         for _ in 0..1 + random.below(20) {

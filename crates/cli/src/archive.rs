@@ -20,10 +20,16 @@ fn extract(zip: &Path) -> anyhow::Result<PathBuf> {
     let mut names = Vec::new();
     for index in 0..archive.len() {
         // None for a name that leads out of the folder.
-        let name = archive.by_index(index)?.enclosed_name().context("a name in it leads out of the folder")?;
+        let name = archive
+            .by_index(index)?
+            .enclosed_name()
+            .context("a name in it leads out of the folder")?;
         names.push(name);
     }
-    let top = names.first().and_then(|name| name.components().next()).map(|c| PathBuf::from(c.as_os_str()));
+    let top = names
+        .first()
+        .and_then(|name| name.components().next())
+        .map(|c| PathBuf::from(c.as_os_str()));
     let shared = top.filter(|top| names.iter().all(|name| name.starts_with(top) && name != top));
     let into = if shared.is_some() { beside.to_owned() } else { zip.with_extension("") };
     for (index, name) in names.iter().enumerate() {

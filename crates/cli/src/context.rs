@@ -19,7 +19,13 @@ pub(crate) const DEFAULT_MARGIN_URL: &str = "http://127.0.0.1:8081";
 #[derive(Args, Debug)]
 pub(crate) struct Global {
     /// Section of the profile file to use.
-    #[arg(long, global = true, env = "MOLBOX_PROFILE", hide_env_values = true, help_heading = "Global")]
+    #[arg(
+        long,
+        global = true,
+        env = "MOLBOX_PROFILE",
+        hide_env_values = true,
+        help_heading = "Global"
+    )]
     pub(crate) profile: Option<String>,
 
     /// Base address of the simulation workflow, with the deployment stage.
@@ -49,7 +55,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global")]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// How often to repeat a request after a passing trouble.
+    /// How often to repeat a request after a transient error.
     #[arg(long, global = true, value_name = "COUNT", default_value_t = 4, help_heading = "Global")]
     pub(crate) retries: u32,
 
@@ -63,7 +69,14 @@ pub(crate) struct Global {
     pub(crate) quiet: bool,
 
     /// When to use colours.
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, help_heading = "Global")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        help_heading = "Global"
+    )]
     pub(crate) color: When,
 }
 
@@ -90,23 +103,24 @@ pub(crate) struct Profile {
     pub(crate) api_key: Option<String>,
 }
 
-/// Path of the profile file.
 pub(crate) fn profile_path() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os("MOLBOX_CONFIG").filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
     directories::ProjectDirs::from("", "", "molbox")
         .map(|folders| folders.config_dir().join("config.toml"))
-        .ok_or_else(|| Failure::usage("no home folder for the profile file").remedy("set MOLBOX_CONFIG to its path"))
+        .ok_or_else(|| {
+            Failure::usage("no home folder for the profile file")
+                .remedy("set MOLBOX_CONFIG to its path")
+        })
 }
 
 impl Profiles {
     pub(crate) fn load() -> Result<Self, Failure> {
         let path = profile_path()?;
         match fs::read_to_string(&path) {
-            Ok(text) => {
-                toml::from_str(&text).map_err(|e| Failure::usage(format!("{}: {}", path.display(), e.message())))
-            }
+            Ok(text) => toml::from_str(&text)
+                .map_err(|e| Failure::usage(format!("{}: {}", path.display(), e.message()))),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Failure::file(&path, &error)),
         }
@@ -158,7 +172,10 @@ impl Context {
                 Some(profile) => profile.clone(),
                 None => {
                     let names: Vec<&str> = profiles.profiles.keys().map(String::as_str).collect();
-                    let failure = Failure::usage(format!("no profile {name:?} in {}", profile_path()?.display()));
+                    let failure = Failure::usage(format!(
+                        "no profile {name:?} in {}",
+                        profile_path()?.display()
+                    ));
                     return Err(failure.remedy(match names.as_slice() {
                         [] => format!("make it with `molbox login --profile {name}`"),
                         names => format!("there are {}", names.join(", ")),
@@ -168,12 +185,21 @@ impl Context {
             None => Profile::default(),
         };
         let key = match &global.key_file {
-            Some(path) => Some(fs::read_to_string(path).map_err(|e| Failure::file(path, &e))?.trim().to_owned()),
-            None => std::env::var("MOLBOX_API_KEY").ok().filter(|key| !key.trim().is_empty()).or(profile.api_key),
+            Some(path) => Some(
+                fs::read_to_string(path).map_err(|e| Failure::file(path, &e))?.trim().to_owned(),
+            ),
+            None => std::env::var("MOLBOX_API_KEY")
+                .ok()
+                .filter(|key| !key.trim().is_empty())
+                .or(profile.api_key),
         };
         Ok(Self {
             output,
-            base_url: global.base_url.clone().or(profile.base_url).unwrap_or_else(|| DEFAULT_URL.to_owned()),
+            base_url: global
+                .base_url
+                .clone()
+                .or(profile.base_url)
+                .unwrap_or_else(|| DEFAULT_URL.to_owned()),
             margin_url: global
                 .margin_url
                 .clone()
@@ -199,7 +225,8 @@ impl Context {
 
     pub(crate) fn needed_key(&self) -> Result<&str, Failure> {
         self.key.as_deref().ok_or_else(|| {
-            Failure::new(Code::Auth, "no API key").remedy("log in with `molbox login`, or set MOLBOX_API_KEY")
+            Failure::new(Code::Auth, "no API key")
+                .remedy("log in with `molbox login`, or set MOLBOX_API_KEY")
         })
     }
 }

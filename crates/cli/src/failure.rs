@@ -32,10 +32,14 @@ pub(crate) const CODES: [(u8, &str, &str); 13] = [
     (2, "usage", "the command line is not one that there is"),
     (3, "auth", "no key, or one that the service does not take (401, 403)"),
     (4, "not_found", "no such thing in this account (404)"),
-    (5, "invalid", "a request that the document or the service does not allow (400, 413, 415, 422)"),
+    (
+        5,
+        "invalid",
+        "a request that the document or the service does not allow (400, 413, 415, 422)",
+    ),
     (6, "conflict", "the state of something does not allow it, or a name is taken (409)"),
     (7, "rate", "too many requests (429), also after retries"),
-    (8, "timeout", "`--timeout` ran out; the task goes on"),
+    (8, "timeout", "`--timeout` ran out; the task still runs"),
     (9, "task_failed", "what was waited for failed or was cancelled"),
     (10, "unreachable", "no connection, or the service is not available (502, 503, 504)"),
     (11, "file", "a file of this machine cannot be read or written"),
@@ -120,8 +124,11 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         // The message has the only one already, when it is about nothing else.
-        let is_said = |problem: &str| self.fields.len() == 1 && self.message.ends_with(problem);
-        for (at, problem, remedy) in self.fields.iter().filter(|(_, problem, _)| !is_said(problem)) {
+        let is_in_message =
+            |problem: &str| self.fields.len() == 1 && self.message.ends_with(problem);
+        for (at, problem, remedy) in
+            self.fields.iter().filter(|(_, problem, _)| !is_in_message(problem))
+        {
             write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
             if let Some(remedy) = remedy {
                 write!(f, " ({remedy})")?;
@@ -159,7 +166,10 @@ impl From<Error> for Failure {
         let message = match &error {
             Error::Refused(refusal) => format!("refused with {}", refusal.status),
             Error::File { path, source } => format!("{}: {source}", path.display()),
-            Error::Connection(source) => match source.url().filter(|_| is_connection_refused(source)) {
+            Error::Connection(source) => match source
+                .url()
+                .filter(|_| is_connection_refused(source))
+            {
                 Some(url) => format!("nothing listens at {}", url.origin().ascii_serialization()),
                 None => format!("cannot {error}: {}", innermost(source)),
             },
@@ -174,19 +184,23 @@ impl From<Error> for Failure {
             Code::Auth => Some("log in with `molbox login`, or set MOLBOX_API_KEY"),
             Code::Unreachable => Some(match &error {
                 Error::Connection(source) if is_connection_refused(source) => {
-                    "start the service there, with `molboxd serve`, or give another address: `molbox login \
-                     --base-url URL`, --base-url or MOLBOX_BASE_URL"
+                    "start the service there, with `molboxd serve`, or give another address: \
+                     `molbox login --base-url URL`, --base-url or MOLBOX_BASE_URL"
                 }
-                Error::Refused(_) => "try again later; it is the operator of the service who can put it right",
+                Error::Refused(_) => {
+                    "try again later; it is the operator of the service who can put it right"
+                }
                 Error::Truncated { .. } => "the same command resumes",
                 _ => "`molbox doctor` says what is out of reach",
             }),
             Code::NotFound if is_of_address(&error) => Some(
-                "another service answers there; --base-url is the address for files, systems and jobs, \
-                 --margin-url the one for margins",
+                "another service answers there; --base-url is the address for files, systems and \
+                 jobs, --margin-url the one for margins",
             ),
             Code::Timeout => Some("wait for it again by its id"),
-            Code::TaskFailed if error.to_string().contains("job_") => Some("`molbox job log` shows the log"),
+            Code::TaskFailed if error.to_string().contains("job_") => {
+                Some("`molbox job log` shows the log")
+            }
             _ => None,
         };
         Self {
@@ -206,8 +220,9 @@ fn is_of_address(error: &Error) -> bool {
 
 /// Whether there is a machine at an address, and no program that listens.
 fn is_connection_refused(error: &(dyn std::error::Error + 'static)) -> bool {
-    let refused = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
-    error.downcast_ref().is_some_and(refused) || error.source().is_some_and(is_connection_refused)
+    let io_error = error.downcast_ref::<std::io::Error>();
+    io_error.is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+        || error.source().is_some_and(is_connection_refused)
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {
@@ -223,14 +238,12 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// The remedy that the page of errors has for a type of violation.
+/// What helps against each type of violation, if it is of use on a terminal.
+const REMEDIES: &[(&str, &str)] = include!("remedies.in.rs");
+
+/// The remedy that the table of errors has for a type of violation.
 fn remedy_of(kind: &str) -> Option<&'static str> {
-    let page = include_str!("../../../docs/errors.md");
-    let row = page.lines().find_map(|line| line.strip_prefix("| `")?.strip_prefix(kind)?.strip_prefix("` |"))?;
-    let remedy = row.trim_end_matches('|').rsplit(" | ").next()?.trim();
-    // These lead nowhere from a terminal.
-    let is_of_use = !remedy.contains("`msg`") && !remedy.starts_with("see ") && !remedy.contains("`loc`");
-    is_of_use.then_some(remedy)
+    REMEDIES.iter().find(|(known, _)| *known == kind).map(|(_, remedy)| *remedy)
 }
 
 #[cfg(test)]
@@ -238,7 +251,7 @@ mod tests {
     use super::remedy_of;
 
     #[test]
-    fn the_page_of_errors_has_the_remedies() {
+    fn remedies_come_from_the_table_of_errors() {
         assert_eq!(remedy_of("too_large"), Some("a smaller one, or the same without compression"));
         assert_eq!(remedy_of("no_such_type"), None);
         assert_eq!(remedy_of("out_of_range"), None, "its remedy is in the message");

@@ -12,7 +12,7 @@ mod units;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::context::{Context, Global};
 use crate::failure::Failure;
@@ -35,10 +35,10 @@ pub(crate) struct Cli {
 enum Command {
     /// From a structure file to trajectories, plots and a report.
     ///
-    /// Uploads, builds, simulates, follows, analyses, downloads, unpacks, draws and reports. When it
-    /// is interrupted, the service goes on, and `molbox run --resume` takes it up. As JSON an event
-    /// stands on each line: `uploaded`, `system`, `job`, `analysis` with the record whenever it has
-    /// changed, `downloaded` with the path, at the end `done` with where everything is.
+    /// Uploads, builds, simulates, follows, analyses, downloads, unpacks, draws and reports. When
+    /// it is interrupted, the service continues, and `molbox run --resume` resumes it. As JSON an
+    /// event stands on each line: `uploaded`, `system`, `job`, `analysis` with the record whenever
+    /// it has changed, `downloaded` with the path, at the end `done` with where everything is.
     Run(Box<cmd::run::Arguments>),
     /// Files: structures, ligands, force fields, trajectories.
     #[command(subcommand)]
@@ -150,9 +150,11 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         Command::Account => cmd::service::account(&context).await,
         Command::Service(command) => cmd::service::run(&context, command).await,
         Command::Doctor => cmd::doctor::run(&context).await,
-        Command::Completions { shell } => cmd::reference::completions(&context, shell),
-        Command::Man { folder } => cmd::reference::man(&context, &folder),
-        Command::Reference => context.output.text(&cmd::reference::markdown()),
+        Command::Completions { shell } => {
+            cmd::reference::completions(&context, &mut Cli::command(), shell)
+        }
+        Command::Man { folder } => cmd::reference::man(&context, Cli::command(), &folder),
+        Command::Reference => context.output.text(&cmd::reference::markdown(Cli::command())),
         Command::Login(_) => Err(Failure::usage("answered above")),
     }
 }

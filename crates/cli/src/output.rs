@@ -47,17 +47,18 @@ const HELP: Style = AnsiColor::Cyan.on_default();
 impl Output {
     /// JSON when it is asked for, and whenever nobody looks: when standard output is no terminal.
     pub(crate) fn new(json: bool, quiet: bool, color: When) -> Self {
-        let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        let set = |name| std::env::var_os(name).is_some_and(|value: std::ffi::OsString| !value.is_empty());
-        let auto =
-            |terminal: bool| terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let out = io::stdout().is_terminal();
+        let err = io::stderr().is_terminal();
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
         let color = |terminal| match color {
-            When::Auto => auto(terminal),
+            When::Auto => terminal && !no_color && !is_dumb,
             When::Always => true,
             When::Never => false,
         };
         let has_bars = err && !quiet;
-        let target = if has_bars { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target =
+            if has_bars { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         Self {
             is_json: json || !out,
             is_quiet: quiet,
@@ -73,13 +74,11 @@ impl Output {
         self.is_json
     }
 
-    /// Text as it is.
     pub(crate) fn text(&self, text: &str) -> Result {
         self.bytes(text.as_bytes())?;
         if text.ends_with('\n') || text.is_empty() { Ok(()) } else { self.bytes(b"\n") }
     }
 
-    /// Bytes as they are.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
@@ -88,13 +87,11 @@ impl Output {
         })
     }
 
-    /// A JSON document.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result {
         let text = serde_json::to_string_pretty(value).map_err(anyhow::Error::from)?;
         self.text(&text)
     }
 
-    /// A JSON document on one line.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result {
         let text = serde_json::to_string(value).map_err(anyhow::Error::from)?;
         self.text(&text)
@@ -126,7 +123,8 @@ impl Output {
 
     /// Something that who watches should know before anything else.
     pub(crate) fn warning(&self, message: &str) {
-        let is_new = self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(message.to_owned());
+        let is_new =
+            self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(message.to_owned());
         if is_new && !self.is_quiet {
             self.remark(&format!("{}: {message}", self.remark_styled(WARNING, "warning")));
         }
@@ -134,8 +132,12 @@ impl Output {
 
     fn members(&self, text: &mut String, value: &Value, depth: usize) {
         let mut members: Vec<(String, &Value)> = match value {
-            Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
-            Value::Array(items) => items.iter().enumerate().map(|(at, item)| (format!("[{at}]"), item)).collect(),
+            Value::Object(members) => {
+                members.iter().map(|(name, value)| (name.clone(), value)).collect()
+            }
+            Value::Array(items) => {
+                items.iter().enumerate().map(|(at, item)| (format!("[{at}]"), item)).collect()
+            }
             _ => return,
         };
         if depth == 0 {
@@ -180,10 +182,13 @@ impl Output {
         } else {
             table.force_no_tty();
         }
-        table.set_header(columns.iter().map(|(head, _)| Cell::new(head).add_attribute(Attribute::Bold)));
+        table.set_header(
+            columns.iter().map(|(head, _)| Cell::new(head).add_attribute(Attribute::Bold)),
+        );
         for row in rows {
             table.add_row(columns.iter().map(|(_, pointer)| {
-                let text = row.pointer(pointer).map(|value| shown(pointer, value)).unwrap_or_default();
+                let text =
+                    row.pointer(pointer).map(|value| shown(pointer, value)).unwrap_or_default();
                 let color = (*pointer == "/status").then(|| status_color(&text));
                 let cell = Cell::new(text);
                 match color {
@@ -223,7 +228,7 @@ impl Output {
     }
 
     fn remark(&self, text: &str) {
-        // Who cannot be told has gone.
+        // Whoever would have read it has gone.
         self.bars.suspend(|| {
             let _ = writeln!(io::stderr().lock(), "{text}");
         });
@@ -232,7 +237,9 @@ impl Output {
     /// A text of who is asked on a terminal, without showing it.
     pub(crate) fn secret(&self, prompt: &str) -> Result<String> {
         self.remark(prompt);
-        console::Term::stderr().read_secure_line().map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))
+        console::Term::stderr()
+            .read_secure_line()
+            .map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))
     }
 
     /// Why the command failed.
@@ -261,7 +268,7 @@ impl Output {
     }
 
     /// Shows what a bar is at, and details, if there are any, on a line below: they fit 80 columns.
-    pub(crate) fn tell(&self, bar: &ProgressBar, what: &str, message: String, details: String) {
+    pub(crate) fn report(&self, bar: &ProgressBar, what: &str, message: String, details: String) {
         if !details.is_empty() && bar.prefix().is_empty() {
             bar.set_style(self.bar_style(what, "\n             {prefix:.dim}"));
         }
@@ -309,7 +316,8 @@ fn cell(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         Value::Number(number) if number.is_f64() => {
-            let rounded = number.as_f64().map_or_else(String::new, |number| format!("{number:.8e}"));
+            let rounded =
+                number.as_f64().map_or_else(String::new, |number| format!("{number:.8e}"));
             rounded.parse::<f64>().map_or(rounded, |number| number.to_string())
         }
         other => other.to_string(),
@@ -319,12 +327,12 @@ fn cell(value: &Value) -> String {
 /// A member in a table: fractions in per cent, times without their fractions, sizes in units.
 fn shown(pointer: &str, value: &Value) -> String {
     match value {
-        Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => {
-            number.as_u64().map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string())
-        }
-        Value::Number(number) if pointer.ends_with("/fraction") => {
-            number.as_f64().map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction))
-        }
+        Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => number
+            .as_u64()
+            .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
+        Value::Number(number) if pointer.ends_with("/fraction") => number
+            .as_f64()
+            .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or_else(String::new, |x| ((x * 100.0).round() / 100.0).to_string())
         }

@@ -48,7 +48,7 @@ body! {
 }
 
 /// Flags with names of their own; the others are called as their field.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 14] = [
     ("pH", "ph"),
     ("keep_Hs", "keep-hs"),
     ("ligands", "ligand"),
@@ -56,6 +56,11 @@ const NAMES: [(&str, &str); 9] = [
     ("distance_masks", "distance"),
     ("rmsd_masks", "rmsd"),
     ("rmsf_masks", "rmsf"),
+    ("hbond_masks", "hbond"),
+    ("contact_masks", "contact"),
+    ("gyration_masks", "gyration"),
+    ("surface_masks", "surface"),
+    ("secondary_structure_masks", "secondary-structure"),
     ("portfolio.futures", "future"),
     ("downsample_frames", "stride"),
 ];
@@ -106,7 +111,12 @@ struct FlagParser(&'static Value);
 impl TypedValueParser for FlagParser {
     type Value = Value;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, text: &OsStr) -> Result<Value, clap::Error> {
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        text: &OsStr,
+    ) -> Result<Value, clap::Error> {
         let field = self.0;
         TypedValueParser::parse_ref(&move |text: &str| value(field, text), command, arg, text)
     }
@@ -155,15 +165,18 @@ fn kind(field: &'static Value) -> Kind {
 fn value(field: &'static Value, text: &str) -> Result<Value, String> {
     match kind(field) {
         Kind::Number | Kind::Integer => number(field, text),
-        Kind::Boolean => {
-            text.parse::<bool>().map(Value::from).map_err(|_| format!("must be true or false, got {text:?}"))
-        }
+        Kind::Boolean => text
+            .parse::<bool>()
+            .map(Value::from)
+            .map_err(|_| format!("must be true or false, got {text:?}")),
         Kind::Text | Kind::Texts => Ok(text.into()),
         Kind::Masks => Ok(text.split_whitespace().collect()),
         Kind::Json => serde_json::from_str(text).map_err(|e| format!("must be JSON: {e}")),
         Kind::Futures => {
             let parts: Vec<&str> = text.split(':').collect();
-            let ([ticker, side, quantity] | [ticker, side, quantity, _] | [ticker, side, quantity, _, _]) = parts[..]
+            let ([ticker, side, quantity]
+            | [ticker, side, quantity, _]
+            | [ticker, side, quantity, _, _]) = parts[..]
             else {
                 return Err("must be TICKER:SIDE:QUANTITY[:ENTRYDATE[:ENTRYPRICE]]".to_owned());
             };
@@ -256,7 +269,8 @@ impl<B: Body> FromArgMatches for Flags<B> {
             let Ok(Some(values)) = matches.try_get_many::<Value>(&flag.id()) else { continue };
             let mut values: Vec<Value> = values.cloned().collect();
             let is_list = matches!(kind(flag.schema), Kind::Texts | Kind::Masks | Kind::Futures);
-            let value = if is_list { Value::Array(values) } else { values.pop().unwrap_or_default() };
+            let value =
+                if is_list { Value::Array(values) } else { values.pop().unwrap_or_default() };
             set(&mut request, &flag.path, value);
         }
         Ok(Self(request, PhantomData))
@@ -286,7 +300,7 @@ pub(crate) fn set(request: &mut Value, path: &[&str], value: Value) {
 #[derive(Args, Debug)]
 pub(crate) struct Request<B: Body> {
     /// The request as TOML, YAML or JSON, by its extension; `-` for standard input, any of these.
-    /// Flags go before what stands in it.
+    /// Flags override what is in it.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
@@ -387,32 +401,45 @@ pub(crate) fn read(path: &Path) -> Result<(String, String), Failure> {
             .map(|_| (text, "standard input".to_owned()))
             .map_err(|e| Failure::new(Code::File, format!("standard input: {e}")));
     }
-    std::fs::read_to_string(path).map(|text| (text, path.display().to_string())).map_err(|e| Failure::file(path, &e))
+    std::fs::read_to_string(path)
+        .map(|text| (text, path.display().to_string()))
+        .map_err(|e| Failure::file(path, &e))
 }
 
-/// The object in a text of TOML, YAML or JSON, told by its extension or else by its looks.
+/// The object in a text of TOML, YAML or JSON, recognised by its extension or else by its looks.
 pub(crate) fn parse(text: &str, extension: Option<&str>) -> Result<Value, String> {
-    let json = || serde_json::from_str::<Value>(text).map_err(|e| e.to_string());
-    let toml = || toml::from_str::<Value>(text).map_err(|e| e.to_string());
-    let yaml = || {
-        let value: Value = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
-        Ok(if value.is_null() { json!({}) } else { value })
-    };
     let value = match extension {
-        Some("json") => json(),
-        Some("toml") => toml(),
-        Some("yaml" | "yml") => yaml(),
+        Some("json") => json(text),
+        Some("toml") => toml(text),
+        Some("yaml" | "yml") => yaml(text),
         Some(other) => Err(format!("is neither .toml, .yaml nor .json, but .{other}")),
-        None if text.trim_start().starts_with('{') => json(),
-        None => yaml().ok().filter(Value::is_object).map_or_else(toml, Ok),
+        None if text.trim_start().starts_with('{') => json(text),
+        None => yaml(text).ok().filter(Value::is_object).map_or_else(|| toml(text), Ok),
     }?;
     if value.is_object() { Ok(value) } else { Err("is no object".to_owned()) }
 }
 
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|e| e.to_string())
+}
+
+fn toml(text: &str) -> Result<Value, String> {
+    toml::from_str(text).map_err(|e| e.to_string())
+}
+
+/// An empty file is a request without fields.
+fn yaml(text: &str) -> Result<Value, String> {
+    let value: Value = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+    Ok(if value.is_null() { json!({}) } else { value })
+}
+
 /// Turns texts with units into numbers.
-fn normalise(value: &mut Value, schema: &'static Value, path: &mut Vec<String>) -> Result<(), Failure> {
+fn normalise(
+    value: &mut Value,
+    schema: &'static Value,
+    path: &mut Vec<String>,
+) -> Result<(), Failure> {
     let schema = schema::resolved(schema);
-    let at = |path: &[String]| path.join(".").replace(".[", "[");
     match value {
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
@@ -431,7 +458,9 @@ fn normalise(value: &mut Value, schema: &'static Value, path: &mut Vec<String>) 
             }
         }
         Value::String(text) if matches!(kind(schema), Kind::Number | Kind::Integer) => {
-            *value = number(schema, text).map_err(|problem| Failure::invalid(format!("{}: {problem}", at(path))))?;
+            *value = number(schema, text).map_err(|problem| {
+                Failure::invalid(format!("{}: {problem}", path.join(".").replace(".[", "[")))
+            })?;
         }
         _ => {}
     }
@@ -459,8 +488,10 @@ mod tests {
 
     #[test]
     fn every_flag_of_a_request_has_a_name_of_its_own() {
-        for name in ["SystemBuildRequest", "JobCreateParams", "AnalysisRequest", "MarginJobRequest"] {
-            let mut names: Vec<String> = flags(name, &[]).into_iter().map(|flag| flag.name).collect();
+        for name in ["SystemBuildRequest", "JobCreateParams", "AnalysisRequest", "MarginJobRequest"]
+        {
+            let mut names: Vec<String> =
+                flags(name, &[]).into_iter().map(|flag| flag.name).collect();
             let n = names.len();
             names.sort();
             names.dedup();
@@ -486,12 +517,16 @@ mod tests {
     #[test]
     fn texts_with_units_become_numbers_and_unknown_keys_are_refused() {
         let schema = schema::named("JobCreateParams");
-        let mut request = json!({"production": {"time": "500ps"}, "integration_timestep": "0.004 ps"});
+        let mut request =
+            json!({"production": {"time": "500ps"}, "integration_timestep": "0.004 ps"});
         normalise(&mut request, schema, &mut Vec::new()).unwrap();
         assert_eq!(request, json!({"production": {"time": 0.5}, "integration_timestep": 4}));
 
         let mut wrong = json!({"equilibration": [{"time": 1}, {"tiem": 1}]});
         let failure = known::<Job>(&mut wrong).unwrap_err();
-        assert_eq!(failure.message, "equilibration[1].tiem: no such field; did you mean equilibration[1].time?");
+        assert_eq!(
+            failure.message,
+            "equilibration[1].tiem: no such field; did you mean equilibration[1].time?"
+        );
     }
 }

@@ -11,17 +11,32 @@ const DIMENSIONS: [&[(&[&str], f64, f64)]; 11] = [
         (&["ms"], 1e9, 1.0),
     ],
     &[(&["K"], 1.0, 1.0)],
-    &[(&["bar"], 1.0, 1.0), (&["atm"], 1.01325, 1.0), (&["Pa"], 1.0, 1e5), (&["kPa"], 1.0, 1e2), (&["MPa"], 10.0, 1.0)],
+    &[
+        (&["bar"], 1.0, 1.0),
+        (&["atm"], 1.01325, 1.0),
+        (&["Pa"], 1.0, 1e5),
+        (&["kPa"], 1.0, 1e2),
+        (&["MPa"], 10.0, 1.0),
+    ],
     &[(&["nm"], 1.0, 1.0), (&["Å", "Å", "A", "angstrom"], 1.0, 10.0), (&["pm"], 1.0, 1e3)],
     &[(&["mol/L", "M"], 1.0, 1.0), (&["mmol/L", "mM"], 1.0, 1e3)],
     &[
         (&["kJ/mol·nm²", "kJ/mol/nm²", "kJ/mol/nm^2", "kJ/mol/nm2"], 1.0, 1.0),
         (&["kcal/mol/Å²", "kcal/mol/A^2", "kcal/mol/A2"], 418.4, 1.0),
     ],
-    &[(&["ps⁻¹", "/ps", "1/ps", "ps^-1"], 1.0, 1.0), (&["/fs", "1/fs"], 1e3, 1.0), (&["/ns", "1/ns"], 1.0, 1e3)],
+    &[
+        (&["ps⁻¹", "/ps", "1/ps", "ps^-1"], 1.0, 1.0),
+        (&["/fs", "1/fs"], 1e3, 1.0),
+        (&["/ns", "1/ns"], 1.0, 1e3),
+    ],
     &[(&["degrees", "°", "deg"], 1.0, 1.0), (&["rad"], 180.0 / std::f64::consts::PI, 1.0)],
     &[(&["bar·nm", "bar*nm"], 1.0, 1.0), (&["mN/m"], 10.0, 1.0)],
-    &[(&["s"], 1.0, 1.0), (&["min", "m"], 60.0, 1.0), (&["h"], 3600.0, 1.0), (&["d"], 86400.0, 1.0)],
+    &[
+        (&["s"], 1.0, 1.0),
+        (&["min", "m"], 60.0, 1.0),
+        (&["h"], 3600.0, 1.0),
+        (&["d"], 86400.0, 1.0),
+    ],
     &[(&["steps", "step"], 1.0, 1.0)],
 ];
 
@@ -29,7 +44,8 @@ const DIMENSIONS: [&[(&[&str], f64, f64)]; 11] = [
 pub(crate) fn parse(text: &str, unit: &str) -> Result<f64, String> {
     let text = text.trim();
     let split = split(text);
-    let (digits, suffix) = (text[..split].trim(), text[split..].trim());
+    let digits = text[..split].trim();
+    let suffix = text[split..].trim();
     let value: f64 = digits.parse().map_err(|_| format!("must be a number, got {text:?}"))?;
     if suffix.is_empty() || suffix == unit {
         return Ok(value);
@@ -37,16 +53,26 @@ pub(crate) fn parse(text: &str, unit: &str) -> Result<f64, String> {
     if unit == "K" && ["°C", "C", "degC"].contains(&suffix) {
         return Ok(value + 273.15);
     }
-    let Some(dimension) = DIMENSIONS.iter().find(|units| units.iter().any(|(names, ..)| names.contains(&unit))) else {
+    let Some(dimension) =
+        DIMENSIONS.iter().find(|units| units.iter().any(|(names, ..)| names.contains(&unit)))
+    else {
         return Err(format!("is a plain number, got the unit {suffix:?}"));
     };
-    let of = |name: &str| dimension.iter().find(|(names, ..)| names.contains(&name));
-    match (of(suffix), of(unit)) {
+    let [from, to] =
+        [suffix, unit].map(|name| dimension.iter().find(|(names, ..)| names.contains(&name)));
+    match (from, to) {
         (Some((_, n, d)), Some((_, unit_n, unit_d))) => Ok(value * (n * unit_d) / (d * unit_n)),
         _ => {
-            let others = dimension.iter().filter(|(names, ..)| !names.contains(&unit)).map(|(names, ..)| names[0]);
+            let others = dimension
+                .iter()
+                .filter(|(names, ..)| !names.contains(&unit))
+                .map(|(names, ..)| names[0]);
             let others: Vec<&str> = others.chain((unit == "K").then_some("°C")).collect();
-            let also = if others.is_empty() { String::new() } else { format!(", also {}", others.join(", ")) };
+            let also = if others.is_empty() {
+                String::new()
+            } else {
+                format!(", also {}", others.join(", "))
+            };
             Err(format!("is in {unit}{also}; got the unit {suffix:?}"))
         }
     }
@@ -58,8 +84,12 @@ fn split(text: &str) -> usize {
     let mut at = 0;
     while at < bytes.len() {
         let is_exponent = matches!(bytes[at], b'e' | b'E')
-            && bytes[at + 1..].iter().find(|b| !matches!(b, b'+' | b'-')).is_some_and(u8::is_ascii_digit);
-        let is_sign = matches!(bytes[at], b'+' | b'-') && (at == 0 || matches!(bytes[at - 1], b'e' | b'E'));
+            && bytes[at + 1..]
+                .iter()
+                .find(|b| !matches!(b, b'+' | b'-'))
+                .is_some_and(u8::is_ascii_digit);
+        let is_sign =
+            matches!(bytes[at], b'+' | b'-') && (at == 0 || matches!(bytes[at - 1], b'e' | b'E'));
         if !(bytes[at].is_ascii_digit() || bytes[at] == b'.' || is_exponent || is_sign) {
             break;
         }
@@ -71,7 +101,8 @@ fn split(text: &str) -> usize {
 /// Seconds from `90s`, `30min`, `2h`, or a bare number of seconds.
 pub(crate) fn duration(text: &str) -> Result<std::time::Duration, String> {
     let seconds = parse(text, "s")?;
-    std::time::Duration::try_from_secs_f64(seconds).map_err(|_| format!("must be a time >= 0, got {text:?}"))
+    std::time::Duration::try_from_secs_f64(seconds)
+        .map_err(|_| format!("must be a time >= 0, got {text:?}"))
 }
 
 #[cfg(test)]
@@ -103,7 +134,10 @@ mod tests {
 
     #[test]
     fn another_dimension_is_refused_with_what_is_known() {
-        assert_eq!(parse("5K", "ns").unwrap_err(), "is in ns, also ps, fs, us, ms; got the unit \"K\"");
+        assert_eq!(
+            parse("5K", "ns").unwrap_err(),
+            "is in ns, also ps, fs, us, ms; got the unit \"K\""
+        );
         assert_eq!(parse("5ns", "K").unwrap_err(), "is in K, also °C; got the unit \"ns\"");
         assert_eq!(parse("ns", "ns").unwrap_err(), "must be a number, got \"ns\"");
         assert_eq!(parse("7x", "pH").unwrap_err(), "is a plain number, got the unit \"x\"");

@@ -3,9 +3,11 @@
 //! - A setter takes any [`Field`] value (`.temperature(310)`, `.box_id("…")`, a list of builders
 //!   for a list of structs) instead of a `TryInto` of the exact type, and an error begins with
 //!   the path of the field as the document spells it.
-//! - What is wrong is kept as `InvalidRequest`, all of it, where the generators keep the first text.
+//! - What is wrong is kept as `InvalidRequest`, all of it, where the generators keep the first
+//!   text.
 //! - `send` and `stream` give the crate's own error.
-//! - Answers are read leniently (`lenient.rs` of the client): `1.0` is an integer, a null list is empty.
+//! - Answers are read leniently (`lenient.rs` of the client): `1.0` is an integer, a null list is
+//!   empty.
 //! - The constructors with progenitor's defaults (follow redirects, 15 seconds in all) are gone
 //!   from the public interface.
 //! - Builders are kept for what goes into requests only.
@@ -17,17 +19,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use quote::quote;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Attribute, Expr, ExprMethodCall, File, Ident, ImplItem, ImplItemFn, Item, ItemImpl, ItemMod, ItemStruct, Lit, Pat,
-    ReturnType, Stmt, Type, Visibility, parse_quote,
+    Attribute, Expr, ExprMethodCall, File, Ident, ImplItem, ImplItemFn, Item, ItemImpl, ItemMod,
+    ItemStruct, Lit, Pat, ReturnType, Stmt, Type, Visibility, parse_quote,
 };
 
-use crate::Scope;
+/// Which of the generated code is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The wire types and their builders.
+    Types,
+    /// The wire types and the client.
+    Client,
+}
 
 /// Where parameters stand and how they are spelt, by their names in Rust.
 type Parameters = BTreeMap<String, (String, String)>;
 
 /// Reworks a generated file; `requests` are the schemas that request bodies are made of.
-pub(crate) fn polish(file: &mut File, scope: Scope, requests: &BTreeSet<String>, parameters: &Parameters) {
+pub(crate) fn polish(
+    file: &mut File,
+    scope: Scope,
+    requests: &BTreeSet<String>,
+    parameters: &Parameters,
+) {
     if scope == Scope::Types {
         file.items.retain(|item| matches!(item, Item::Mod(module) if module.ident == "types"));
     }
@@ -52,7 +66,13 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
     let items = items(module);
     let fields: BTreeMap<String, Fields> = items
         .iter()
-        .filter_map(|item| if let Item::Struct(s) = item { Some((s.ident.to_string(), named_fields(s))) } else { None })
+        .filter_map(|item| {
+            if let Item::Struct(s) = item {
+                Some((s.ident.to_string(), named_fields(s)))
+            } else {
+                None
+            }
+        })
         .collect();
     // `impl Job { pub fn builder() … }` of what is never sent.
     items.retain(|item| {
@@ -70,9 +90,15 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
                     pub use crate::InvalidRequest as ConversionError;
                 )];
             }
-            Item::Struct(answer) if !requests.contains(&answer.ident.to_string()) => lenient(answer),
+            Item::Struct(answer) if !requests.contains(&answer.ident.to_string()) => {
+                lenient(answer)
+            }
             Item::Enum(choice) => {
-                choice.variants.iter_mut().flat_map(|variant| &mut variant.fields).for_each(leniently);
+                choice
+                    .variants
+                    .iter_mut()
+                    .flat_map(|variant| &mut variant.fields)
+                    .for_each(leniently);
             }
             Item::Mod(builder) if builder.ident == "builder" => {
                 let items = self::items(builder);
@@ -81,15 +107,18 @@ fn types(module: &mut ItemMod, requests: &BTreeSet<String>) {
                     Item::Impl(i) => requests.contains(&self_name(i)),
                     _ => true,
                 });
-                structs.extend(
-                    items.iter().filter_map(|i| if let Item::Struct(s) = i { Some(s.ident.clone()) } else { None }),
-                );
+                structs.extend(items.iter().filter_map(|i| {
+                    if let Item::Struct(s) = i { Some(s.ident.clone()) } else { None }
+                }));
                 for item in items {
                     Kept.visit_item_mut(item);
                     let Item::Impl(item) = item else { continue };
                     let Some(fields) = fields.get(&self_name(item)) else { continue };
                     let place = |name: &str| {
-                        let spelt = fields.iter().find(|(ident, _)| *ident == name).map(|(_, (spelt, _))| spelt);
+                        let spelt = fields
+                            .iter()
+                            .find(|(ident, _)| *ident == name)
+                            .map(|(_, (spelt, _))| spelt);
                         (None, spelt.cloned().unwrap_or_else(|| name.to_owned()))
                     };
                     setters(item, fields, &place);
@@ -136,11 +165,14 @@ fn named_fields(item: &ItemStruct) -> Fields {
     fields
 }
 
-/// Reads what means the same: see the client's `lenient.rs`; and keeps what a later version adds to a page,
-/// which the document cannot leave open without losing `.stream()`.
+/// Reads what means the same: see the client's `lenient.rs`; and keeps what a later version adds to
+/// a page, which the document cannot leave open without losing `.stream()`.
 fn lenient(answer: &mut ItemStruct) {
     if let syn::Fields::Named(fields) = &mut answer.fields
-        && !fields.named.iter().any(|field| field.ident.as_ref().is_some_and(|name| name == "extra"))
+        && !fields
+            .named
+            .iter()
+            .any(|field| field.ident.as_ref().is_some_and(|name| name == "extra"))
     {
         let extra: syn::FieldsNamed = parse_quote!({
             /// What a later version has besides.
@@ -152,11 +184,14 @@ fn lenient(answer: &mut ItemStruct) {
     answer.fields.iter_mut().filter(|field| field.ident.is_some()).for_each(leniently);
 }
 
+fn is_integer(ty: &str) -> bool {
+    ["u64", "i64", "::std::num::NonZeroU64"].contains(&ty)
+}
+
 fn leniently(field: &mut syn::Field) {
     let ty = &field.ty;
     let written = quote!(#ty).to_string().replace(' ', "");
     let is_flat = field.attrs.iter().any(|a| quote!(#a).to_string().contains("flatten"));
-    let is_integer = |ty: &str| ["u64", "i64", "::std::num::NonZeroU64"].contains(&ty);
     let inner = |outer: &str| written.strip_prefix(outer).and_then(|rest| rest.strip_suffix('>'));
     let attribute: Attribute = if is_flat {
         return;
@@ -197,14 +232,18 @@ impl VisitMut for Kept {
 fn all_at_once(item: &mut ItemImpl, fields: &Fields) {
     for method in methods(item).filter(|method| method.sig.ident == "try_from") {
         let fields = fields.keys();
-        method.block.stmts.insert(0, parse_quote!(crate::InvalidRequest::all([#(value.#fields.as_ref().err()),*])?;));
+        method.block.stmts.insert(
+            0,
+            parse_quote!(crate::InvalidRequest::all([#(value.#fields.as_ref().err()),*])?;),
+        );
     }
 }
 
 /// The builders of the operations: one setter per parameter, `send`, perhaps `stream`.
 fn operations(module: &mut ItemMod, parameters: &Parameters) {
     let place = |name: &str| {
-        let (place, spelt) = parameters.get(name).cloned().unwrap_or_else(|| ("body".to_owned(), String::new()));
+        let (place, spelt) =
+            parameters.get(name).cloned().unwrap_or_else(|| ("body".to_owned(), String::new()));
         if spelt.is_empty() { (None, place) } else { (Some(place), spelt) }
     };
     for item in items(module) {
@@ -235,7 +274,8 @@ fn operations(module: &mut ItemMod, parameters: &Parameters) {
     }
 }
 
-/// Everything that is wrong with the parameters of an operation, before the first of it ends the call.
+/// Everything that is wrong with the parameters of an operation, before the first of it ends the
+/// call.
 fn parameters_at_once(method: &mut ImplItemFn) {
     let Some(Stmt::Local(taken)) = method.block.stmts.first() else { return };
     let Pat::Struct(pattern) = &taken.pat else { return };
@@ -286,7 +326,8 @@ fn own_error(output: &mut ReturnType) {
 /// Where a refusal has a setter's value: the part of the request, for a parameter, and the name.
 type Place<'a> = dyn Fn(&str) -> (Option<String>, String) + 'a;
 
-/// `fn x<T>(mut self, value: T) where T: TryInto<X>` becomes `fn x(mut self, value: impl Field<X>)`.
+/// `fn x<T>(mut self, value: T) where T: TryInto<X>` becomes `fn x(mut self, value: impl
+/// Field<X>)`.
 fn setters(item: &mut ItemImpl, fields: &Fields, place: &Place<'_>) {
     for method in methods(item) {
         Missing { place }.visit_impl_item_fn_mut(method);
@@ -343,8 +384,9 @@ struct Missing<'a> {
 impl VisitMut for Missing<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         if let Some(text) = text_of(expr, "to_string")
-            && let Some(field) =
-                text.strip_prefix("no value supplied for ").or_else(|| text.strip_suffix(" was not initialized"))
+            && let Some(field) = text
+                .strip_prefix("no value supplied for ")
+                .or_else(|| text.strip_suffix(" was not initialized"))
         {
             let within = within((self.place)(field));
             *expr = parse_quote!(crate::InvalidRequest::missing() #within);
@@ -396,7 +438,9 @@ impl VisitMut for Kinds {
 
 /// The text of `"…".method()`.
 fn text_of(expr: &Expr, method: &str) -> Option<String> {
-    let Expr::MethodCall(ExprMethodCall { receiver, method: called, .. }) = expr else { return None };
+    let Expr::MethodCall(ExprMethodCall { receiver, method: called, .. }) = expr else {
+        return None;
+    };
     match &**receiver {
         Expr::Lit(literal) if called == method => {
             if let Lit::Str(text) = &literal.lit {
@@ -439,17 +483,23 @@ fn items(module: &mut ItemMod) -> &mut Vec<Item> {
 }
 
 fn methods(item: &mut ItemImpl) -> impl Iterator<Item = &mut ImplItemFn> {
-    item.items.iter_mut().filter_map(|item| if let ImplItem::Fn(method) = item { Some(method) } else { None })
+    item.items
+        .iter_mut()
+        .filter_map(|item| if let ImplItem::Fn(method) = item { Some(method) } else { None })
 }
 
 /// Last word of the type that is implemented for.
 fn self_name(item: &ItemImpl) -> String {
     match &*item.self_ty {
-        Type::Path(path) => path.path.segments.last().map(|s| s.ident.to_string()).unwrap_or_default(),
+        Type::Path(path) => {
+            path.path.segments.last().map(|s| s.ident.to_string()).unwrap_or_default()
+        }
         _ => String::new(),
     }
 }
 
 fn is_trait(item: &ItemImpl, name: &str) -> bool {
-    item.trait_.as_ref().is_some_and(|(path, _)| path.segments.last().is_some_and(|s| s.ident == name))
+    item.trait_
+        .as_ref()
+        .is_some_and(|(path, _)| path.segments.last().is_some_and(|s| s.ident == name))
 }

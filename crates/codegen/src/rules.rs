@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::document::{Document, Part, Problem, escape, is_extension, reference};
-use crate::{NUMBERS, parse};
+use crate::document::{Document, Part, escape, reference, referred_name};
+use crate::generate::NUMBERS;
+use crate::parts::{is_extension, parse};
+use crate::violation::Violation;
 
 type Object = Map<String, Value>;
 
 impl Document {
-    /// Every breach of the rules, in the order of the document.
-    pub fn problems(&self) -> Vec<Problem> {
+    /// Every violation of the rules, in the order of the document.
+    pub fn violations(&self) -> Vec<Violation> {
         let mut check = Check { document: self, out: Vec::new() };
         check.version();
         check.unknown_keys();
@@ -23,16 +25,22 @@ impl Document {
         check.answers();
         check.out
     }
+
+    /// The same. The build script of `molbox` 0.1.0 calls it, and takes any 0.1 of this package.
+    #[deprecated(note = "use `violations`")]
+    pub fn problems(&self) -> Vec<Violation> {
+        self.violations()
+    }
 }
 
 struct Check<'a> {
     document: &'a Document,
-    out: Vec<Problem>,
+    out: Vec<Violation>,
 }
 
 impl<'a> Check<'a> {
     fn fail(&mut self, at: impl Into<String>, message: impl Into<String>) {
-        self.out.push(Problem::new(at, message));
+        self.out.push(Violation::new(at, message));
     }
 
     fn version(&mut self) {
@@ -47,7 +55,7 @@ impl<'a> Check<'a> {
         let written = self.document.without_extensions();
         let read = match parse(written.clone()) {
             Ok(read) => serde_json::to_value(read).expect("the document came from JSON"),
-            Err(problem) => return self.out.push(problem),
+            Err(violation) => return self.out.push(violation),
         };
         self.dropped(&written, &read, "");
     }
@@ -60,9 +68,12 @@ impl<'a> Check<'a> {
                     match read.get(key) {
                         Some(read) => self.dropped(value, read, &at),
                         // Written out although it is the default.
-                        None if *value == Value::Bool(false) || *value == Value::Array(Vec::new()) => {}
+                        None if *value == Value::Bool(false)
+                            || *value == Value::Array(Vec::new()) => {}
                         None if key.starts_with("x-") => {}
-                        None => self.fail(at, "not a key that OpenAPI 3.0 has here; is it misspelled?"),
+                        None => {
+                            self.fail(at, "not a key that OpenAPI 3.0 has here; is it misspelled?")
+                        }
                     }
                 }
             }
@@ -85,7 +96,9 @@ impl<'a> Check<'a> {
                 self.fail("/paths", format!("no path belongs to the {} client", part.module()));
             }
         }
-        let named = |servers: &Value| servers.as_array().is_some_and(|s| s.len() == 1 && s[0]["url"].is_string());
+        let named = |servers: &Value| {
+            servers.as_array().is_some_and(|s| s.len() == 1 && s[0]["url"].is_string())
+        };
         if !named(&document.value["servers"]) {
             self.fail("/servers", "must be one server, that of the simulation workflow");
         }
@@ -111,7 +124,10 @@ impl<'a> Check<'a> {
                             _ => is_extension(key),
                         };
                         if !fine {
-                            self.fail(&at, "not an extension of this document; see openapi/README.md");
+                            self.fail(
+                                &at,
+                                "not an extension of this document; see openapi/README.md",
+                            );
                         } else if map.contains_key("$ref") {
                             self.fail(&at, "beside a $ref nothing is read; mark the component");
                         }
@@ -130,8 +146,12 @@ impl<'a> Check<'a> {
 
     fn operations(&mut self) {
         let document = self.document;
-        let tags: BTreeSet<&str> =
-            document.value["tags"].as_array().into_iter().flatten().filter_map(|tag| tag["name"].as_str()).collect();
+        let tags: BTreeSet<&str> = document.value["tags"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|tag| tag["name"].as_str())
+            .collect();
         for operation in document.operations() {
             let at = operation.pointer();
             let value = operation.value;
@@ -162,7 +182,9 @@ impl<'a> Check<'a> {
     fn parameters(&mut self, path: &str, operation: &'a Value, at: &str) {
         let document = self.document;
         let mut in_path = BTreeSet::new();
-        for (index, parameter) in operation["parameters"].as_array().into_iter().flatten().enumerate() {
+        for (index, parameter) in
+            operation["parameters"].as_array().into_iter().flatten().enumerate()
+        {
             let at = format!("{at}/parameters/{index}");
             let Some(parameter) = self.follow(parameter, &at) else { continue };
             let name = parameter["name"].as_str().unwrap_or_default();
@@ -170,13 +192,22 @@ impl<'a> Check<'a> {
                 Some("path") => {
                     in_path.insert(name);
                     if parameter["required"] != true {
-                        self.fail(&at, "a path parameter is `required: true`: without it there is no path");
+                        self.fail(
+                            &at,
+                            "a path parameter is `required: true`: without it there is no path",
+                        );
                     }
                     // `..` and the empty string would lead to another operation.
-                    let schema =
-                        parameter.get("schema").and_then(|s| s["$ref"].as_str()).and_then(|r| document.resolve(r));
-                    if !schema.is_some_and(|s| s.get("pattern").is_some() || s.get("enum").is_some()) {
-                        self.fail(&at, "a path parameter needs a named schema with a pattern or an enum");
+                    let named =
+                        Some(&parameter["schema"]).filter(|schema| referred_name(schema).is_some());
+                    let schema = named.map(|schema| document.follow(schema));
+                    if !schema
+                        .is_some_and(|s| s.get("pattern").is_some() || s.get("enum").is_some())
+                    {
+                        self.fail(
+                            &at,
+                            "a path parameter needs a named schema with a pattern or an enum",
+                        );
                     }
                 }
                 Some("header") if name.eq_ignore_ascii_case("x-api-key") => {
@@ -203,7 +234,12 @@ impl<'a> Check<'a> {
         for (media, value) in content {
             let is_form = media == "multipart/form-data" && value["schema"]["$ref"].is_string();
             if !is_form && value["schema"]["format"] != "binary" {
-                self.fail(&at, format!("{media} must be a string of format binary, or a form with a named schema"));
+                self.fail(
+                    &at,
+                    format!(
+                        "{media} must be a string of format binary, or a form with a named schema"
+                    ),
+                );
             }
         }
         if body["required"] != true {
@@ -215,8 +251,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// progenitor allows one type for all successes and one for all failures of an operation. Of several media
-    /// types of a success the Rust client takes the first.
+    /// progenitor allows one type for all successes and one for all failures of an operation. Of
+    /// several media types of a success the Rust client takes the first.
     fn responses(&mut self, operation: &'a Value, at: &str) {
         let mut successes = BTreeSet::new();
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
@@ -224,7 +260,10 @@ impl<'a> Check<'a> {
             let Some(response) = self.follow(response, &at) else { continue };
             self.described(response, &at);
             if status.parse::<u16>().is_err() {
-                self.fail(&at, "write a status in full; progenitor cannot tell a range or `default` apart");
+                self.fail(
+                    &at,
+                    "write a status in full; progenitor cannot tell a range or `default` apart",
+                );
                 continue;
             }
             let content = response["content"].as_object();
@@ -237,17 +276,24 @@ impl<'a> Check<'a> {
                     }
                     Some(_) => "bytes".to_owned(),
                 });
-                for (media, value) in content.into_iter().flatten().filter(|(media, _)| *media != "application/json") {
-                    // Events are text; a client that is told binary waits for the end of the stream to make a file.
+                for (media, value) in
+                    content.into_iter().flatten().filter(|(media, _)| *media != "application/json")
+                {
+                    // Events are text; a client that is told binary waits for the end of the stream
+                    // to make a file.
                     let (format, needs) = match media.as_str() {
                         "text/event-stream" => (None, "a string without a format: events are text"),
                         _ => (Some("binary"), "a string of format binary, so that it is streamed"),
                     };
-                    if value["schema"]["type"] != "string" || value["schema"]["format"].as_str() != format {
+                    if value["schema"]["type"] != "string"
+                        || value["schema"]["format"].as_str() != format
+                    {
                         self.fail(&at, format!("{media} must be {needs}"));
                     }
                 }
-            } else if json.is_none_or(|json| json["schema"]["$ref"] != "#/components/schemas/HTTPValidationError") {
+            } else if json.is_none_or(|json| {
+                json["schema"]["$ref"] != "#/components/schemas/HTTPValidationError"
+            }) {
                 self.fail(&at, "every error has the body HTTPValidationError");
             }
             if json.is_some_and(|json| !json["schema"]["$ref"].is_string()) {
@@ -276,9 +322,11 @@ impl<'a> Check<'a> {
         if !names.contains("limit") || !names.contains("page_token") {
             self.fail(at, "a paged list needs the optional parameters limit and page_token");
         }
-        let page = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].as_str();
-        let page = page.and_then(|r| self.document.resolve(r)).and_then(|page| page["properties"].as_object());
-        if !page.is_some_and(|p| p.len() == 2 && p.contains_key("items") && p.contains_key("next_page")) {
+        let page = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+        let page = self.document.follow(page)["properties"].as_object();
+        if !page
+            .is_some_and(|p| p.len() == 2 && p.contains_key("items") && p.contains_key("next_page"))
+        {
             self.fail(at, "a page has the properties items and next_page and no other");
         }
     }
@@ -289,16 +337,18 @@ impl<'a> Check<'a> {
         let used = document.reachable();
         for (kind, entries) in document.value["components"].as_object().into_iter().flatten() {
             for name in entries.as_object().into_iter().flatten().map(|(name, _)| name) {
-                if kind != "securitySchemes" && !used.contains(&format!("#/components/{kind}/{name}")) {
+                if kind != "securitySchemes"
+                    && !used.contains(&format!("#/components/{kind}/{name}"))
+                {
                     self.fail(format!("/components/{kind}/{}", escape(name)), "is used nowhere");
                 }
             }
         }
     }
 
-    /// What is read is open, so that a client survives a service of years later. Values and ranges of
-    /// requests get wider then; held against what a record has of a request they would make every older
-    /// client fail on that record, and on the whole list that it is in.
+    /// What is read is open, so that a client survives a service of years later. Values and ranges
+    /// of requests get wider then; held against what a record has of a request they would make
+    /// every older client fail on that record, and on the whole list that it is in.
     fn answers(&mut self) {
         let document = self.document;
         let asked = document.asked_schemas();
@@ -306,9 +356,15 @@ impl<'a> Check<'a> {
             let schema = &document.value["components"]["schemas"][&name];
             let at = format!("/components/schemas/{}", escape(&name));
             if asked.contains(&name) {
-                self.fail(&at, "is part of requests and of answers; give the answer a schema of its own");
+                self.fail(
+                    &at,
+                    "is part of requests and of answers; give the answer a schema of its own",
+                );
             }
-            if ["enum", "pattern", "minLength", "maxLength"].iter().any(|key| schema.get(key).is_some()) {
+            if ["enum", "pattern", "minLength", "maxLength"]
+                .iter()
+                .any(|key| schema.get(key).is_some())
+            {
                 self.fail(&at, "an answer holds plain texts; name their values in the description");
             }
             let properties: Vec<&String> =
@@ -322,7 +378,7 @@ impl<'a> Check<'a> {
 
     /// The object itself or the target of its reference.
     fn follow(&mut self, value: &'a Value, at: &str) -> Option<&'a Value> {
-        let Some(reference) = value.as_object().and_then(reference) else { return Some(value) };
+        let Some(reference) = reference(value) else { return Some(value) };
         let target = self.document.resolve(reference);
         if target.is_none() {
             self.fail(at, format!("{reference} does not exist"));
@@ -332,18 +388,27 @@ impl<'a> Check<'a> {
 
     fn schemas(&mut self) {
         let document = self.document;
-        for (name, schema) in document.value["components"]["schemas"].as_object().into_iter().flatten() {
+        for (name, schema) in
+            document.value["components"]["schemas"].as_object().into_iter().flatten()
+        {
             let at = format!("/components/schemas/{}", escape(name));
             self.described(schema, &at);
             self.schema(schema, &at, Place::Named);
         }
-        for (name, parameter) in document.value["components"]["parameters"].as_object().into_iter().flatten() {
+        for (name, parameter) in
+            document.value["components"]["parameters"].as_object().into_iter().flatten()
+        {
             self.parameter(parameter, &format!("/components/parameters/{}", escape(name)));
         }
         for operation in document.operations() {
-            for (index, parameter) in operation.value["parameters"].as_array().into_iter().flatten().enumerate() {
+            for (index, parameter) in
+                operation.value["parameters"].as_array().into_iter().flatten().enumerate()
+            {
                 if parameter.get("$ref").is_none() {
-                    self.parameter(parameter, &format!("{}/parameters/{index}", operation.pointer()));
+                    self.parameter(
+                        parameter,
+                        &format!("{}/parameters/{index}", operation.pointer()),
+                    );
                 }
             }
         }
@@ -367,7 +432,9 @@ impl<'a> Check<'a> {
         self.composition(map, at, place);
         self.keywords(map, at, place);
         self.texts(map, at);
-        for (name, property) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        for (name, property) in
+            map.get("properties").and_then(Value::as_object).into_iter().flatten()
+        {
             let at = format!("{at}/properties/{}", escape(name));
             if property.get("$ref").is_none() {
                 self.described(property, &at);
@@ -393,7 +460,10 @@ impl<'a> Check<'a> {
                 matches!(any.as_slice(), [named, null] if named.get("$ref").is_some() && *null == serde_json::json!({"enum": [null]}))
             });
             if !nullable || map.contains_key("type") || map.contains_key("nullable") {
-                self.fail(at, "anyOf is only for a nullable reference: [{$ref: …}, {enum: [null]}]");
+                self.fail(
+                    at,
+                    "anyOf is only for a nullable reference: [{$ref: …}, {enum: [null]}]",
+                );
             }
         }
         if let Some(one) = map.get("oneOf") {
@@ -421,24 +491,35 @@ impl<'a> Check<'a> {
                 let minimum = map.get("minimum").and_then(Value::as_f64);
                 let known = NUMBERS.iter().any(|number| {
                     let schema = (number.schema)(Default::default());
-                    let (minimum_matches, exclusive_matches) =
-                        (number.minimum == minimum, number.exclusive == exclusive);
-                    let format = schema.format.as_deref() == map.get("format").and_then(Value::as_str);
+                    let minimum_matches = number.minimum == minimum;
+                    let exclusive_matches = number.exclusive == exclusive;
+                    let format =
+                        schema.format.as_deref() == map.get("format").and_then(Value::as_str);
                     format
                         && minimum_matches
                         && exclusive_matches
                         && (kind == Some("number")) == (schema.format.as_deref() == Some("double"))
                 });
                 if !known {
-                    self.fail(at, "no Rust type enforces this; a number is `format: double` with minimum 0, exclusive or not, or none, an integer `format: int64` with minimum 0 or 1 or none");
+                    self.fail(
+                        at,
+                        "no Rust type enforces this; a number is `format: double` with minimum 0, \
+                         exclusive or not, or none, an integer `format: int64` with minimum 0 or \
+                         1 or none",
+                    );
                 }
             }
             Some("string") => {
                 allowed.extend(["format", "minLength", "maxLength", "pattern", "enum"]);
                 if !matches!(map.get("format").and_then(Value::as_str), None | Some("binary")) {
-                    self.fail(at, "formats of strings other than binary bring in crates or mean nothing");
+                    self.fail(
+                        at,
+                        "formats of strings other than binary bring in crates or mean nothing",
+                    );
                 }
-                if ["minLength", "maxLength", "pattern", "enum"].into_iter().any(has) && place != Place::Named {
+                if ["minLength", "maxLength", "pattern", "enum"].into_iter().any(has)
+                    && place != Place::Named
+                {
                     self.fail(at, "a restricted string needs a name of its own");
                 }
                 if let Some(values) = map.get("enum").and_then(Value::as_array) {
@@ -461,12 +542,17 @@ impl<'a> Check<'a> {
                 if map.get("additionalProperties").is_some_and(|v| !v.is_object()) {
                     self.fail(
                         at,
-                        "write `additionalProperties: {}`; true makes the Rust client drop what it does not know",
+                        "write `additionalProperties: {}`; true makes the Rust client drop what \
+                         it does not know",
                     );
                 }
                 let properties = map.get("properties").and_then(Value::as_object);
-                for name in
-                    map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+                for name in map
+                    .get("required")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
                 {
                     if !properties.is_some_and(|p| p.contains_key(name)) {
                         self.fail(at, format!("requires {name}, which it does not have"));
@@ -485,12 +571,22 @@ impl<'a> Check<'a> {
         let mut folded = BTreeMap::new();
         for value in values {
             let Some(text) = value.as_str() else {
-                self.fail(at, "an enumeration holds strings; a null goes into anyOf beside the reference");
+                self.fail(
+                    at,
+                    "an enumeration holds strings; a null goes into anyOf beside the reference",
+                );
                 continue;
             };
-            let plain: String = text.chars().filter(|c| c.is_ascii_alphanumeric()).collect::<String>().to_lowercase();
+            let plain: String = text
+                .chars()
+                .filter(|c| c.is_ascii_alphanumeric())
+                .collect::<String>()
+                .to_lowercase();
             if let Some(other) = folded.insert(plain, text) {
-                self.fail(at, format!("{other} and {text} become one identifier, on which typify panics"));
+                self.fail(
+                    at,
+                    format!("{other} and {text} become one identifier, on which typify panics"),
+                );
             }
         }
     }
@@ -514,13 +610,21 @@ impl<'a> Check<'a> {
         for value in values.into_iter().flatten() {
             let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             if !text.contains(&format!("`{shown}`")) {
-                self.fail(at, format!("the description does not name `{shown}`, which x-values has"));
+                self.fail(
+                    at,
+                    format!("the description does not name `{shown}`, which x-values has"),
+                );
             }
         }
         let mut folded = BTreeSet::new();
         for text in values.into_iter().flatten().filter_map(Value::as_str) {
-            if !folded.insert(text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()) {
-                self.fail(at, format!("{text} is another of x-values when case and separators are left out"));
+            if !folded.insert(
+                text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase(),
+            ) {
+                self.fail(
+                    at,
+                    format!("{text} is another of x-values when case and separators are left out"),
+                );
             }
         }
         if map.contains_key("x-from") && map.contains_key("x-above") {
@@ -541,7 +645,10 @@ impl<'a> Check<'a> {
             let is_unlisted = values.is_some_and(|values| !values.contains(default));
             let is_low = is_outside("x-from", |a, b| a < b) || is_outside("x-above", |a, b| a <= b);
             if is_unlisted || is_low || is_outside("x-to", |a, b| a > b) {
-                self.fail(at, format!("x-default {default} is none of the values that are allowed"));
+                self.fail(
+                    at,
+                    format!("x-default {default} is none of the values that are allowed"),
+                );
             }
         }
     }
@@ -563,5 +670,6 @@ enum Place {
 }
 
 fn is_snake_case(name: &str) -> bool {
-    name.contains('_') && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    name.contains('_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }

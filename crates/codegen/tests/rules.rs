@@ -13,12 +13,12 @@ fn text() -> String {
 
 #[test]
 fn the_document_obeys_the_rules() {
-    let problems = Document::read(&text()).unwrap().problems();
-    assert!(problems.is_empty(), "{problems:#?}");
+    let violations = Document::read(&text()).unwrap().violations();
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
 /// A first occurrence of some text in the document, what to put in its place, and words of the
-/// problem that this makes.
+/// violation that this makes.
 const FAULTS: [(&str, &str, &str); 45] = [
     ("openapi: 3.0.3", "openapi: 3.1.0", "must be 3.0.3"),
     (
@@ -37,13 +37,16 @@ const FAULTS: [(&str, &str, &str); 45] = [
         "honours `maximum`",
     ),
     (
-        "          format: double\n          minimum: 0\n          nullable: true\n          x-unit: K",
+        "          format: double\n          minimum: 0\n          nullable: true\n          \
+         x-unit: K",
         "          minimum: 0\n          nullable: true\n          x-unit: K",
         "no Rust type enforces",
     ),
     (
-        "          format: int64\n          minimum: 0\n          nullable: true\n          description: 'Index",
-        "          format: int32\n          minimum: 0\n          nullable: true\n          description: 'Index",
+        "          format: int64\n          minimum: 0\n          nullable: true\n          \
+         description: 'Index",
+        "          format: int32\n          minimum: 0\n          nullable: true\n          \
+         description: 'Index",
         "no Rust type enforces",
     ),
     (
@@ -53,18 +56,31 @@ const FAULTS: [(&str, &str, &str); 45] = [
     ),
     ("      operationId: job_list", "      operationId: listJobs", "operationId in snake_case"),
     ("      operationId: job_list\n", "", "operationId in snake_case"),
-    ("      tags: [job]\n      summary: List jobs", "      tags: [job, file]\n      summary: List jobs", "one tag"),
-    ("      summary: List jobs\n", "", "needs a summary"),
-    ("      description: Lists the jobs of the account, newest first, a page at a time.\n", "", "needs a description"),
     (
-        "          description: 'Human-friendly batch name, at most 200 characters, none of them a control character. Default: none.'\n",
+        "      tags: [job]\n      summary: List jobs",
+        "      tags: [job, file]\n      summary: List jobs",
+        "one tag",
+    ),
+    ("      summary: List jobs\n", "", "needs a summary"),
+    (
+        "      description: Lists the jobs of the account, newest first, a page at a time.\n",
+        "",
+        "needs a description",
+    ),
+    (
+        "          description: 'Human-friendly batch name, at most 200 characters, none of them \
+         a control character. Default: none.'\n",
         "",
         "needs a description",
     ),
     ("x-unit: K\n", "x-unit: °C\n", "does not name the unit °C"),
     ("x-default: 300\n", "x-default: 298\n", "does not say `Default: 298`"),
     ("x-values: [cube, rectangular", "x-values: [cube, sphere", "does not name `sphere`"),
-    ("x-values: [cube, rectangular, dodecahedron, ", "x-values: [", "none of the values that are allowed"),
+    (
+        "x-values: [cube, rectangular, dodecahedron, ",
+        "x-values: [",
+        "none of the values that are allowed",
+    ),
     ("x-values: [cube, ", "x-values: [cube, cu-be, ", "cu-be is another of x-values"),
     ("          x-open: true\n", "          x-open: false\n", "not an extension of this document"),
     ("x-to: 14\n", "x-to: 13.5\n", "does not name 13.5, which is x-to"),
@@ -77,11 +93,17 @@ const FAULTS: [(&str, &str, &str); 45] = [
         "      in: path\n      description: Identifier of a file.",
         "a path parameter is `required: true`",
     ),
-    ("          x-origin: molbox\n", "          x-origin: somebody\n", "not an extension of this document"),
+    (
+        "          x-origin: molbox\n",
+        "          x-origin: somebody\n",
+        "not an extension of this document",
+    ),
     ("x-choice: the defaults", "x-because: the defaults", "not an extension of this document"),
     (
-        "        name:\n          type: string\n          x-from: 1\n          x-to: 200\n          description: |\n            Name given",
-        "        name:\n          type: string\n          enum: [a]\n          x-from: 1\n          x-to: 200\n          description: |\n            Name given",
+        "        name:\n          type: string\n          x-from: 1\n          x-to: 200\n          \
+         description: |\n            Name given",
+        "        name:\n          type: string\n          enum: [a]\n          x-from: 1\n          \
+         x-to: 200\n          description: |\n            Name given",
         "needs a name of its own",
     ),
     (
@@ -95,18 +117,28 @@ const FAULTS: [(&str, &str, &str); 45] = [
         "anyOf is only for a nullable reference",
     ),
     (
-        "          anyOf:\n            - $ref: '#/components/schemas/ProductionParams'\n            - enum: [null]",
-        "          nullable: true\n          allOf:\n            - $ref: '#/components/schemas/ProductionParams'",
+        "          anyOf:\n            - $ref: '#/components/schemas/ProductionParams'\n            \
+         - enum: [null]",
+        "          nullable: true\n          allOf:\n            - $ref: \
+         '#/components/schemas/ProductionParams'",
         "allOf and not are read differently",
     ),
     ("      enum: [NPT, NVT]", "      enum: [NPT, npt]", "become one identifier"),
-    ("      additionalProperties: {}", "      additionalProperties: true", "write `additionalProperties: {}`"),
+    (
+        "      additionalProperties: {}",
+        "      additionalProperties: true",
+        "write `additionalProperties: {}`",
+    ),
     (
         "      required: [file_id, upload_url, expires_at]",
         "      required: [file_id, upload_url, expires_on]",
         "requires expires_on",
     ),
-    ("      pattern: '^job_[0-9a-z]{20}$'", "      pattern: 'job_[0-9a-z]{20}'", "anchored at both ends"),
+    (
+        "      pattern: '^job_[0-9a-z]{20}$'",
+        "      pattern: 'job_[0-9a-z]{20}'",
+        "anchored at both ends",
+    ),
     (
         "        '422':\n          $ref: '#/components/responses/ValidationFailed'",
         "        default:\n          $ref: '#/components/responses/ValidationFailed'",
@@ -118,8 +150,10 @@ const FAULTS: [(&str, &str, &str); 45] = [
         "must be required",
     ),
     (
-        "          application/json:\n            schema:\n              $ref: '#/components/schemas/FileRegistration'",
-        "          text/csv:\n            schema:\n              $ref: '#/components/schemas/FileRegistration'",
+        "          application/json:\n            schema:\n              $ref: \
+         '#/components/schemas/FileRegistration'",
+        "          text/csv:\n            schema:\n              $ref: \
+         '#/components/schemas/FileRegistration'",
         "must be application/json first",
     ),
     ("        - $ref: '#/components/parameters/PageToken'\n", "", "a paged list needs"),
@@ -128,9 +162,21 @@ const FAULTS: [(&str, &str, &str); 45] = [
         "      schema:\n        type: string",
         "needs a named schema with a pattern",
     ),
-    ("    BoxId:", "    OtherId:\n      type: string\n      description: Unused.\n    BoxId:", "is used nowhere"),
-    ("$ref: '#/components/schemas/BoxId'", "$ref: '#/components/schemas/Missing'", "does not exist"),
-    ("$ref: '#/components/schemas/JobSettings'", "$ref: '#/components/schemas/JobCreateParams'", "a schema of its own"),
+    (
+        "    BoxId:",
+        "    OtherId:\n      type: string\n      description: Unused.\n    BoxId:",
+        "is used nowhere",
+    ),
+    (
+        "$ref: '#/components/schemas/BoxId'",
+        "$ref: '#/components/schemas/Missing'",
+        "does not exist",
+    ),
+    (
+        "$ref: '#/components/schemas/JobSettings'",
+        "$ref: '#/components/schemas/JobCreateParams'",
+        "a schema of its own",
+    ),
     (
         "          type: string\n          description: Identifier of the job.\n",
         "          $ref: '#/components/schemas/JobId'\n",
@@ -145,14 +191,14 @@ fn every_rule_is_noticed_when_it_is_broken() {
     for (before, after, words) in FAULTS {
         assert!(text.contains(before), "the document no longer has {before:?}");
         let document = Document::read(&text.replacen(before, after, 1)).unwrap();
-        let problems = document.problems();
-        let found = problems.iter().any(|problem| problem.message.contains(words));
-        assert!(found, "{before:?} -> {after:?}: expected {words:?}, found {problems:#?}");
+        let violations = document.violations();
+        let found = violations.iter().any(|violation| violation.message.contains(words));
+        assert!(found, "{before:?} -> {after:?}: expected {words:?}, found {violations:#?}");
     }
 }
 
 #[test]
-fn what_is_no_yaml_is_told_with_its_line() {
+fn what_is_not_yaml_is_reported_with_its_line() {
     let error = Document::read("openapi: 3.0.3\ninfo: [").unwrap_err();
     assert!(error.to_string().contains("line 2"), "{error}");
 }

@@ -7,7 +7,8 @@ use crate::shape::{Alternative, Api, Kind, Limit, canonical};
 /// Why `schema` refuses `value`: pairs of a JSON pointer into the value, and what is wrong there.
 ///
 /// Stricter than the schema in one thing: where it names some properties and admits any others, a
-/// property that it does not name is a violation. That is for examples, which show what is documented.
+/// property that it does not name is a violation. That is for examples, which show what is
+/// documented.
 pub fn violations(api: &Api, schema: &Value, value: &Value) -> Vec<(String, String)> {
     let mut check = Check { api, faults: Vec::new() };
     check.value(&[schema], value, "");
@@ -40,7 +41,10 @@ impl<'a> Check<'a> {
             }
             return;
         }
-        let trials = shape.alternatives.iter().filter(|alternative| Some(alternative.kind) == Kind::of(value));
+        let trials = shape
+            .alternatives
+            .iter()
+            .filter(|alternative| Some(alternative.kind) == Kind::of(value));
         let trials = trials.map(|alternative| {
             let mut trial = Check { api: self.api, faults: Vec::new() };
             trial.alternative(alternative, value, at);
@@ -56,7 +60,10 @@ impl<'a> Check<'a> {
         if let Some(values) = &schema.values
             && !values.contains(&canonical(value).to_string())
         {
-            self.say(at, format!("must be one of {}", values.iter().cloned().collect::<Vec<_>>().join(", ")));
+            self.say(
+                at,
+                format!("must be one of {}", values.iter().cloned().collect::<Vec<_>>().join(", ")),
+            );
         }
         match value {
             Value::Number(number) => self.number(schema, number.as_f64().unwrap_or_default(), at),
@@ -76,7 +83,8 @@ impl<'a> Check<'a> {
         if schema.whole && number.fract() != 0.0 {
             self.say(at, "must be an integer");
         }
-        let beyond = |limit: &Limit, is_beyond: bool| is_beyond || limit.exclusive && number == limit.value;
+        let beyond =
+            |limit: &Limit, is_beyond: bool| is_beyond || limit.exclusive && number == limit.value;
         if let Some(limit) = schema.lower.filter(|limit| beyond(limit, number < limit.value)) {
             self.say(at, format!("must be at least {limit}"));
         }
@@ -105,9 +113,11 @@ impl<'a> Check<'a> {
             let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
             match schema.properties.get(name.as_str()) {
                 Some(property) => self.value(property, value, &at),
-                // Records admit what they do not name, but an example shows what is documented. Of this
-                // document itself the schema names one property, the rest is OpenAPI's to say.
-                None if schema.properties.len() > 1 && self.api.shape(&schema.others).is_anything() => {
+                // Records admit what they do not name, but an example shows what is documented. Of
+                // this document itself the schema names one property, the rest is OpenAPI's to say.
+                None if schema.properties.len() > 1
+                    && self.api.shape(&schema.others).is_anything() =>
+                {
                     self.say(&at, "is not in the schema; is it misspelled?");
                 }
                 None => self.value(&schema.others, value, &at),

@@ -24,6 +24,28 @@ impl Verdict {
     }
 }
 
+/// What the Rust that is generated of both documents comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rust {
+    /// Nobody asked.
+    NotCompared,
+    /// There is no code to compare, for this reason.
+    Unknown(String),
+    /// The changes of its public surface, the worst first.
+    Compared(Vec<RustChange>),
+}
+
+/// One change of the public surface of generated Rust.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RustChange {
+    /// [`Verdict::Breaking`] or [`Verdict::Compatible`].
+    pub verdict: Verdict,
+    /// Its path in the generated module.
+    pub item: String,
+    /// What happened to it.
+    pub message: String,
+}
+
 /// Which way a value travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -67,7 +89,9 @@ impl Effect {
     /// expect. So requests may only come to admit more, responses only less.
     pub(crate) fn verdict(self, direction: Direction) -> Verdict {
         match (self, direction) {
-            (Self::Narrower, Direction::Response) | (Self::Wider, Direction::Request) => Verdict::Compatible,
+            (Self::Narrower, Direction::Response) | (Self::Wider, Direction::Request) => {
+                Verdict::Compatible
+            }
             _ => Verdict::Breaking,
         }
     }
@@ -122,8 +146,11 @@ pub(crate) fn merged(findings: Vec<Finding>) -> Vec<Finding> {
         match out.iter_mut().find(|known| known.is_same_change(&finding)) {
             Some(known) => {
                 known.code = known.code.max(finding.code);
-                let new: Vec<String> =
-                    finding.operations.into_iter().filter(|name| !known.operations.contains(name)).collect();
+                let new: Vec<String> = finding
+                    .operations
+                    .into_iter()
+                    .filter(|name| !known.operations.contains(name))
+                    .collect();
                 known.operations.extend(new);
             }
             None => out.push(finding),

@@ -29,11 +29,13 @@ mod report;
 mod rust;
 mod shape;
 mod source;
+#[cfg(feature = "rust")]
+mod surface;
 mod values;
 
 pub use admit::violations;
-pub use finding::{Direction, Effect, Finding, Verdict};
+pub use finding::{Direction, Effect, Finding, Rust, RustChange, Verdict};
 pub use languages::Language;
-pub use report::{Report, Rust, RustChange};
+pub use report::Report;
 pub use shape::Api;
 pub use source::{Error, at_revision, read};

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use openapi_drift::{Api, Report, Verdict, read};
 
-/// Finds what a change of an OpenAPI document breaks: on the wire, in generated Rust, and in clients
-/// of other generators.
+/// Finds what a change of an OpenAPI document breaks: on the wire, in generated Rust, and in
+/// clients of other generators.
 ///
 /// Ends with 0 when nothing breaks, with 1 when something does (--fail-on says what counts), with 2
 /// when a document cannot be read, the verdict that --fail-on asks for is unknown, or the command
@@ -15,8 +15,8 @@ use openapi_drift::{Api, Report, Verdict, read};
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// The document that clients know: a file, or REVISION:PATH of a git repository (REVISION:./PATH
-    /// for a path from this folder). OpenAPI 3.0 or 3.1, JSON or YAML.
+    /// The document that clients know: a file, or REVISION:PATH of a git repository
+    /// (REVISION:./PATH for a path from this folder). OpenAPI 3.0 or 3.1, JSON or YAML.
     old: String,
     /// The document that comes after it: the same.
     new: String,
@@ -29,8 +29,8 @@ struct Cli {
     /// What ends with 1 when it breaks.
     #[arg(long, value_enum, default_value_t = FailOn::Wire)]
     fail_on: FailOn,
-    /// End with 0 when the version went up as far as a break needs: a minor version below 1.0, else a
-    /// major one.
+    /// End with 0 when the version went up as far as a break needs: a minor version below 1.0, else
+    /// a major one.
     #[arg(long)]
     allow_announced: bool,
     /// Where the documents have that version, as a JSON pointer.
@@ -65,9 +65,14 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let (old, new) = (read(&cli.old)?, read(&cli.new)?);
+    let old = read(&cli.old)?;
+    let new = read(&cli.new)?;
     let report = compared(&old, &new, cli.no_rust).with_version_at(&old, &new, &cli.version_at);
-    let text = if cli.json { serde_json::to_string_pretty(&report.json())? + "\n" } else { report.text(cli.all) };
+    let text = if cli.json {
+        serde_json::to_string_pretty(&report.json())? + "\n"
+    } else {
+        report.text(cli.all)
+    };
     match io::stdout().write_all(text.as_bytes()) {
         // `| head` is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => {}

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 use crate::compare::compare;
-use crate::finding::{Finding, Verdict};
+use crate::finding::{Finding, Rust, Verdict};
 use crate::languages::Language;
 use crate::shape::Api;
 
@@ -18,28 +18,6 @@ pub struct Report {
     /// In the Rust that is generated of both.
     pub rust: Rust,
     versions: [String; 2],
-}
-
-/// What the Rust that is generated of both documents comes to.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Rust {
-    /// Nobody asked.
-    NotCompared,
-    /// There is no code to compare, for this reason.
-    Unknown(String),
-    /// The changes of its public surface, the worst first.
-    Compared(Vec<RustChange>),
-}
-
-/// One change of the public surface of generated Rust.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RustChange {
-    /// [`Verdict::Breaking`] or [`Verdict::Compatible`].
-    pub verdict: Verdict,
-    /// Its path in the generated module.
-    pub item: String,
-    /// What happened to it.
-    pub message: String,
 }
 
 /// How far a version goes up.
@@ -55,7 +33,11 @@ enum Bump {
 impl Report {
     /// Compares the documents, but not the Rust that is generated of them.
     pub fn new(old: &Api, new: &Api) -> Self {
-        let report = Self { findings: compare(old, new), rust: Rust::NotCompared, versions: Default::default() };
+        let report = Self {
+            findings: compare(old, new),
+            rust: Rust::NotCompared,
+            versions: Default::default(),
+        };
         report.with_version_at(old, new, "/info/version")
     }
 
@@ -105,11 +87,14 @@ impl Report {
 
     /// The same for one language.
     pub fn language(&self, language: Language) -> Option<Verdict> {
-        let verdict = |finding: &Finding| match finding.languages().contains(&language) {
-            true => Verdict::Breaking,
-            false => finding.code.min(Verdict::Compatible),
-        };
-        self.findings.iter().map(verdict).max()
+        let verdicts = self.findings.iter().map(|finding| {
+            if finding.languages().contains(&language) {
+                Verdict::Breaking
+            } else {
+                finding.code.min(Verdict::Compatible)
+            }
+        });
+        verdicts.max()
     }
 
     /// Whether the version went up far enough for what broke: on the wire, or in the generated Rust
@@ -130,12 +115,12 @@ impl Report {
 
     /// The report for machines; the README describes it.
     pub fn json(&self) -> Value {
-        let name = |verdict: Option<Verdict>| verdict.map_or("none", Verdict::name);
         let mut generated = Map::new();
-        generated.insert("rust".to_owned(), self.rust().map_or("unknown", name).into());
-        generated.insert("others".to_owned(), name(self.others()).into());
+        generated.insert("rust".to_owned(), self.rust().map_or("unknown", name_or_none).into());
+        generated.insert("others".to_owned(), name_or_none(self.others()).into());
         for language in Language::ALL {
-            generated.insert(language.name().to_owned(), name(self.language(language)).into());
+            let name = name_or_none(self.language(language));
+            generated.insert(language.name().to_owned(), name.into());
         }
         let changes = match &self.rust {
             Rust::Compared(changes) => changes.as_slice(),
@@ -145,7 +130,7 @@ impl Report {
             .iter()
             .map(|change| json!({"verdict": change.verdict.name(), "item": change.item, "message": change.message}));
         json!({
-            "verdict": name(self.wire()),
+            "verdict": name_or_none(self.wire()),
             "generated_code": generated,
             "rust_unknown": self.rust().err(),
             "old_version": self.versions[0],
@@ -172,13 +157,15 @@ impl Report {
         if let Rust::Compared(changes) = &self.rust {
             for change in changes {
                 let verdict = change.verdict.name();
-                writeln!(text, "{verdict:<10} Rust {}: {}", change.item, change.message).expect("a string grows");
+                writeln!(text, "{verdict:<10} Rust {}: {}", change.item, change.message)
+                    .expect("a string grows");
             }
         }
         let counts = [Verdict::Breaking, Verdict::Compatible, Verdict::Cosmetic];
         let counts = counts.map(|verdict| format!("{} {}", self.count(verdict), verdict.name()));
         let [old, new] = &self.versions;
-        text += &format!("on the wire: {}\ngenerated code: {}\n", counts.join(", "), self.generated());
+        text +=
+            &format!("on the wire: {}\ngenerated code: {}\n", counts.join(", "), self.generated());
         text += &format!("version: {old} -> {new}\n");
         if !self.is_announced() {
             let needed = if old.starts_with("0.") { "minor" } else { "major" };
@@ -189,30 +176,44 @@ impl Report {
 
     /// The verdicts for generated code in a line, languages of the same verdict together.
     fn generated(&self) -> String {
-        let name = |verdict: Option<Verdict>| verdict.map_or("unchanged", Verdict::name);
         let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for language in Language::ALL {
-            groups.entry(name(self.language(language))).or_default().push(language.name());
+            let verdict = name_or_unchanged(self.language(language));
+            groups.entry(verdict).or_default().push(language.name());
         }
         let rust = match self.rust() {
-            Ok(verdict) => name(verdict).to_owned(),
+            Ok(verdict) => name_or_unchanged(verdict).to_owned(),
             Err(reason) => format!("unknown ({reason})"),
         };
-        let others = groups.iter().map(|(verdict, languages)| format!("{} {verdict}", languages.join(", ")));
+        let others =
+            groups.iter().map(|(verdict, languages)| format!("{} {verdict}", languages.join(", ")));
         std::iter::once(format!("rust {rust}")).chain(others).collect::<Vec<_>>().join("; ")
     }
 }
 
+/// As JSON has it.
+fn name_or_none(verdict: Option<Verdict>) -> &'static str {
+    verdict.map_or("none", Verdict::name)
+}
+
+/// As people read it.
+fn name_or_unchanged(verdict: Option<Verdict>) -> &'static str {
+    verdict.map_or("unchanged", Verdict::name)
+}
+
 /// A finding for people: a line, and one with the operations that it reaches.
 fn shown(finding: &Finding) -> String {
-    let direction = finding.direction.map_or(String::new(), |direction| format!(" in a {}", direction.name()));
+    let direction =
+        finding.direction.map_or(String::new(), |direction| format!(" in a {}", direction.name()));
     let broken: Vec<&str> = finding.languages().into_iter().map(Language::name).collect();
     let code = match (finding.verdict, broken.as_slice()) {
         (Verdict::Breaking, _) | (_, []) => String::new(),
         (_, languages) => format!(" (breaks code in {})", languages.join(", ")),
     };
-    let (verdict, at) = (finding.verdict.name(), &finding.at);
-    let line = format!("{verdict:<10} {at}: {}{direction}{code} [{}]\n", finding.message, finding.rule);
+    let verdict = finding.verdict.name();
+    let at = &finding.at;
+    let line =
+        format!("{verdict:<10} {at}: {}{direction}{code} [{}]\n", finding.message, finding.rule);
     match finding.operations.as_slice() {
         [] => line,
         [one] => format!("{line}           {one}\n"),

@@ -16,7 +16,7 @@ pub struct Api {
     siblings: bool,
     /// The Rust generated of it, once for all comparisons.
     #[cfg(feature = "rust")]
-    pub(crate) surface: std::sync::OnceLock<Result<crate::rust::Surface, String>>,
+    pub(crate) surface: std::sync::OnceLock<Result<crate::surface::Surface, String>>,
 }
 
 /// Schemas that hold at the same time, as written; none at all admits anything.
@@ -35,7 +35,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] = [Self::Boolean, Self::Number, Self::String, Self::Array, Self::Object];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Boolean, Self::Number, Self::String, Self::Array, Self::Object];
 
     pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {
@@ -51,9 +52,15 @@ impl Kind {
     /// The kinds that a keyword is about; most say nothing.
     fn hinted(key: &str) -> Option<Self> {
         Some(match key {
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => Self::Number,
-            "minLength" | "maxLength" | "pattern" | "contentEncoding" | "contentMediaType" => Self::String,
-            "items" | "minItems" | "maxItems" | "uniqueItems" | "prefixItems" | "contains" => Self::Array,
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                Self::Number
+            }
+            "minLength" | "maxLength" | "pattern" | "contentEncoding" | "contentMediaType" => {
+                Self::String
+            }
+            "items" | "minItems" | "maxItems" | "uniqueItems" | "prefixItems" | "contains" => {
+                Self::Array
+            }
             "properties"
             | "required"
             | "additionalProperties"
@@ -150,9 +157,13 @@ pub(crate) struct Shape<'a> {
     pub(crate) is_exclusive: bool,
 }
 
-impl Shape<'_> {
+impl<'a> Shape<'a> {
     fn anything() -> Self {
-        Self { null: true, alternatives: Kind::ALL.map(Alternative::any).into(), is_exclusive: false }
+        Self {
+            null: true,
+            alternatives: Kind::ALL.map(Alternative::any).into(),
+            is_exclusive: false,
+        }
     }
 
     fn nothing() -> Self {
@@ -163,17 +174,20 @@ impl Shape<'_> {
         self.null && Kind::ALL.iter().all(|kind| self.of(*kind).next().is_some())
     }
 
-    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Alternative<'_>> {
+    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Alternative<'a>> {
         self.alternatives.iter().filter(move |alternative| alternative.kind == kind)
     }
 
-    /// Its types in words.
     pub(crate) fn type_names(&self) -> String {
         if self.is_anything() {
             return "anything".to_owned();
         }
         let names: BTreeSet<&str> = self.alternatives.iter().map(Alternative::type_name).collect();
-        if names.is_empty() { "nothing".to_owned() } else { names.into_iter().collect::<Vec<_>>().join(" or ") }
+        if names.is_empty() {
+            "nothing".to_owned()
+        } else {
+            names.into_iter().collect::<Vec<_>>().join(" or ")
+        }
     }
 }
 
@@ -211,7 +225,9 @@ impl Api {
 
     /// What `schema` admits.
     pub(crate) fn shape<'a>(&'a self, schema: &[&'a Value]) -> Shape<'a> {
-        schema.iter().fold(Shape::anything(), |shape, written| both(shape, self.written(written, &mut Vec::new())))
+        schema.iter().fold(Shape::anything(), |shape, written| {
+            both(shape, self.written(written, &mut Vec::new()))
+        })
     }
 
     /// `open` are the references that led here: one of them again adds nothing to a union.
@@ -226,11 +242,16 @@ impl Api {
                 return Shape::nothing();
             }
             open.push(reference);
-            let mut shape = self.target(reference).map_or_else(Shape::anything, |target| self.written(target, open));
+            let mut shape = self
+                .target(reference)
+                .map_or_else(Shape::anything, |target| self.written(target, open));
             open.pop();
             let name = reference.rsplit('/').next();
             // In a union each has the name of its own.
-            shape.alternatives.iter_mut().for_each(|alternative| alternative.name = alternative.name.or(name));
+            shape
+                .alternatives
+                .iter_mut()
+                .for_each(|alternative| alternative.name = alternative.name.or(name));
             return if self.siblings { both(shape, self.keywords(map, open)) } else { shape };
         }
         self.keywords(map, open)
@@ -243,15 +264,18 @@ impl Api {
         }
         for key in ["anyOf", "oneOf"] {
             if map.contains_key(key) {
-                let parts: Vec<Shape<'a>> = list(map, key).map(|part| self.written(part, open)).collect();
+                let parts: Vec<Shape<'a>> =
+                    list(map, key).map(|part| self.written(part, open)).collect();
                 let is_exclusive = key == "oneOf"
-                    && (1..parts.len()).any(|i| parts[..i].iter().any(|other| self.overlap(&parts[i], other)));
+                    && (1..parts.len())
+                        .any(|i| parts[..i].iter().any(|other| self.overlap(&parts[i], other)));
                 let mut union = parts.into_iter().fold(Shape::nothing(), either);
                 union.is_exclusive |= is_exclusive;
                 shape = both(shape, union);
             }
         }
-        // What `nullable` means beside a composition is disputed; its authors mean that null is fine.
+        // What `nullable` means beside a composition is disputed; its authors mean that null is
+        // fine.
         shape.null |= map.get("nullable") == Some(&Value::Bool(true));
         shape
     }
@@ -263,28 +287,33 @@ impl Api {
     }
 
     fn are_disjoint(&self, a: &Alternative<'_>, b: &Alternative<'_>) -> bool {
-        type Values = Option<BTreeSet<String>>;
-        let apart = |a: &Values, b: &Values| matches!((a, b), (Some(a), Some(b)) if a.is_disjoint(b));
-        // A property that both need and that tells them apart.
-        let is_tag = |property: &&&str| match (a.properties.get(**property), b.properties.get(**property)) {
-            (Some(a), Some(b)) => {
-                match (self.shape(a).alternatives.as_slice(), self.shape(b).alternatives.as_slice()) {
-                    ([a], [b]) => a.kind != b.kind || apart(&a.values, &b.values),
-                    _ => false,
+        // A property that both need and that distinguishes them.
+        let is_tag =
+            |property: &&&str| match (a.properties.get(**property), b.properties.get(**property)) {
+                (Some(a), Some(b)) => {
+                    match (
+                        self.shape(a).alternatives.as_slice(),
+                        self.shape(b).alternatives.as_slice(),
+                    ) {
+                        ([a], [b]) => a.kind != b.kind || are_apart(&a.values, &b.values),
+                        _ => false,
+                    }
                 }
-            }
-            _ => false,
-        };
-        // An open object may hold anything, but by convention nobody sends what it does not name.
-        let is_foreign = |a: &Alternative<'_>, b: &Alternative<'_>| {
-            let others = self.shape(&b.others);
-            let names_all = !b.properties.is_empty() && (others.is_anything() || others.alternatives.is_empty());
-            names_all && a.required.iter().any(|property| !b.properties.contains_key(property))
-        };
-        apart(&a.values, &b.values)
-            || is_foreign(a, b)
-            || is_foreign(b, a)
+                _ => false,
+            };
+        are_apart(&a.values, &b.values)
+            || self.is_foreign(a, b)
+            || self.is_foreign(b, a)
             || a.required.intersection(&b.required).any(|property| is_tag(&property))
+    }
+
+    /// Whether an object needs what the other does not name. An open object may hold anything, but
+    /// by convention nobody sends what it does not name.
+    fn is_foreign(&self, a: &Alternative<'_>, b: &Alternative<'_>) -> bool {
+        let others = self.shape(&b.others);
+        let names_all =
+            !b.properties.is_empty() && (others.is_anything() || others.alternatives.is_empty());
+        names_all && a.required.iter().any(|property| !b.properties.contains_key(property))
     }
 
     /// A keyword of a schema or of what its reference leads to; the schema's own comes first.
@@ -294,6 +323,11 @@ impl Api {
             own.or_else(|| self.follow(written).get(key))
         })
     }
+}
+
+/// Whether both are enumerations that share no value.
+fn are_apart(a: &Option<BTreeSet<String>>, b: &Option<BTreeSet<String>>) -> bool {
+    matches!((a, b), (Some(a), Some(b)) if a.is_disjoint(b))
 }
 
 /// A reference is an address: `%7B` in it is a brace.
@@ -321,7 +355,8 @@ fn plain(map: &Map<String, Value>) -> Shape<'_> {
     for alternative in &mut shape.alternatives {
         restrict(alternative, map);
     }
-    let values = map.get("enum").and_then(Value::as_array).map(|values| values.iter().collect::<Vec<_>>());
+    let values =
+        map.get("enum").and_then(Value::as_array).map(|values| values.iter().collect::<Vec<_>>());
     if let Some(values) = values.or_else(|| map.get("const").map(|value| vec![value])) {
         shape.null &= values.iter().any(|value| value.is_null());
         shape.alternatives.retain_mut(|alternative| {
@@ -401,17 +436,29 @@ fn restrict<'a>(alternative: &mut Alternative<'a>, map: &'a Map<String, Value>) 
             alternative.most = size("maxItems");
             alternative.unique = map.get("uniqueItems") == Some(&Value::Bool(true));
             alternative.items = map.get("items").into_iter().collect();
-            opaque(alternative, map, &["prefixItems", "contains", "minContains", "maxContains", "unevaluatedItems"]);
+            opaque(
+                alternative,
+                map,
+                &["prefixItems", "contains", "minContains", "maxContains", "unevaluatedItems"],
+            );
         }
         Kind::Object => {
             alternative.least = size("minProperties").unwrap_or(0);
             alternative.most = size("maxProperties");
             alternative.required = list(map, "required").filter_map(Value::as_str).collect();
             let properties = map.get("properties").and_then(Value::as_object).into_iter().flatten();
-            alternative.properties = properties.map(|(name, schema)| (name.as_str(), vec![schema])).collect();
-            alternative.others =
-                map.get("additionalProperties").or_else(|| map.get("unevaluatedProperties")).into_iter().collect();
-            opaque(alternative, map, &["patternProperties", "propertyNames", "dependentRequired", "dependentSchemas"]);
+            alternative.properties =
+                properties.map(|(name, schema)| (name.as_str(), vec![schema])).collect();
+            alternative.others = map
+                .get("additionalProperties")
+                .or_else(|| map.get("unevaluatedProperties"))
+                .into_iter()
+                .collect();
+            opaque(
+                alternative,
+                map,
+                &["patternProperties", "propertyNames", "dependentRequired", "dependentSchemas"],
+            );
         }
     }
     opaque(alternative, map, &["not", "if", "then", "else"]);
@@ -431,11 +478,17 @@ fn content(map: &Map<String, Value>) -> Option<&'static str> {
 }
 
 /// A limit in either spelling: a flag beside the limit, or a limit of its own.
-fn limit(map: &Map<String, Value>, plain: &str, exclusive: &str, tighter: fn(f64, f64) -> f64) -> Option<Limit> {
+fn limit(
+    map: &Map<String, Value>,
+    plain: &str,
+    exclusive: &str,
+    tighter: fn(f64, f64) -> f64,
+) -> Option<Limit> {
     let value = map.get(plain).and_then(Value::as_f64);
     let flag = map.get(exclusive) == Some(&Value::Bool(true));
     let inclusive = value.map(|value| Limit { value, exclusive: flag });
-    let strict = map.get(exclusive).and_then(Value::as_f64).map(|value| Limit { value, exclusive: true });
+    let strict =
+        map.get(exclusive).and_then(Value::as_f64).map(|value| Limit { value, exclusive: true });
     tightest(inclusive, strict, tighter)
 }
 
@@ -469,15 +522,18 @@ fn both<'a>(a: Shape<'a>, b: Shape<'a>) -> Shape<'a> {
     }
     let mut alternatives = Vec::new();
     for x in &a.alternatives {
-        alternatives.extend(b.alternatives.iter().filter(|y| y.kind == x.kind).filter_map(|y| intersection(x, y)));
+        alternatives.extend(
+            b.alternatives.iter().filter(|y| y.kind == x.kind).filter_map(|y| intersection(x, y)),
+        );
     }
     Shape { null: a.null && b.null, alternatives, is_exclusive: a.is_exclusive || b.is_exclusive }
 }
 
-impl Shape<'_> {
+impl<'a> Shape<'a> {
     /// Whether intersecting with it changes nothing but perhaps the null.
     fn is_free(&self) -> bool {
-        self.alternatives.len() == Kind::ALL.len() && self.alternatives.iter().all(Alternative::is_free)
+        self.alternatives.len() == Kind::ALL.len()
+            && self.alternatives.iter().all(Alternative::is_free)
     }
 }
 
@@ -501,7 +557,8 @@ impl Alternative<'_> {
 
     /// Whether it is a list of values and nothing else.
     fn is_enumeration(&self) -> bool {
-        self.values.is_some() && Alternative { values: None, whole: false, format: None, ..self.clone() }.is_free()
+        self.values.is_some()
+            && Alternative { values: None, whole: false, format: None, ..self.clone() }.is_free()
     }
 }
 
@@ -516,7 +573,8 @@ fn either<'a>(mut a: Shape<'a>, b: Shape<'a>) -> Shape<'a> {
         } else if a.of(new.kind).any(Alternative::is_free) {
             continue;
         }
-        let mut peers = a.alternatives.iter_mut().filter(|old| old.kind == new.kind && old.is_enumeration());
+        let mut peers =
+            a.alternatives.iter_mut().filter(|old| old.kind == new.kind && old.is_enumeration());
         match peers.next().filter(|_| new.is_enumeration()) {
             Some(old) => old.values.get_or_insert_default().extend(new.values.unwrap_or_default()),
             None => a.alternatives.push(new),
@@ -554,7 +612,12 @@ fn intersection<'a>(a: &Alternative<'a>, b: &Alternative<'a>) -> Option<Alternat
         properties,
         required: &a.required | &b.required,
         others: a.others.iter().chain(&b.others).copied().collect(),
-        opaque: a.opaque.iter().chain(&b.opaque).map(|(key, value)| (*key, value.clone())).collect(),
+        opaque: a
+            .opaque
+            .iter()
+            .chain(&b.opaque)
+            .map(|(key, value)| (*key, value.clone()))
+            .collect(),
         name: a.name.filter(|name| b.name == Some(*name)),
         kind: a.kind,
     };
@@ -571,7 +634,9 @@ pub(crate) fn canonical(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(canonical).collect(),
         Value::Object(map) => {
             let sorted: BTreeMap<&String, &Value> = map.iter().collect();
-            Value::Object(sorted.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect())
+            Value::Object(
+                sorted.into_iter().map(|(key, value)| (key.clone(), canonical(value))).collect(),
+            )
         }
         _ => value.clone(),
     }

@@ -35,7 +35,9 @@ pub enum Error {
     #[error("not an OpenAPI 3 document: `openapi` must be 3.0.x or 3.1.x and `paths` an object")]
     NotOpenApi,
     /// Without what the reference leads to, a verdict would be a guess.
-    #[error("{0} leads nowhere; references to other files are not followed: bundle the document first")]
+    #[error(
+        "{0} leads nowhere; references to other files are not followed: bundle the document first"
+    )]
     Dangling(String),
 }
 
@@ -61,7 +63,8 @@ impl Api {
     pub fn checked(value: Value) -> Result<Self, Error> {
         let version = value["openapi"].as_str().unwrap_or_default();
         let sections = ["paths", "webhooks", "components"];
-        let is_known = version.starts_with("3.") && sections.iter().any(|key| value[*key].is_object());
+        let is_known =
+            version.starts_with("3.") && sections.iter().any(|key| value[*key].is_object());
         if !is_known || value.get("paths").is_some_and(|paths| !paths.is_object()) {
             return Err(Error::NotOpenApi);
         }
@@ -108,17 +111,20 @@ pub fn at_revision(folder: &Path, name: &str) -> Result<String, Error> {
 
 /// A reference in `value` that leads nowhere in the document.
 fn dangling<'a>(value: &'a Value, api: &Api) -> Option<&'a str> {
-    // Values, not schemas.
-    let is_data =
-        |key: &str| ["example", "examples", "default", "enum", "const"].contains(&key) || key.starts_with("x-");
     match value {
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
-            let leads_nowhere = |to: &&str| api.target(to).is_none();
             let inner = map.iter().filter(|(key, _)| !is_data(key));
-            reference.filter(leads_nowhere).or_else(|| inner.into_iter().find_map(|(_, value)| dangling(value, api)))
+            reference
+                .filter(|to| api.target(to).is_none())
+                .or_else(|| inner.into_iter().find_map(|(_, value)| dangling(value, api)))
         }
         Value::Array(items) => items.iter().find_map(|value| dangling(value, api)),
         _ => None,
     }
+}
+
+/// Whether what a key of the document leads to is a value, not a schema.
+fn is_data(key: &str) -> bool {
+    ["example", "examples", "default", "enum", "const"].contains(&key) || key.starts_with("x-")
 }

@@ -97,47 +97,51 @@ impl<'a> Values<'a> {
         self.schema(old, new, at);
     }
 
-    /// What a value means beside its type: default, unit, allowed values, deprecation. They stand on
-    /// the schema, or on the parameter or header that has it.
+    /// What a value means beside its type: default, unit, allowed values, deprecation. They stand
+    /// on the schema, or on the parameter or header that has it.
     pub(crate) fn meaning(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
-        let stated =
-            |api: &'a Api, schema: &[&'a Value], key: &str| api.keyword(schema, key).filter(|value| !value.is_null());
         self.stated(at, "unit", (stated(self.old, old, "x-unit"), stated(self.new, new, "x-unit")));
         if self.direction == Direction::Request {
-            let default = |api: &'a Api, schema: &[&'a Value]| {
-                stated(api, schema, "default").or_else(|| stated(api, schema, "x-default"))
-            };
             self.stated(at, "default", (default(self.old, old), default(self.new, new)));
             // Beside open values others are admitted, so that they only help.
-            let listed = |api: &'a Api, schema: &[&'a Value]| {
-                stated(api, schema, "x-values").filter(|_| stated(api, schema, "x-open") != Some(&true.into()))
-            };
-            self.listed(listed(self.old, old), listed(self.new, new), at);
-            let end = |api, schema: &[&'a Value], key| {
-                let value = stated(api, schema, key)?.as_f64()?;
-                Some(Limit { value, exclusive: key == "x-above" })
-            };
-            let from = |api, schema: &[&'a Value]| end(api, schema, "x-above").or_else(|| end(api, schema, "x-from"));
-            let from = (from(self.old, old), from(self.new, new));
-            self.limit(at, "x-from", from.0, from.1, |old, new| new.value > old.value);
-            let to = (end(self.old, old, "x-to"), end(self.new, new, "x-to"));
-            self.limit(at, "x-to", to.0, to.1, |old, new| new.value < old.value);
+            self.listed(closed_list(self.old, old), closed_list(self.new, new), at);
+            let before = lower_end(self.old, old);
+            let after = lower_end(self.new, new);
+            self.limit(at, "x-from", before, after, |old, new| new.value > old.value);
+            let before = end(self.old, old, "x-to");
+            let after = end(self.new, new, "x-to");
+            self.limit(at, "x-to", before, after, |old, new| new.value < old.value);
         }
-        let deprecated = |api: &'a Api, schema: &[&'a Value]| stated(api, schema, "deprecated") == Some(&true.into());
-        if deprecated(self.new, new) && !deprecated(self.old, old) {
-            self.push(at, "deprecated", None, Verdict::Compatible, Verdict::Compatible, "is deprecated");
+        if is_deprecated(self.new, new) && !is_deprecated(self.old, old) {
+            self.push(
+                at,
+                "deprecated",
+                None,
+                Verdict::Compatible,
+                Verdict::Compatible,
+                "is deprecated",
+            );
         }
     }
 
     /// Something that gives the same value another meaning.
     fn stated(&mut self, at: &str, rule: &'static str, sides: (Option<&Value>, Option<&Value>)) {
         let message = match sides {
-            (Some(old), Some(new)) if canonical(old) != canonical(new) => format!("{rule} {old} became {new}"),
+            (Some(old), Some(new)) if canonical(old) != canonical(new) => {
+                format!("{rule} {old} became {new}")
+            }
             (Some(old), None) => format!("{rule} {old} is no longer stated"),
             (None, Some(new)) => {
                 // What was left open is settled.
                 let message = format!("{rule} {new} is stated");
-                return self.push(at, rule, None, Verdict::Compatible, Verdict::Compatible, message);
+                return self.push(
+                    at,
+                    rule,
+                    None,
+                    Verdict::Compatible,
+                    Verdict::Compatible,
+                    message,
+                );
             }
             _ => return,
         };
@@ -146,19 +150,20 @@ impl<'a> Values<'a> {
 
     /// Allowed values of what is no enumeration in the schema.
     fn listed(&mut self, old: Option<&Value>, new: Option<&Value>, at: &str) {
-        let texts = |list: &Value| -> BTreeSet<String> {
-            list.as_array().into_iter().flatten().map(ToString::to_string).collect()
-        };
-        let joined = |texts: BTreeSet<String>| texts.into_iter().collect::<Vec<_>>().join(", ");
         match (old.map(texts), new.map(texts)) {
-            (None, Some(new)) => self.say(at, "x-values", Effect::Narrower, format!("admits only {}", joined(new))),
-            (Some(_), None) => self.say(at, "x-values", Effect::Wider, "its values are no longer listed"),
+            (None, Some(new)) => {
+                self.say(at, "x-values", Effect::Narrower, format!("admits only {}", joined(&new)));
+            }
+            (Some(_), None) => {
+                self.say(at, "x-values", Effect::Wider, "its values are no longer listed")
+            }
             (Some(old), Some(new)) => {
-                for (values, effect, words) in
-                    [(&old - &new, Effect::Narrower, "no longer admits"), (&new - &old, Effect::Wider, "admits")]
-                {
+                for (values, effect, words) in [
+                    (&old - &new, Effect::Narrower, "no longer admits"),
+                    (&new - &old, Effect::Wider, "admits"),
+                ] {
                     if !values.is_empty() {
-                        self.say(at, "x-values", effect, format!("{words} {}", joined(values)));
+                        self.say(at, "x-values", effect, format!("{words} {}", joined(&values)));
                     }
                 }
             }
@@ -171,31 +176,27 @@ impl<'a> Values<'a> {
         if old == new && !old.iter().any(|written| refers_to(written, self.changed)) {
             return;
         }
-        let key = |schema: &[&'a Value]| schema.iter().map(|written| std::ptr::from_ref(*written)).collect();
-        // The target stands for its references, or a circle would be walked once per reference to it.
-        let targets = |api: &'a Api, schema: &[&'a Value]| match schema {
-            [one] if one.as_object().is_some_and(|map| map.len() == 1) => vec![api.follow(one)],
-            _ => schema.to_vec(),
-        };
-        // Pairs of pairs of alternatives would be too many; the outer ones tell which belong together.
-        if self.trials > TRIALS_LIMIT || !self.seen.insert((key(&targets(self.old, old)), key(&targets(self.new, new))))
+        // Pairs of pairs of alternatives would be too many; the outer ones tell which belong
+        // together.
+        if self.trials > TRIALS_LIMIT || !self.seen.insert((key(self.old, old), key(self.new, new)))
         {
             return;
         }
         let names = (name(old), name(new));
         let at = names.0.unwrap_or(at);
         if names.0 != names.1 {
-            let shown = |name: Option<&str>| name.map_or_else(|| "an inline schema".to_owned(), str::to_owned);
-            let message = format!("{} became {}", shown(names.0), shown(names.1));
+            let [before, after] = [names.0, names.1].map(|name| name.unwrap_or("an inline schema"));
+            let message = format!("{before} became {after}");
             self.push(at, "schema-name", None, Verdict::Cosmetic, Verdict::Breaking, message);
         }
         self.wording(old, new, at);
-        let (mut before, mut after) = (self.old.shape(old), self.new.shape(new));
+        let mut before = self.old.shape(old);
+        let mut after = self.new.shape(new);
         match (Tags::of(self.old, old), Tags::of(self.new, new)) {
             (None, None) => {}
             (tags, others) => {
                 self.tags(tags, others, at);
-                // They tell apart what the schemas alone may not.
+                // They distinguish what the schemas alone may not.
                 (before.is_exclusive, after.is_exclusive) = (false, false);
             }
         }
@@ -203,18 +204,7 @@ impl<'a> Values<'a> {
     }
 
     fn wording(&mut self, old: &[&'a Value], new: &[&'a Value], at: &str) {
-        let text = |api: &'a Api, schema: &[&'a Value]| -> Vec<Option<Value>> {
-            let mut words: Vec<Option<Value>> = ["title", "description", "externalDocs"]
-                .into_iter()
-                .map(|key| api.keyword(schema, key).map(canonical))
-                .collect();
-            // OpenAPI 3.1 has a list where 3.0 has one.
-            let example = api.keyword(schema, "example").map(|one| Value::Array(vec![canonical(one)]));
-            words.push(example.or_else(|| api.keyword(schema, "examples").map(canonical)));
-            words.extend(extensions(schema).into_iter().map(Some));
-            words
-        };
-        if text(self.old, old) != text(self.new, new) {
+        if words(self.old, old) != words(self.new, new) {
             self.push(
                 at,
                 "wording",
@@ -226,24 +216,23 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// The property by which alternatives are told apart, and its values.
+    /// The property that distinguishes alternatives, and its values.
     fn tags(&mut self, before: Option<Tags<'a>>, after: Option<Tags<'a>>, at: &str) {
-        let message = if before.is_some() { "no longer has a discriminator" } else { "has a discriminator" };
+        let message =
+            if before.is_some() { "no longer has a discriminator" } else { "has a discriminator" };
         let (Some(before), Some(after)) = (before, after) else {
             // It says where to look, not what is admitted.
             self.push(at, "discriminator", None, Verdict::Cosmetic, Verdict::Breaking, message);
             return;
         };
         if before.property != after.property {
-            let message = format!("is told apart by {} instead of {}", after.property, before.property);
+            let message =
+                format!("is distinguished by {} instead of {}", after.property, before.property);
             self.say(at, "discriminator", Effect::Changed, message);
         }
-        let unknown = |mine: &Tags<'a>, other: &Tags<'a>| -> Vec<&'a str> {
-            mine.targets.keys().filter(|value| !other.targets.contains_key(*value)).copied().collect()
-        };
         for (values, effect, words) in [
-            (unknown(&before, &after), Effect::Narrower, "may no longer be"),
-            (unknown(&after, &before), Effect::Wider, "may be"),
+            (before.unknown_to(&after), Effect::Narrower, "may no longer be"),
+            (after.unknown_to(&before), Effect::Wider, "may be"),
         ] {
             if !values.is_empty() {
                 let message = format!("{} {words} {}", before.property, values.join(", "));
@@ -256,14 +245,19 @@ impl<'a> Values<'a> {
                 && other != target
                 && after.targets.values().any(|known| known == target)
             {
-                self.say(at, "discriminator", Effect::Changed, format!("{value} means {other} instead of {target}"));
+                self.say(
+                    at,
+                    "discriminator",
+                    Effect::Changed,
+                    format!("{value} means {other} instead of {target}"),
+                );
             }
         }
     }
 
     fn shapes(&mut self, old: &Shape<'a>, new: &Shape<'a>, at: &str) {
-        let kinds = |shape: &Shape<'_>| -> BTreeSet<Kind> { shape.alternatives.iter().map(|a| a.kind).collect() };
-        let (before, after) = (kinds(old), kinds(new));
+        let before: BTreeSet<Kind> = old.alternatives.iter().map(|a| a.kind).collect();
+        let after: BTreeSet<Kind> = new.alternatives.iter().map(|a| a.kind).collect();
         let effect = match (before.is_subset(&after), after.is_subset(&before)) {
             (true, true) => None,
             (true, false) => Some(Effect::Wider),
@@ -271,25 +265,33 @@ impl<'a> Values<'a> {
             (false, false) => Some(Effect::Changed),
         };
         if let Some(effect) = effect {
-            self.say(at, "type", effect, format!("{} became {}", old.type_names(), new.type_names()));
+            self.say(
+                at,
+                "type",
+                effect,
+                format!("{} became {}", old.type_names(), new.type_names()),
+            );
         }
         if old.is_anything() != new.is_anything() {
             return;
         }
         if old.null != new.null {
-            let (effect, message) =
-                if new.null { (Effect::Wider, "may be null") } else { (Effect::Narrower, "may no longer be null") };
+            let (effect, message) = if new.null {
+                (Effect::Wider, "may be null")
+            } else {
+                (Effect::Narrower, "may no longer be null")
+            };
             self.say(at, "null", effect, message);
         }
         let is_union = old.alternatives.len() > 1;
         for kind in before.intersection(&after) {
-            let of = |shape: &Shape<'a>| -> Vec<Alternative<'a>> {
-                shape.alternatives.iter().filter(|a| a.kind == *kind).cloned().collect()
-            };
-            let (old, new) = (of(old), of(new));
+            let old: Vec<Alternative<'a>> = old.of(*kind).cloned().collect();
+            let new: Vec<Alternative<'a>> = new.of(*kind).cloned().collect();
             match (old.as_slice(), new.as_slice()) {
                 // In a union each has the name of its own.
-                ([old], [new]) => self.alternative(old, new, old.name.filter(|_| is_union).unwrap_or(at)),
+                ([old], [new]) => {
+                    self.alternative(old, new, old.name.filter(|_| is_union).unwrap_or(at))
+                }
                 _ => self.alternatives(&old, &new, at),
             }
         }
@@ -305,17 +307,14 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Several alternatives of one type: those of one name and those that are alike are compared, the
-    /// rest came or went.
+    /// Several alternatives of one type: those of one name and those that are alike are compared,
+    /// the rest came or went.
     fn alternatives(&mut self, old: &[Alternative<'a>], new: &[Alternative<'a>], at: &str) {
         let mut gone: Vec<usize> = (0..old.len()).collect();
         let mut fresh: Vec<usize> = (0..new.len()).collect();
-        let only = |all: &[Alternative<'a>], name: Option<&str>| {
-            let mut named = all.iter().enumerate().filter(|(_, a)| a.name.is_some() && a.name == name);
-            named.next().filter(|_| named.next().is_none()).map(|(index, _)| index)
-        };
         for before in old {
-            if let (Some(i), Some(j)) = (only(old, before.name), only(new, before.name)) {
+            if let (Some(i), Some(j)) = (only_named(old, before.name), only_named(new, before.name))
+            {
                 gone.retain(|other| *other != i);
                 fresh.retain(|other| *other != j);
                 self.alternative(before, &new[j], before.name.unwrap_or(at));
@@ -323,19 +322,23 @@ impl<'a> Values<'a> {
         }
         let mut pairs: Vec<(usize, usize, Vec<Finding>)> = Vec::new();
         for (i, before) in old.iter().enumerate() {
-            for (j, after) in new.iter().enumerate().filter(|(j, _)| gone.contains(&i) || fresh.contains(j)) {
+            for (j, after) in
+                new.iter().enumerate().filter(|(j, _)| gone.contains(&i) || fresh.contains(j))
+            {
                 pairs.push((i, j, self.trial(before, after, at)));
             }
         }
-        let effects = |findings: &[Finding], ends: &[Effect]| {
-            findings.iter().filter_map(|finding| finding.effect).any(|effect| ends.contains(&effect))
-        };
         // An alternative that another one on the other side includes is neither lost nor new.
-        let kept = |i: usize| pairs.iter().any(|p| p.0 == i && !effects(&p.2, &[Effect::Narrower, Effect::Changed]));
-        let known = |j: usize| pairs.iter().any(|p| p.1 == j && !effects(&p.2, &[Effect::Wider, Effect::Changed]));
+        let kept = |i: usize| {
+            pairs
+                .iter()
+                .any(|p| p.0 == i && !has_effect(&p.2, &[Effect::Narrower, Effect::Changed]))
+        };
+        let known = |j: usize| {
+            pairs.iter().any(|p| p.1 == j && !has_effect(&p.2, &[Effect::Wider, Effect::Changed]))
+        };
         let mut lost: Vec<usize> = gone.iter().copied().filter(|i| !kept(*i)).collect();
         let mut added: Vec<usize> = fresh.iter().copied().filter(|j| !known(*j)).collect();
-        let substance = |findings: &[Finding]| findings.iter().filter(|finding| finding.effect.is_some()).count();
         pairs.retain(|(i, j, _)| gone.contains(i) && fresh.contains(j));
         pairs.sort_by_key(|(_, _, findings)| substance(findings));
         for (i, j, findings) in pairs {
@@ -352,12 +355,13 @@ impl<'a> Values<'a> {
                 self.alternative(&old[i], &new[j], old[i].name.unwrap_or(at));
             }
         }
-        let shown = |a: &Alternative<'_>| a.name.unwrap_or(a.type_name()).to_owned();
         for i in lost {
-            self.say(at, "alternatives", Effect::Narrower, format!("may no longer be {}", shown(&old[i])));
+            let name = old[i].name.unwrap_or(old[i].type_name());
+            self.say(at, "alternatives", Effect::Narrower, format!("may no longer be {name}"));
         }
         for j in added {
-            self.say(at, "alternatives", Effect::Wider, format!("may be {}", shown(&new[j])));
+            let name = new[j].name.unwrap_or(new[j].type_name());
+            self.say(at, "alternatives", Effect::Wider, format!("may be {name}"));
         }
     }
 
@@ -374,7 +378,12 @@ impl<'a> Values<'a> {
     fn alternative(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
         if old.whole != new.whole {
             let effect = if new.whole { Effect::Narrower } else { Effect::Wider };
-            self.say(at, "integer", effect, format!("{} became {}", old.type_name(), new.type_name()));
+            self.say(
+                at,
+                "integer",
+                effect,
+                format!("{} became {}", old.type_name(), new.type_name()),
+            );
         }
         let keys: BTreeSet<&str> = old.opaque.keys().chain(new.opaque.keys()).copied().collect();
         for key in keys {
@@ -400,7 +409,12 @@ impl<'a> Values<'a> {
         };
         if old.least != new.least {
             let effect = if new.least > old.least { Effect::Narrower } else { Effect::Wider };
-            self.say(at, least, effect, format!("at least {} {unit} became {}", old.least, new.least));
+            self.say(
+                at,
+                least,
+                effect,
+                format!("at least {} {unit} became {}", old.least, new.least),
+            );
         }
         if old.most != new.most {
             let effect = if new.most.unwrap_or(u64::MAX) < old.most.unwrap_or(u64::MAX) {
@@ -408,26 +422,24 @@ impl<'a> Values<'a> {
             } else {
                 Effect::Wider
             };
-            let shown = |most: Option<u64>| most.map_or_else(|| "any number".to_owned(), |most| most.to_string());
-            self.say(at, most, effect, format!("at most {} {unit} became {}", shown(old.most), shown(new.most)));
+            let [before, after] = [old.most, new.most].map(or_any_number);
+            self.say(at, most, effect, format!("at most {before} {unit} became {after}"));
         }
         if old.unique != new.unique {
             let effect = if new.unique { Effect::Narrower } else { Effect::Wider };
             let message = if new.unique { "items must differ" } else { "items may repeat" };
             self.say(at, "uniqueItems", effect, message);
         }
-        let effect = match (old.patterns.is_subset(&new.patterns), new.patterns.is_subset(&old.patterns)) {
-            (true, true) => None,
-            (true, false) => Some(Effect::Narrower),
-            (false, true) => Some(Effect::Wider),
-            (false, false) => Some(Effect::Changed),
-        };
-        if let Some(effect) = effect {
-            let shown = |a: &Alternative<'_>| {
-                let patterns: Vec<&str> = a.patterns.iter().copied().collect();
-                if patterns.is_empty() { "none".to_owned() } else { patterns.join(" and ") }
+        let effect =
+            match (old.patterns.is_subset(&new.patterns), new.patterns.is_subset(&old.patterns)) {
+                (true, true) => None,
+                (true, false) => Some(Effect::Narrower),
+                (false, true) => Some(Effect::Wider),
+                (false, false) => Some(Effect::Changed),
             };
-            self.say(at, "pattern", effect, format!("pattern {} became {}", shown(old), shown(new)));
+        if let Some(effect) = effect {
+            let message = format!("pattern {} became {}", patterns(old), patterns(new));
+            self.say(at, "pattern", effect, message);
         }
         self.format(old, new, at);
         if old.kind == Kind::Array {
@@ -439,24 +451,25 @@ impl<'a> Values<'a> {
     }
 
     fn enumeration(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
-        let joined = |values: &[&String]| values.iter().map(|value| value.as_str()).collect::<Vec<_>>().join(", ");
-        let listed = |mine: (&'a Api, &Alternative<'a>), other: (&'a Api, &Alternative<'a>)| -> Vec<String> {
-            let values = mine.1.values.iter().flatten().filter(|value| admits(mine.0, mine.1, value));
-            values.filter(|value| !admits(other.0, other.1, value)).cloned().collect()
-        };
-        let (before, after) = ((self.old, old), (self.new, new));
-        let (lost, added) = (listed(before, after), listed(after, before));
-        if new.values.is_some() && old.values.is_none() {
-            let all: Vec<&String> = new.values.iter().flatten().collect();
-            self.say(at, "enum", Effect::Narrower, format!("admits only {}", joined(&all)));
+        let before = (self.old, old);
+        let after = (self.new, new);
+        let lost = listed_only(before, after);
+        let added = listed_only(after, before);
+        if let (Some(values), None) = (&new.values, &old.values) {
+            self.say(at, "enum", Effect::Narrower, format!("admits only {}", joined(values)));
         } else if !lost.is_empty() {
-            let message = format!("no longer admits {}", joined(&lost.iter().collect::<Vec<_>>()));
+            let message = format!("no longer admits {}", joined(&lost));
             self.say(at, "enum", Effect::Narrower, message);
         }
         if old.values.is_some() && new.values.is_none() {
-            self.say(at, "enum", Effect::Wider, format!("admits other values of type {}", new.type_name()));
+            self.say(
+                at,
+                "enum",
+                Effect::Wider,
+                format!("admits other values of type {}", new.type_name()),
+            );
         } else if !added.is_empty() {
-            let message = format!("admits {}", joined(&added.iter().collect::<Vec<_>>()));
+            let message = format!("admits {}", joined(&added));
             self.say(at, "enum", Effect::Wider, message);
         }
     }
@@ -469,7 +482,6 @@ impl<'a> Values<'a> {
         new: Option<Limit>,
         narrows: fn(&Limit, &Limit) -> bool,
     ) {
-        let shown = |limit: Option<Limit>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
         let effect = match (&old, &new) {
             (Some(a), Some(b)) if a == b => return,
             (None, None) => return,
@@ -485,20 +497,24 @@ impl<'a> Values<'a> {
             (Some(a), Some(b)) if narrows(a, b) => Effect::Narrower,
             _ => Effect::Wider,
         };
-        self.say(at, rule, effect, format!("{rule} {} became {}", shown(old), shown(new)));
+        let [before, after] = [old, new].map(or_none);
+        self.say(at, rule, effect, format!("{rule} {before} became {after}"));
     }
 
     fn format(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
         if old.format == new.format {
             return;
         }
-        let message = format!("format {} became {}", old.format.unwrap_or("none"), new.format.unwrap_or("none"));
-        let restricts = |a: &Alternative<'_>| {
-            a.kind == Kind::String && a.format.is_some_and(|format| STRING_FORMATS.contains(&format))
-        };
-        match (restricts(old), restricts(new)) {
+        let message = format!(
+            "format {} became {}",
+            old.format.unwrap_or("none"),
+            new.format.unwrap_or("none")
+        );
+        match (has_known_format(old), has_known_format(new)) {
             // The width of a number is the generated code's matter.
-            (false, false) => self.push(at, "format", None, Verdict::Cosmetic, Verdict::Breaking, message),
+            (false, false) => {
+                self.push(at, "format", None, Verdict::Cosmetic, Verdict::Breaking, message)
+            }
             (false, true) => self.say(at, "format", Effect::Narrower, message),
             (true, false) => self.say(at, "format", Effect::Wider, message),
             (true, true) => self.say(at, "format", Effect::Changed, message),
@@ -506,13 +522,17 @@ impl<'a> Values<'a> {
     }
 
     fn object(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
-        let names: BTreeSet<&str> =
-            [old, new].into_iter().flat_map(|a| a.properties.keys().chain(&a.required)).copied().collect();
+        let names: BTreeSet<&str> = [old, new]
+            .into_iter()
+            .flat_map(|a| a.properties.keys().chain(&a.required))
+            .copied()
+            .collect();
         for property in names {
             let at = format!("{at}.{property}");
             let before = travelling(self.old, old, property, self.direction);
             let after = travelling(self.new, new, property, self.direction);
-            let (was_required, is_required) = (old.required.contains(property), new.required.contains(property));
+            let was_required = old.required.contains(property);
+            let is_required = new.required.contains(property);
             match (before, after) {
                 (Some(before), Some(after)) => {
                     if was_required != is_required {
@@ -545,31 +565,38 @@ impl<'a> Values<'a> {
 
     /// Properties that the schema does not name.
     fn others(&mut self, old: &Alternative<'a>, new: &Alternative<'a>, at: &str) {
-        let closed = |api: &'a Api, others: &Schema<'a>| {
-            let shape = api.shape(others);
-            shape.alternatives.is_empty() && !shape.null
-        };
-        match (closed(self.old, &old.others), closed(self.new, &new.others)) {
+        match (admits_nothing(self.old, &old.others), admits_nothing(self.new, &new.others)) {
             (true, true) => {}
             (false, false) => self.schema(&old.others, &new.others, &format!("{at}.*")),
             (false, true) => {
-                self.say(at, "additionalProperties", Effect::Narrower, "no longer admits other properties");
+                self.say(
+                    at,
+                    "additionalProperties",
+                    Effect::Narrower,
+                    "no longer admits other properties",
+                );
             }
-            (true, false) => self.say(at, "additionalProperties", Effect::Wider, "admits other properties"),
+            (true, false) => {
+                self.say(at, "additionalProperties", Effect::Wider, "admits other properties")
+            }
         }
     }
 }
 
 /// Components that are not written the same in both documents, or that lead to one that is not.
 pub(crate) fn changed<'a>(old: &'a Api, new: &'a Api) -> BTreeSet<&'a str> {
-    let schemas = |api: &'a Api| api.value["components"]["schemas"].as_object().into_iter().flatten();
+    let schemas =
+        |api: &'a Api| api.value["components"]["schemas"].as_object().into_iter().flatten();
     // The versions of OpenAPI read the same words differently.
     let is_read_alike = old.reads_siblings() == new.reads_siblings();
     let is_same = |name: &str, value: &Value| {
-        is_read_alike && new.value["components"]["schemas"].get(name).is_some_and(|other| other == value)
+        is_read_alike
+            && new.value["components"]["schemas"].get(name).is_some_and(|other| other == value)
     };
-    let mut changed: BTreeSet<&str> =
-        schemas(old).filter(|(name, value)| !is_same(name, value)).map(|(name, _)| name.as_str()).collect();
+    let mut changed: BTreeSet<&str> = schemas(old)
+        .filter(|(name, value)| !is_same(name, value))
+        .map(|(name, _)| name.as_str())
+        .collect();
     loop {
         let more: Vec<&str> = schemas(old)
             .map(|(name, value)| (name.as_str(), value))
@@ -587,9 +614,9 @@ pub(crate) fn changed<'a>(old: &'a Api, new: &'a Api) -> BTreeSet<&'a str> {
 fn refers_to(value: &Value, components: &BTreeSet<&str>) -> bool {
     match value {
         Value::Object(map) => map.iter().any(|(key, value)| match (key.as_str(), value) {
-            ("$ref", Value::String(reference)) => {
-                reference.strip_prefix("#/components/schemas/").is_none_or(|name| components.contains(name))
-            }
+            ("$ref", Value::String(reference)) => reference
+                .strip_prefix("#/components/schemas/")
+                .is_none_or(|name| components.contains(name)),
             _ => refers_to(value, components),
         }),
         Value::Array(items) => items.iter().any(|value| refers_to(value, components)),
@@ -599,7 +626,9 @@ fn refers_to(value: &Value, components: &BTreeSet<&str>) -> bool {
 
 /// What another step does: every multiple of 4 is one of 2.
 fn multiples(old: &str, new: &str) -> Effect {
-    let (Ok(old), Ok(new)) = (old.parse::<f64>(), new.parse::<f64>()) else { return Effect::Changed };
+    let (Ok(old), Ok(new)) = (old.parse::<f64>(), new.parse::<f64>()) else {
+        return Effect::Changed;
+    };
     match ((new / old).fract() == 0.0, (old / new).fract() == 0.0) {
         (true, _) => Effect::Narrower,
         (_, true) => Effect::Wider,
@@ -614,6 +643,11 @@ struct Tags<'a> {
 }
 
 impl<'a> Tags<'a> {
+    /// The values that others do not have.
+    fn unknown_to(&self, others: &Self) -> Vec<&'a str> {
+        self.targets.keys().filter(|value| !others.targets.contains_key(*value)).copied().collect()
+    }
+
     fn of(api: &'a Api, schema: &[&'a Value]) -> Option<Self> {
         let discriminator = api.keyword(schema, "discriminator")?;
         let last = |reference: &'a Value| reference.as_str()?.rsplit('/').next();
@@ -621,7 +655,10 @@ impl<'a> Tags<'a> {
         let mut targets: BTreeMap<_, _> =
             stated.filter_map(|(value, target)| Some((value.as_str(), last(target)?))).collect();
         // Without a value of its own a component's name is its value.
-        let parts = ["oneOf", "anyOf"].into_iter().filter_map(|key| api.keyword(schema, key)?.as_array()).flatten();
+        let parts = ["oneOf", "anyOf"]
+            .into_iter()
+            .filter_map(|key| api.keyword(schema, key)?.as_array())
+            .flatten();
         for name in parts.filter_map(|part| last(&part["$ref"])) {
             if !targets.values().any(|known| *known == name) {
                 targets.insert(name, name);
@@ -675,15 +712,25 @@ fn name<'a>(schema: &[&'a Value]) -> Option<&'a str> {
 /// The `x-` keys of a schema as written.
 fn extensions(schema: &[&Value]) -> Vec<Value> {
     let maps = schema.iter().filter_map(|written| written.as_object()).flatten();
-    let mut pairs: Vec<(&String, Value)> =
-        maps.filter(|(key, _)| key.starts_with("x-")).map(|(key, value)| (key, canonical(value))).collect();
+    let mut pairs: Vec<(&String, Value)> = maps
+        .filter(|(key, _)| key.starts_with("x-"))
+        .map(|(key, value)| (key, canonical(value)))
+        .collect();
     pairs.sort_by_key(|(key, _)| *key);
-    pairs.into_iter().map(|(key, value)| Value::Array(vec![Value::from(key.as_str()), value])).collect()
+    pairs
+        .into_iter()
+        .map(|(key, value)| Value::Array(vec![Value::from(key.as_str()), value]))
+        .collect()
 }
 
 /// A property of an object as it travels in a direction: requests hold nothing that is read only,
 /// responses nothing that is write only.
-fn travelling<'a>(api: &'a Api, object: &Alternative<'a>, property: &str, direction: Direction) -> Option<Schema<'a>> {
+fn travelling<'a>(
+    api: &'a Api,
+    object: &Alternative<'a>,
+    property: &str,
+    direction: Direction,
+) -> Option<Schema<'a>> {
     let hidden = match direction {
         Direction::Request => "readOnly",
         Direction::Response => "writeOnly",
@@ -700,4 +747,111 @@ fn travelling<'a>(api: &'a Api, object: &Alternative<'a>, property: &str, direct
 fn shares_properties(a: &Alternative<'_>, b: &Alternative<'_>) -> bool {
     let shared = a.properties.keys().filter(|name| b.properties.contains_key(*name)).count();
     2 * shared >= a.properties.len().max(b.properties.len())
+}
+
+/// What is stated under a key of a schema; null states nothing.
+fn stated<'a>(api: &'a Api, schema: &[&'a Value], key: &str) -> Option<&'a Value> {
+    api.keyword(schema, key).filter(|value| !value.is_null())
+}
+
+fn default<'a>(api: &'a Api, schema: &[&'a Value]) -> Option<&'a Value> {
+    stated(api, schema, "default").or_else(|| stated(api, schema, "x-default"))
+}
+
+/// The values that are allowed, where no others are.
+fn closed_list<'a>(api: &'a Api, schema: &[&'a Value]) -> Option<&'a Value> {
+    stated(api, schema, "x-values").filter(|_| stated(api, schema, "x-open") != Some(&true.into()))
+}
+
+fn end(api: &Api, schema: &[&Value], key: &str) -> Option<Limit> {
+    let value = stated(api, schema, key)?.as_f64()?;
+    Some(Limit { value, exclusive: key == "x-above" })
+}
+
+fn lower_end(api: &Api, schema: &[&Value]) -> Option<Limit> {
+    end(api, schema, "x-above").or_else(|| end(api, schema, "x-from"))
+}
+
+fn is_deprecated(api: &Api, schema: &[&Value]) -> bool {
+    stated(api, schema, "deprecated") == Some(&true.into())
+}
+
+/// The items of a list as JSON.
+fn texts(list: &Value) -> BTreeSet<String> {
+    list.as_array().into_iter().flatten().map(ToString::to_string).collect()
+}
+
+fn joined(texts: &BTreeSet<String>) -> String {
+    texts.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// What identifies a schema. The target stands for its references, or a circle would be walked once
+/// per reference to it.
+fn key(api: &Api, schema: &[&Value]) -> Vec<*const Value> {
+    match schema {
+        [one] if one.as_object().is_some_and(|map| map.len() == 1) => {
+            vec![std::ptr::from_ref(api.follow(one))]
+        }
+        _ => schema.iter().map(|written| std::ptr::from_ref(*written)).collect(),
+    }
+}
+
+/// The place of the only alternative of this name, if there is a name.
+fn only_named(all: &[Alternative<'_>], name: Option<&str>) -> Option<usize> {
+    let mut named = all.iter().enumerate().filter(|(_, a)| a.name.is_some() && a.name == name);
+    named.next().filter(|_| named.next().is_none()).map(|(index, _)| index)
+}
+
+fn has_effect(findings: &[Finding], effects: &[Effect]) -> bool {
+    findings.iter().filter_map(|finding| finding.effect).any(|effect| effects.contains(&effect))
+}
+
+/// How many findings change what is admitted.
+fn substance(findings: &[Finding]) -> usize {
+    findings.iter().filter(|finding| finding.effect.is_some()).count()
+}
+
+fn or_any_number(most: Option<u64>) -> String {
+    most.map_or_else(|| "any number".to_owned(), |most| most.to_string())
+}
+
+fn patterns(of: &Alternative<'_>) -> String {
+    let patterns: Vec<&str> = of.patterns.iter().copied().collect();
+    if patterns.is_empty() { "none".to_owned() } else { patterns.join(" and ") }
+}
+
+/// Texts, examples and extensions of a schema.
+fn words(api: &Api, schema: &[&Value]) -> Vec<Option<Value>> {
+    let mut words: Vec<Option<Value>> = ["title", "description", "externalDocs"]
+        .into_iter()
+        .map(|key| api.keyword(schema, key).map(canonical))
+        .collect();
+    // OpenAPI 3.1 has a list where 3.0 has one.
+    let example = api.keyword(schema, "example").map(|one| Value::Array(vec![canonical(one)]));
+    words.push(example.or_else(|| api.keyword(schema, "examples").map(canonical)));
+    words.extend(extensions(schema).into_iter().map(Some));
+    words
+}
+
+/// Whether a string has a format that restricts it.
+fn has_known_format(of: &Alternative<'_>) -> bool {
+    of.kind == Kind::String && of.format.is_some_and(|format| STRING_FORMATS.contains(&format))
+}
+
+fn admits_nothing(api: &Api, schema: &[&Value]) -> bool {
+    let shape = api.shape(schema);
+    shape.alternatives.is_empty() && !shape.null
+}
+
+fn or_none(limit: Option<Limit>) -> String {
+    limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string())
+}
+
+/// Values of an enumeration that it admits, and the other schema does not.
+fn listed_only<'a>(
+    (api, schema): (&'a Api, &Alternative<'a>),
+    (other_api, other): (&'a Api, &Alternative<'a>),
+) -> BTreeSet<String> {
+    let values = schema.values.iter().flatten().filter(|value| admits(api, schema, value));
+    values.filter(|value| !admits(other_api, other, value)).cloned().collect()
 }

@@ -34,7 +34,14 @@ impl Desk {
             ("number-3.1.json", document("3.1.0", NUMBER, "1.0.0")),
             ("width.json", document("3.0.3", "{\"type\": \"number\", \"format\": \"float\"}", "1.0.0")),
             // Keys as people write them in YAML.
-            ("number.yaml", "openapi: 3.0.3\ninfo: {title: T, version: 1.0.0}\npaths:\n  /jobs:\n    get:\n      operationId: job_list\n      parameters:\n        - {name: limit, in: query, schema: {type: number}}\n      responses:\n        200: {description: ok}\n".to_owned()),
+            (
+                "number.yaml",
+                "openapi: 3.0.3\ninfo: {title: T, version: 1.0.0}\npaths:\n  /jobs:\n    \
+                             get:\n      operationId: job_list\n      parameters:\n        - \
+                             {name: limit, in: query, schema: {type: number}}\n      responses:\n        \
+                             200: {description: ok}\n"
+                    .to_owned(),
+            ),
             ("swagger.json", "{\"swagger\": \"2.0\"}".to_owned()),
             ("broken.yaml", "openapi: [".to_owned()),
             ("split.yaml", "openapi: 3.0.3\npaths: {/a: {$ref: 'other.yaml#/a'}}\n".to_owned()),
@@ -49,7 +56,11 @@ impl Desk {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_openapi-drift")).current_dir(self.path()).args(arguments).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_openapi-drift"))
+            .current_dir(self.path())
+            .args(arguments)
+            .output()
+            .unwrap()
     }
 
     fn code(&self, arguments: &[&str]) -> i32 {
@@ -83,7 +94,11 @@ fn the_exit_status_says_whether_something_breaks() {
         let output = desk.run(arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
-        assert_eq!(code == 2, output.stdout.is_empty() || !text.is_empty(), "{arguments:?}: {text}");
+        assert_eq!(
+            code == 2,
+            output.stdout.is_empty() || !text.is_empty(),
+            "{arguments:?}: {text}"
+        );
     }
 }
 
@@ -95,7 +110,10 @@ fn what_cannot_be_read_is_named_with_its_reason() {
         ("swagger.json", "not an OpenAPI 3 document"),
         ("broken.yaml", "line 1"),
         ("split.yaml", "bundle the document first"),
-        ("nowhere:number.json", "nowhere:number.json is neither a file nor a REVISION:PATH of a git repository here: "),
+        (
+            "nowhere:number.json",
+            "nowhere:number.json is neither a file nor a REVISION:PATH of a git repository here: ",
+        ),
     ] {
         let output = desk.run(&["number.json", name]);
         let text = String::from_utf8(output.stderr).unwrap();
@@ -129,7 +147,9 @@ fn a_revision_of_a_repository_is_read() {
     let desk = Desk::new();
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
-        git.current_dir(desk.path()).args(["-c", "user.name=a", "-c", "user.email=a@example.org"]).args(arguments);
+        git.current_dir(desk.path())
+            .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+            .args(arguments);
         assert!(git.output().unwrap().status.success(), "{arguments:?}");
     };
     git(&["init", "--quiet"]);

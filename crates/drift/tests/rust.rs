@@ -96,12 +96,32 @@ fn what_changes_the_generated_types_breaks_code_that_uses_them() {
             "types::JobRequest.temperature",
             "NonNegative> became Option<crate::Positive>",
         ),
-        ("steps", integer(Some(1)), "types::JobRequest.steps", "Option<u64> became Option<NonZeroU64>"),
+        (
+            "steps",
+            integer(Some(1)),
+            "types::JobRequest.steps",
+            "Option<u64> became Option<NonZeroU64>",
+        ),
         ("steps", integer(None), "types::JobRequest.steps", "Option<u64> became Option<i64>"),
         // So are lengths and patterns.
-        ("mask/maxLength", json!(80), "types::JobRequest.mask", "Option<String> became Option<JobRequestMask>"),
-        ("mask/pattern", json!("^@"), "types::JobRequest.mask", "Option<String> became Option<JobRequestMask>"),
-        ("stages/nullable", json!(true), "types::JobRequest.stages", "Vec<String> became Option<Vec<String>>"),
+        (
+            "mask/maxLength",
+            json!(80),
+            "types::JobRequest.mask",
+            "Option<String> became Option<JobRequestMask>",
+        ),
+        (
+            "mask/pattern",
+            json!("^@"),
+            "types::JobRequest.mask",
+            "Option<String> became Option<JobRequestMask>",
+        ),
+        (
+            "stages/nullable",
+            json!(true),
+            "types::JobRequest.stages",
+            "Vec<String> became Option<Vec<String>>",
+        ),
         ("mask", Value::Null, "types::JobRequest.mask", "the field is gone"),
         (
             "/components/schemas/Job/required",
@@ -109,7 +129,12 @@ fn what_changes_the_generated_types_breaks_code_that_uses_them() {
             "types::Job.note",
             "Option<String> became String",
         ),
-        ("/components/schemas/Ensemble/enum", json!(["NPT"]), "types::Ensemble::Nvt", "the variant is gone"),
+        (
+            "/components/schemas/Ensemble/enum",
+            json!(["NPT"]),
+            "types::Ensemble::Nvt",
+            "the variant is gone",
+        ),
         (
             "/components/schemas/State/enum",
             json!(["queued", "done", "held"]),
@@ -124,30 +149,52 @@ fn what_changes_the_generated_types_breaks_code_that_uses_them() {
             "the implementation is gone",
         ),
         // Calls.
-        ("/paths/~1jobs~1{job_id}/get/operationId", json!("job_show"), "Client::job_view()", "the method is gone"),
-        (&format!("{list}/x-dropshot-pagination"), Value::Null, "builder::JobList::stream()", "the method is gone"),
+        (
+            "/paths/~1jobs~1{job_id}/get/operationId",
+            json!("job_show"),
+            "Client::job_view()",
+            "the method is gone",
+        ),
+        (
+            &format!("{list}/x-dropshot-pagination"),
+            Value::Null,
+            "builder::JobList::stream()",
+            "the method is gone",
+        ),
         (
             &format!("{list}/parameters/0/schema/minimum"),
             json!(0),
             "builder::JobList::limit()",
             "Option<NonZeroU64>>) -> Self became",
         ),
-        (&format!("{list}/parameters/0/name"), json!("size"), "builder::JobList::limit()", "the method is gone"),
+        (
+            &format!("{list}/parameters/0/name"),
+            json!("size"),
+            "builder::JobList::limit()",
+            "the method is gone",
+        ),
     ] {
-        let pointer = if pointer.starts_with('/') { pointer.to_owned() } else { format!("{REQUEST}/{pointer}") };
+        let pointer = if pointer.starts_with('/') {
+            pointer.to_owned()
+        } else {
+            format!("{REQUEST}/{pointer}")
+        };
         let report = after(&pointer, value);
         let Rust::Compared(changes) = &report.rust else { panic!("{pointer}: {:?}", report.rust) };
-        let told = changes.iter().any(|change| {
-            change.verdict == Verdict::Breaking && change.item.ends_with(item) && change.message.contains(message)
+        let reported = changes.iter().any(|change| {
+            change.verdict == Verdict::Breaking
+                && change.item.ends_with(item)
+                && change.message.contains(message)
         });
-        assert!(told, "{pointer} says nothing of {item}: {changes:#?}");
+        assert!(reported, "{pointer} says nothing of {item}: {changes:#?}");
         assert_eq!(report.rust(), Ok(Some(Verdict::Breaking)));
     }
 }
 
 #[test]
 fn what_only_adds_to_the_generated_code_breaks_nobody() {
-    let operation = json!({"operationId": "job_count", "responses": {"200": {"description": "ok"}}});
+    let operation =
+        json!({"operationId": "job_count", "responses": {"200": {"description": "ok"}}});
     for (pointer, value) in [
         ("/components/schemas/JobRequest/properties/seed", json!({"type": "string"})),
         ("/components/schemas/Job/properties/seed", json!({"type": "string"})),
@@ -176,8 +223,16 @@ fn a_moved_operation_is_compared_with_what_it_was() {
     paths.insert("/job/{id}".to_owned(), item);
     let report = Report::with_rust(&Api::new(document()), &Api::new(changed));
     let Rust::Compared(changes) = &report.rust else { panic!("{:?}", report.rust) };
-    let items: Vec<&str> = changes.iter().filter(|c| c.verdict == Verdict::Breaking).map(|c| c.item.as_str()).collect();
-    assert_eq!(items, ["workflow::builder::JobView::job_id()", "workflow::builder::JobView::id()"], "{changes:#?}");
+    let items: Vec<&str> = changes
+        .iter()
+        .filter(|c| c.verdict == Verdict::Breaking)
+        .map(|c| c.item.as_str())
+        .collect();
+    assert_eq!(
+        items,
+        ["workflow::builder::JobView::job_id()", "workflow::builder::JobView::id()"],
+        "{changes:#?}"
+    );
 }
 
 #[test]
@@ -185,7 +240,9 @@ fn an_operation_on_another_base_address_is_another_client() {
     let report = after("/paths/~1jobs~1{job_id}/servers", json!([{"url": "http://other.invalid"}]));
     let Rust::Compared(changes) = &report.rust else { panic!("{:?}", report.rust) };
     assert!(
-        changes.iter().any(|c| c.item == "workflow::Client::job_view()" && c.message == "the method is gone"),
+        changes
+            .iter()
+            .any(|c| c.item == "workflow::Client::job_view()" && c.message == "the method is gone"),
         "{changes:#?}"
     );
 }
@@ -210,7 +267,11 @@ fn what_no_code_is_generated_of_is_unknown_and_never_fine() {
         (format!("{view}/operationId"), Value::Null, "new document"),
     ] {
         let report = after(&pointer, value);
-        assert!(report.rust().is_err_and(|reason| reason.contains(words)), "{pointer}: {:?}", report.rust());
+        assert!(
+            report.rust().is_err_and(|reason| reason.contains(words)),
+            "{pointer}: {:?}",
+            report.rust()
+        );
         assert_eq!(report.json()["generated_code"]["rust"], "unknown");
         assert!(report.text(false).contains("rust unknown ("), "{}", report.text(false));
     }

@@ -1,6 +1,10 @@
 //! Verdicts against what schemas do to values: random schemas, all small values, and a validator
 //! that knows nothing of how the comparison works.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and may say how much it tried")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and may say how much it tried"
+)]
 
 use openapi_drift::{Api, Report, Verdict};
 use serde_json::{Map, Value, json};
@@ -10,7 +14,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % sides as u64) as usize
     }
 
@@ -87,7 +92,9 @@ impl Dice {
         let mut out = schema.clone();
         let at = children[self.roll(children.len())];
         match schema.pointer(at) {
-            Some(child) if depth > 0 => *out.pointer_mut(at).unwrap() = self.mutation(child, depth - 1),
+            Some(child) if depth > 0 => {
+                *out.pointer_mut(at).unwrap() = self.mutation(child, depth - 1)
+            }
             _ => out = self.schema(depth),
         }
         out
@@ -99,7 +106,9 @@ fn admits(schema: &Value, value: &Value) -> bool {
     if value.is_null() && schema["nullable"] == true {
         return true;
     }
-    let branches = |key: &str| schema[key].as_array().map(|all| all.iter().filter(|s| admits(s, value)).count());
+    let branches = |key: &str| {
+        schema[key].as_array().map(|all| all.iter().filter(|s| admits(s, value)).count())
+    };
     if let Some(count) = branches("anyOf") {
         return count > 0;
     }
@@ -108,28 +117,34 @@ fn admits(schema: &Value, value: &Value) -> bool {
     }
     let limit = |key: &str| schema[key].as_f64();
     let within = |size: usize, least: &str, most: &str| {
-        limit(least).is_none_or(|n| size as f64 >= n) && limit(most).is_none_or(|n| size as f64 <= n)
+        limit(least).is_none_or(|n| size as f64 >= n)
+            && limit(most).is_none_or(|n| size as f64 <= n)
     };
     match (schema["type"].as_str().unwrap(), value) {
         ("boolean", Value::Bool(_)) => true,
         (kind @ ("number" | "integer"), Value::Number(number)) => {
             let x = number.as_f64().unwrap();
             (kind == "number" || x.fract() == 0.0)
-                && limit("minimum").is_none_or(|n| if schema["exclusiveMinimum"] == true { x > n } else { x >= n })
-                && limit("maximum").is_none_or(|n| if schema["exclusiveMaximum"] == true { x < n } else { x <= n })
+                && limit("minimum")
+                    .is_none_or(|n| if schema["exclusiveMinimum"] == true { x > n } else { x >= n })
+                && limit("maximum")
+                    .is_none_or(|n| if schema["exclusiveMaximum"] == true { x < n } else { x <= n })
         }
         ("string", Value::String(text)) => {
             within(text.len(), "minLength", "maxLength")
                 && schema["enum"].as_array().is_none_or(|values| values.contains(value))
         }
         ("array", Value::Array(items)) => {
-            within(items.len(), "minItems", "maxItems") && items.iter().all(|item| admits(&schema["items"], item))
+            within(items.len(), "minItems", "maxItems")
+                && items.iter().all(|item| admits(&schema["items"], item))
         }
         ("object", Value::Object(map)) => {
             let properties = schema["properties"].as_object().unwrap();
             let required = schema["required"].as_array().unwrap();
             required.iter().all(|name| map.contains_key(name.as_str().unwrap()))
-                && map.iter().all(|(name, value)| properties.get(name).is_some_and(|schema| admits(schema, value)))
+                && map.iter().all(|(name, value)| {
+                    properties.get(name).is_some_and(|schema| admits(schema, value))
+                })
         }
         _ => false,
     }
@@ -180,7 +195,9 @@ fn what_is_refused_anew_is_breaking() {
                 assert!(is_breaking, "{lost} is lost unnoticed:\n{shown}");
                 narrowed += 1;
             }
-            (None, Some(gained)) => assert!(!findings.is_empty(), "{gained} is new unnoticed:\n{shown}"),
+            (None, Some(gained)) => {
+                assert!(!findings.is_empty(), "{gained} is new unnoticed:\n{shown}")
+            }
             (None, None) => {}
         }
         alarms += usize::from(is_breaking && lost.is_none());

@@ -32,15 +32,18 @@ impl Table {
             let pointer = self.pointer(place);
             let (parent, key) = pointer.rsplit_once('/').unwrap();
             let key = key.replace("~1", "/");
-            let at = document.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} has no place"));
+            let at =
+                document.pointer_mut(parent).unwrap_or_else(|| panic!("{pointer} has no place"));
             match (at, value) {
                 (Value::Object(map), Value::Null) => drop(map.remove(&key)),
                 (Value::Object(map), value) => drop(map.insert(key, value.clone())),
                 (Value::Array(items), Value::Null) => drop(items.remove(key.parse().unwrap())),
-                (Value::Array(items), value) => match items.get_mut(key.parse::<usize>().unwrap()) {
-                    Some(item) => *item = value.clone(),
-                    None => items.push(value.clone()),
-                },
+                (Value::Array(items), value) => {
+                    match items.get_mut(key.parse::<usize>().unwrap()) {
+                        Some(item) => *item = value.clone(),
+                        None => items.push(value.clone()),
+                    }
+                }
                 _ => panic!("{pointer} is in neither an object nor a list"),
             }
         }
@@ -52,10 +55,13 @@ impl Table {
         let to = to.rsplit_once('/').unwrap().1.replace("~1", "/");
         let map = document.pointer_mut(parent).and_then(Value::as_object_mut).unwrap();
         // In the same place of the order.
-        let renamed: Map<String, Value> = std::mem::take(map)
-            .into_iter()
-            .map(|(key, value)| if key == from.replace("~1", "/") { (to.clone(), value) } else { (key, value) })
-            .collect();
+        let renamed: Map<String, Value> =
+            std::mem::take(map)
+                .into_iter()
+                .map(|(key, value)| {
+                    if key == from.replace("~1", "/") { (to.clone(), value) } else { (key, value) }
+                })
+                .collect();
         *map = renamed;
     }
 
@@ -121,7 +127,7 @@ fn a_breaking_change_needs_a_version_that_says_so() {
 }
 
 #[test]
-fn a_change_of_a_shared_schema_is_told_once_with_all_its_operations() {
+fn a_change_of_a_shared_schema_is_reported_once_with_all_its_operations() {
     let table = Table::read();
     let (old, mut new) = (Api::new(table.document()), table.document());
     new["components"]["schemas"]["JobRecord"]["properties"].as_object_mut().unwrap().remove("note");
@@ -142,7 +148,8 @@ fn what_is_no_openapi_is_refused() {
 fn a_reference_that_leads_nowhere_is_no_guess() {
     let text = |reference: &str| {
         format!(
-            "{{openapi: 3.1.0, info: {{title: T, version: '1'}}, paths: {{/a: {{$ref: '{reference}'}}}}, x-a: {{}}}}"
+            "{{openapi: 3.1.0, info: {{title: T, version: '1'}}, paths: {{/a: {{$ref: \
+             '{reference}'}}}}, x-a: {{}}}}"
         )
     };
     for reference in ["#/components/pathItems/A", "other.yaml#/A"] {

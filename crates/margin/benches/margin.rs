@@ -24,7 +24,11 @@ fn main() {
     let prices = prices();
     let start = Instant::now();
     let store = store(&prices);
-    println!("store   {:.3} s wall to read {} settlements", start.elapsed().as_secs_f64(), prices.len());
+    println!(
+        "store   {:.3} s wall to read {} settlements",
+        start.elapsed().as_secs_f64(),
+        prices.len()
+    );
     let job = job().to_string();
 
     fs::write("/proc/self/clear_refs", "5").expect("Linux lets a process reset its own peak");
@@ -32,24 +36,30 @@ fn main() {
     let (start, start_cpu_s) = (Instant::now(), thread_cpu_s());
     let mut margin = 0.0;
     for _ in 0..N_RUNS {
-        let request = Request::from_json(job.as_bytes(), DataFormat::Json, &store).expect("the job is in order");
+        let request = Request::from_json(job.as_bytes(), DataFormat::Json, &store)
+            .expect("the job is in order");
         let report = request.calculate(Run::default()).expect("the store has all that it needs");
         black_box(report.csv());
         margin = report.summary.initial_margin;
     }
-    let (cpu_s, wall_s) =
-        ((thread_cpu_s() - start_cpu_s) / N_RUNS as f64, start.elapsed().as_secs_f64() / N_RUNS as f64);
+    let (cpu_s, wall_s) = (
+        (thread_cpu_s() - start_cpu_s) / N_RUNS as f64,
+        start.elapsed().as_secs_f64() / N_RUNS as f64,
+    );
     let beyond_mib = (status_kib("VmHWM:") - before_kib) as f64 / 1024.0;
     println!(
-        "molbox  {cpu_s:.4} s CPU, {wall_s:.4} s wall, mean of {N_RUNS}; {beyond_mib:.1} MiB beyond the store; margin {margin}"
+        "molbox  {cpu_s:.4} s CPU, {wall_s:.4} s wall, mean of {N_RUNS}; {beyond_mib:.1} MiB \
+         beyond the store; margin {margin}"
     );
 
     if let Some(n) = arguments.iter().position(|argument| argument == "--python") {
-        let file = std::env::temp_dir().join(format!("molbox-margin-bench-{}.f64", std::process::id()));
+        let file =
+            std::env::temp_dir().join(format!("molbox-margin-bench-{}.f64", std::process::id()));
         let bytes: Vec<u8> = prices.iter().flat_map(|price| price.to_le_bytes()).collect();
         fs::write(&file, bytes).expect("the folder for temporary files has room");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/numpy_margin.py");
-        let ended = Command::new(&arguments[n + 1]).args([script.as_ref(), file.as_os_str()]).status();
+        let ended =
+            Command::new(&arguments[n + 1]).args([script.as_ref(), file.as_os_str()]).status();
         fs::remove_file(&file).expect("nobody else removes it");
         assert!(ended.expect("the interpreter starts").success());
     }
@@ -59,7 +69,8 @@ fn main() {
 fn prices() -> Vec<f64> {
     let mut state = 1_u64;
     let mut uniform = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / 2_f64.powi(53)
     };
     let mut prices = Vec::with_capacity(N_TICKERS * N_DATES);
@@ -76,9 +87,11 @@ fn prices() -> Vec<f64> {
 }
 
 fn store(prices: &[f64]) -> Arc<Store> {
-    let days: Vec<String> =
-        (0..N_DATES).map(|n| format!("{:04}-{:02}-{:02}", 2010 + n / 336, n / 28 % 12 + 1, n % 28 + 1)).collect();
-    let mut contracts = String::from("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n");
+    let days: Vec<String> = (0..N_DATES)
+        .map(|n| format!("{:04}-{:02}-{:02}", 2010 + n / 336, n / 28 % 12 + 1, n % 28 + 1))
+        .collect();
+    let mut contracts =
+        String::from("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n");
     let mut rows = String::from("date,ticker,settle\n");
     for (ticker, prices) in prices.chunks(N_DATES).enumerate() {
         writeln!(contracts, "T{ticker},USD,10,log,,").expect("a String takes everything");
@@ -100,7 +113,12 @@ fn job() -> Value {
 
 fn thread_cpu_s() -> f64 {
     let schedstat = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
-    schedstat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds on the CPU come first") * 1e-9
+    schedstat
+        .split(' ')
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .expect("nanoseconds on the CPU come first")
+        * 1e-9
 }
 
 fn status_kib(name: &str) -> u64 {

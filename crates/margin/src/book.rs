@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Date;
-use crate::check::{Fault, Place, Violations};
+use crate::check::{Place, ValueError, Violations};
+use crate::model::Model;
 use crate::portfolio::{Position, Side};
-use crate::request::Model;
 use crate::returns;
 use crate::store::{Contract, MAX_AGE_DAYS, ReturnType, Series, Store};
 
-/// The largest daily return that is calculated with: squares of more may be infinite, and a variance
-/// that is would make the days after it look calm.
+/// The largest daily return that is calculated with: squares of more may be infinite, and a
+/// variance that is would make the days after it look calm.
 const MAX_RETURN: f64 = 1e150;
 
 /// Tickers × scenarios × days of the largest calculation.
@@ -72,12 +72,13 @@ impl Book {
         violations: &mut Violations,
     ) -> Self {
         let Some(date) = date else { return Self::default() };
-        let currencies = || positions.iter().map(|position| &store.contracts()[position.contract].currency);
+        let currencies =
+            || positions.iter().map(|position| &store.contracts()[position.contract].currency);
         let is_mixed = currencies().any(|currency| Some(currency) != currencies().next());
         let currency = if is_mixed { Some(store.base_currency()) } else { currencies().next() };
         let mut book = Self { date: Some(date), currency: currency.cloned(), ..Self::default() };
 
-        let mut known: HashMap<usize, Result<usize, Vec<Fault>>> = HashMap::new();
+        let mut known: HashMap<usize, Result<usize, Vec<ValueError>>> = HashMap::new();
         let mut quantities = Vec::with_capacity(positions.len());
         for position in positions {
             let place = Place::Position(position.index);
@@ -90,24 +91,31 @@ impl Book {
             });
             let ticker = match ticker {
                 Ok(ticker) => *ticker,
-                Err(faults) => {
-                    faults.iter().for_each(|fault| violations.add(place, &["ticker".into()], fault.clone()));
+                Err(errors) => {
+                    errors
+                        .iter()
+                        .for_each(|error| violations.add(place, &["ticker".into()], error.clone()));
                     continue;
                 }
             };
             match entry(position, &contract.settlements, date) {
                 Ok((entry_date, entry_price)) => {
-                    let (side, quantity) = (position.side, position.quantity);
+                    let side = position.side;
+                    let quantity = position.quantity;
                     quantities.push((ticker, side.sign() * quantity));
                     book.positions.push(Held { ticker, side, quantity, entry_date, entry_price });
                 }
-                Err(fault) => violations.add(place, &["entryDate".into()], fault),
+                Err(error) => violations.add(place, &["entryDate".into()], error),
             }
         }
         book.set_nets(quantities);
         if model.is_some_and(|model| model.n_steps() * book.tickers.len() as f64 > MAX_STEPS) {
             let msg = format!("tickers x scenarios x days must be at most {MAX_STEPS}");
-            violations.add(Place::Body, &["numScenarios".into()], Fault::new("value_error.too_large", msg));
+            violations.add(
+                Place::Body,
+                &["numScenarios".into()],
+                ValueError::new("value_error.too_large", msg),
+            );
         }
         book
     }
@@ -128,24 +136,35 @@ impl Book {
 }
 
 /// Price of a contract and the exchange rate, or everything that makes it impossible to simulate.
-fn value(contract: &Contract, fx: Option<f64>, date: Date, model: Option<Model>) -> Result<(f64, f64), Vec<Fault>> {
+fn value(
+    contract: &Contract,
+    fx: Option<f64>,
+    date: Date,
+    model: Option<Model>,
+) -> Result<(f64, f64), Vec<ValueError>> {
     let ticker = &contract.ticker;
     if let Some(last) = contract.last_trade_date.filter(|last| *last < date) {
-        return Err(vec![Fault::new("value_error.expired", format!("{ticker} expired on {last}"))]);
+        return Err(vec![ValueError::new(
+            "value_error.expired",
+            format!("{ticker} expired on {last}"),
+        )]);
     }
     let Some(settlement) = contract.settlements.fresh(date) else {
         let msg = format!("no settlement price of {ticker} within {MAX_AGE_DAYS} days of {date}");
-        return Err(vec![Fault::new("value_error.no_price", msg)]);
+        return Err(vec![ValueError::new("value_error.no_price", msg)]);
     };
     let price = contract.settlements.values()[settlement];
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if contract.return_type == ReturnType::Log && price <= 0.0 {
         let msg = format!("the price of {ticker} is {price}, its returnType has to be absolute");
-        faults.push(Fault::new("value_error.price", msg));
+        errors.push(ValueError::new("value_error.price", msg));
     }
     if fx.is_none() {
-        let msg = format!("no exchange rate of {} within {MAX_AGE_DAYS} days of {date}", contract.currency);
-        faults.push(Fault::new("value_error.no_fx", msg));
+        let msg = format!(
+            "no exchange rate of {} within {MAX_AGE_DAYS} days of {date}",
+            contract.currency
+        );
+        errors.push(ValueError::new("value_error.no_fx", msg));
     }
     let (days, returns) = contract.returns.until(date);
     let n_returns = returns.len();
@@ -154,28 +173,36 @@ fn value(contract: &Contract, fx: Option<f64>, date: Date, model: Option<Model>)
         factor => format!("of {factor}, the risk factor of {ticker},"),
     };
     if model.is_some_and(|model| n_returns < returns::burn_in(model.lookback)) {
-        let msg = format!("{ticker} has {n_returns} daily returns up to {date}, too few to calibrate a volatility");
-        faults.push(Fault::new("value_error.history", msg));
+        let msg = format!(
+            "{ticker} has {n_returns} daily returns up to {date}, too few to calibrate a volatility"
+        );
+        errors.push(ValueError::new("value_error.history", msg));
     } else if let Some(last) = days.last().filter(|last| date.days_since(**last) > MAX_AGE_DAYS) {
-        let msg = format!("the last daily return {factor} is of {last}, more than {MAX_AGE_DAYS} days before {date}");
-        faults.push(Fault::new("value_error.history", msg));
+        let msg = format!(
+            "the last daily return {factor} is of {last}, more than {MAX_AGE_DAYS} days before \
+             {date}"
+        );
+        errors.push(ValueError::new("value_error.history", msg));
     }
     if let Some(n) = returns.iter().position(|value| value.is_nan() || value.abs() > MAX_RETURN) {
-        let msg = format!("the price {factor} changes on {} by more than can be calculated with", days[n]);
-        faults.push(Fault::new("value_error.overflow", msg));
+        let msg = format!(
+            "the price {factor} changes on {} by more than can be calculated with",
+            days[n]
+        );
+        errors.push(ValueError::new("value_error.overflow", msg));
     }
     match fx {
-        Some(fx) if faults.is_empty() => Ok((price, fx)),
-        _ => Err(faults),
+        Some(fx) if errors.is_empty() => Ok((price, fx)),
+        _ => Err(errors),
     }
 }
 
-/// Date and price of entry. A date without a price stands for the last settlement up to it, which is
-/// then the day of entry. Without a date it is the settlement before the one of the valuation, or that
-/// one itself if it is the first.
-fn entry(position: &Position, settlements: &Series, date: Date) -> Result<(Date, f64), Fault> {
+/// Date and price of entry. A date without a price stands for the last settlement up to it, which
+/// is then the day of entry. Without a date it is the settlement before the one of the valuation,
+/// or that one itself if it is the first.
+fn entry(position: &Position, settlements: &Series, date: Date) -> Result<(Date, f64), ValueError> {
     if position.entry_date.is_some_and(|entry| entry > date) {
-        return Err(Fault::new("value_error", "is after marginDate"));
+        return Err(ValueError::new("value_error", "is after marginDate"));
     }
     if let (Some(entry), Some(price)) = (position.entry_date, position.entry_price) {
         return Ok((entry, price));
@@ -185,8 +212,11 @@ fn entry(position: &Position, settlements: &Series, date: Date) -> Result<(Date,
         None => settlements.last(date).map(|valuation| settlements.at(valuation.saturating_sub(1))),
     };
     let (entry_date, settled) = settlement.ok_or_else(|| {
-        let msg = format!("no settlement price within {MAX_AGE_DAYS} days before it; give entryPrice, or another date");
-        Fault::new("value_error.no_price", msg)
+        let msg = format!(
+            "no settlement price within {MAX_AGE_DAYS} days before it; give entryPrice, or \
+             another date"
+        );
+        ValueError::new("value_error.no_price", msg)
     })?;
     Ok((entry_date, position.entry_price.unwrap_or(settled)))
 }

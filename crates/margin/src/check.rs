@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::Date;
-use crate::error::{Error, Loc, MAX_COMPLAINTS, Violation};
+use crate::error::{Error, Loc, MAX_LISTED, Violation};
 
 /// Everything wrong with a request so far.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub(crate) struct Violations(Vec<Violation>);
 
 /// Something wrong with a value, wherever it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct ValueError {
     msg: String,
     kind: &'static str,
 }
@@ -32,7 +32,9 @@ impl Place {
             Self::Body => {}
             Self::Settings => path.push(Loc::Field("settings")),
             Self::Portfolio => path.push(Loc::Field("portfolio")),
-            Self::Position(index) => path.extend([Loc::Field("portfolio"), Loc::Field("futures"), Loc::Index(index)]),
+            Self::Position(index) => {
+                path.extend([Loc::Field("portfolio"), Loc::Field("futures"), Loc::Index(index)])
+            }
         }
         path.extend_from_slice(tail);
         path
@@ -40,26 +42,26 @@ impl Place {
 }
 
 impl Violations {
-    pub(crate) fn add(&mut self, place: Place, tail: &[Loc], fault: Fault) {
-        if self.0.len() < MAX_COMPLAINTS {
-            self.0.push(Violation { loc: place.path(tail), msg: fault.msg, kind: fault.kind });
+    pub(crate) fn add(&mut self, place: Place, tail: &[Loc], error: ValueError) {
+        if self.0.len() < MAX_LISTED {
+            self.0.push(Violation { loc: place.path(tail), msg: error.msg, kind: error.kind });
         }
     }
 
-    /// What `check` makes of a field; nothing, and a violation, if it finds fault.
+    /// What `check` makes of a field; nothing, and a violation, if it gives an error.
     pub(crate) fn field<'v, T>(
         &mut self,
         place: Place,
         name: &'static str,
         fields: &'v Value,
-        check: impl FnOnce(&'v Value) -> Result<T, Fault>,
+        check: impl FnOnce(&'v Value) -> Result<T, ValueError>,
     ) -> Option<T> {
         let value = fields.get(name).unwrap_or(&Value::Null);
-        check(value).map_err(|fault| self.add(place, &[name.into()], fault)).ok()
+        check(value).map_err(|error| self.add(place, &[name.into()], error)).ok()
     }
 
     pub(crate) fn append(&mut self, later: Self) {
-        let room = MAX_COMPLAINTS - self.0.len();
+        let room = MAX_LISTED - self.0.len();
         self.0.extend(later.0.into_iter().take(room));
     }
 
@@ -72,7 +74,7 @@ impl Violations {
     }
 }
 
-impl Fault {
+impl ValueError {
     pub(crate) fn new(kind: &'static str, msg: impl Into<String>) -> Self {
         Self { msg: msg.into(), kind }
     }
@@ -81,7 +83,7 @@ impl Fault {
         Self::new("value_error.missing", "field required")
     }
 
-    /// The error of a request in which nothing but this can be said, about the whole.
+    /// The error of a request as a whole, in which nothing else can be checked.
     pub(crate) fn of_body(self) -> Error {
         let mut violations = Violations::default();
         violations.add(Place::Body, &[], self);
@@ -93,20 +95,30 @@ impl Fault {
     }
 }
 
-pub(crate) fn required<'v, T>(value: &'v Value, check: impl FnOnce(&'v Value) -> Result<T, Fault>) -> Result<T, Fault> {
-    if value.is_null() { Err(Fault::missing()) } else { check(value) }
+pub(crate) fn required<'v, T>(
+    value: &'v Value,
+    check: impl FnOnce(&'v Value) -> Result<T, ValueError>,
+) -> Result<T, ValueError> {
+    if value.is_null() { Err(ValueError::missing()) } else { check(value) }
 }
 
-pub(crate) fn optional<T>(value: &Value, check: impl FnOnce(&Value) -> Result<T, Fault>) -> Result<Option<T>, Fault> {
+pub(crate) fn optional<T>(
+    value: &Value,
+    check: impl FnOnce(&Value) -> Result<T, ValueError>,
+) -> Result<Option<T>, ValueError> {
     if value.is_null() { Ok(None) } else { check(value).map(Some) }
 }
 
-pub(crate) fn or<T>(default: T, value: &Value, check: impl FnOnce(&Value) -> Result<T, Fault>) -> Result<T, Fault> {
+pub(crate) fn or<T>(
+    default: T,
+    value: &Value,
+    check: impl FnOnce(&Value) -> Result<T, ValueError>,
+) -> Result<T, ValueError> {
     Ok(optional(value, check)?.unwrap_or(default))
 }
 
-pub(crate) fn text(value: &Value) -> Result<&str, Fault> {
-    value.as_str().ok_or_else(|| Fault::new("type_error", "must be a string"))
+pub(crate) fn text(value: &Value) -> Result<&str, ValueError> {
+    value.as_str().ok_or_else(|| ValueError::new("type_error", "must be a string"))
 }
 
 /// Whether a text is the word, which is in lower case, but for case and separators.
@@ -114,22 +126,29 @@ pub(crate) fn is_word(text: &str, word: &str) -> bool {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).eq(word.chars())
 }
 
-pub(crate) fn date(value: &Value) -> Result<Date, Fault> {
-    let not_a_date = |kind| Fault::new(kind, "must be a date YYYY-MM-DD");
+pub(crate) fn date(value: &Value) -> Result<Date, ValueError> {
     let text = value.as_str().ok_or_else(|| not_a_date("type_error"))?;
     text.parse().map_err(|_| not_a_date("value_error.date"))
 }
 
-pub(crate) fn number(value: &Value) -> Result<f64, Fault> {
+pub(crate) fn number(value: &Value) -> Result<f64, ValueError> {
     let number = value.as_f64().filter(|number| number.is_finite());
-    number.ok_or_else(|| Fault::new("type_error", "must be a finite number"))
+    number.ok_or_else(|| ValueError::new("type_error", "must be a finite number"))
 }
 
 /// A number without a fractional part, 10.0 as well as 10, from 1 to `most`.
-pub(crate) fn count(value: &Value, most: u32) -> Result<usize, Fault> {
+pub(crate) fn count(value: &Value, most: u32) -> Result<usize, ValueError> {
     let number = number(value)?;
     if number < 1.0 || number > f64::from(most) {
-        return Err(Fault::number(format!("must be from 1 to {most}")));
+        return Err(ValueError::number(format!("must be from 1 to {most}")));
     }
-    if number.fract() == 0.0 { Ok(number as usize) } else { Err(Fault::number("must be a whole number")) }
+    if number.fract() == 0.0 {
+        Ok(number as usize)
+    } else {
+        Err(ValueError::number("must be a whole number"))
+    }
+}
+
+fn not_a_date(kind: &'static str) -> ValueError {
+    ValueError::new(kind, "must be a date YYYY-MM-DD")
 }

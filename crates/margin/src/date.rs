@@ -20,8 +20,10 @@ impl Date {
         if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
             return None;
         }
-        let (month_from_march, years) = ((i32::from(month) + 9) % 12, i32::from(year) - i32::from(month <= 2));
-        let (era, year_of_era) = (years / 400, years % 400);
+        let month_from_march = (i32::from(month) + 9) % 12;
+        let years = i32::from(year) - i32::from(month <= 2);
+        let era = years / 400;
+        let year_of_era = years % 400;
         let day_of_year = (153 * month_from_march + 2) / 5 + i32::from(day) - 1;
         let day_of_era = 365 * year_of_era + year_of_era / 4 - year_of_era / 100 + day_of_year;
         let date = Self(era * DAYS_IN_400_YEARS + day_of_era - EPOCH);
@@ -48,8 +50,10 @@ impl Date {
     }
 
     pub(crate) fn year_month_day(self) -> (i32, i32, i32) {
-        let (era, day_of_era) = ((self.0 + EPOCH) / DAYS_IN_400_YEARS, (self.0 + EPOCH) % DAYS_IN_400_YEARS);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let era = (self.0 + EPOCH) / DAYS_IN_400_YEARS;
+        let day_of_era = (self.0 + EPOCH) % DAYS_IN_400_YEARS;
+        let year_of_era =
+            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -74,14 +78,11 @@ impl FromStr for Date {
     type Err = NotADate;
 
     fn from_str(text: &str) -> Result<Self, NotADate> {
-        let number = |digits: &[u8]| {
-            digits
-                .iter()
-                .try_fold(0, |n: u16, c| c.is_ascii_digit().then(|| n * 10 + u16::from(c - b'0')))
-                .ok_or(NotADate)
+        let &[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = text.as_bytes() else {
+            return Err(NotADate);
         };
-        let &[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = text.as_bytes() else { return Err(NotADate) };
-        let (month, day) = (number(&[m0, m1])? as u8, number(&[d0, d1])? as u8);
+        let month = number(&[m0, m1])? as u8;
+        let day = number(&[d0, d1])? as u8;
         Self::new(number(&[y0, y1, y2, y3])?, month, day).ok_or(NotADate)
     }
 }
@@ -103,6 +104,13 @@ impl Serialize for Date {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+fn number(digits: &[u8]) -> Result<u16, NotADate> {
+    let number = digits
+        .iter()
+        .try_fold(0, |n: u16, c| c.is_ascii_digit().then(|| n * 10 + u16::from(c - b'0')));
+    number.ok_or(NotADate)
 }
 
 #[cfg(test)]
@@ -142,6 +150,10 @@ mod tests {
     #[test]
     fn the_first_of_january_2005_was_a_saturday() {
         let day = Date::new(2005, 1, 1).unwrap();
-        assert!(day.is_weekend() && day.tomorrow().is_weekend() && !day.tomorrow().tomorrow().is_weekend());
+        assert!(
+            day.is_weekend()
+                && day.tomorrow().is_weekend()
+                && !day.tomorrow().tomorrow().is_weekend()
+        );
     }
 }

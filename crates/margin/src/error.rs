@@ -13,24 +13,24 @@ pub enum Error {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The market data contradicts itself or cannot be read. At most [`MAX_COMPLAINTS`] are listed.
-    MarketData(Vec<Complaint>),
-    /// The request is not one that can be calculated. At most [`MAX_COMPLAINTS`] are listed.
+    /// The market data contradicts itself or cannot be read. At most [`MAX_LISTED`] are listed.
+    MarketData(Vec<FileError>),
+    /// The request is not one that can be calculated. At most [`MAX_LISTED`] are listed.
     Refused(Vec<Violation>),
     /// The caller asked to stop.
     Cancelled,
 }
 
-/// How many complaints about one input are kept: a file with a million bad rows is answered
+/// How many errors about one input are kept: a file with a million bad rows is answered
 /// within bounds.
-pub const MAX_COMPLAINTS: usize = 1000;
+pub const MAX_LISTED: usize = 1000;
 
 /// Something wrong in a file of market data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct FileError {
     /// Name of the file.
     pub file: String,
     /// Line, from 1.
@@ -39,7 +39,7 @@ pub struct Complaint {
     pub problem: String,
 }
 
-/// Something wrong in a request, as the answer with status 422 tells it.
+/// Something wrong in a request, as the answer with status 422 has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// Where: `["body", "portfolio", "futures", 0, "ticker"]`.
@@ -77,7 +77,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, .. } => write!(f, "read market data from {}", path.display()),
-            Self::MarketData(complaints) => list(f, complaints),
+            Self::MarketData(errors) => list(f, errors),
             Self::Refused(violations) => list(f, violations),
             Self::Cancelled => f.write_str("cancelled"),
         }
@@ -100,7 +100,7 @@ fn list(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display]) -> fmt::Result 
     Ok(())
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.problem)
     }

@@ -8,9 +8,10 @@ use fearless_simd::{Level, dispatch};
 
 use crate::Date;
 use crate::book::Valued;
-use crate::check::{Fault, Place, Violations};
+use crate::check::{Place, ValueError, Violations};
 use crate::error::Error;
-use crate::request::{Request, Window};
+use crate::model::Window;
+use crate::request::Request;
 use crate::returns::{Ewma, burn_in};
 use crate::revalue::{LANES, Lanes, Tile};
 use crate::run::Run;
@@ -42,24 +43,35 @@ struct Calibrated {
 }
 
 impl History {
-    pub(crate) fn calibrate(request: &Request, date: Date, level: Level, run: Run<'_>) -> Result<Self, Error> {
+    pub(crate) fn calibrate(
+        request: &Request,
+        date: Date,
+        level: Level,
+        run: Run<'_>,
+    ) -> Result<Self, Error> {
         let tickers = &request.book.tickers;
         let contract = |ticker: usize| &request.store.contracts()[tickers[ticker].contract];
-        let histories = || (0..tickers.len()).map(|ticker| contract(ticker).returns.until(date).0);
-        let shortest = histories().min_by_key(|days| days.len()).unwrap_or_default();
-        let longest = histories().map(<[Date]>::len).max().unwrap_or_default();
+        let histories: Vec<&[Date]> =
+            (0..tickers.len()).map(|ticker| contract(ticker).returns.until(date).0).collect();
+        let shortest = histories.iter().copied().min_by_key(|days| days.len()).unwrap_or_default();
+        let longest = histories.iter().map(|days| days.len()).max().unwrap_or_default();
         let dates = candidates(shortest, &request.window, date);
         let ewma = Ewma::new(request.model.decay, request.model.lookback, longest);
 
         // Not in the order of the positions, on which the sums must not depend.
         let mut order: Vec<usize> = (0..tickers.len()).collect();
-        order.sort_unstable_by_key(|&ticker| (contract(ticker).return_type, tickers[ticker].contract));
-        let of_one_type = order.chunk_by(|&a, &b| contract(a).return_type == contract(b).return_type);
+        order.sort_unstable_by_key(|&ticker| {
+            (contract(ticker).return_type, tickers[ticker].contract)
+        });
+        let of_one_type =
+            order.chunk_by(|&a, &b| contract(a).return_type == contract(b).return_type);
         let groups: Vec<&[usize]> = of_one_type.flat_map(|group| group.chunks(LANES)).collect();
         let mut calibrated: Vec<Option<Calibrated>> = groups.iter().map(|_| None).collect();
         run.spread(groups.iter().zip(&mut calibrated), |(group, calibrated)| {
-            let members: Vec<_> = group.iter().map(|&ticker| (&tickers[ticker], contract(ticker))).collect();
-            let tile = dispatch!(level, _simd => Calibrated::new(&members, request, date, &ewma, &dates));
+            let members: Vec<_> =
+                group.iter().map(|&ticker| (&tickers[ticker], contract(ticker))).collect();
+            let tile =
+                dispatch!(level, _simd => Calibrated::new(&members, request, date, &ewma, &dates));
             *calibrated = Some(tile);
         })?;
 
@@ -70,7 +82,9 @@ impl History {
             places: vec![(0, 0); tickers.len()],
             sigmas: vec![0.0; tickers.len()],
         };
-        for (n_tile, (group, calibrated)) in groups.iter().zip(calibrated.into_iter().flatten()).enumerate() {
+        for (n_tile, (group, calibrated)) in
+            groups.iter().zip(calibrated.into_iter().flatten()).enumerate()
+        {
             for (lane, (&ticker, sigma)) in group.iter().zip(calibrated.sigmas).enumerate() {
                 history.places[ticker] = (n_tile, lane);
                 history.sigmas[ticker] = sigma;
@@ -91,24 +105,38 @@ impl History {
         for (n, added) in request.window.added.iter().enumerate() {
             let missing = match self.dates.binary_search(added) {
                 Ok(row) if self.n_shocks[row] == n_tickers => continue,
-                Ok(row) => self.places.iter().position(|&(tile, lane)| self.tiles[tile].shocks[row].g[lane] == 0.0),
+                Ok(row) => self
+                    .places
+                    .iter()
+                    .position(|&(tile, lane)| self.tiles[tile].shocks[row].g[lane] == 0.0),
                 Err(_) => None,
             };
             let msg = match missing.map(|ticker| request.book.tickers[ticker].contract) {
                 Some(contract) => {
-                    format!("{added} has no usable return for {}", request.store.contracts()[contract].ticker)
+                    format!(
+                        "{added} has no usable return for {}",
+                        request.store.contracts()[contract].ticker
+                    )
                 }
                 None => format!("{added} is after {date}"),
             };
-            violations.add(Place::Settings, &["addedDates".into(), n.into()], Fault::new("value_error.date", msg));
+            violations.add(
+                Place::Settings,
+                &["addedDates".into(), n.into()],
+                ValueError::new("value_error.date", msg),
+            );
         }
         let usable = (0..self.dates.len()).filter(|&row| self.n_shocks[row] == n_tickers);
-        let pool: Vec<u32> =
-            usable.filter(|&row| !request.window.excluded.contains(&self.dates[row])).map(|row| row as u32).collect();
+        let pool: Vec<u32> = usable
+            .filter(|&row| !request.window.excluded.contains(&self.dates[row]))
+            .map(|row| row as u32)
+            .collect();
         if pool.is_empty() && violations.is_empty() {
-            let fault =
-                Fault::new("value_error.empty_pool", "no date of the window has a usable return for every ticker");
-            violations.add(Place::Settings, &[], fault);
+            let error = ValueError::new(
+                "value_error.empty_pool",
+                "no date of the window has a usable return for every ticker",
+            );
+            violations.add(Place::Settings, &[], error);
         }
         if violations.is_empty() { Ok(pool) } else { Err(violations.into_error()) }
     }
@@ -120,7 +148,13 @@ impl History {
 
 impl Calibrated {
     #[inline(always)]
-    fn new(members: &[(&Valued, &Contract)], request: &Request, date: Date, ewma: &Ewma, dates: &[Date]) -> Self {
+    fn new(
+        members: &[(&Valued, &Contract)],
+        request: &Request,
+        date: Date,
+        ewma: &Ewma,
+        dates: &[Date],
+    ) -> Self {
         let return_type = members[0].1.return_type;
         let mut tile = Tile::new(return_type, dates.len());
         let mut floor = [f64::INFINITY; LANES];
@@ -134,14 +168,16 @@ impl Calibrated {
             tile.net[lane] = valued.net;
         }
 
-        let histories: Vec<_> = members.iter().map(|(_, contract)| contract.returns.until(date)).collect();
+        let histories: Vec<_> =
+            members.iter().map(|(_, contract)| contract.returns.until(date)).collect();
         let returns = side_by_side(&histories);
         let variances = ewma.forecast(&returns);
         let burn_in = burn_in(request.model.lookback);
         let mut calendars = Calendar::all(&histories);
         let mut n_shocks = Vec::with_capacity(dates.len());
         for &date in dates {
-            let (mut r, mut v) = ([0.0; LANES], [0.0; LANES]);
+            let mut r = [0.0; LANES];
+            let mut v = [0.0; LANES];
             for calendar in &mut calendars {
                 if let Some(n) = calendar.find(date)
                     && n >= burn_in
@@ -155,14 +191,19 @@ impl Calibrated {
             n_shocks.push(shock.g.iter().filter(|g| **g != 0.0).count());
             tile.shocks.push(shock);
         }
-        let last = histories.iter().enumerate().map(|(lane, (days, _))| variances[days.len()][lane]);
+        let last =
+            histories.iter().enumerate().map(|(lane, (days, _))| variances[days.len()][lane]);
         let sigmas: Vec<f64> = last.map(f64::sqrt).collect();
-        tile.sigma.iter_mut().zip(&sigmas).for_each(|(scaled, sigma)| *scaled = request.model.multiplier * sigma);
+        tile.sigma
+            .iter_mut()
+            .zip(&sigmas)
+            .for_each(|(scaled, sigma)| *scaled = request.model.multiplier * sigma);
         Self { tile, n_shocks, sigmas }
     }
 }
 
-/// The first returns of all histories, the second, and so on, whatever their days; 0 after the last.
+/// The first returns of all histories, the second, and so on, whatever their days; 0 after the
+/// last.
 #[inline(always)]
 fn side_by_side(histories: &[(&[Date], &[f64])]) -> Vec<Lanes> {
     let longest = histories.iter().map(|(days, _)| days.len()).max().unwrap_or_default();

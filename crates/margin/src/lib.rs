@@ -13,7 +13,8 @@
 //!
 //! # fn main() -> Result<(), molbox_margin::Error> {
 //! let [contracts, prices, fx] = sample::files();
-//! let [contracts, prices, fx] = [&contracts, &prices, &fx].map(|file| File { name: file.0, bytes: file.1.as_bytes() });
+//! let [contracts, prices, fx] = [&contracts, &prices, &fx]
+//!     .map(|file| File { name: file.0, bytes: file.1.as_bytes() });
 //! let store = Arc::new(Store::parse(contracts, &[prices], Some(fx), "USD")?);
 //!
 //! let job = r#"{
@@ -39,6 +40,7 @@ mod date;
 mod error;
 mod history;
 mod margin;
+mod model;
 mod portfolio;
 mod report;
 mod request;
@@ -52,7 +54,7 @@ mod store;
 mod unknown;
 
 pub use date::{Date, NotADate};
-pub use error::{Complaint, Error, Loc, MAX_COMPLAINTS, Violation};
+pub use error::{Error, FileError, Loc, MAX_LISTED, Violation};
 pub use portfolio::{DataFormat, MAX_DOCUMENT_BYTES, MAX_POSITIONS, Side};
 pub use report::{Report, Row, Simulation, Summary};
 pub use request::Request;

@@ -6,7 +6,7 @@ use fearless_simd::Level;
 
 use crate::Date;
 use crate::book::{Held, Valued};
-use crate::check::{Fault, Place, Violations};
+use crate::check::{Place, ValueError, Violations};
 use crate::error::Error;
 use crate::history::History;
 use crate::report::{Report, Row, Simulation, Summary};
@@ -30,12 +30,18 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] for what only the calculation shows: an added date that cannot be used, no
-    /// date to draw from, amounts that overflow. [`Error::Cancelled`] when `run` was told so.
+    /// [`Error::Refused`] for what only the calculation shows: an added date that cannot be used,
+    /// no date to draw from, amounts that overflow. [`Error::Cancelled`] when `run` was cancelled.
     pub fn calculate(&self, run: Run<'_>) -> Result<Report, Error> {
         let (Some(date), Some(currency)) = (self.book.date, &self.book.currency) else {
-            let summary = Summary { initial_margin: 0.0, maintenance_margin: 0.0, simulation: None };
-            return Ok(Report { margin_date: self.book.date, rows: Vec::new(), summary, warnings: Vec::new() });
+            let summary =
+                Summary { initial_margin: 0.0, maintenance_margin: 0.0, simulation: None };
+            return Ok(Report {
+                margin_date: self.book.date,
+                rows: Vec::new(),
+                summary,
+                warnings: Vec::new(),
+            });
         };
         let level = Level::new();
         let history = History::calibrate(self, date, level, run)?;
@@ -71,27 +77,37 @@ impl Request {
     }
 
     /// Runs all scenarios and keeps the worst.
-    fn simulate(&self, history: &History, pool: &[u32], level: Level, run: Run<'_>) -> Result<Outcome, Error> {
+    fn simulate(
+        &self,
+        history: &History,
+        pool: &[u32],
+        level: Level,
+        run: Run<'_>,
+    ) -> Result<Outcome, Error> {
         let horizon = self.model.horizon_days;
         let mut paths = Paths::new(self.model, pool, run);
         let mut losses = vec![0.0; self.model.n_scenarios];
         for (batch, losses) in losses.chunks_mut(paths.n_held).enumerate() {
             let held = paths.hold(batch)?;
             let share = losses.len().div_ceil(run.threads.max(1));
-            run.spread(losses.chunks_mut(share).zip(held.chunks(share * horizon)), |(losses, paths)| {
-                for tile in &history.tiles {
-                    if !run.is_cancelled() {
-                        tile.add_losses(level, paths, horizon, losses);
+            run.spread(
+                losses.chunks_mut(share).zip(held.chunks(share * horizon)),
+                |(losses, paths)| {
+                    for tile in &history.tiles {
+                        if !run.is_cancelled() {
+                            tile.add_losses(level, paths, horizon, losses);
+                        }
                     }
-                }
-            })?;
+                },
+            )?;
         }
         if !losses.iter().all(|loss| loss.is_finite()) {
             return Err(overflow(Place::Body));
         }
 
         let mut tail = worst(&losses);
-        let expected_shortfall: f64 = tail.iter().map(|&(scenario, weight)| weight * losses[scenario]).sum();
+        let expected_shortfall: f64 =
+            tail.iter().map(|&(scenario, weight)| weight * losses[scenario]).sum();
         let (last, _) = tail[tail.len() - 1];
         let value_at_risk = losses[last];
         if expected_shortfall <= 0.0 {
@@ -109,21 +125,28 @@ impl Request {
         for in_batch in tail.chunk_by(|a, b| a.0 / n_held == b.0 / n_held) {
             let batch = in_batch[0].0 / n_held;
             let held = paths.hold(batch)?;
-            let paths = in_batch
-                .iter()
-                .map(|(scenario, weight)| (&held[(scenario - batch * n_held) * horizon..][..horizon], *weight));
+            let paths = in_batch.iter().map(|(scenario, weight)| {
+                (&held[(scenario - batch * n_held) * horizon..][..horizon], *weight)
+            });
             run.spread(history.tiles.iter().zip(&mut shares), |(tile, shares)| {
                 let losses = tile.mean_loss(level, paths.clone());
                 shares.iter_mut().zip(losses).for_each(|(share, loss)| *share += loss);
             })?;
         }
         let shares = history.places.iter().map(|&(tile, lane)| shares[tile][lane]).collect();
-        Ok(Outcome { expected_shortfall, value_at_risk, shares, relative_error, is_simulated: true })
+        Ok(Outcome {
+            expected_shortfall,
+            value_at_risk,
+            shares,
+            relative_error,
+            is_simulated: true,
+        })
     }
 
     /// The positions, with the share of one long contract of each ticker in the margin.
     fn rows(&self, shares: &[f64]) -> Result<Vec<Row>, Error> {
-        let gross: f64 = self.book.positions.iter().map(|held| self.value_in_base(held).abs()).sum();
+        let gross: f64 =
+            self.book.positions.iter().map(|held| self.value_in_base(held).abs()).sum();
         let rows = self.book.positions.iter().enumerate().map(|(index, held)| {
             let ticker = &self.book.tickers[held.ticker];
             let contract = self.contract(ticker);
@@ -135,7 +158,8 @@ impl Request {
             if !(variation_margin.is_finite() && initial_margin.is_finite() && gross.is_finite()) {
                 return Err(overflow(Place::Position(index)));
             }
-            let portfolio_weight = if gross == 0.0 { 0.0 } else { self.value_in_base(held) / gross };
+            let portfolio_weight =
+                if gross == 0.0 { 0.0 } else { self.value_in_base(held) / gross };
             Ok(Row {
                 ticker: contract.ticker.clone(),
                 side: held.side,
@@ -163,7 +187,13 @@ impl Request {
         &self.store.contracts()[ticker.contract]
     }
 
-    fn warnings(&self, date: Date, n_pool_dates: usize, sigmas: &[f64], outcome: &Outcome) -> Vec<String> {
+    fn warnings(
+        &self,
+        date: Date,
+        n_pool_dates: usize,
+        sigmas: &[f64],
+        outcome: &Outcome,
+    ) -> Vec<String> {
         let mut warnings = Vec::new();
         if n_pool_dates < FEW_DATES {
             warnings.push(format!("only {n_pool_dates} historical dates in the pool"));
@@ -173,33 +203,45 @@ impl Request {
         }
         let contracts = || self.book.tickers.iter().map(|ticker| self.contract(ticker));
         let prices = contracts().map(|contract| ("price", &contract.ticker, &contract.settlements));
-        let rates = contracts().filter(|contract| Some(&contract.currency) != self.book.currency.as_ref());
-        let rates = rates
-            .filter_map(|contract| Some(("exchange rate", &contract.currency, self.store.rates(&contract.currency)?)));
-        let returns = contracts().map(|contract| ("daily return", &contract.risk_factor, &*contract.returns));
+        let rates =
+            contracts().filter(|contract| Some(&contract.currency) != self.book.currency.as_ref());
+        let rates = rates.filter_map(|contract| {
+            Some(("exchange rate", &contract.currency, self.store.rates(&contract.currency)?))
+        });
+        let returns =
+            contracts().map(|contract| ("daily return", &contract.risk_factor, &*contract.returns));
         warnings.extend(old(prices, date));
         warnings.extend(old(rates, date));
-        warnings.extend(old(returns.filter(|(_, factor, _)| contracts().all(|c| c.ticker != **factor)), date));
+        warnings.extend(old(
+            returns.filter(|(_, factor, _)| contracts().all(|c| c.ticker != **factor)),
+            date,
+        ));
         let held = self.book.tickers.iter().zip(sigmas).filter(|(ticker, _)| ticker.net != 0.0);
         for (ticker, _) in held.filter(|(_, sigma)| **sigma == 0.0) {
             let factor = &self.contract(ticker).risk_factor;
-            warnings.push(format!("the price of {factor} did not change in the lookback: its margin is zero"));
+            warnings.push(format!(
+                "the price of {factor} did not change in the lookback: its margin is zero"
+            ));
         }
-        let n_returns = contracts().map(|contract| (contract, contract.returns.until(date).1.len()));
+        let n_returns =
+            contracts().map(|contract| (contract, contract.returns.until(date).1.len()));
         let mut short = n_returns.filter(|(_, n_returns)| *n_returns < self.model.lookback);
         if let Some((contract, n_returns)) = short.next() {
             let others = match short.count() {
                 0 => String::new(),
                 n => format!(", and fewer than asked for of {n} other tickers"),
             };
-            warnings.push(format!("only {n_returns} daily returns of {} for its volatility{others}", contract.ticker));
+            warnings.push(format!(
+                "only {n_returns} daily returns of {} for its volatility{others}",
+                contract.ticker
+            ));
         }
         warnings
     }
 }
 
-/// What to know about a small number of scenarios: how few the margin rests on, the standard error of
-/// the percentile in points, √(p (1−p) / n), and that of the margin as a part of it.
+/// What to know about a small number of scenarios: how few the margin rests on, the standard error
+/// of the percentile in points, √(p (1−p) / n), and that of the margin as a part of it.
 fn few_scenarios(n_scenarios: usize, relative_error: Option<f64>) -> String {
     let n = n_scenarios as f64;
     let points = 100.0 * (CONFIDENCE * (1.0 - CONFIDENCE) / n).sqrt();
@@ -215,8 +257,12 @@ fn few_scenarios(n_scenarios: usize, relative_error: Option<f64>) -> String {
 }
 
 /// A warning of series that a weekday has passed since: the oldest, and how many more there are.
-fn old<'s>(series: impl Iterator<Item = (&'s str, &'s Arc<str>, &'s Series)>, date: Date) -> Option<String> {
-    let last = series.filter_map(|(what, name, series)| Some((series.at(series.last(date)?).0, what, name)));
+fn old<'s>(
+    series: impl Iterator<Item = (&'s str, &'s Arc<str>, &'s Series)>,
+    date: Date,
+) -> Option<String> {
+    let last = series
+        .filter_map(|(what, name, series)| Some((series.at(series.last(date)?).0, what, name)));
     let mut old: Vec<_> = last.filter(|(day, ..)| date.weekdays_since(*day) > 0).collect();
     old.sort_unstable();
     old.dedup();
@@ -232,20 +278,27 @@ fn old<'s>(series: impl Iterator<Item = (&'s str, &'s Arc<str>, &'s Series)>, da
     Some(format!("the last {what} of {name} is of {day}, {days} before the margin date{others}"))
 }
 
-/// Standard error of an expected shortfall as a part of it; none where the tail is one scenario, which
-/// has no spread.
+/// Standard error of an expected shortfall as a part of it; none where the tail is one scenario,
+/// which has no spread.
 ///
 /// √((variance in the tail + p (ES − `VaR`)²) / (n (1−p))), asymptotically (Manistre and Hancock,
 /// "Variance of the CTE estimator", North American Actuarial Journal 9, 2005).
-fn relative_error(tail: &[(usize, f64)], losses: &[f64], shortfall: f64, value_at_risk: f64) -> Option<f64> {
+fn relative_error(
+    tail: &[(usize, f64)],
+    losses: &[f64],
+    shortfall: f64,
+    value_at_risk: f64,
+) -> Option<f64> {
     if tail.len() < 2 {
         return None;
     }
     // In units of the shortfall, whose square may be infinite.
     let deviation = |loss: f64| (loss / shortfall - 1.0).powi(2);
-    let variance: f64 = tail.iter().map(|&(scenario, weight)| weight * deviation(losses[scenario])).sum();
+    let variance: f64 =
+        tail.iter().map(|&(scenario, weight)| weight * deviation(losses[scenario])).sum();
     let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
-    Some(((variance + CONFIDENCE * deviation(value_at_risk)) / in_tail).sqrt()).filter(|error| error.is_finite())
+    Some(((variance + CONFIDENCE * deviation(value_at_risk)) / in_tail).sqrt())
+        .filter(|error| error.is_finite())
 }
 
 fn unsigned_zero(number: f64) -> f64 {
@@ -254,7 +307,11 @@ fn unsigned_zero(number: f64) -> f64 {
 
 fn overflow(place: Place) -> Error {
     let mut violations = Violations::default();
-    violations.add(place, &[], Fault::new("value_error.overflow", "the amounts are too large to be calculated with"));
+    violations.add(
+        place,
+        &[],
+        ValueError::new("value_error.overflow", "the amounts are too large to be calculated with"),
+    );
     violations.into_error()
 }
 
@@ -266,7 +323,7 @@ struct Outcome {
     value_at_risk: f64,
     /// Of one long contract of each ticker in the expected shortfall.
     shares: Vec<f64>,
-    /// Standard error of the expected shortfall as a part of it, where it can be told.
+    /// Standard error of the expected shortfall as a part of it, where it is known.
     relative_error: Option<f64>,
     /// Whether anything was simulated.
     is_simulated: bool,
@@ -292,8 +349,9 @@ impl Outcome {
 fn worst(losses: &[f64]) -> Vec<(usize, f64)> {
     let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
     let n = (in_tail.ceil() as usize).min(losses.len());
-    let compare = |a: f64, b: f64| a.partial_cmp(&b).expect("losses are finite");
-    let order = |a: &usize, b: &usize| compare(losses[*b], losses[*a]).then(a.cmp(b));
+    let order = |a: &usize, b: &usize| {
+        losses[*b].partial_cmp(&losses[*a]).expect("losses are finite").then(a.cmp(b))
+    };
     let mut scenarios: Vec<usize> = (0..losses.len()).collect();
     scenarios.select_nth_unstable_by(n - 1, order);
     scenarios.truncate(n);

@@ -85,8 +85,8 @@ pub struct Simulation {
     pub expected_shortfall: f64,
     /// Smallest loss of the worst 1 % of scenarios.
     pub value_at_risk: f64,
-    /// Volatility of a day of each ticker, without the multiplier: of the logarithm of the price, or
-    /// in units of price for absolute returns.
+    /// Volatility of a day of each ticker, without the multiplier: of the logarithm of the price,
+    /// or in units of price for absolute returns.
     pub sigmas: Vec<(Arc<str>, f64)>,
 }
 
@@ -122,7 +122,8 @@ impl Report {
 
     /// `<margin>` with `<rows>`, `<summary>` and `<warnings>`.
     pub fn xml(&self) -> String {
-        let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<margin>\n<rows>\n");
+        let mut xml =
+            String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<margin>\n<rows>\n");
         for row in &self.rows {
             xml.push_str("<row>");
             append_elements(&mut xml, COLUMNS.into_iter().zip(row.cells()));
@@ -131,21 +132,33 @@ impl Report {
         xml.push_str("</rows>\n<summary>");
         append_elements(&mut xml, self.summary.cells());
         for (ticker, sigma) in self.summary.sigmas() {
-            append(&mut xml, format_args!("<sigma ticker=\"{}\">{}</sigma>", escape(&**ticker), Cell::Number(*sigma)));
+            append(
+                &mut xml,
+                format_args!(
+                    "<sigma ticker=\"{}\">{}</sigma>",
+                    escape(&**ticker),
+                    Cell::Number(*sigma)
+                ),
+            );
         }
         xml.push_str("</summary>\n<warnings>");
-        append_elements(&mut xml, self.warnings.iter().map(|warning| ("warning", Cell::Text(warning))));
+        append_elements(
+            &mut xml,
+            self.warnings.iter().map(|warning| ("warning", Cell::Text(warning))),
+        );
         xml.push_str("</warnings>\n</margin>\n");
         xml
     }
 
     /// The same keys as JSON.
     pub fn yaml(&self) -> String {
-        let list = |name: &str, is_empty| format!("{name}:{}\n", if is_empty { " []" } else { "" });
-        let mut yaml = list("rows", self.rows.is_empty());
+        let mut yaml = list_key("rows", self.rows.is_empty());
         for row in &self.rows {
             for (n, (name, cell)) in COLUMNS.into_iter().zip(row.cells()).enumerate() {
-                append(&mut yaml, format_args!("{} {name}: {}\n", if n == 0 { "-" } else { " " }, cell.quoted()));
+                append(
+                    &mut yaml,
+                    format_args!("{} {name}: {}\n", if n == 0 { "-" } else { " " }, cell.quoted()),
+                );
             }
         }
         yaml.push_str("summary:\n");
@@ -156,7 +169,7 @@ impl Report {
             yaml.push_str(if n == 0 { "  sigma:\n" } else { "" });
             append(&mut yaml, format_args!("    {}: {}\n", json(&**ticker), Cell::Number(*sigma)));
         }
-        yaml.push_str(&list("warnings", self.warnings.is_empty()));
+        yaml.push_str(&list_key("warnings", self.warnings.is_empty()));
         for warning in &self.warnings {
             append(&mut yaml, format_args!("- {}\n", json(warning)));
         }
@@ -283,7 +296,10 @@ impl Cell<'_> {
     }
 }
 
-fn append_elements<'c>(xml: &mut String, cells: impl IntoIterator<Item = (&'static str, Cell<'c>)>) {
+fn append_elements<'c>(
+    xml: &mut String,
+    cells: impl IntoIterator<Item = (&'static str, Cell<'c>)>,
+) {
     for (name, cell) in cells {
         append(xml, format_args!("<{name}>{}</{name}>", escape(cell.to_string())));
     }
@@ -295,4 +311,9 @@ fn append(text: &mut String, formatted: fmt::Arguments<'_>) {
 
 fn json(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string(value).expect("keys are strings and no value fails")
+}
+
+/// The key of a list in YAML, before its items if it has any.
+fn list_key(name: &str, is_empty: bool) -> String {
+    format!("{name}:{}\n", if is_empty { " []" } else { "" })
 }

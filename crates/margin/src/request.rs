@@ -1,7 +1,6 @@
 //! The request: from a job as it was sent to one that can be calculated, or everything that is
 //! wrong with it at once.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,8 +10,9 @@ use serde_json::{Value, json};
 
 use crate::Date;
 use crate::book::{self, Book};
-use crate::check::{self, Fault, Place, Violations};
+use crate::check::{self, Place, ValueError, Violations};
 use crate::error::{Error, Loc};
+use crate::model::{MAX_DATES, Model, Window};
 use crate::portfolio::{self, DataFormat, Positions, Tree};
 use crate::schema::Part;
 use crate::store::Store;
@@ -20,8 +20,6 @@ use crate::unknown::UnknownFields;
 
 const MAX_SCENARIOS: u32 = 1_000_000;
 const MAX_HORIZON_DAYS: u32 = 250;
-/// Dates of a list: a thousand years.
-pub(crate) const MAX_DATES: usize = 366_000;
 
 /// A margin calculation that can be made, on the market data it was checked against.
 #[derive(Debug)]
@@ -33,40 +31,9 @@ pub struct Request {
     unknown: UnknownFields,
 }
 
-/// Parameters of the simulation.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Model {
-    pub(crate) n_scenarios: usize,
-    pub(crate) horizon_days: usize,
-    /// Daily returns that a volatility is estimated from.
-    pub(crate) lookback: usize,
-    /// Lambda.
-    pub(crate) decay: f64,
-    /// Factor on today's volatility.
-    pub(crate) multiplier: f64,
-    pub(crate) seed: u64,
-}
-
-impl Model {
-    /// Days simulated of one contract.
-    pub(crate) fn n_steps(&self) -> f64 {
-        self.n_scenarios as f64 * self.horizon_days as f64
-    }
-}
-
-/// Which dates may be drawn: those from `start` to `end` and the added ones, without the excluded.
-#[derive(Debug, Default)]
-pub(crate) struct Window {
-    pub(crate) start: Option<Date>,
-    pub(crate) end: Option<Date>,
-    /// As given, for violations that point at one of them.
-    pub(crate) added: Vec<Date>,
-    pub(crate) excluded: BTreeSet<Date>,
-}
-
 impl Request {
-    /// Fields of the request that there are not; they were ignored. Of an `FpML` document, which says
-    /// much that a margin does not need, none are listed.
+    /// Fields of the request that there are not; they were ignored. Of an `FpML` document, which
+    /// says much that a margin does not need, none are listed.
     pub fn unknown_fields(&self) -> &UnknownFields {
         &self.unknown
     }
@@ -79,8 +46,9 @@ impl Request {
     /// [`Error::Refused`] with everything that is wrong.
     pub fn from_json(job: &[u8], format: DataFormat, store: &Arc<Store>) -> Result<Self, Error> {
         let mut draft = Draft::new(store);
-        let job = portfolio::decode(job).and_then(|text| portfolio::read_json(text, Part::Job, &mut draft.positions));
-        draft.with_portfolio_inside(&job.map_err(Fault::of_body)?, format)
+        let job = portfolio::decode(job)
+            .and_then(|text| portfolio::read_json(text, Part::Job, &mut draft.positions));
+        draft.with_portfolio_inside(&job.map_err(ValueError::of_body)?, format)
     }
 
     /// The same of a job that somebody else has parsed, in which a key that was there twice can no
@@ -101,13 +69,19 @@ impl Request {
     /// # Errors
     ///
     /// [`Error::Refused`] with everything that is wrong.
-    pub fn from_parts(job: &Value, document: &[u8], format: DataFormat, store: &Arc<Store>) -> Result<Self, Error> {
+    pub fn from_parts(
+        job: &Value,
+        document: &[u8],
+        format: DataFormat,
+        store: &Arc<Store>,
+    ) -> Result<Self, Error> {
         let mut draft = Draft::new(store);
         if job["portfolio"].is_null() {
             draft.read_document(document, format, &[]);
         } else {
-            let fault = Fault::new("value_error", "is given twice, in the job and as a document");
-            draft.violations.add(Place::Portfolio, &[], fault);
+            let error =
+                ValueError::new("value_error", "is given twice, in the job and as a document");
+            draft.violations.add(Place::Portfolio, &[], error);
         }
         draft.note_unknown(Place::Body, Part::Job, job);
         draft.note_unknown(Place::Settings, Part::Settings, &job["settings"]);
@@ -128,8 +102,10 @@ impl Request {
         store: &Arc<Store>,
     ) -> Result<Self, Error> {
         let mut draft = Draft::new(store);
-        let read = portfolio::read(document, format, &mut draft.positions).map_err(Fault::of_body)?;
-        let mut job = if read.get("portfolio").is_some() { read } else { json!({ "portfolio": read }) };
+        let read =
+            portfolio::read(document, format, &mut draft.positions).map_err(ValueError::of_body)?;
+        let mut job =
+            if read.get("portfolio").is_some() { read } else { json!({ "portfolio": read }) };
         draft.check_futures(&job["portfolio"]);
         for (name, text) in fields {
             draft.add_field(&mut job, name, text);
@@ -159,19 +135,17 @@ impl<'s> Draft<'s> {
         } else if portfolio["futures"].is_null() {
             self.read_data(portfolio, format);
         } else {
-            let fault = Fault::new("value_error", "takes the place of futures");
-            self.violations.add(Place::Portfolio, &["data".into()], fault);
+            let error = ValueError::new("value_error", "takes the place of futures");
+            self.violations.add(Place::Portfolio, &["data".into()], error);
         }
         self.finish(job)
     }
 
     /// Reads a portfolio from the document in `data`, which may be in base64.
     fn read_data(&mut self, portfolio: &Value, format: DataFormat) {
-        let encoding = |v: &Value| {
-            let is_known = v.as_str().is_some_and(|text| check::is_word(text, "base64"));
-            if is_known { Ok(()) } else { Err(Fault::new("type_error.enum", "must be base64")) }
-        };
-        let encoding = self.violations.field(Place::Portfolio, "encoding", portfolio, |v| check::optional(v, encoding));
+        let encoding = self
+            .violations
+            .field(Place::Portfolio, "encoding", portfolio, |v| check::optional(v, known_encoding));
         let data = self.violations.field(Place::Portfolio, "data", portfolio, check::text);
         let (Some(encoding), Some(data)) = (encoding, data) else { return };
         let decoded = match encoding {
@@ -181,8 +155,8 @@ impl<'s> Draft<'s> {
         match decoded {
             Ok(document) => self.read_document(&document, format, &["data".into()]),
             Err(error) => {
-                let fault = portfolio::unreadable(format!("base64: {error}"));
-                self.violations.add(Place::Portfolio, &["data".into()], fault);
+                let error = portfolio::unreadable(format!("base64: {error}"));
+                self.violations.add(Place::Portfolio, &["data".into()], error);
             }
         }
     }
@@ -191,17 +165,21 @@ impl<'s> Draft<'s> {
     fn read_document(&mut self, document: &[u8], format: DataFormat, tail: &[Loc]) {
         match portfolio::read(document, format, &mut self.positions) {
             Ok(read) => self.check_futures(&read),
-            Err(fault) => self.violations.add(Place::Portfolio, tail, fault),
+            Err(error) => self.violations.add(Place::Portfolio, tail, error),
         }
     }
 
     /// A portfolio without futures is a mistake, one with an empty list is a portfolio.
     fn check_futures(&mut self, portfolio: &Value) {
-        let list = |v: &Value| if v.is_array() { Ok(()) } else { Err(Fault::new("type_error", "must be a list")) };
         if portfolio.is_object() || portfolio.is_null() {
-            self.violations.field(Place::Portfolio, "futures", portfolio, |v| check::required(v, list));
+            self.violations
+                .field(Place::Portfolio, "futures", portfolio, |v| check::required(v, list));
         } else {
-            self.violations.add(Place::Portfolio, &[], Fault::new("type_error", "must be an object"));
+            self.violations.add(
+                Place::Portfolio,
+                &[],
+                ValueError::new("type_error", "must be an object"),
+            );
         }
     }
 
@@ -216,49 +194,75 @@ impl<'s> Draft<'s> {
 
     /// Adds a field that came beside the document.
     fn add_field(&mut self, job: &mut Value, name: &str, text: &str) {
-        let (place, fields, (name, part)) = match (Part::Job.field(name), Part::Settings.field(name)) {
-            (Some(field), _) => (Place::Body, job, field),
-            (None, Some(field)) => (Place::Settings, &mut job["settings"], field),
-            (None, None) => return,
-        };
-        if matches!(part, Part::Settings | Part::Portfolio) || !(fields.is_object() || fields.is_null()) {
+        let (place, fields, (name, part)) =
+            match (Part::Job.field(name), Part::Settings.field(name)) {
+                (Some(field), _) => (Place::Body, job, field),
+                (None, Some(field)) => (Place::Settings, &mut job["settings"], field),
+                (None, None) => return,
+            };
+        if matches!(part, Part::Settings | Part::Portfolio)
+            || !(fields.is_object() || fields.is_null())
+        {
             return;
         }
         if fields[name].is_null() {
             fields[name] = part.of_text(text);
         } else {
-            self.violations.add(place, &[name.into()], Fault::new("value_error", "is given twice"));
+            self.violations.add(
+                place,
+                &[name.into()],
+                ValueError::new("value_error", "is given twice"),
+            );
         }
     }
 
     /// Checks the fields of the job, then the positions on its day.
     fn finish(mut self, job: &Value) -> Result<Request, Error> {
         if !job.is_object() {
-            return Err(Fault::new("type_error", "must be an object").of_body());
+            return Err(ValueError::new("type_error", "must be an object").of_body());
         }
-        let date = self.violations.field(Place::Body, "marginDate", job, |v| check::optional(v, check::date));
-        let date = date.map(|date| date.or_else(|| book::latest_settlement(self.store, &self.positions.accepted)));
+        let date = self
+            .violations
+            .field(Place::Body, "marginDate", job, |v| check::optional(v, check::date));
+        let date = date.map(|date| {
+            date.or_else(|| book::latest_settlement(self.store, &self.positions.accepted))
+        });
         let model = self.model(job);
         let window = self.window(&job["settings"], date.flatten());
         self.violations.append(self.positions.violations);
-        let book = Book::new(self.store, &self.positions.accepted, date.flatten(), model, &mut self.violations);
+        let book = Book::new(
+            self.store,
+            &self.positions.accepted,
+            date.flatten(),
+            model,
+            &mut self.violations,
+        );
         match (model, window) {
-            (Some(model), Some(window)) if self.violations.is_empty() => {
-                Ok(Request { store: self.store.clone(), model, window, book, unknown: self.positions.unknown })
-            }
+            (Some(model), Some(window)) if self.violations.is_empty() => Ok(Request {
+                store: self.store.clone(),
+                model,
+                window,
+                book,
+                unknown: self.positions.unknown,
+            }),
             _ => Err(self.violations.into_error()),
         }
     }
 
     fn model(&mut self, job: &Value) -> Option<Model> {
         let violations = &mut self.violations;
-        let n_scenarios = violations
-            .field(Place::Body, "numScenarios", job, |v| check::or(10_000, v, |v| check::count(v, MAX_SCENARIOS)));
-        let horizon_days = violations
-            .field(Place::Body, "timeHorizonDays", job, |v| check::or(2, v, |v| check::count(v, MAX_HORIZON_DAYS)));
-        let lookback = violations.field(Place::Body, "volatilityLookbackDays", job, |v| check::or(250, v, lookback));
-        let decay = violations.field(Place::Body, "ewmaDecayFactor", job, |v| check::or(0.97, v, decay));
-        let multiplier = violations.field(Place::Body, "volatilityMultiplier", job, |v| check::or(1.0, v, multiplier));
+        let n_scenarios = violations.field(Place::Body, "numScenarios", job, |v| {
+            check::or(10_000, v, |v| check::count(v, MAX_SCENARIOS))
+        });
+        let horizon_days = violations.field(Place::Body, "timeHorizonDays", job, |v| {
+            check::or(2, v, |v| check::count(v, MAX_HORIZON_DAYS))
+        });
+        let lookback = violations
+            .field(Place::Body, "volatilityLookbackDays", job, |v| check::or(250, v, lookback));
+        let decay =
+            violations.field(Place::Body, "ewmaDecayFactor", job, |v| check::or(0.97, v, decay));
+        let multiplier = violations
+            .field(Place::Body, "volatilityMultiplier", job, |v| check::or(1.0, v, multiplier));
         let seed = violations.field(Place::Body, "seed", job, |v| check::or(42, v, seed));
         Some(Model {
             n_scenarios: n_scenarios?,
@@ -273,16 +277,29 @@ impl<'s> Draft<'s> {
     /// The window up to `margin_date`, if that is known.
     fn window(&mut self, settings: &Value, margin_date: Option<Date>) -> Option<Window> {
         if !(settings.is_object() || settings.is_null()) {
-            self.violations.add(Place::Settings, &[], Fault::new("type_error", "must be an object"));
+            self.violations.add(
+                Place::Settings,
+                &[],
+                ValueError::new("type_error", "must be an object"),
+            );
             return None;
         }
-        let start = self.violations.field(Place::Settings, "startDate", settings, |v| check::optional(v, check::date));
-        let end = self.violations.field(Place::Settings, "endDate", settings, |v| check::optional(v, check::date));
+        let start = self
+            .violations
+            .field(Place::Settings, "startDate", settings, |v| check::optional(v, check::date));
+        let end = self
+            .violations
+            .field(Place::Settings, "endDate", settings, |v| check::optional(v, check::date));
         let added = self.dates("addedDates", settings);
         let excluded = self.dates("excludedDates", settings);
-        let (start, end) = (start?, end?.into_iter().chain(margin_date).min());
+        let start = start?;
+        let end = end?.into_iter().chain(margin_date).min();
         if start.zip(end).is_some_and(|(start, end)| start > end) {
-            self.violations.add(Place::Settings, &["startDate".into()], Fault::new("value_error", "is after endDate"));
+            self.violations.add(
+                Place::Settings,
+                &["startDate".into()],
+                ValueError::new("value_error", "is after endDate"),
+            );
         }
         Some(Window { start, end, added: added?, excluded: excluded?.into_iter().collect() })
     }
@@ -291,45 +308,65 @@ impl<'s> Draft<'s> {
         let list = self.violations.field(Place::Settings, name, settings, |v| match v {
             Value::Null => Ok(&[][..]),
             Value::Array(list) => Ok(&list[..]),
-            _ => Err(Fault::new("type_error", "must be a list")),
+            _ => Err(ValueError::new("type_error", "must be a list")),
         })?;
         if list.len() > MAX_DATES {
-            let fault = Fault::new("value_error.too_large", format!("must be at most {MAX_DATES} dates"));
-            self.violations.add(Place::Settings, &[name.into()], fault);
+            let error = ValueError::new(
+                "value_error.too_large",
+                format!("must be at most {MAX_DATES} dates"),
+            );
+            self.violations.add(Place::Settings, &[name.into()], error);
             return None;
         }
         let mut dates = Vec::with_capacity(list.len());
         for (n, value) in list.iter().enumerate() {
             match check::date(value) {
                 Ok(date) => dates.push(date),
-                Err(fault) => self.violations.add(Place::Settings, &[name.into(), n.into()], fault),
+                Err(error) => self.violations.add(Place::Settings, &[name.into(), n.into()], error),
             }
         }
         (dates.len() == list.len()).then_some(dates)
     }
 }
 
-fn lookback(value: &Value) -> Result<usize, Fault> {
+fn lookback(value: &Value) -> Result<usize, ValueError> {
     let days = check::number(value)?;
-    if days >= 1.0 { Ok(days as usize) } else { Err(Fault::number("must be at least 1")) }
+    if days >= 1.0 { Ok(days as usize) } else { Err(ValueError::number("must be at least 1")) }
 }
 
-fn decay(value: &Value) -> Result<f64, Fault> {
+fn decay(value: &Value) -> Result<f64, ValueError> {
     let decay = check::number(value)?;
-    if decay > 0.0 && decay <= 1.0 { Ok(decay) } else { Err(Fault::number("must be above 0 and at most 1")) }
+    if decay > 0.0 && decay <= 1.0 {
+        Ok(decay)
+    } else {
+        Err(ValueError::number("must be above 0 and at most 1"))
+    }
 }
 
-fn multiplier(value: &Value) -> Result<f64, Fault> {
+fn multiplier(value: &Value) -> Result<f64, ValueError> {
     let multiplier = check::number(value)?;
-    if multiplier > 0.0 { Ok(multiplier) } else { Err(Fault::number("must be above 0")) }
+    if multiplier > 0.0 { Ok(multiplier) } else { Err(ValueError::number("must be above 0")) }
 }
 
 /// Any integer of 64 bits, signed or not; they wrap around to the same seeds.
-fn seed(value: &Value) -> Result<u64, Fault> {
+fn seed(value: &Value) -> Result<u64, ValueError> {
     let number = check::number(value)?;
     let whole = value.as_u64().or_else(|| value.as_i64().map(i64::cast_unsigned));
     let whole = whole.or_else(|| {
-        (number.fract() == 0.0 && number.abs() < 2_f64.powi(63)).then_some((number as i64).cast_unsigned())
+        (number.fract() == 0.0 && number.abs() < 2_f64.powi(63))
+            .then_some((number as i64).cast_unsigned())
     });
-    whole.ok_or_else(|| Fault::number("must be a whole number of 64 bits"))
+    whole.ok_or_else(|| ValueError::number("must be a whole number of 64 bits"))
+}
+
+fn known_encoding(v: &Value) -> Result<(), ValueError> {
+    if v.as_str().is_some_and(|text| check::is_word(text, "base64")) {
+        Ok(())
+    } else {
+        Err(ValueError::new("type_error.enum", "must be base64"))
+    }
+}
+
+fn list(v: &Value) -> Result<(), ValueError> {
+    if v.is_array() { Ok(()) } else { Err(ValueError::new("type_error", "must be a list")) }
 }

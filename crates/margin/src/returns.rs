@@ -10,12 +10,14 @@ const MAX_GAP_DAYS: i32 = 10;
 /// The fewest returns that a volatility is estimated from, unless the lookback itself is shorter.
 const BURN_IN: usize = 20;
 
-/// Days and values of the daily returns of settlements: ln(p1 / p0) or p1 − p0. None across a gap of
-/// more than 10 calendar days, and no logarithm of prices that are not above zero.
+/// Days and values of the daily returns of settlements: ln(p1 / p0) or p1 − p0. None across a gap
+/// of more than 10 calendar days, and no logarithm of prices that are not above zero.
 pub(crate) fn daily(settlements: &Series, return_type: ReturnType) -> (Vec<Date>, Vec<f64>) {
-    let (days, prices) = (settlements.days().windows(2), settlements.values().windows(2));
-    let pairs =
-        days.zip(prices).filter_map(|(days, prices)| Some((days.first_chunk::<2>()?, prices.first_chunk::<2>()?)));
+    let days = settlements.days().windows(2);
+    let prices = settlements.values().windows(2);
+    let pairs = days
+        .zip(prices)
+        .filter_map(|(days, prices)| Some((days.first_chunk::<2>()?, prices.first_chunk::<2>()?)));
     let returns = pairs.filter_map(|([before, day], [p0, p1])| {
         let value = match return_type {
             ReturnType::Log if *p0 > 0.0 && *p1 > 0.0 => libm::log(p1 / p0),
@@ -35,8 +37,8 @@ pub(crate) fn burn_in(lookback: usize) -> usize {
 /// The volatility forecast of a day from the returns before it:
 ///
 /// v = Σ λ^k r²(k+1 returns ago) / Σ λ^k, k = 0 … q−1, where q is the lookback, or the number of
-/// returns if there are fewer. Mean zero, truncated, weights adding up to one (`RiskMetrics` Technical
-/// Document, 4th ed., 1996, section 5.2). For the contracts of a tile side by side.
+/// returns if there are fewer. Mean zero, truncated, weights adding up to one (`RiskMetrics`
+/// Technical Document, 4th ed., 1996, section 5.2). For the contracts of a tile side by side.
 #[derive(Debug)]
 pub(crate) struct Ewma {
     decay: f64,
@@ -77,7 +79,9 @@ impl Ewma {
             let mut beginning = [0.0; LANES];
             let weights = (1..).map(|n| self.weights[if n_block == 0 { n } else { self.lookback }]);
             let endings_weighted = endings[1..].iter().zip(&self.powers[1..]).zip(weights);
-            for ((r, variance), ((ending, power), weight)) in returns.iter().zip(variances).zip(endings_weighted) {
+            for ((r, variance), ((ending, power), weight)) in
+                returns.iter().zip(variances).zip(endings_weighted)
+            {
                 for i in 0..LANES {
                     beginning[i] = self.decay * beginning[i] + r[i] * r[i];
                     variance[i] = (beginning[i] + power * ending[i]) / weight;
@@ -85,7 +89,8 @@ impl Ewma {
             }
             if returns.len() == self.lookback {
                 let mut ending = [0.0; LANES];
-                for ((r, power), stored) in returns.iter().rev().zip(&self.powers).zip(endings.iter_mut().rev().skip(1))
+                for ((r, power), stored) in
+                    returns.iter().rev().zip(&self.powers).zip(endings.iter_mut().rev().skip(1))
                 {
                     for i in 0..LANES {
                         ending[i] += power * (r[i] * r[i]);
@@ -98,8 +103,8 @@ impl Ewma {
     }
 
     /// A return r standardised by the forecast v that was made of it, z = r / √v, and the factor
-    /// g = √(λ + (1−λ) z²) by which its day changes the volatility of the next. Both are 0 where v is
-    /// not above `floor`; g is 0 nowhere else.
+    /// g = √(λ + (1−λ) z²) by which its day changes the volatility of the next. Both are 0 where v
+    /// is not above `floor`; g is 0 nowhere else.
     #[inline(always)]
     pub(crate) fn shock(&self, r: &Lanes, v: &Lanes, floor: &Lanes) -> Shock {
         let mut shock = Shock::NONE;
@@ -121,7 +126,8 @@ mod tests {
     /// The sum as it is defined, for the return number `t`.
     fn direct(returns: &[f64], t: usize, decay: f64, lookback: usize) -> f64 {
         let weighted = returns[..t].iter().rev().take(lookback).zip((0..).map(|k| decay.powi(k)));
-        let (sum, weights) = weighted.fold((0.0, 0.0), |(sum, weights), (r, w)| (sum + w * r * r, weights + w));
+        let (sum, weights) =
+            weighted.fold((0.0, 0.0), |(sum, weights), (r, w)| (sum + w * r * r, weights + w));
         if t == 0 { 0.0 } else { sum / weights }
     }
 
@@ -129,14 +135,19 @@ mod tests {
     fn a_spike_leaves_no_trace_when_it_leaves_the_window() {
         let mut returns: Vec<f64> = (0..300).map(|n| 0.01 * (f64::from(n) * 1.7).sin()).collect();
         returns[40] = 1e9;
-        for (decay, lookback) in [(1.0, 60), (0.97, 60), (0.97, 1), (0.5, 7), (0.94, 299), (0.94, 1000)] {
+        for (decay, lookback) in
+            [(1.0, 60), (0.97, 60), (0.97, 1), (0.5, 7), (0.94, 299), (0.94, 1000)]
+        {
             let ewma = Ewma::new(decay, lookback, returns.len());
             let lanes: Vec<Lanes> = returns.iter().map(|r| [*r; LANES]).collect();
             let variances = ewma.forecast(&lanes);
             assert_eq!(variances.len(), returns.len() + 1);
             for (t, variance) in variances.iter().enumerate() {
                 let expected = direct(&returns, t, decay, lookback);
-                assert!((variance[LANES - 1] - expected).abs() <= 1e-13 * expected, "{decay} {lookback} {t}");
+                assert!(
+                    (variance[LANES - 1] - expected).abs() <= 1e-13 * expected,
+                    "{decay} {lookback} {t}"
+                );
             }
         }
     }

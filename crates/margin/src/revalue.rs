@@ -48,12 +48,24 @@ impl Tile {
     /// A tile with all lanes unused, and room for the shocks of so many dates.
     pub(crate) fn new(return_type: ReturnType, n_dates: usize) -> Self {
         let zero = [0.0; LANES];
-        Self { return_type, sigma: zero, value: zero, net: zero, shocks: Vec::with_capacity(n_dates) }
+        Self {
+            return_type,
+            sigma: zero,
+            value: zero,
+            net: zero,
+            shocks: Vec::with_capacity(n_dates),
+        }
     }
 
     /// Takes the profit and loss of the net position off `losses`, one per scenario, whose paths of
     /// `horizon_days` dates each follow one another in `paths`.
-    pub(crate) fn add_losses(&self, level: Level, paths: &[u32], horizon_days: usize, losses: &mut [f64]) {
+    pub(crate) fn add_losses(
+        &self,
+        level: Level,
+        paths: &[u32],
+        horizon_days: usize,
+        losses: &mut [f64],
+    ) {
         dispatch!(level, _simd => {
             let weight: Lanes = std::array::from_fn(|i| self.net[i] * self.value[i]);
             for (loss, path) in losses.iter_mut().zip(paths.chunks_exact(horizon_days)) {
@@ -67,7 +79,11 @@ impl Tile {
     }
 
     /// Weighted mean loss of one long contract of each lane, in base currency, over some paths.
-    pub(crate) fn mean_loss<'p>(&self, level: Level, paths: impl Iterator<Item = (&'p [u32], f64)>) -> Lanes {
+    pub(crate) fn mean_loss<'p>(
+        &self,
+        level: Level,
+        paths: impl Iterator<Item = (&'p [u32], f64)>,
+    ) -> Lanes {
         dispatch!(level, _simd => {
             let mut losses = [0.0; LANES];
             for (path, weight) in paths {
@@ -80,7 +96,8 @@ impl Tile {
         })
     }
 
-    /// Moves at the end of a path, as a fraction of the price (log) or in units of price (absolute).
+    /// Moves at the end of a path, as a fraction of the price (log) or in units of price
+    /// (absolute).
     ///
     /// In units of today's volatility the path is z0 + g0 (z1 + g1 (z2 + …)), which is the EWMA
     /// recursion of the variance, v' = λ v + (1−λ) r² with r = z √v, since that makes v' = g² v.
@@ -138,11 +155,13 @@ fn expm1(x: f64) -> f64 {
     let two_to_k = f64::from_bits(rounded.to_bits().wrapping_add(1023) << 52);
 
     // Estrin's scheme: shorter chains of dependent operations than Horner's.
-    let (r2, r4) = (r * r, (r * r) * (r * r));
+    let r2 = r * r;
+    let r4 = (r * r) * (r * r);
     let low = (1.0 / 2.0 + r * (1.0 / 6.0)) + r2 * (1.0 / 24.0 + r * (1.0 / 120.0));
-    let middle = (1.0 / 720.0 + r * (1.0 / 5_040.0)) + r2 * (1.0 / 40_320.0 + r * (1.0 / 362_880.0));
-    let high =
-        (1.0 / 3_628_800.0 + r * (1.0 / 39_916_800.0)) + r2 * (1.0 / 479_001_600.0 + r * (1.0 / 6_227_020_800.0));
+    let middle =
+        (1.0 / 720.0 + r * (1.0 / 5_040.0)) + r2 * (1.0 / 40_320.0 + r * (1.0 / 362_880.0));
+    let high = (1.0 / 3_628_800.0 + r * (1.0 / 39_916_800.0))
+        + r2 * (1.0 / 479_001_600.0 + r * (1.0 / 6_227_020_800.0));
     let p = r + r2 * (low + r4 * (middle + r4 * high));
     two_to_k * p + (two_to_k - 1.0)
 }

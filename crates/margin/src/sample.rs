@@ -12,7 +12,8 @@ use crate::scenario::splitmix64;
 /// Names and contents of contracts.csv, prices.csv and fx.csv, whose rates are in USD.
 pub fn files() -> [(&'static str, String); 3] {
     let mut simulation = Simulation::new();
-    let (mut prices, mut fx) = (String::from("date,ticker,settle\n"), String::from("date,currency,rate\n"));
+    let mut prices = String::from("date,ticker,settle\n");
+    let mut fx = String::from("date,currency,rate\n");
     let mut day = date(2005, 1, 3);
     let last = date(2024, 12, 31);
     while day <= last {
@@ -77,7 +78,8 @@ enum Sector {
 
 const US: &[(i32, i32)] = &[(1, 1), (7, 4), (12, 25)];
 const EUROPE: &[(i32, i32)] = &[(1, 1), (5, 1), (12, 25), (12, 26)];
-const JAPAN: &[(i32, i32)] = &[(1, 1), (1, 2), (1, 3), (2, 11), (4, 29), (5, 3), (5, 4), (5, 5), (11, 3), (11, 23)];
+const JAPAN: &[(i32, i32)] =
+    &[(1, 1), (1, 2), (1, 3), (2, 11), (4, 29), (5, 3), (5, 4), (5, 5), (11, 3), (11, 23)];
 const BRITAIN: &[(i32, i32)] = &[(1, 1), (12, 25), (12, 26)];
 
 use Moves::{Absolute, Relative};
@@ -139,7 +141,13 @@ impl Simulation {
             levels: FUTURES.map(|future| future.start),
             rates: [
                 Rate { currency: "EUR", value: 1.35, mean: 1.15, volatility: 0.09, decimals: 6 },
-                Rate { currency: "JPY", value: 0.0097, mean: 0.0085, volatility: 0.10, decimals: 8 },
+                Rate {
+                    currency: "JPY",
+                    value: 0.0097,
+                    mean: 0.0085,
+                    volatility: 0.10,
+                    decimals: 8,
+                },
             ],
         }
     }
@@ -160,9 +168,11 @@ impl Simulation {
             let e = self.shock();
             let own = self.own[n].sqrt() * e;
             self.own[n] = 0.04 + 0.06 * self.own[n] * e * e + 0.90 * self.own[n];
-            let common = future.beta * factors[0] + SECTOR_LOADING * factors[1 + future.sector as usize];
+            let common =
+                future.beta * factors[0] + SECTOR_LOADING * factors[1 + future.sector as usize];
             let rest = 1.0 - future.beta * future.beta - SECTOR_LOADING * SECTOR_LOADING;
-            let r = (common + rest.max(0.05).sqrt() * own) * (future.volatility * stress / SQRT_252);
+            let r =
+                (common + rest.max(0.05).sqrt() * own) * (future.volatility * stress / SQRT_252);
             if self.n_days > 0 {
                 self.levels[n] = future.moved(self.levels[n], r, self.n_days as f64);
             }

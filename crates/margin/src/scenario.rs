@@ -6,7 +6,7 @@
 //! and k alone, so any part of the draws can be made anywhere.
 
 use crate::error::Error;
-use crate::request::Model;
+use crate::model::Model;
 use crate::run::Run;
 
 /// Draws that are held at a time, 16 MB of them.
@@ -36,9 +36,11 @@ impl<'p> Paths<'p> {
             let first = batch * self.n_held;
             let n_scenarios = self.n_held.min(self.model.n_scenarios - first);
             self.dates.resize(n_scenarios * self.model.horizon_days, 0);
-            let blocks = self.dates.chunks_mut(self.pool.len() * self.model.horizon_days).enumerate();
+            let blocks =
+                self.dates.chunks_mut(self.pool.len() * self.model.horizon_days).enumerate();
             let first_block = first / self.pool.len();
-            self.run.spread(blocks, |(n, paths)| draw(self.model, self.pool, first_block + n, paths))?;
+            self.run
+                .spread(blocks, |(n, paths)| draw(self.model, self.pool, first_block + n, paths))?;
             self.batch = Some(batch);
         }
         Ok(&self.dates)
@@ -90,7 +92,10 @@ mod tests {
 
     #[test]
     fn splitmix64_gives_the_published_numbers() {
-        assert_eq!([0, 1].map(|c| splitmix64(1_234_567, c)), [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        assert_eq!(
+            [0, 1].map(|c| splitmix64(1_234_567, c)),
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]
+        );
     }
 
     #[test]
@@ -105,7 +110,14 @@ mod tests {
 
     #[test]
     fn every_block_takes_every_date_once_on_every_day() {
-        let model = Model { n_scenarios: 250, horizon_days: 3, lookback: 1, decay: 1.0, multiplier: 1.0, seed: 7 };
+        let model = Model {
+            n_scenarios: 250,
+            horizon_days: 3,
+            lookback: 1,
+            decay: 1.0,
+            multiplier: 1.0,
+            seed: 7,
+        };
         let pool: Vec<u32> = (1000..1100).collect();
         let mut paths = Paths::new(model, &pool, Run::default());
         let held = paths.hold(0).unwrap();

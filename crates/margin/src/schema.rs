@@ -32,9 +32,14 @@ const JOB: [Field; 9] = [
     ("settings", Part::Settings),
     ("portfolio", Part::Portfolio),
 ];
-const SETTINGS: [Field; 4] =
-    [("startDate", Part::Text), ("endDate", Part::Text), ("addedDates", Part::Dates), ("excludedDates", Part::Dates)];
-const PORTFOLIO: [Field; 3] = [("futures", Part::Futures), ("data", Part::Text), ("encoding", Part::Text)];
+const SETTINGS: [Field; 4] = [
+    ("startDate", Part::Text),
+    ("endDate", Part::Text),
+    ("addedDates", Part::Dates),
+    ("excludedDates", Part::Dates),
+];
+const PORTFOLIO: [Field; 3] =
+    [("futures", Part::Futures), ("data", Part::Text), ("encoding", Part::Text)];
 const POSITION: [Field; 5] = [
     ("ticker", Part::Text),
     ("type", Part::Text),
@@ -61,15 +66,20 @@ impl Part {
     /// commas or spaces between dates, and the text itself if it is not the number it should be.
     pub(crate) fn of_text(self, text: &str) -> Value {
         let text = text.trim();
-        let whole = || text.parse().ok().map(|whole: i64| whole.into());
-        let number = || text.parse().ok().and_then(Number::from_f64).map(Value::Number);
         match self {
             _ if text.is_empty() => Value::Null,
-            Self::Number => whole().or_else(number).unwrap_or_else(|| text.into()),
-            Self::Dates => {
-                text.split(|c: char| c == ',' || c.is_whitespace()).filter(|date| !date.is_empty()).collect()
-            }
+            Self::Number => number(text).unwrap_or_else(|| text.into()),
+            Self::Dates => text
+                .split(|c: char| c == ',' || c.is_whitespace())
+                .filter(|date| !date.is_empty())
+                .collect(),
             _ => text.into(),
         }
     }
+}
+
+/// A number as it is written, a whole one with all its digits.
+fn number(text: &str) -> Option<Value> {
+    let whole = text.parse().ok().map(|whole: i64| whole.into());
+    whole.or_else(|| text.parse().ok().and_then(Number::from_f64).map(Value::Number))
 }

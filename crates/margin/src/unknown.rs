@@ -1,5 +1,5 @@
-//! Fields of a request that there are not. They are ignored, and counted so that their sender can be
-//! told.
+//! Fields of a request that there are not. They are ignored, and counted, so that a warning can
+//! name them.
 
 use crate::check::Place;
 use crate::error::Loc;

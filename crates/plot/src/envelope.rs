@@ -5,22 +5,25 @@
 const POINTS_PER_COLUMN: usize = 4;
 
 /// Of each column of a picture `width` wide the first point, the last, the lowest and the highest,
-/// which are all that can be seen of a line (Jugel and others, Proc. VLDB Endow. 7, 797, 2014). Lines
-/// that do not run from left to right, and short ones, stay as they are.
+/// which are all that can be seen of a line (Jugel and others, Proc. VLDB Endow. 7, 797, 2014).
+/// Lines that do not run from left to right, and short ones, stay as they are.
 pub(crate) fn envelope(points: &[(f64, f64)], width: f64) -> Vec<(f64, f64)> {
     let n_columns = width.ceil() as usize;
     let is_long = points.len() > POINTS_PER_COLUMN * n_columns;
     if !is_long || !points.is_sorted_by(|a, b| a.0 <= b.0) {
         return points.to_vec();
     }
-    let (first, last) = (points[0].0, points[points.len() - 1].0);
+    let first = points[0].0;
+    let last = points[points.len() - 1].0;
     let column = |x: f64| ((x - first) / (last - first) * n_columns as f64) as usize;
     let mut kept = Vec::with_capacity(POINTS_PER_COLUMN * (n_columns + 1));
     for of_column in points.chunk_by(|a, b| column(a.0) == column(b.0)) {
         let by_height = |a: &usize, b: &usize| of_column[*a].1.total_cmp(&of_column[*b].1);
         let indices = || 0..of_column.len();
-        let (low, high) = (indices().min_by(by_height), indices().max_by(by_height));
-        let mut seen: Vec<usize> = [Some(0), low, high, Some(of_column.len() - 1)].into_iter().flatten().collect();
+        let low = indices().min_by(by_height);
+        let high = indices().max_by(by_height);
+        let mut seen: Vec<usize> =
+            [Some(0), low, high, Some(of_column.len() - 1)].into_iter().flatten().collect();
         seen.sort_unstable();
         seen.dedup();
         kept.extend(seen.into_iter().map(|n| of_column[n]));
@@ -35,12 +38,15 @@ mod tests {
     #[test]
     fn no_peak_is_lost_and_no_point_made_up() {
         let noise = |n: u32| f64::from(n.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24);
-        let mut points: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n) * 0.002, noise(n))).collect();
+        let mut points: Vec<(f64, f64)> =
+            (0..100_000).map(|n| (f64::from(n) * 0.002, noise(n))).collect();
         points[54_321].1 = 7.38;
         points[12_345].1 = -3.1;
         let thin = envelope(&points, 900.0);
         assert!(thin.len() <= 4 * 901, "{}", thin.len());
-        assert!(thin.is_sorted_by(|a, b| a.0 < b.0) && thin.iter().all(|point| points.contains(point)));
+        assert!(
+            thin.is_sorted_by(|a, b| a.0 < b.0) && thin.iter().all(|point| points.contains(point))
+        );
         assert!(thin.contains(&points[54_321]) && thin.contains(&points[12_345]));
         assert_eq!((thin[0], thin[thin.len() - 1]), (points[0], points[99_999]));
     }

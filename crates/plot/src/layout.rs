@@ -36,7 +36,8 @@ pub(crate) const INK: &str = "#262626";
 pub(crate) const GREY: &str = "#5f5f5f";
 pub(crate) const GRID: &str = "#e6e6e6";
 /// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
-pub(crate) const COLORS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
+pub(crate) const COLORS: [&str; 7] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
 
 /// Part of the picture, in units of length from its upper left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -109,7 +110,8 @@ impl Layout {
             2 => 240.0,
             _ => 190.0,
         };
-        let y_axes: Vec<Axis> = figure.panels.iter().map(|panel| y_axis(panel, panel_height)).collect();
+        let y_axes: Vec<Axis> =
+            figure.panels.iter().map(|panel| y_axis(panel, panel_height)).collect();
         let labels = y_axes.iter().flat_map(|axis| &axis.ticks.labels);
         let widest = labels.map(|label| width(label, SMALL)).fold(0.0, f64::max);
         let left = MARGIN + LABEL + 12.0 + widest + TICK + 4.0;
@@ -118,9 +120,17 @@ impl Layout {
         sheet.titles(figure);
         for (n, (panel, y_axis)) in figure.panels.iter().zip(&y_axes).enumerate() {
             sheet.legend(panel);
-            sheet.panel(figure, panel, panel_height, (&x_axis, y_axis), n == 0, n + 1 == figure.panels.len());
+            sheet.panel(
+                figure,
+                panel,
+                panel_height,
+                (&x_axis, y_axis),
+                n == 0,
+                n + 1 == figure.panels.len(),
+            );
         }
-        let description = [figure.title.as_str(), figure.subtitle.as_str()].join(" ").trim().to_owned();
+        let description =
+            [figure.title.as_str(), figure.subtitle.as_str()].join(" ").trim().to_owned();
         Self { width: WIDTH, height: sheet.y + MARGIN - 8.0, description, shapes: sheet.shapes }
     }
 }
@@ -139,8 +149,22 @@ impl Sheet {
         WIDTH - MARGIN - self.left
     }
 
-    fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, color: &'static str, anchor: Anchor) {
-        self.shapes.push(Shape::Text { at, text: text.into(), size, color, anchor, is_upright: false });
+    fn text(
+        &mut self,
+        at: (f64, f64),
+        text: impl Into<String>,
+        size: f64,
+        color: &'static str,
+        anchor: Anchor,
+    ) {
+        self.shapes.push(Shape::Text {
+            at,
+            text: text.into(),
+            size,
+            color,
+            anchor,
+            is_upright: false,
+        });
     }
 
     fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &'static str, width: f64) {
@@ -164,11 +188,13 @@ impl Sheet {
     /// The names of the lines in rows above the panel, where no line is.
     fn legend(&mut self, panel: &Panel) {
         let named = panel.lines.iter().zip(COLORS.iter().cycle());
-        let named: Vec<_> = named.filter_map(|(line, color)| Some((line.name.as_ref()?, *color))).collect();
+        let named: Vec<_> =
+            named.filter_map(|(line, color)| Some((line.name.as_ref()?, *color))).collect();
         if named.is_empty() {
             return;
         }
-        let (mut x, right) = (self.left, WIDTH - MARGIN);
+        let mut x = self.left;
+        let right = WIDTH - MARGIN;
         self.y += LINE;
         for (name, color) in named {
             let name = shortened(name, SMALL, self.room() - SAMPLE - 8.0);
@@ -218,18 +244,28 @@ impl Sheet {
         }
         for (at, _) in &marks {
             let x = x_axis.place(*at, area.left, area.width);
-            let (from, to) = ((x, area.top), (x, bottom));
+            let from = (x, area.top);
+            let to = (x, bottom);
             self.shapes.push(Shape::Line { from, to, color: GREY, width: 1.0, is_dashed: true });
         }
-        let curve = |(line, color): (&crate::Line, &&'static str)| {
-            let place = |(x, y): &(f64, f64)| (x_axis.place(*x, 0.0, area.width), y_axis.place(*y, height, -height));
-            let runs = line.points.split(|(x, y)| !is_drawn(*x) || !is_drawn(*y)).filter(|run| !run.is_empty());
-            let runs = runs.map(|run| envelope(&run.iter().map(place).collect::<Vec<_>>(), area.width)).collect();
+        let curves = panel.lines.iter().zip(COLORS.iter().cycle()).map(|(line, color)| {
+            let place = |(x, y): &(f64, f64)| {
+                (x_axis.place(*x, 0.0, area.width), y_axis.place(*y, height, -height))
+            };
+            let runs = line
+                .points
+                .split(|(x, y)| !is_drawn(*x) || !is_drawn(*y))
+                .filter(|run| !run.is_empty());
+            let runs = runs
+                .map(|run| envelope(&run.iter().map(place).collect::<Vec<_>>(), area.width))
+                .collect();
             Curve { color, runs }
-        };
-        let curves = panel.lines.iter().zip(COLORS.iter().cycle()).map(curve).collect();
+        });
+        let curves = curves.collect();
         self.shapes.push(Shape::Curves { area, curves });
-        for (from, to) in [((area.left, area.top), (area.left, bottom)), ((area.left, bottom), (right, bottom))] {
+        for (from, to) in
+            [((area.left, area.top), (area.left, bottom)), ((area.left, bottom), (right, bottom))]
+        {
             self.line(from, to, INK, 1.2);
         }
         self.shapes.push(Shape::Text {
@@ -248,13 +284,14 @@ impl Sheet {
         }
     }
 
-    /// The names of marks above the panel, each at its mark; one that would run into another is a row
-    /// lower.
+    /// The names of marks above the panel, each at its mark; one that would run into another is a
+    /// row lower.
     fn mark_names(&mut self, marks: &[(f64, &str)], x_axis: &Axis) {
         let mut ends: Vec<f64> = Vec::new();
         let mut placed = Vec::new();
         for (at, name) in marks {
-            let (at, name_width) = (x_axis.place(*at, self.left, self.room()), width(name, SMALL));
+            let at = x_axis.place(*at, self.left, self.room());
+            let name_width = width(name, SMALL);
             let start = at.min(WIDTH - MARGIN - name_width);
             let row = ends.iter().position(|end| *end < start).unwrap_or(ends.len());
             ends.resize(ends.len().max(row + 1), 0.0);
@@ -275,7 +312,8 @@ impl Sheet {
 impl Axis {
     /// Where a value is on an axis that starts here and is so long.
     fn place(&self, value: f64, start: f64, length: f64) -> f64 {
-        let (low, high) = (self.range.start(), self.range.end());
+        let low = self.range.start();
+        let high = self.range.end();
         start + (value - low) / (high - low) * length
     }
 }
@@ -293,16 +331,21 @@ fn y_axis(panel: &Panel, height: f64) -> Axis {
 fn x_axis(figure: &Figure, room: f64) -> Axis {
     let points = figure.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
     let seen = points.filter(|(_, y)| is_drawn(*y)).map(|(x, _)| *x);
-    let (low, high) = extent(seen.chain(figure.marks.iter().map(|(at, _)| *at))).unwrap_or((0.0, 1.0));
+    let (low, high) =
+        extent(seen.chain(figure.marks.iter().map(|(at, _)| *at))).unwrap_or((0.0, 1.0));
     let range = widened(low, high, figure.x_is_whole, 0.01);
-    let fits = |ticks: &Ticks| {
-        let widest = ticks.labels.iter().map(|label| width(label, SMALL)).fold(0.0, f64::max);
-        1.5 * widest * ticks.at.len() as f64 <= room
-    };
     let most = (room / TICK_SPACING[0]) as usize;
-    let ticks = |n| Ticks::of(&range, n, figure.x_is_whole);
-    let ticks = (2..=most).rev().map(ticks).find(fits).unwrap_or_else(|| ticks(1));
+    let mut fewer = (2..=most).rev().map(|n| Ticks::of(&range, n, figure.x_is_whole));
+    let ticks = fewer
+        .find(|ticks| labels_fit(ticks, room))
+        .unwrap_or_else(|| Ticks::of(&range, 1, figure.x_is_whole));
     Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks }
+}
+
+/// Whether there is room for the labels, with half a label between two.
+fn labels_fit(ticks: &Ticks, room: f64) -> bool {
+    let widest = ticks.labels.iter().map(|label| width(label, SMALL)).fold(0.0, f64::max);
+    1.5 * widest * ticks.at.len() as f64 <= room
 }
 
 /// A range with some room on both sides, also around a single value.
@@ -331,8 +374,14 @@ fn is_drawn(value: f64) -> bool {
 
 /// Least and largest of the values that are drawn.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let drawn = values.filter(|value| is_drawn(*value)).map(|value| if value.abs() < LEAST { 0.0 } else { value });
+    let drawn = values
+        .filter(|value| is_drawn(*value))
+        .map(|value| if value.abs() < LEAST { 0.0 } else { value });
     drawn.fold(None, |range, value| {
-        Some(range.map_or((value, value), |(low, high): (f64, f64)| (low.min(value), high.max(value))))
+        Some(
+            range.map_or((value, value), |(low, high): (f64, f64)| {
+                (low.min(value), high.max(value))
+            }),
+        )
     })
 }

@@ -12,7 +12,8 @@ pub(crate) fn draw(layout: &Layout) -> String {
     let Layout { width, height, description, shapes, .. } = layout;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'{FAMILY}', Verdana, sans-serif\">\n\
+         viewBox=\"0 0 {width} {height}\" role=\"img\" font-family=\"'{FAMILY}', Verdana, \
+         sans-serif\">\n\
          <title>{}</title>\n<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
         escaped(description)
     );
@@ -28,8 +29,8 @@ fn add(svg: &mut String, shape: &Shape) {
             append(
                 svg,
                 format_args!(
-                    "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" stroke=\"{color}\" \
-                     stroke-width=\"{width}\"{dashes}/>\n"
+                    "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" \
+                     stroke=\"{color}\" stroke-width=\"{width}\"{dashes}/>\n"
                 ),
             );
         }
@@ -39,7 +40,11 @@ fn add(svg: &mut String, shape: &Shape) {
                 Anchor::Middle => "middle",
                 Anchor::End => "end",
             };
-            let turn = if *is_upright { format!(" transform=\"rotate(-90 {x:.2} {y:.2})\"") } else { String::new() };
+            let turn = if *is_upright {
+                format!(" transform=\"rotate(-90 {x:.2} {y:.2})\"")
+            } else {
+                String::new()
+            };
             append(
                 svg,
                 format_args!(
@@ -58,7 +63,8 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
     append(
         svg,
         format_args!(
-            "<svg x=\"{left:.2}\" y=\"{top:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" overflow=\"hidden\">\n"
+            "<svg x=\"{left:.2}\" y=\"{top:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" \
+             overflow=\"hidden\">\n"
         ),
     );
     for Curve { color, runs } in curves {
@@ -66,7 +72,10 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
             if let [(x, y)] = run[..] {
                 append(
                     svg,
-                    format_args!("<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{DOT_RADIUS}\" fill=\"{color}\"/>\n"),
+                    format_args!(
+                        "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{DOT_RADIUS}\" \
+                         fill=\"{color}\"/>\n"
+                    ),
                 );
                 continue;
             }
@@ -76,8 +85,8 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
             append(
                 svg,
                 format_args!(
-                    "\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{CURVE_WIDTH}\" stroke-linejoin=\"round\" \
-                     stroke-linecap=\"round\"/>\n"
+                    "\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{CURVE_WIDTH}\" \
+                     stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n"
                 ),
             );
         }

@@ -1,6 +1,6 @@
 //! Which figure shows a table.
 
-use molbox_analysis::table::{Column, Table, Values};
+use molbox_analysis::{Column, Table, TableGroup, Values};
 
 use crate::{Figure, Line, Panel};
 
@@ -17,14 +17,15 @@ const LONG_PS: f64 = 1000.0;
 const FEW_RESIDUES: usize = 3;
 
 impl Figure {
-    /// The figure of a table: what was measured over time or frames, or along the chains. None for a
-    /// table without rows or without such a course.
+    /// The figure of a table: what was measured over time or frames, or along the chains. None for
+    /// a table without rows or without such a course.
     pub fn of(table: &Table) -> Option<Self> {
         if table.n_rows() == 0 {
             return None;
         }
         match table.kind {
             "rmsf" | "rmsf_by_residue" => fluctuations(table),
+            "secondary_structure_by_frame" => secondary_structure(table),
             _ => course(table),
         }
     }
@@ -33,22 +34,27 @@ impl Figure {
 /// What was measured in each frame.
 fn course(table: &Table) -> Option<Figure> {
     let (x_label, x_unit, along) = abscissa(table)?;
-    let measured = table.columns.iter().filter(|column| !["frame", "time_ps"].contains(&column.name.as_str()));
+    let measured =
+        table.columns.iter().filter(|column| !["frame", "time_ps"].contains(&column.name.as_str()));
     let measured: Vec<_> = measured.filter_map(|column| Some((column, numbers(column)?))).collect();
     let names = line_names(table, &measured.iter().map(|(column, _)| *column).collect::<Vec<_>>());
     let mut panels: Vec<Panel> = Vec::new();
     for ((column, values), name) in measured.iter().zip(names) {
         let (y_label, unit) = quantity(table, column);
         let is_whole = matches!(column.values, Values::Integers(_));
-        let line = Line { name, points: along.iter().copied().zip(values.iter().copied()).collect() };
+        let line =
+            Line { name, points: along.iter().copied().zip(values.iter().copied()).collect() };
         match panels.last_mut() {
-            Some(last) if (&last.y_label, &last.unit) == (&y_label, &unit) && last.lines.len() < MAX_LINES => {
+            Some(last)
+                if (&last.y_label, &last.unit) == (&y_label, &unit)
+                    && last.lines.len() < MAX_LINES =>
+            {
                 last.lines.push(line);
             }
             _ => panels.push(Panel { y_label, unit, is_whole, lines: vec![line] }),
         }
     }
-    // A line alone in its panel is what the axis says, unless masks are told apart.
+    // A line alone in its panel is what the axis says, unless it distinguishes masks.
     for panel in panels.iter_mut().filter(|panel| panel.lines.len() == 1 && table.kind != "rmsd") {
         panel.lines[0].name = None;
     }
@@ -67,6 +73,37 @@ fn course(table: &Table) -> Option<Figure> {
     (!figure.panels.is_empty()).then_some(figure)
 }
 
+/// The states of DSSP in classes, since eight lines, some always at 0, cannot be distinguished.
+const CLASSES: [(&str, &[&str]); 4] = [
+    ("helix (H, G, I)", &["alpha_helix", "helix_310", "pi_helix"]),
+    ("strand (E, B)", &["strand", "beta_bridge"]),
+    ("turn or bend (T, S)", &["turn", "bend"]),
+    ("coil (-)", &["coil"]),
+];
+
+/// How many residues are in each class of states, in each frame.
+fn secondary_structure(table: &Table) -> Option<Figure> {
+    let (x_label, x_unit, along) = abscissa(table)?;
+    let mut lines = Vec::new();
+    for (name, states) in CLASSES {
+        let columns = states.iter().map(|state| numbers(table.column(state)?));
+        let columns: Vec<Vec<f64>> = columns.collect::<Option<_>>()?;
+        let counts = (0..along.len()).map(|frame| columns.iter().map(|column| column[frame]).sum());
+        let points = along.iter().copied().zip(counts).collect();
+        lines.push(Line { name: Some(name.to_owned()), points });
+    }
+    let y_label = "residues".to_owned();
+    Some(Figure {
+        title: title(table),
+        subtitle: subtitle(table),
+        x_label: x_label.to_owned(),
+        x_unit: x_unit.to_owned(),
+        x_is_whole: x_label == "frame",
+        panels: vec![Panel { y_label, unit: String::new(), is_whole: true, lines }],
+        marks: Vec::new(),
+    })
+}
+
 /// Times in ps or ns, or the frames where there are none.
 fn abscissa(table: &Table) -> Option<(&'static str, &'static str, Vec<f64>)> {
     let Some(times) = table.numbers("time_ps") else {
@@ -83,11 +120,13 @@ pub(crate) fn in_time_unit(mut times: impl Iterator<Item = f64>) -> (&'static st
 
 /// Fluctuations along the chains, a line for each chain.
 fn fluctuations(table: &Table) -> Option<Figure> {
-    let (values, chains) = (table.numbers("rmsf_angstrom")?, texts(table.column("chain")?)?);
+    let values = table.numbers("rmsf_angstrom")?;
+    let chains = texts(table.column("chain")?)?;
     let residues = numbers(table.column("residue_number")?)?;
     let labels = texts(table.column("name")?)?;
     // By label, since the number leaves out the insertion code.
-    let residue = |n: usize| labels[n].split_once('@').map_or(labels[n].as_str(), |(residue, _)| residue);
+    let residue =
+        |n: usize| labels[n].split_once('@').map_or(labels[n].as_str(), |(residue, _)| residue);
     let n_residues = 1 + (1..values.len()).filter(|n| residue(*n) != residue(*n - 1)).count();
     let has_several = table.kind == "rmsf" && n_residues < values.len();
     if has_several && n_residues >= FEW_RESIDUES {
@@ -99,9 +138,9 @@ fn fluctuations(table: &Table) -> Option<Figure> {
         match lines.iter_mut().find(|(chain, _)| *chain == chains[n]) {
             Some((_, points)) => {
                 // Where residues are missing, and where a chain comes back, the line ends.
-                let is_next = |last: &(f64, f64)| (0.0..=1.0).contains(&(point.0 - last.0));
-                let goes_on = points.last().is_some_and(is_next) && chains[n - 1] == chains[n];
-                if !goes_on {
+                let is_next =
+                    points.last().is_some_and(|last| (0.0..=1.0).contains(&(point.0 - last.0)));
+                if !is_next || chains[n - 1] != chains[n] {
                     points.push((f64::NAN, f64::NAN));
                 }
                 points.push(point);
@@ -110,16 +149,11 @@ fn fluctuations(table: &Table) -> Option<Figure> {
         }
     }
     let is_alone = lines.len() == 1;
-    let name = |chain: &str| if chain.is_empty() { "no chain".to_owned() } else { format!("chain {chain}") };
-    let lines: Vec<Line> =
-        lines.into_iter().map(|(chain, points)| Line { name: (!is_alone).then(|| name(chain)), points }).collect();
-    let panel = |lines: &[Line]| Panel {
-        y_label: "RMSF".to_owned(),
-        unit: "Å".to_owned(),
-        is_whole: false,
-        lines: lines.to_vec(),
-    };
-    let mut panels: Vec<Panel> = lines.chunks(MAX_LINES).map(panel).collect();
+    let lines: Vec<Line> = lines
+        .into_iter()
+        .map(|(chain, points)| Line { name: (!is_alone).then(|| chain_name(chain)), points })
+        .collect();
+    let mut panels: Vec<Panel> = lines.chunks(MAX_LINES).map(fluctuation_panel).collect();
     let mut subtitle = subtitle(table);
     if table.kind == "rmsf_by_residue" {
         subtitle += "; mean over the atoms of each residue, weighted by mass";
@@ -136,14 +170,30 @@ fn fluctuations(table: &Table) -> Option<Figure> {
     })
 }
 
+fn chain_name(chain: &str) -> String {
+    if chain.is_empty() { "no chain".to_owned() } else { format!("chain {chain}") }
+}
+
+fn fluctuation_panel(lines: &[Line]) -> Panel {
+    Panel {
+        y_label: "RMSF".to_owned(),
+        unit: "Å".to_owned(),
+        is_whole: false,
+        lines: lines.to_vec(),
+    }
+}
+
 /// Leaves out panels that are too many, and says so.
 fn cut(panels: &mut Vec<Panel>, subtitle: &mut String) {
     if panels.len() > MAX_PANELS {
-        let count = |panels: &[Panel]| panels.iter().map(|panel| panel.lines.len()).sum::<usize>();
-        let n_lines = count(panels);
+        let n_lines = line_count(panels);
         panels.truncate(MAX_PANELS);
-        *subtitle += &format!("; the first {} of {n_lines} lines", count(panels));
+        *subtitle += &format!("; the first {} of {n_lines} lines", line_count(panels));
     }
+}
+
+fn line_count(panels: &[Panel]) -> usize {
+    panels.iter().map(|panel| panel.lines.len()).sum()
 }
 
 /// The title without the groups, which are in the subtitle.
@@ -153,25 +203,32 @@ fn title(table: &Table) -> String {
 
 /// The groups, by what they are for.
 fn subtitle(table: &Table) -> String {
-    let group = |role: &str| table.groups.iter().find(|group| group.role == role);
-    let told = |role: &str| {
-        group(role).map_or_else(String::new, |group| {
-            let atoms = if group.n_atoms == 1 { "atom" } else { "atoms" };
-            format!("{} ({} {atoms})", group.label, group.n_atoms)
-        })
-    };
     match table.kind {
-        "rmsd" => match group("fit") {
-            Some(_) => format!("superposed on {}", told("fit")),
+        "rmsd" => match group(table, "fit") {
+            Some(fit) => format!("superposed on {}", shown(fit)),
             None => "not superposed".to_owned(),
         },
-        "distance" | "contacts_by_frame" => format!("{} and {}", told("a"), told("b")),
-        "hydrogen_bonds_by_frame" if group("within").is_none() => {
-            let [a, b] = if group("solute").is_some() { ["solute", "solvent"] } else { ["a", "b"] };
-            format!("{} and {}", told(a), told(b))
+        "distance" | "contacts_by_frame" => both(table, "a", "b"),
+        "hydrogen_bonds_by_frame" if group(table, "solute").is_some() => {
+            both(table, "solute", "solvent")
         }
-        _ => table.groups.first().map_or_else(String::new, |group| told(group.role)),
+        "hydrogen_bonds_by_frame" if group(table, "within").is_none() => both(table, "a", "b"),
+        _ => table.groups.first().map_or_else(String::new, shown),
     }
+}
+
+fn group<'a>(table: &'a Table, role: &str) -> Option<&'a TableGroup> {
+    table.groups.iter().find(|group| group.role == role)
+}
+
+fn both(table: &Table, a: &str, b: &str) -> String {
+    let [a, b] = [a, b].map(|role| group(table, role).map_or_else(String::new, shown));
+    format!("{a} and {b}")
+}
+
+fn shown(group: &TableGroup) -> String {
+    let atoms = if group.n_atoms == 1 { "atom" } else { "atoms" };
+    format!("{} ({} {atoms})", group.label, group.n_atoms)
 }
 
 /// What the legend calls the lines.
@@ -194,7 +251,6 @@ fn quantity(table: &Table, column: &Column) -> (String, String) {
         ("contacts_by_frame", "residue_pairs") => "pairs of residues",
         ("contacts_by_frame", "first_fraction") => "fraction of contacts",
         ("contacts_by_frame", _) => "pairs of atoms",
-        ("secondary_structure_by_frame", _) => "residues",
         ("surface_area_by_frame", _) => "surface area",
         _ => column.definition.as_str(),
     };

@@ -13,8 +13,10 @@ pub(crate) const FAMILY: &str = "DejaVu Sans";
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     static LOADED: OnceLock<FontRef<'static>> = OnceLock::new();
     let font = LOADED.get_or_init(|| FontRef::new(FONT).expect("the font of this crate is one"));
-    let (glyphs, metrics) = (font.charmap(), font.glyph_metrics(Size::new(size as f32), LocationRef::default()));
-    let advance = |c| metrics.advance_width(glyphs.map(c).unwrap_or_default()).map_or(0.0, f64::from);
+    let glyphs = font.charmap();
+    let metrics = font.glyph_metrics(Size::new(size as f32), LocationRef::default());
+    let advance =
+        |c| metrics.advance_width(glyphs.map(c).unwrap_or_default()).map_or(0.0, f64::from);
     text.chars().map(advance).sum()
 }
 
@@ -24,12 +26,15 @@ pub(crate) fn shortened(text: &str, size: f64, room: f64) -> String {
         return text.to_owned();
     }
     let chars: Vec<char> = text.chars().collect();
-    let kept = |n: usize| -> String {
-        let (head, tail) = (n - n / 2, n / 2);
-        chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
-    };
-    let fits = |n: &usize| width(&kept(*n), size) <= room;
-    (0..chars.len()).rev().find(fits).map_or_else(|| "…".to_owned(), kept)
+    let mut shorter = (0..chars.len()).rev().map(|n| with_ellipsis(&chars, n));
+    shorter.find(|text| width(text, size) <= room).unwrap_or_else(|| "…".to_owned())
+}
+
+/// `n` characters of a text, half of them from its end.
+fn with_ellipsis(chars: &[char], n: usize) -> String {
+    let tail = n / 2;
+    let head = n - tail;
+    chars[..head].iter().chain(&['…']).chain(&chars[chars.len() - tail..]).collect()
 }
 
 /// The text on at most so many lines, broken at blanks; what is too wide all the same is shortened.
@@ -38,7 +43,9 @@ pub(crate) fn wrapped(text: &str, size: f64, room: f64, most: usize) -> Vec<Stri
     for word in text.split_whitespace() {
         let is_last = lines.len() == most;
         match lines.last_mut() {
-            Some(line) if is_last || width(line, size) + width(" ", size) + width(word, size) <= room => {
+            Some(line)
+                if is_last || width(line, size) + width(" ", size) + width(word, size) <= room =>
+            {
                 line.push(' ');
                 line.push_str(word);
             }

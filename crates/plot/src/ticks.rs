@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-/// Ticks of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ticks {
     pub(crate) at: Vec<f64>,
@@ -17,20 +16,17 @@ const LARGE: f64 = 1e6;
 const SMALL: f64 = 1e-3;
 
 impl Ticks {
-    /// About `n` ticks in a range, at multiples of 1, 2 or 5 times a power of ten; three at least, but
-    /// for counts in a range that has fewer whole numbers.
+    /// About `n` ticks in a range, at multiples of 1, 2 or 5 times a power of ten; three at least,
+    /// but for counts in a range that has fewer whole numbers.
     pub(crate) fn of(range: &RangeInclusive<f64>, n: usize, is_whole: bool) -> Self {
-        let (low, high) = (*range.start(), *range.end());
-        let places = |n: usize| {
-            let step = step((high - low) / n as f64, is_whole);
-            // An edge that is a multiple may not be one in its last digits.
-            let (first, last) = ((low / step - 1e-6).ceil(), (high / step + 1e-6).floor());
-            // Below zero when no multiple is in the range, which the cast makes zero.
-            let n_ticks = (last - first + 1.0) as usize;
-            ((0..n_ticks).map(|n| times(first + n as f64, step)).collect::<Vec<f64>>(), step)
-        };
-        let enough = (n.max(1)..n.max(1) + 4).map(places).find(|(at, _)| at.len() >= 3);
-        let (at, step) = enough.unwrap_or_else(|| places(n.max(1) + 4));
+        let low = *range.start();
+        let high = *range.end();
+        let n = n.max(1);
+        let mut steps = (n..n + 4).map(|n| step((high - low) / n as f64, is_whole));
+        let step = steps
+            .find(|step| multiples(range, *step).len() >= 3)
+            .unwrap_or_else(|| step((high - low) / (n + 4) as f64, is_whole));
+        let at = multiples(range, step);
         let largest = at.iter().fold(0.0_f64, |largest, tick| largest.max(tick.abs()));
         let exponent = if largest >= LARGE || (largest < SMALL && largest > 0.0) {
             3 * (largest.log10() / 3.0).floor() as i32
@@ -43,10 +39,21 @@ impl Ticks {
     }
 }
 
+/// The multiples of a step in a range.
+fn multiples(range: &RangeInclusive<f64>, step: f64) -> Vec<f64> {
+    // An edge that is a multiple may not be one in its last digits.
+    let first = (range.start() / step - 1e-6).ceil();
+    let last = (range.end() / step + 1e-6).floor();
+    // Below zero when no multiple is in the range, which the cast makes zero.
+    let n_ticks = (last - first + 1.0) as usize;
+    (0..n_ticks).map(|n| times(first + n as f64, step)).collect()
+}
+
 /// The least multiple of 1, 2 or 5 and a power of ten that is not below a width.
 fn step(width: f64, is_whole: bool) -> f64 {
     let power = 10_f64.powi(power_of_ten(width));
-    let step = [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|step| *step >= width * (1.0 - 1e-9));
+    let step =
+        [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|step| *step >= width * (1.0 - 1e-9));
     let step = step.unwrap_or(10.0 * power);
     if is_whole { step.max(1.0) } else { step }
 }
@@ -80,7 +87,13 @@ fn number(value: f64, decimals: usize) -> String {
 
 /// A power of ten for people: `10⁶`.
 pub(crate) fn power(exponent: i32) -> String {
-    let digit = |c| match c {
+    let exponent: String = exponent.to_string().chars().map(raised).collect();
+    format!("10{exponent}")
+}
+
+/// A digit or a minus sign as a superscript.
+fn raised(c: char) -> char {
+    match c {
         '-' => '⁻',
         '1' => '¹',
         '2' => '²',
@@ -92,9 +105,7 @@ pub(crate) fn power(exponent: i32) -> String {
         '8' => '⁸',
         '9' => '⁹',
         _ => '⁰',
-    };
-    let exponent: String = exponent.to_string().chars().map(digit).collect();
-    format!("10{exponent}")
+    }
 }
 
 #[cfg(test)]
@@ -119,7 +130,10 @@ mod tests {
         for high in [1.0, 2.0, 3.0, 4.0, 7.0, 30.0, 1000.0] {
             let ticks = Ticks::of(&(-0.4..=high + 0.4), 5, true);
             assert!(ticks.at.iter().all(|tick| tick.fract() == 0.0), "{ticks:?}");
-            assert!(ticks.labels.iter().all(|label| !label.contains('.')) && ticks.labels.len() >= 2, "{ticks:?}");
+            assert!(
+                ticks.labels.iter().all(|label| !label.contains('.')) && ticks.labels.len() >= 2,
+                "{ticks:?}"
+            );
             assert!(ticks.labels.windows(2).all(|pair| pair[0] != pair[1]), "{ticks:?}");
         }
     }
@@ -127,10 +141,15 @@ mod tests {
     #[test]
     fn every_range_has_three_ticks_within_it() {
         for n in 1..12 {
-            for (low, high) in [(0.4, 1.9), (-0.94, 0.94), (99.0, 101.3), (-7.3e8, -7.1e8), (1.1e-9, 1.9e-9)] {
+            for (low, high) in
+                [(0.4, 1.9), (-0.94, 0.94), (99.0, 101.3), (-7.3e8, -7.1e8), (1.1e-9, 1.9e-9)]
+            {
                 let ticks = Ticks::of(&(low..=high), n, false);
                 assert!(ticks.at.len() >= 3, "{low} to {high}: {ticks:?}");
-                assert!(ticks.at.iter().all(|tick| (low..=high).contains(tick)), "{low} to {high}: {ticks:?}");
+                assert!(
+                    ticks.at.iter().all(|tick| (low..=high).contains(tick)),
+                    "{low} to {high}: {ticks:?}"
+                );
             }
         }
     }

@@ -54,13 +54,17 @@ fn noise(n: u32) -> f64 {
 }
 
 fn spiky(n_points: u32) -> Vec<(f64, f64)> {
-    (0..n_points).map(|n| (f64::from(n) * 0.01, if n % 97 == 0 { 7.38 } else { noise(n) })).collect()
+    (0..n_points)
+        .map(|n| (f64::from(n) * 0.01, if n % 97 == 0 { 7.38 } else { noise(n) }))
+        .collect()
 }
 
 /// The areas of the panels in the SVG: left, top, width, height.
 fn areas(svg: &str) -> Vec<[f64; 4]> {
     let document = Document::parse(svg).unwrap();
-    let nested = document.descendants().filter(|node| node.has_tag_name("svg") && node.attribute("x").is_some());
+    let nested = document
+        .descendants()
+        .filter(|node| node.has_tag_name("svg") && node.attribute("x").is_some());
     nested.map(|node| ["x", "y", "width", "height"].map(|name| number(node, name))).collect()
 }
 
@@ -98,7 +102,8 @@ fn spikes_do_not_leave_their_axes() {
     for (x, y) in &blue {
         let (x, y) = (*x as f64 / SCALE, *y as f64 / SCALE);
         let is_in = |[left, top, width, height]: &[f64; 4]| {
-            (left - 1.0..=left + width + 1.0).contains(&x) && (top - 1.0..=top + height + 1.0).contains(&y)
+            (left - 1.0..=left + width + 1.0).contains(&x)
+                && (top - 1.0..=top + height + 1.0).contains(&y)
         };
         assert!(areas.iter().any(is_in), "a curve at {x}, {y}, outside of {areas:?}");
     }
@@ -130,7 +135,12 @@ fn texts_are_drawn_without_fonts_of_the_machine() {
         let dark = |pixel: &&[u8; 3]| pixel.iter().all(|part| *part < 100);
         Picture::of(figure).pixels.iter().filter(dark).count()
     };
-    assert!(ink(&with) > ink(&without) + 200, "{} pixels with a title, {} without", ink(&with), ink(&without));
+    assert!(
+        ink(&with) > ink(&without) + 200,
+        "{} pixels with a title, {} without",
+        ink(&with),
+        ink(&without)
+    );
 }
 
 #[test]
@@ -150,25 +160,34 @@ fn the_legend_is_above_the_curves() {
     let svg = figure.svg();
     let [[left, top, width, _]] = areas(&svg)[..] else { panic!("one panel") };
     let document = Document::parse(&svg).unwrap();
-    let texts: Vec<Node<'_, '_>> = document.descendants().filter(|node| node.has_tag_name("text")).collect();
+    let texts: Vec<Node<'_, '_>> =
+        document.descendants().filter(|node| node.has_tag_name("text")).collect();
     for name in ["@CA", "<&> "] {
-        let text = texts.iter().find(|node| node.text() == Some(name)).unwrap_or_else(|| panic!("{name} is missing"));
+        let text = texts
+            .iter()
+            .find(|node| node.text() == Some(name))
+            .unwrap_or_else(|| panic!("{name} is missing"));
         assert!(number(*text, "y") < top);
         assert!((left..left + width).contains(&number(*text, "x")));
     }
-    assert!(texts.iter().any(|node| node.text().is_some_and(|text| text.contains('…'))), "a long mask is shortened");
+    assert!(
+        texts.iter().any(|node| node.text().is_some_and(|text| text.contains('…'))),
+        "a long mask is shortened"
+    );
 }
 
 #[test]
 fn a_long_line_is_drawn_with_few_points_and_all_its_peaks() {
-    let mut points: Vec<(f64, f64)> = (0..100_000).map(|n| (f64::from(n) * 0.002, noise(n))).collect();
+    let mut points: Vec<(f64, f64)> =
+        (0..100_000).map(|n| (f64::from(n) * 0.002, noise(n))).collect();
     points[54_321].1 = 7.38;
     let svg = figure(vec![panel(points)]).svg();
     assert!(svg.len() < 80_000, "{} bytes", svg.len());
     let heights: Vec<f64> = drawn(&svg).into_iter().map(|(_, y)| y).collect();
-    let (highest, next) = heights.iter().fold((f64::INFINITY, f64::INFINITY), |(first, second), y| {
-        if *y < first { (*y, first) } else { (first, second.min(*y)) }
-    });
+    let (highest, next) =
+        heights.iter().fold((f64::INFINITY, f64::INFINITY), |(first, second), y| {
+            if *y < first { (*y, first) } else { (first, second.min(*y)) }
+        });
     assert!(next > highest + 100.0, "one peak stands out");
 }
 
@@ -194,7 +213,10 @@ fn what_is_no_course_is_a_figure_all_the_same() {
             let figure = Figure { x_is_whole: is_whole, ..figure };
             let svg = figure.svg();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{points:?}: {svg}");
-            let labels = texts(&svg).iter().filter(|text| text.contains(|c: char| c.is_ascii_digit())).count();
+            let labels = texts(&svg)
+                .iter()
+                .filter(|text| text.contains(|c: char| c.is_ascii_digit()))
+                .count();
             assert!(labels >= 4, "{points:?}: two numbers on each axis, {svg}");
         }
         figure(vec![panel(points)]).png();
@@ -205,7 +227,15 @@ fn what_is_no_course_is_a_figure_all_the_same() {
 
 #[test]
 fn gaps_break_a_line_and_single_points_are_dots() {
-    let points = vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0), (4.0, f64::NAN), (5.0, 1.0), (6.0, 1.5)];
+    let points = vec![
+        (0.0, 1.0),
+        (1.0, 2.0),
+        (2.0, f64::NAN),
+        (3.0, 2.0),
+        (4.0, f64::NAN),
+        (5.0, 1.0),
+        (6.0, 1.5),
+    ];
     let svg = figure(vec![panel(points)]).svg();
     assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 1));
 }

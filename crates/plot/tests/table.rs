@@ -1,10 +1,14 @@
 //! Figures of the tables of an analysis.
 
-use molbox_analysis::table::{Column, Table, TableGroup, Values};
+use molbox_analysis::{Column, Table, TableGroup, Values};
 use molbox_plot::Figure;
 
 fn table(kind: &'static str, groups: &[(&'static str, &str)], columns: Vec<Column>) -> Table {
-    let group = |(role, label): &(&'static str, &str)| TableGroup { role, label: (*label).to_owned(), n_atoms: 3 };
+    let group = |(role, label): &(&'static str, &str)| TableGroup {
+        role,
+        label: (*label).to_owned(),
+        n_atoms: 3,
+    };
     Table {
         analysis: 0,
         kind,
@@ -97,4 +101,27 @@ fn counts_have_axes_of_whole_numbers() {
 #[test]
 fn a_table_without_rows_has_no_figure() {
     assert!(Figure::of(&rmsf("rmsf", &[])).is_none());
+}
+
+#[test]
+fn states_of_secondary_structure_are_drawn_in_classes() {
+    let names =
+        ["alpha_helix", "beta_bridge", "strand", "helix_310", "pi_helix", "turn", "bend", "coil"];
+    let mut columns = vec![column("frame", None, Values::Integers(vec![0, 1]))];
+    for (n, name) in names.into_iter().enumerate() {
+        columns.push(column(name, None, Values::Integers(vec![n as i64, 1])));
+    }
+    let figure =
+        Figure::of(&table("secondary_structure_by_frame", &[("group", "@CA")], columns)).unwrap();
+    assert_eq!(figure.panels.len(), 1);
+    let lines = figure.panels[0].lines.iter();
+    let lines: Vec<_> =
+        lines.map(|line| (line.name.as_deref().unwrap(), line.points[0].1)).collect();
+    let expected = [
+        ("helix (H, G, I)", 7.0),
+        ("strand (E, B)", 3.0),
+        ("turn or bend (T, S)", 11.0),
+        ("coil (-)", 7.0),
+    ];
+    assert_eq!(lines, expected);
 }

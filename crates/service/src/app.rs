@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -13,35 +11,37 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-use crate::auth::Uses;
+use crate::accounts::key::{Uses, WrongKeys};
+use crate::accounts::link::UploadLinks;
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Allowance, Db, Lane};
+use crate::db::{Allowance, Db};
 use crate::error::ApiError;
+use crate::files;
+use crate::folder::reserve::Reserve;
 use crate::folder::{self, Folder};
-use crate::links::UploadLinks;
+use crate::http::page_token::PageTokens;
+use crate::http::rates::Rates;
+use crate::http::room::Room;
+use crate::http::slots::{Slot, Slots};
+use crate::http::turns::Turns;
+use crate::http::validate::Contract;
 use crate::market::Market;
 use crate::metrics::Metrics;
-use crate::objects::Objects;
-use crate::pages::PageTokens;
-use crate::pdb;
-use crate::rates::Rates;
-use crate::reserve::Reserve;
-use crate::room::Room;
-use crate::slots::{Slot, Slots};
-use crate::tasks::hold::Holds;
-use crate::tasks::topology::Recent;
-use crate::turns::Turns;
-use crate::validate::Contract;
+use crate::objects::{Key, Objects};
+use crate::pdb::Mirror;
+use crate::plan::topology::Recent;
+use crate::random;
+use crate::record::Lane;
+use crate::runner::hold::Holds;
 
 /// How long the check of the database may delay the start.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
 
-/// The document that the service serves and keeps to.
-pub(crate) const DOCUMENT: &str = include_str!("../../../openapi/openapi.json");
-
 /// The state of the service.
 pub(crate) struct App {
     pub(crate) config: Config,
+    clock: Clock,
     pub(crate) contract: Contract,
     pub(crate) db: Db,
     pub(crate) objects: Arc<Objects>,
@@ -55,14 +55,13 @@ pub(crate) struct App {
     /// True once the service has been asked to end.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) rates: Rates,
-    /// Of requests with wrong keys, by the address from which they come.
-    pub(crate) wrong_keys: Rates,
+    pub(crate) wrong_keys: WrongKeys,
     /// Memory for request bodies.
     pub(crate) room: Arc<Room>,
     pub(crate) registrations: Arc<Slots>,
     pub(crate) turns: Turns,
     pub(crate) metrics: Metrics,
-    pub(crate) http: reqwest::Client,
+    pub(crate) mirror: Mirror,
     pub(crate) market: Market,
     pub(crate) systems: Recent,
     pub(crate) holds: Holds,
@@ -82,18 +81,19 @@ pub(crate) struct App {
 
 impl App {
     /// Opens the data folder.
-    pub(crate) fn open(config: Config) -> Result<Self> {
+    pub(crate) fn open(config: Config, clock: Clock) -> Result<Self> {
         let data = &config.data;
         folder::make(data)?;
         folder::tighten(data)?;
-        let document: Value = serde_json::from_str(DOCUMENT).context("read the document")?;
         let db = Db::open(data)?;
         if !db.check(CHECK_LIMIT)? {
-            tracing::warn!("the database is too large to be checked at the start; `molboxd check` does it");
+            tracing::warn!(
+                "the database is too large to be checked at the start; `molboxd check` does it"
+            );
         }
         let secret = secret(&data.join("secret"))?;
         let app = Self {
-            contract: Contract::new(&document),
+            contract: Contract::of_document(),
             db,
             objects: Arc::new(Objects::open(data)?),
             reserve: Reserve::of(data),
@@ -103,12 +103,12 @@ impl App {
             queued: Default::default(),
             stopping: watch::Sender::new(false),
             rates: Rates::default(),
-            wrong_keys: Rates::default(),
+            wrong_keys: WrongKeys::new(config.limits.wrong_keys_per_minute),
             room: Room::new(config.limits.bodies_bytes),
             registrations: Slots::new(config.limits.registrations),
             turns: Turns::default(),
             metrics: Metrics::new(),
-            http: pdb::http()?,
+            mirror: Mirror::new(&config.pdb)?,
             market: Market::open(&config),
             systems: Recent::default(),
             holds: Holds::default(),
@@ -119,19 +119,20 @@ impl App {
             origin: OnceLock::new(),
             margin_origin: OnceLock::new(),
             config,
+            clock,
         };
         app.db.watch(Folder::remember(&app.config.data)?);
         Ok(app)
     }
 
-    /// The present, in microseconds since 1970. Nothing else reads the clock.
-    pub(crate) fn now(&self) -> i64 {
-        Timestamp::now().as_microsecond()
+    /// The present, in microseconds since 1970.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
-    /// Random bytes. Nothing else draws any.
+    /// Random bytes.
     pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
-        random()
+        random::bytes()
     }
 
     /// A new identifier, `job_` and 20 characters with 100 random bits.
@@ -146,7 +147,8 @@ impl App {
         i64::from(u32::from_le_bytes(self.random()) & 0x7fff_ffff).max(1)
     }
 
-    /// Says where the service listens. Where it is reached is what was configured, or else the same.
+    /// Says where the service listens. Where it is reached is what was configured, or else the
+    /// same.
     pub(crate) fn listens_at(&self, origin: String, margin_origin: String) {
         let reached = |configured: &str, listened: String| match configured.trim_end_matches('/') {
             "" => listened,
@@ -182,7 +184,10 @@ impl App {
 
     /// What an account may have.
     pub(crate) fn allowance(&self) -> Allowance {
-        Allowance { open_tasks: self.config.limits.open_tasks, bytes: self.config.limits.account_bytes }
+        Allowance {
+            open_tasks: self.config.limits.open_tasks,
+            bytes: self.config.limits.account_bytes,
+        }
     }
 
     /// A place for work of an account that takes a CPU for long.
@@ -192,14 +197,24 @@ impl App {
     /// 503 when it does not come in time.
     pub(crate) async fn turn(&self, slots: &Arc<Slots>, account: i64) -> Result<Slot, ApiError> {
         let seconds = self.config.limits.wait_seconds;
-        let busy = || ApiError::overloaded("other requests of this kind are still being worked on", seconds.max(1));
+        let busy = || {
+            ApiError::overloaded(
+                "other requests of this kind are still being worked on",
+                seconds.max(1),
+            )
+        };
         slots.take(account, Duration::from_secs(seconds)).await.ok_or_else(busy)
     }
 
     /// Key of the content of a registered file that a task reads; it is not deleted as long as that
     /// has not ended.
-    pub(crate) fn content_of(&self, file_id: &str) -> Result<String> {
-        self.db.file_object(file_id)?.with_context(|| format!("{file_id} has no content"))
+    pub(crate) async fn content_of(&self, file_id: &str) -> Result<Key> {
+        let object = self
+            .db
+            .file_object(file_id)
+            .await?
+            .with_context(|| format!("{file_id} has no content"))?;
+        Ok(Key::stored(object))
     }
 
     /// Folder of a task while it runs.
@@ -235,7 +250,10 @@ impl App {
 
     /// Keeps what a running task says of itself.
     pub(crate) fn set_progress(&self, id: &str, progress: &Value) {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), progress.to_string().into());
+        self.progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.to_owned(), progress.to_string().into());
     }
 
     /// Forgets what a task that no longer runs said of itself, and that it was cancelled.
@@ -245,33 +263,16 @@ impl App {
     }
 }
 
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).expect("the system has randomness");
-    bytes
-}
-
 /// The secret of this data folder, made the first time; only its owner may read it.
 fn secret(path: &Path) -> Result<[u8; 32]> {
     match fs::read(path) {
         Ok(bytes) => bytes.try_into().map_err(|_| anyhow::anyhow!("{} is damaged", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let bytes = random();
-            let mut file = fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)
-                .with_context(|| format!("make {}", path.display()))?;
-            file.write_all(&bytes)?;
-            file.sync_all()?;
+            let bytes = random::bytes();
+            // At once: half a secret would keep the service from starting.
+            files::write(path, &bytes).with_context(|| format!("write {}", path.display()))?;
             Ok(bytes)
         }
         Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
     }
-}
-
-/// A moment as the records show it: RFC 3339 in UTC.
-pub(crate) fn rfc3339(microseconds: i64) -> String {
-    Timestamp::from_microsecond(microseconds).map_or_else(|_| String::new(), |t| t.to_string())
 }

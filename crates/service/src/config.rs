@@ -174,8 +174,8 @@ section! {
         memory_mb: u64 = 0,
         /// Longest time between two checkpoints of a simulation, in seconds.
         checkpoint_seconds: f64 = 60.0,
-        /// How long a worker may give no sign of life before it counts as hung, in seconds.
-        silence_seconds: u64 = 300,
+        /// How long a worker may be without a heartbeat before it counts as hung, in seconds.
+        heartbeat_timeout_seconds: u64 = 300,
         /// Longest time that an attempt may take, in seconds; 0 for any.
         wall_seconds: u64 = 0,
         /// How long a worker that is asked to stop may take before it is killed, in seconds.
@@ -202,7 +202,11 @@ impl TryFrom<String> for Listen {
     type Error = AddrParseError;
 
     fn try_from(text: String) -> Result<Self, AddrParseError> {
-        if text.is_empty() { Ok(Self(None)) } else { text.parse().map(|address| Self(Some(address))) }
+        if text.is_empty() {
+            Ok(Self(None))
+        } else {
+            text.parse().map(|address| Self(Some(address)))
+        }
     }
 }
 
@@ -244,14 +248,17 @@ impl Config {
     ) -> Result<Self> {
         let mut table = match file {
             Some(path) => {
-                let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("read {}", path.display()))?;
                 text.parse().with_context(|| format!("read {}", path.display()))?
             }
             None => toml::Table::new(),
         };
         for (name, value) in environment {
             // Of the command line and of the log, which are not the configuration.
-            if let Some(key) = name.strip_prefix(PREFIX).filter(|key| !["CONFIG", "LOG"].contains(key)) {
+            if let Some(key) =
+                name.strip_prefix(PREFIX).filter(|key| !["CONFIG", "LOG"].contains(key))
+            {
                 set(&mut table, &key.to_lowercase().replace("__", "."), &value)?;
             }
         }
@@ -259,7 +266,8 @@ impl Config {
             set(&mut table, key, value)?;
         }
         let config: Self = table.try_into().context("configuration")?;
-        if config.stage.is_empty() || !config.stage.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        if config.stage.is_empty()
+            || !config.stage.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         {
             bail!("configuration: stage {:?} must be letters, digits, - and _", config.stage);
         }
@@ -268,7 +276,9 @@ impl Config {
         }
         let largest = config.limits.body_bytes.max(config.margin.body_bytes);
         if config.limits.bodies_bytes / 2 < largest {
-            bail!("configuration: limits.bodies_bytes must be at least twice the largest body, {largest} bytes");
+            bail!(
+                "configuration: limits.bodies_bytes must be at least twice the largest body, {largest} bytes"
+            );
         }
         if config.limits.registrations == 0 || config.connections.most == 0 {
             bail!("configuration: limits.registrations and connections.most must be at least 1");
@@ -292,7 +302,9 @@ impl Config {
     /// Every key with its meaning and its default, as a commented file.
     pub(crate) fn documentation() -> String {
         let defaults = toml::Table::try_from(Self::default()).expect("the defaults are TOML");
-        let mut text = "# Every setting of molboxd with its default, as `molboxd config` prints them.\n".to_owned();
+        let mut text =
+            "# Every setting of molboxd with its default, as `molboxd config` prints them.\n"
+                .to_owned();
         let is_section = |key: &str| SECTIONS.iter().any(|(name, ..)| *name == key);
         for (key, doc) in Self::KEYS.iter().filter(|(key, _)| !is_section(key)) {
             text += &format!("\n#{doc}\n#{key} = {}\n", defaults[*key]);
@@ -309,13 +321,16 @@ impl Config {
 
 /// Puts a value at a dotted key; what is no TOML value is a string.
 fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<()> {
-    let parsed = format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("v"));
+    let parsed =
+        format!("v = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("v"));
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
     let (path, last) = key.rsplit_once('.').map_or((None, key), |(path, last)| (Some(path), last));
     let mut table = table;
     for step in path.into_iter().flat_map(|path| path.split('.')) {
         let entry = table.entry(step).or_insert_with(|| toml::Value::Table(toml::Table::new()));
-        table = entry.as_table_mut().with_context(|| format!("configuration: {key}: {step} is no section"))?;
+        table = entry
+            .as_table_mut()
+            .with_context(|| format!("configuration: {key}: {step} is no section"))?;
     }
     table.insert(last.to_owned(), value);
     Ok(())
@@ -334,7 +349,10 @@ mod tests {
         let environment = environment.map(|(k, v)| (k.to_owned(), v.to_owned()));
         let settings = [("worker.cpus".to_owned(), "3".to_owned())];
         let config = Config::load(Some(&file), environment.into_iter(), &settings).unwrap();
-        assert_eq!((config.stage.as_str(), config.worker.cpus, config.worker.attempts), ("b", 3, 9));
+        assert_eq!(
+            (config.stage.as_str(), config.worker.cpus, config.worker.attempts),
+            ("b", 3, 9)
+        );
     }
 
     #[test]
@@ -366,6 +384,9 @@ mod tests {
         });
         std::fs::write(&file, text.collect::<Vec<_>>().join("\n")).unwrap();
         let config = Config::load(Some(&file), std::iter::empty(), &[]).unwrap();
-        assert_eq!(toml::Table::try_from(config).unwrap(), toml::Table::try_from(Config::default()).unwrap());
+        assert_eq!(
+            toml::Table::try_from(config).unwrap(),
+            toml::Table::try_from(Config::default()).unwrap()
+        );
     }
 }

@@ -1,24 +1,37 @@
 //! Errors of requests: the one place where an error becomes a status.
 
-use std::{io, mem};
+use std::fmt::Display;
+use std::mem;
 
 use axum::http::header::{CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
+use serde::de::DeserializeOwned;
 
-use rusqlite::ErrorCode;
-use rustix::io::Errno;
-
-use crate::db::OverQuota;
-use crate::folder::Displaced;
+use crate::db::{self, OverQuota};
+use crate::folder::failure::storage_failure;
+use crate::http::validate::{joined, loc, violation};
 use crate::shown::in_bytes;
-use crate::validate::{joined, loc, violation};
 
 /// Type of a violation: something that a request names is not there.
 pub(crate) const NOT_FOUND: &str = "not_found";
 /// Type of a violation: something is not in the state that the request needs.
 const CONFLICT: &str = "conflict";
+
+/// 409 for something that is not in the state that a request needs.
+pub(crate) fn not_ready(at: Vec<LocItem>, id: &str, status: impl Display, needs: &str) -> ApiError {
+    ApiError::conflict(at, format!("{id} is {status}; {needs}"))
+}
+
+/// A stored JSON text as its wire type.
+pub(crate) fn stored<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
+    serde_json::from_str(text).map_err(unreadable)
+}
+
+pub(crate) fn unreadable(error: serde_json::Error) -> ApiError {
+    ApiError::internal(anyhow::Error::new(error).context("a stored record"))
+}
 
 /// An answer that refuses a request, or says that the service failed.
 #[derive(Debug)]
@@ -33,16 +46,28 @@ pub(crate) struct ApiError {
 
 impl ApiError {
     fn new(status: StatusCode, kind: &str, loc: Vec<LocItem>, msg: impl Into<String>) -> Self {
-        Self { status, detail: vec![violation(kind, loc, msg)], retry_after: None, content_range: None, cause: None }
+        Self {
+            status,
+            detail: vec![violation(kind, loc, msg)],
+            retry_after: None,
+            content_range: None,
+            cause: None,
+        }
     }
 
     /// Everything that a request breaks of the document, or of what the service can do.
     pub(crate) fn invalid(detail: Vec<ValidationError>) -> Self {
-        Self { status: StatusCode::UNPROCESSABLE_ENTITY, detail, retry_after: None, content_range: None, cause: None }
+        Self {
+            status: StatusCode::UNPROCESSABLE_ENTITY,
+            detail,
+            retry_after: None,
+            content_range: None,
+            cause: None,
+        }
     }
 
-    /// Everything that is wrong with a request whose references have been looked up: 404 when all of it
-    /// is that something is not there, 409 when it is the state of something, else 422.
+    /// Everything that is wrong with a request whose references have been looked up: 404 when all
+    /// of it is that something is not there, 409 when it is the state of something, else 422.
     pub(crate) fn unresolved(detail: Vec<ValidationError>) -> Self {
         let all_are = |kind: &str| detail.iter().all(|violation| violation.type_ == kind);
         let status = match () {
@@ -53,7 +78,8 @@ impl ApiError {
         Self { status, ..Self::invalid(detail) }
     }
 
-    /// Adds what a refusal says of other places to what is known; a failure of the service comes back.
+    /// Adds what a refusal says of other places to what is known; a failure of the service comes
+    /// back.
     pub(crate) fn add_to(self, violations: &mut Vec<ValidationError>) -> Result<(), Self> {
         if self.status.is_server_error() {
             return Err(self);
@@ -70,18 +96,33 @@ impl ApiError {
 
     /// The body is not UTF-8, too deep, or has numbers of too many digits.
     pub(crate) fn unreadable_body() -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "json_invalid", vec![loc("body")], "There was an error parsing the body")
+        Self::new(
+            StatusCode::BAD_REQUEST,
+            "json_invalid",
+            vec![loc("body")],
+            "There was an error parsing the body",
+        )
     }
 
     pub(crate) fn unauthorized(msg: &str) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", vec![loc("header"), loc("x-api-key")], msg)
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthorized",
+            vec![loc("header"), loc("x-api-key")],
+            msg,
+        )
     }
 
     /// `what` is `job`, `file` and so on; the same for one that does not exist and one of another
     /// account.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let parameter = format!("{what}_id");
-        Self::new(StatusCode::NOT_FOUND, NOT_FOUND, vec![loc("path"), loc(parameter)], format!("no {what} {id}"))
+        Self::new(
+            StatusCode::NOT_FOUND,
+            NOT_FOUND,
+            vec![loc("path"), loc(parameter)],
+            format!("no {what} {id}"),
+        )
     }
 
     /// Something that a body refers to.
@@ -94,7 +135,12 @@ impl ApiError {
     }
 
     pub(crate) fn no_such_method() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", vec![loc("method")], "Method Not Allowed")
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            vec![loc("method")],
+            "Method Not Allowed",
+        )
     }
 
     pub(crate) fn conflict(at: Vec<LocItem>, msg: impl Into<String>) -> Self {
@@ -124,7 +170,12 @@ impl ApiError {
 
     pub(crate) fn range_not_satisfiable(size: u64) -> Self {
         let msg = format!("the content has {size} bytes");
-        let mut error = Self::new(StatusCode::RANGE_NOT_SATISFIABLE, "range", vec![loc("header"), loc("range")], msg);
+        let mut error = Self::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "range",
+            vec![loc("header"), loc("range")],
+            msg,
+        );
         error.content_range = Some(format!("bytes */{size}"));
         error
     }
@@ -137,8 +188,13 @@ impl ApiError {
         error
     }
 
-    /// An account that would hold more than the `max` bytes that it may.
-    pub(crate) fn over_quota(at: Vec<LocItem>, over: OverQuota, max: u64) -> Self {
+    /// A request that would have its account hold more than the `max` bytes that it may.
+    pub(crate) fn over_quota(over: OverQuota, max: u64) -> Self {
+        Self::content_over_quota(vec![loc("header"), loc("x-api-key")], over, max)
+    }
+
+    /// The same for what is sent with a link instead of a key.
+    pub(crate) fn content_over_quota(at: Vec<LocItem>, over: OverQuota, max: u64) -> Self {
         let (held, max) = (in_bytes(over.held.into()), in_bytes(max.into()));
         let msg = format!(
             "the account holds {held} of the {max} that it may (limits.account_bytes), what its open jobs may come to \
@@ -155,7 +211,12 @@ impl ApiError {
 
     /// A body that arrives too slowly to be waited for.
     pub(crate) fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "too_slow", vec![loc("body")], "the body came too slowly, or not at all")
+        Self::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too_slow",
+            vec![loc("body")],
+            "the body came too slowly, or not at all",
+        )
     }
 
     /// The service has more to do than it can at present.
@@ -174,7 +235,8 @@ impl ApiError {
     }
 
     pub(crate) fn internal(cause: impl Into<anyhow::Error>) -> Self {
-        let mut error = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Vec::new(), "internal error");
+        let mut error =
+            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", Vec::new(), "internal error");
         error.cause = Some(cause.into());
         error
     }
@@ -192,15 +254,15 @@ impl ApiError {
 
 impl From<anyhow::Error> for ApiError {
     fn from(cause: anyhow::Error) -> Self {
-        match obstacle(&cause) {
+        match storage_failure(&cause) {
             Some(what) => Self::unavailable(what, cause),
             None => Self::internal(cause),
         }
     }
 }
 
-impl From<rusqlite::Error> for ApiError {
-    fn from(cause: rusqlite::Error) -> Self {
+impl From<db::Error> for ApiError {
+    fn from(cause: db::Error) -> Self {
         anyhow::Error::new(cause).into()
     }
 }
@@ -208,58 +270,6 @@ impl From<rusqlite::Error> for ApiError {
 impl From<std::io::Error> for ApiError {
     fn from(cause: std::io::Error) -> Self {
         anyhow::Error::new(cause).into()
-    }
-}
-
-/// What is in the way, when a failure comes from the machine and not from the program: a disk or a
-/// database that an operator can put right, or that gets right by itself.
-pub(crate) fn obstacle(cause: &anyhow::Error) -> Option<&'static str> {
-    cause.chain().find_map(|error| {
-        if error.is::<Displaced>() {
-            return Some("the service's data folder is not in its place");
-        }
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            return of_system(error);
-        }
-        Some(match error.downcast_ref::<rusqlite::Error>()?.sqlite_error_code()? {
-            ErrorCode::DiskFull => FULL,
-            ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => READ_ONLY,
-            ErrorCode::SystemIoFailure => FAILS,
-            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another program holds the service's database",
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => DAMAGED,
-            ErrorCode::OutOfMemory => NO_MEMORY,
-            _ => return None,
-        })
-    })
-}
-
-const FULL: &str = "the service's disk is full";
-const READ_ONLY: &str = "the service cannot write to its disk";
-const FAILS: &str = "the service's disk fails";
-const DAMAGED: &str = "the service's database is damaged";
-const NO_MEMORY: &str = "the service's machine has no memory left";
-
-/// Whether a failure is that of a damaged database.
-pub(crate) fn is_damage(cause: &anyhow::Error) -> bool {
-    obstacle(cause) == Some(DAMAGED)
-}
-
-/// Whether a failure is that of a full disk.
-pub(crate) fn is_full(cause: &anyhow::Error) -> bool {
-    obstacle(cause) == Some(FULL)
-}
-
-/// What is in the way, by the error of a system call.
-fn of_system(error: &io::Error) -> Option<&'static str> {
-    let code = error.raw_os_error().map(Errno::from_raw_os_error);
-    match (error.kind(), code) {
-        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge, _) => Some(FULL),
-        (io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied, _) => Some(READ_ONLY),
-        (io::ErrorKind::StaleNetworkFileHandle, _) => Some(FAILS),
-        (_, Some(Errno::IO | Errno::NXIO | Errno::NODEV | Errno::NOTCONN)) => Some(FAILS),
-        (_, Some(Errno::MFILE | Errno::NFILE)) => Some("the service has too many files open"),
-        (io::ErrorKind::OutOfMemory, _) => Some(NO_MEMORY),
-        _ => None,
     }
 }
 
@@ -274,7 +284,10 @@ impl IntoResponse for ApiError {
             headers.insert(RETRY_AFTER, seconds.into());
         }
         if let Some(range) = self.content_range {
-            headers.insert(CONTENT_RANGE, HeaderValue::try_from(range).expect("`bytes */` and digits"));
+            headers.insert(
+                CONTENT_RANGE,
+                HeaderValue::try_from(range).expect("`bytes */` and digits"),
+            );
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert("www-authenticate", HeaderValue::from_static("APIKey"));

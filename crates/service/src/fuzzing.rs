@@ -2,20 +2,20 @@
 
 use std::sync::LazyLock;
 
-use molbox::workflow::types::{AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest};
+use molbox::workflow::types::{
+    self, AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::app::DOCUMENT;
+use crate::accounts::link::{UploadLink, UploadLinks};
 use crate::db::Filter;
 use crate::formats::{Format, check_text};
-use crate::json;
-use crate::links::{UploadLink, UploadLinks};
-use crate::pages::PageTokens;
-use crate::validate::Contract;
+use crate::http::json;
+use crate::http::page_token::PageTokens;
+use crate::http::validate::Contract;
 
-static CONTRACT: LazyLock<Contract> =
-    LazyLock::new(|| Contract::new(&serde_json::from_str::<Value>(DOCUMENT).expect("the document is JSON")));
+static CONTRACT: LazyLock<Contract> = LazyLock::new(Contract::of_document);
 
 /// Checks content as a registration does.
 pub fn upload(content: &[u8], format: &str) {
@@ -57,11 +57,15 @@ pub fn upload_link(link: &str) {
     let links = UploadLinks::new(SECRET);
     let good = links.query(FILE, KEY, EXPIRES);
     let (file, query) = link.split_once('?').unwrap_or((link, ""));
-    let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let query: Vec<(String, String)> =
+        form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let used = UploadLink::of(&query);
     if links.check(file, &used, EXPIRES - 1).is_ok() {
         let signature = good.rsplit('=').next().expect("three parts");
-        assert!(file == FILE && used.key == KEY && used.expires.parse() == Ok(EXPIRES), "{link} is good, as is {good}");
+        assert!(
+            file == FILE && used.key == KEY && used.expires.parse() == Ok(EXPIRES),
+            "{link} is good, as is {good}"
+        );
         assert!(used.signature.eq_ignore_ascii_case(signature), "{link} is good, as is {good}");
         assert!(links.check(file, &used, EXPIRES).is_err(), "{link} has expired");
     }
@@ -71,12 +75,13 @@ pub fn upload_link(link: &str) {
 pub fn page_token(text: &str) {
     const LISTING: &str = "job_list 1";
     let tokens = PageTokens::new(&SECRET);
-    let page = Filter { before: Some(1234), status: Some("ready".to_owned()), name: None };
+    let page = Filter { before: Some(1234), status: Some(types::Status::Ready), name: None };
     let good = tokens.seal(LISTING, &page, [9; 12]);
     let is_good = text.eq_ignore_ascii_case(&good);
     assert_eq!(tokens.open(LISTING, text), is_good.then_some(page), "{text} and {good}");
 
-    let page = Filter { before: Some(text.len() as i64), status: None, name: Some(text.to_owned()) };
+    let page =
+        Filter { before: Some(text.len() as i64), status: None, name: Some(text.to_owned()) };
     let token = tokens.seal(LISTING, &page, [8; 12]);
     assert_eq!(tokens.open(LISTING, &token), Some(page), "{text:?}");
     assert_eq!(tokens.open("job_list 2", &token), None);

@@ -1,44 +1,36 @@
 //! The molbox service: every operation of the document, carried out.
 //!
-//! A request passes [`routes`] (key, body, document), a handler in [`handlers`], and ends in the
-//! database or the object store. Work is queued in the database and run by [`tasks`] through
-//! [`exec`], each task in a folder of its own.
+//! A request passes [`http`] (key, body, document), a handler in [`handlers`], and ends in the
+//! database or the object store. Work is planned by [`plan`], queued in the database and run by
+//! [`runner`] through [`exec`], each task in a folder of its own.
 
+mod accounts;
+mod analyze;
 mod app;
-mod auth;
-mod backup;
-mod bundle;
-mod check;
+mod clock;
 mod command;
 mod config;
-mod connections;
 mod db;
-mod doctor;
 mod error;
 mod exec;
+mod files;
 mod folder;
 mod formats;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod handlers;
-mod json;
-mod links;
+mod hex;
+mod http;
 mod log;
 mod market;
 mod metrics;
 mod objects;
-mod pages;
 mod pdb;
-mod peer;
-mod rates;
-mod reserve;
-mod room;
-mod routes;
-mod serve;
+mod plan;
+mod random;
+mod record;
+mod runner;
 mod shown;
-mod slots;
-mod tasks;
-mod turns;
-mod validate;
+mod worker;
 
 pub use command::main;

@@ -1,8 +1,8 @@
 //! The log: lines on standard error, many of them with one system call.
 //!
-//! A system call for each line would be CPU time of every short request. So lines are gathered for a moment;
-//! only warnings and errors are not. `tracing-appender` would, while nobody reads the log, have each request
-//! wait or drop its line without a word.
+//! A system call for each line would be CPU time of every short request. So lines are gathered for
+//! a moment; only warnings and errors are not. `tracing-appender` would, while nobody reads the
+//! log, have each request wait or drop its line without a word.
 
 use std::io::{self, Write};
 use std::mem;
@@ -19,8 +19,8 @@ use tracing_subscriber::fmt::MakeWriter;
 const GATHERED: Duration = Duration::from_millis(100);
 /// So many bytes do not wait any longer.
 const ENOUGH: usize = 64 << 10;
-/// So many bytes are kept while nobody reads the log. Lines beyond are dropped: no request waits for a
-/// reader that stands still.
+/// So many bytes are kept while nobody reads the log. Lines beyond are dropped: no request waits
+/// for a reader that stands still.
 const MAX_BYTES: usize = 4 << 20;
 /// How long the service's end waits for who reads the log.
 const LAST: Duration = Duration::from_secs(2);
@@ -30,12 +30,16 @@ pub(crate) struct Log(Arc<Lines>);
 
 impl Log {
     pub(crate) fn start() -> Result<Self> {
-        let filter = EnvFilter::try_from_env("MOLBOXD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+        let filter =
+            EnvFilter::try_from_env("MOLBOXD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
         let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
         let lines = Arc::<Lines>::default();
         let written = lines.clone();
         let write_all = move || written.write_all(io::stderr());
-        thread::Builder::new().name("log".to_owned()).spawn(write_all).context("start the log's thread")?;
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(write_all)
+            .context("start the log's thread")?;
         tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_ansi(is_terminal)
@@ -96,8 +100,11 @@ impl Lines {
         let mut lost = 0;
         loop {
             let waits = |state: &mut State| state.text.is_empty() && !state.is_ending;
-            let state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
-            let gathers = |state: &mut State| !state.is_urgent && !state.is_ending && state.text.len() < ENOUGH;
+            let state =
+                self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+            let gathers = |state: &mut State| {
+                !state.is_urgent && !state.is_ending && state.text.len() < ENOUGH
+            };
             let gathered = self.changed.wait_timeout_while(state, GATHERED, gathers);
             let (mut state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
             if state.text.is_empty() {
@@ -112,7 +119,10 @@ impl Lines {
             match out.write_all(&text) {
                 Ok(()) if lost == 0 => {}
                 Ok(()) => {
-                    tracing::warn!(lines = lost, "lines of the log are missing here: they could not be written");
+                    tracing::warn!(
+                        lines = lost,
+                        "lines of the log are missing here: they could not be written"
+                    );
                     lost = 0;
                 }
                 // There is nowhere to report it until writing succeeds again.
@@ -186,9 +196,12 @@ mod tests {
     fn while_nobody_reads_lines_are_dropped_and_counted() {
         let lines = Arc::<Lines>::default();
         let written = lines.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Writers(lines.clone())).finish();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(Writers(lines.clone())).finish();
         let (out, text) = mpsc::sync_channel(0);
-        let write_all = move || tracing::subscriber::with_default(subscriber, || written.write_all(Reader(out)));
+        let write_all = move || {
+            tracing::subscriber::with_default(subscriber, || written.write_all(Reader(out)))
+        };
         let writer = thread::spawn(write_all);
         let line = vec![b'x'; MAX_BYTES / 8 - 1].into_iter().chain([b'\n']).collect::<Vec<u8>>();
         lines.add(b"first\n", true);
@@ -204,7 +217,11 @@ mod tests {
         let missing = 19 - read.iter().filter(|byte| **byte == b'\n').count() + 1;
         assert!(missing > 0);
         let read = String::from_utf8(read).unwrap();
-        assert!(read.contains(&format!("lines={missing}")), "{}", read.trim_start_matches(['x', '\n']));
+        assert!(
+            read.contains(&format!("lines={missing}")),
+            "{}",
+            read.trim_start_matches(['x', '\n'])
+        );
         let ends = thread::spawn(move || lines.end());
         assert_eq!(text.recv(), Err(mpsc::RecvError));
         ends.join().unwrap();

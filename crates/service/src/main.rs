@@ -1,6 +1,7 @@
 //! `molboxd`: the molbox service.
 
-/// A request makes a few hundred small allocations; this serves them in less time than the system's.
+/// A request makes a few hundred small allocations; this serves them in less time than the
+/// system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -6,17 +6,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use jiff::Timestamp;
 use molbox_margin::{Store, sample};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::app::App;
 use crate::config::Config;
 use crate::error::ApiError;
-use crate::slots::Slots;
+use crate::files;
+use crate::http::slots::Slots;
 
 /// How long a reload may take before the command that asked for it gives up.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What margin calculations need and share.
 pub(crate) struct Market {
@@ -35,8 +36,8 @@ enum Loaded {
 }
 
 impl Market {
-    /// Loads the market data, if its folder is there. When it is broken, margins are refused until it
-    /// is repaired and reloaded; simulations have nothing to do with it.
+    /// Loads the market data, if its folder is there. When it is broken, margins are refused until
+    /// it is repaired and reloaded; simulations have nothing to do with it.
     pub(crate) fn open(config: &Config) -> Self {
         let folder = folder(config);
         let loaded = if folder.exists() { first(config) } else { Loaded::Nothing };
@@ -73,9 +74,22 @@ impl Market {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes market data in the place of what is there.
-    fn exchange(&self, store: Store) {
-        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Loaded::Data(Arc::new(store));
+    /// Loads the market data anew; when it is broken, what was there stays.
+    pub(crate) fn reload(&self, config: &Config) -> Result<()> {
+        let store = load(config)?;
+        tracing::info!(sha256 = store.sha256(), "market data reloaded");
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) =
+            Loaded::Data(Arc::new(store));
+        Ok(())
+    }
+
+    /// Writes to a file which market data is in use, for who asked for a reload.
+    pub(crate) fn announce(&self, config: &Config, now: Timestamp) -> Result<()> {
+        let sha256 = self.store().ok().map(|store| store.sha256().to_owned());
+        let announced = serde_json::json!({ "sha256": sha256, "at": now.as_microsecond() });
+        let path = announcement(config);
+        files::write(&path, announced.to_string().as_bytes())
+            .with_context(|| format!("write {}", path.display()))
     }
 }
 
@@ -97,34 +111,6 @@ fn broken() -> ApiError {
     ApiError::unavailable("the service's market data is broken", cause)
 }
 
-/// Loads the market data anew; when it is broken, what was there stays.
-pub(crate) async fn reload(app: &Arc<App>) {
-    let loading = app.clone();
-    let loaded = tokio::task::spawn_blocking(move || load(&loading.config)).await;
-    match loaded.map_err(anyhow::Error::from).flatten() {
-        Ok(store) => {
-            tracing::info!(sha256 = store.sha256(), "market data reloaded");
-            app.market.exchange(store);
-        }
-        Err(error) => {
-            tracing::error!(cause = format!("{error:#}"), "market data not reloaded; the old stays in use");
-        }
-    }
-    if let Err(error) = announce(app) {
-        tracing::error!(cause = format!("{error:#}"), "say which market data is in use");
-    }
-}
-
-/// Writes to a file which market data is in use, for who asked for a reload.
-pub(crate) fn announce(app: &App) -> Result<()> {
-    let sha256 = app.market.store().ok().map(|store| store.sha256().to_owned());
-    let said = serde_json::json!({ "sha256": sha256, "at": app.now() });
-    let path = announcement(&app.config);
-    let partial = path.with_extension("tmp");
-    fs::write(&partial, said.to_string()).with_context(|| format!("write {}", partial.display()))?;
-    fs::rename(&partial, &path).with_context(|| format!("write {}", path.display()))
-}
-
 fn announcement(config: &Config) -> PathBuf {
     config.data.join("market.json")
 }
@@ -143,8 +129,10 @@ fn load(config: &Config) -> Result<Store> {
 pub(crate) fn check(config: &Config) -> Result<String> {
     let store = load(config)?;
     let days = || store.contracts().iter().flat_map(|contract| contract.settlements.days());
-    let prices: usize = store.contracts().iter().map(|contract| contract.settlements.days().len()).sum();
-    let span = days().min().zip(days().max()).map(|(first, last)| format!(" from {first} to {last}"));
+    let prices: usize =
+        store.contracts().iter().map(|contract| contract.settlements.days().len()).sum();
+    let span =
+        days().min().zip(days().max()).map(|(first, last)| format!(" from {first} to {last}"));
     Ok(format!(
         "{}: {} contracts, {prices} settlement prices{}, sha256 {}",
         folder(config).display(),
@@ -167,7 +155,7 @@ pub(crate) fn write_sample(config: &Config) -> Result<String> {
         let path = partial.join(name);
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
     }
-    fs::rename(&partial, &folder).with_context(|| format!("make {}", folder.display()))?;
+    files::rename(&partial, &folder).with_context(|| format!("make {}", folder.display()))?;
     Ok(format!("sample market data written to {}", folder.display()))
 }
 
@@ -175,9 +163,14 @@ pub(crate) fn write_sample(config: &Config) -> Result<String> {
 pub(crate) async fn ask_to_reload(config: &Config) -> Result<String> {
     let store = load(config)?;
     let path = config.data.join("addresses.json");
-    let text = fs::read_to_string(&path).with_context(|| format!("no service has run on {}", config.data.display()))?;
-    let addresses: Value = serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
-    let pid = addresses["pid"].as_i64().and_then(|pid| Pid::from_raw(pid as i32)).context("no process is named")?;
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("no service has run on {}", config.data.display()))?;
+    let addresses: Value =
+        serde_json::from_str(&text).with_context(|| format!("read {}", path.display()))?;
+    let pid = addresses["pid"]
+        .as_i64()
+        .and_then(|pid| Pid::from_raw(pid as i32))
+        .context("no process is named")?;
     if !is_served(&config.data)? {
         bail!("no service runs on {}", config.data.display());
     }
@@ -191,7 +184,9 @@ pub(crate) async fn ask_to_reload(config: &Config) -> Result<String> {
             }
         }
     };
-    let said = tokio::time::timeout(PATIENCE, answered).await.context("the service does not answer; see its log")?;
+    let said = tokio::time::timeout(RELOAD_TIMEOUT, answered)
+        .await
+        .context("the service does not answer; see its log")?;
     let said: Value = serde_json::from_slice(&said).context("read what the service says")?;
     if said["sha256"] != store.sha256() {
         bail!("the service did not take the data; see its log");

@@ -12,7 +12,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::app::App;
+use crate::objects::Objects;
+use crate::record::{Kind, Status};
+use crate::runner::hold::Holds;
 
 /// What the service counts.
 pub(crate) struct Metrics {
@@ -62,29 +64,49 @@ impl Metrics {
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
-        registry.register("request_seconds", "Time until the answer began, in seconds", metrics.seconds.clone());
+        registry.register(
+            "request_seconds",
+            "Time until the answer began, in seconds",
+            metrics.seconds.clone(),
+        );
         registry.register("tasks", "Systems, jobs and analyses by status", metrics.tasks.clone());
-        registry.register("free_disk_bytes", "Free space for new objects, in bytes", metrics.free_disk.clone());
-        registry.register("held", "Lanes, or GPUs of them, on which no task is started", metrics.held.clone());
+        registry.register(
+            "free_disk_bytes",
+            "Free space for new objects, in bytes",
+            metrics.free_disk.clone(),
+        );
+        registry.register(
+            "held",
+            "Lanes, or GPUs of them, on which no task is started",
+            metrics.held.clone(),
+        );
         metrics
     }
 
     /// Counts a request to an operation.
     pub(crate) fn answered(&self, operation: &str, status: u16, took: Duration) {
         let operation = operation.to_owned();
-        self.seconds.get_or_create(&OperationLabels { operation: operation.clone() }).observe(took.as_secs_f64());
+        self.seconds
+            .get_or_create(&OperationLabels { operation: operation.clone() })
+            .observe(took.as_secs_f64());
         self.requests.get_or_create(&RequestLabels { operation, status }).inc();
     }
 
-    /// All of it as text, the gauges as they are now.
-    pub(crate) fn text(&self, app: &App) -> anyhow::Result<String> {
+    /// All of it as text, the gauges as they are now; `tasks` are their numbers.
+    pub(crate) fn text(
+        &self,
+        tasks: Vec<(Kind, Status, i64)>,
+        objects: &Objects,
+        holds: &Holds,
+    ) -> anyhow::Result<String> {
         self.tasks.clear();
-        for (kind, status, count) in app.db.task_counts()? {
-            self.tasks.get_or_create(&TaskLabels { kind, status }).set(count);
+        for (kind, status, count) in tasks {
+            let labels = TaskLabels { kind: kind.to_string(), status: status.to_string() };
+            self.tasks.get_or_create(&labels).set(count);
         }
-        self.free_disk.set(app.objects.free_bytes()? as f64);
+        self.free_disk.set(objects.free_bytes()? as f64);
         self.held.clear();
-        for hold in app.holds.all() {
+        for hold in holds.all() {
             let lane = format!("{:?}", hold.lane).to_lowercase();
             self.held.get_or_create(&HoldLabels { lane, code: hold.code }).inc();
         }

@@ -10,16 +10,80 @@ use anyhow::{Context, Result, anyhow};
 use flate2::read::GzDecoder;
 use futures::StreamExt;
 
-use crate::app::App;
+use crate::config::Pdb;
 use crate::error::ApiError;
 use crate::formats::Format;
-use crate::validate::loc;
+use crate::http::validate::loc;
 
 /// Largest entry, unpacked.
 const MAX_BYTES: usize = 512 << 20;
 
+/// The mirror, if the operator has configured one.
+pub(crate) struct Mirror {
+    client: reqwest::Client,
+    config: Pdb,
+}
+
+/// Whether a text has the form of an entry's identifier: `1L2Y`, `pdb_00001l2y`.
+pub(crate) fn is_id(text: &str) -> bool {
+    let is_short = text.len() == 4 && text.as_bytes()[0].is_ascii_digit();
+    let is_long = text.len() == 12 && text.starts_with("pdb_");
+    (is_short || is_long)
+        && text.trim_start_matches("pdb_").bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+impl Mirror {
+    pub(crate) fn new(config: &Pdb) -> Result<Self> {
+        Ok(Self { client: client()?, config: config.clone() })
+    }
+
+    /// The content of an entry, unpacked, and its format.
+    ///
+    /// # Errors
+    ///
+    /// 422 without a mirror, 404 when the mirror does not have the entry, 503 when it cannot be
+    /// reached; `field` is that of the request.
+    pub(crate) async fn fetch(&self, id: &str, field: &str) -> Result<(Vec<u8>, Format), ApiError> {
+        let mirror = &self.config.mirror;
+        if mirror.is_empty() {
+            let msg =
+                "this service has no mirror of public structure entries; upload the file instead";
+            return Err(ApiError::invalid_body("no_mirror", vec![loc(field)], msg));
+        }
+        let place = mirror.replace("{id}", &id.to_lowercase()).replace("{ID}", &id.to_uppercase());
+        let (name, is_packed) =
+            place.strip_suffix(".gz").map_or((place.as_str(), false), |name| (name, true));
+        let format = name.rsplit('.').next().and_then(Format::named);
+        let format =
+            format.filter(|f| [Format::Pdb, Format::Cif].contains(f)).ok_or_else(|| {
+                ApiError::internal(anyhow!(
+                    "pdb.mirror {mirror:?} names neither a .cif nor a .pdb file"
+                ))
+            })?;
+        let limit = Duration::from_secs(self.config.timeout_seconds);
+        let bytes = tokio::time::timeout(limit, read(&self.client, &place))
+            .await
+            .unwrap_or_else(|_| Err(anyhow!("no answer within {} s", limit.as_secs())));
+        let bytes = bytes.map_err(|e| {
+            ApiError::unavailable(
+                "the mirror of public structure entries cannot be reached",
+                e.context(format!("fetch {place}")),
+            )
+        })?;
+        let missing =
+            || ApiError::not_found_in_body(field, format!("the mirror has no entry {id}"));
+        let bytes = bytes.ok_or_else(missing)?;
+        let bytes = if is_packed {
+            unpack(&bytes).context("unpack an entry of the mirror")?
+        } else {
+            bytes
+        };
+        Ok((bytes, format))
+    }
+}
+
 /// The client for the mirror.
-pub(crate) fn http() -> Result<reqwest::Client> {
+pub(crate) fn client() -> Result<reqwest::Client> {
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("molboxd/", env!("CARGO_PKG_VERSION")))
@@ -27,49 +91,8 @@ pub(crate) fn http() -> Result<reqwest::Client> {
     client.context("start the HTTP client")
 }
 
-/// Whether a text has the form of an entry's identifier: `1L2Y`, `pdb_00001l2y`.
-pub(crate) fn is_id(text: &str) -> bool {
-    let is_short = text.len() == 4 && text.as_bytes()[0].is_ascii_digit();
-    let is_long = text.len() == 12 && text.starts_with("pdb_");
-    (is_short || is_long) && text.trim_start_matches("pdb_").bytes().all(|b| b.is_ascii_alphanumeric())
-}
-
-/// The content of an entry, unpacked, and its format.
-///
-/// # Errors
-///
-/// 422 without a mirror, 404 when the mirror does not have the entry, 503 when it cannot be
-/// reached; `field` is that of the request.
-pub(crate) async fn fetch(app: &App, id: &str, field: &str) -> Result<(Vec<u8>, Format), ApiError> {
-    let mirror = &app.config.pdb.mirror;
-    if mirror.is_empty() {
-        let msg = "this service has no mirror of public structure entries; upload the file instead";
-        return Err(ApiError::invalid_body("no_mirror", vec![loc(field)], msg));
-    }
-    let place = mirror.replace("{id}", &id.to_lowercase()).replace("{ID}", &id.to_uppercase());
-    let (name, is_packed) = place.strip_suffix(".gz").map_or((place.as_str(), false), |name| (name, true));
-    let format = name.rsplit('.').next().and_then(Format::named);
-    let format = format
-        .filter(|f| [Format::Pdb, Format::Cif].contains(f))
-        .ok_or_else(|| ApiError::internal(anyhow!("pdb.mirror {mirror:?} names neither a .cif nor a .pdb file")))?;
-    let limit = Duration::from_secs(app.config.pdb.timeout_seconds);
-    let bytes = tokio::time::timeout(limit, read(app, &place))
-        .await
-        .unwrap_or_else(|_| Err(anyhow!("no answer within {} s", limit.as_secs())));
-    let bytes = bytes.map_err(|e| {
-        ApiError::unavailable(
-            "the mirror of public structure entries cannot be reached",
-            e.context(format!("fetch {place}")),
-        )
-    })?;
-    let missing = || ApiError::not_found_in_body(field, format!("the mirror has no entry {id}"));
-    let bytes = bytes.ok_or_else(missing)?;
-    let bytes = if is_packed { unpack(&bytes).context("unpack an entry of the mirror")? } else { bytes };
-    Ok((bytes, format))
-}
-
 /// What is at a place; none when there is nothing.
-async fn read(app: &App, place: &str) -> Result<Option<Vec<u8>>> {
+async fn read(client: &reqwest::Client, place: &str) -> Result<Option<Vec<u8>>> {
     if !place.starts_with("http://") && !place.starts_with("https://") {
         return match tokio::fs::read(place).await {
             Ok(bytes) => Ok(Some(bytes)),
@@ -77,7 +100,7 @@ async fn read(app: &App, place: &str) -> Result<Option<Vec<u8>>> {
             Err(error) => Err(error.into()),
         };
     }
-    let response = app.http.get(place).send().await?;
+    let response = client.get(place).send().await?;
     if response.status() == reqwest::StatusCode::NOT_FOUND {
         return Ok(None);
     }
@@ -113,7 +136,8 @@ mod tests {
         for id in ["1L2Y", "4hhb", "pdb_00001l2y"] {
             assert!(is_id(id), "{id}");
         }
-        for other in ["villin", "L12Y", "1L2", "1L2Y5", "1L/Y", "../x", "pdb_1l2y", "pdb_0000/l2y"] {
+        for other in ["villin", "L12Y", "1L2", "1L2Y5", "1L/Y", "../x", "pdb_1l2y", "pdb_0000/l2y"]
+        {
             assert!(!is_id(other), "{other}");
         }
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 /// Ends of a path in a text.
 const ENDS: &[char] = &['"', '\'', '`', '<', '>', '|', ',', ';', ':', '(', ')', '[', ']', '{', '}'];
 
-/// A text without the folders of the absolute paths in it, which are of no use to a client and show how
-/// the machine is set up: `read /srv/molbox/x.dcd: …` becomes `read x.dcd: …`.
+/// A text without the folders of the absolute paths in it, which are of no use to a client and show
+/// how the machine is set up: `read /srv/molbox/x.dcd: …` becomes `read x.dcd: …`.
 pub(crate) fn without_folders(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -16,8 +16,14 @@ pub(crate) fn without_folders(text: &str) -> String {
         let end = path.find(|c: char| c.is_whitespace() || ENDS.contains(&c)).unwrap_or(path.len());
         let (path, after) = path.split_at(end);
         // Not within a word, as in kJ/mol/nm, nor in an address.
-        let begins_one = shown.chars().next_back().is_none_or(|c| c.is_whitespace() || ENDS.contains(&c) || c == '=');
-        let is_folder = path.trim_end_matches('/').rfind('/').filter(|last| *last > 0 && !path.starts_with("//"));
+        let begins_one = shown
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || ENDS.contains(&c) || c == '=');
+        let is_folder = path
+            .trim_end_matches('/')
+            .rfind('/')
+            .filter(|last| *last > 0 && !path.starts_with("//"));
         shown += match is_folder.filter(|_| begins_one) {
             Some(last) => &path[last + 1..],
             None => path,
@@ -42,7 +48,11 @@ pub(crate) fn in_bytes(count: u128) -> String {
     let mut value = count as f64;
     for unit in ["bytes", "kB", "MB", "GB", "TB"] {
         if value < 1000.0 {
-            return if unit == "bytes" { format!("{count} bytes") } else { format!("{value:.1} {unit}") };
+            return if unit == "bytes" {
+                format!("{count} bytes")
+            } else {
+                format!("{value:.1} {unit}")
+            };
         }
         value /= 1000.0;
     }
@@ -61,7 +71,10 @@ mod tests {
                 "File \"/opt/env/lib/python3.12/site-packages/openmm/app/modeller.py\", line 3",
                 "File \"modeller.py\", line 3",
             ),
-            ("[Errno 2] No such file: '/data/tasks/job_1/input/'", "[Errno 2] No such file: 'input/'"),
+            (
+                "[Errno 2] No such file: '/data/tasks/job_1/input/'",
+                "[Errno 2] No such file: 'input/'",
+            ),
             ("PATH=/usr/bin:/opt/x", "PATH=bin:x"),
             ("/a/b and /c/d", "b and d"),
         ] {

@@ -8,20 +8,27 @@ use anyhow::{Context, Result, bail};
 use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::markdown;
-use crate::{cargo, root, run, target};
+use crate::shell::{cargo, root, run, target};
 
 /// Folders whose Markdown is part of the site, and files that are.
 const FOLDERS: [&str; 3] = ["docs", markdown::FOLDER, "openapi"];
-const FILES: [&str; 6] =
-    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "clients/README.md"];
+const FILES: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "clients/README.md",
+];
 /// What the page of the interactive reference needs beside it; the service embeds the same.
 const ASSETS: [&str; 3] = ["reference.js", "redoc.standalone.js", "redoc.LICENSE"];
 
 /// The way from the reference to the rest of the site, which the service does not have.
-const GUIDES: &str =
-    "openapi.info.description = '[Guides, and this by page](index.html)\\n\\n' + openapi.info.description;\n";
+const GUIDES: &str = "openapi.info.description = '[Guides, and this by page](index.html)\\n\\n' + \
+                      openapi.info.description;\n";
 
-const OPTIONS: Options = Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_FOOTNOTES);
+const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_FOOTNOTES);
 /// From this many sections on a page lists them.
 const LONG: usize = 6;
 
@@ -42,7 +49,10 @@ pub fn site() -> Result<()> {
     }
     let assets = root().join("docs/site");
     for name in ASSETS {
-        write(&out.join("docs").join(name), fs::read(assets.join(name)).with_context(|| format!("read {name}"))?)?;
+        write(
+            &out.join("docs").join(name),
+            fs::read(assets.join(name)).with_context(|| format!("read {name}"))?,
+        )?;
     }
     write(&out.join("style.css"), fs::read(assets.join("style.css"))?)?;
     write(&out.join("reference.html"), fs::read(assets.join("reference.html"))?)?;
@@ -61,7 +71,8 @@ fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
 
 /// Every Markdown file of the site, by its path in the repository.
 fn sources() -> Result<BTreeMap<PathBuf, String>> {
-    let mut paths: Vec<PathBuf> = FILES.iter().map(PathBuf::from).filter(|path| root().join(path).exists()).collect();
+    let mut paths: Vec<PathBuf> =
+        FILES.iter().map(PathBuf::from).filter(|path| root().join(path).exists()).collect();
     for folder in FOLDERS {
         for entry in fs::read_dir(root().join(folder)).with_context(|| format!("read {folder}"))? {
             let name = entry?.file_name();
@@ -71,7 +82,8 @@ fn sources() -> Result<BTreeMap<PathBuf, String>> {
         }
     }
     let read = |path: PathBuf| {
-        let text = fs::read_to_string(root().join(&path)).with_context(|| format!("read {}", path.display()))?;
+        let text = fs::read_to_string(root().join(&path))
+            .with_context(|| format!("read {}", path.display()))?;
         Ok((path, text))
     };
     paths.into_iter().map(read).collect()
@@ -79,7 +91,11 @@ fn sources() -> Result<BTreeMap<PathBuf, String>> {
 
 /// Where a page lies in the site; the front page is the README.
 fn page_name(path: &Path) -> PathBuf {
-    if path == Path::new("README.md") { PathBuf::from("index.html") } else { path.with_extension("html") }
+    if path == Path::new("README.md") {
+        PathBuf::from("index.html")
+    } else {
+        path.with_extension("html")
+    }
 }
 
 struct Page<'a> {
@@ -96,28 +112,42 @@ impl Page<'_> {
         html::push_html(&mut body, events.into_iter());
         // A long page lists its sections before the first.
         if sections.len() >= LONG {
-            let list: String =
-                sections.iter().map(|(name, words)| format!("<li><a href=\"#{name}\">{words}</a></li>\n")).collect();
+            let list: String = sections
+                .iter()
+                .map(|(name, words)| format!("<li><a href=\"#{name}\">{words}</a></li>\n"))
+                .collect();
             body = body.replacen("<h2", &format!("<ul class=\"sections\">\n{list}</ul>\n<h2"), 1);
         }
         let up = "../".repeat(self.path.components().count() - 1);
         let guides = self.pages.iter().filter(|(path, _)| path.parent() == Some(Path::new("docs")));
-        let others = ["clients/README.md", "openapi/README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md"];
+        let others = [
+            "clients/README.md",
+            "openapi/README.md",
+            "ARCHITECTURE.md",
+            "SECURITY.md",
+            "CHANGELOG.md",
+        ];
         let others = others.iter().filter_map(|path| self.pages.get_key_value(Path::new(path)));
-        let pages = guides.chain(others).map(|(path, text)| (page_name(path).display().to_string(), title(text)));
+        let pages = guides
+            .chain(others)
+            .map(|(path, text)| (page_name(path).display().to_string(), title(text)));
         let fixed = [
             ("index.html", "molbox"),
             ("reference.html", "Reference"),
             ("docs/reference/README.html", "Reference by page"),
             ("rust/molbox/index.html", "Rust"),
         ];
-        let links = fixed.map(|(to, name)| (to.to_owned(), name.to_owned())).into_iter().chain(pages);
-        let links: String = links.map(|(to, name)| format!("<a href=\"{up}{to}\">{name}</a>\n")).collect();
+        let links =
+            fixed.map(|(to, name)| (to.to_owned(), name.to_owned())).into_iter().chain(pages);
+        let links: String =
+            links.map(|(to, name)| format!("<a href=\"{up}{to}\">{name}</a>\n")).collect();
         let title = title(text);
         format!(
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
+            "<!doctype html>\n<html lang=\"en\"><head><meta \
+             charset=\"utf-8\"><title>{title}</title>\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" href=\"{up}style.css\"></head>\n<body><nav>{links}</nav>\n{body}</body></html>\n"
+             <link rel=\"icon\" href=\"data:,\"><link rel=\"stylesheet\" \
+             href=\"{up}style.css\"></head>\n<body><nav>{links}</nav>\n{body}</body></html>\n"
         )
     }
 
@@ -142,12 +172,16 @@ impl Page<'_> {
         if to.contains("://") || to.starts_with("mailto:") {
             return Some(to.to_owned());
         }
-        let (file, anchor) =
-            to.split_once('#').map_or((to, String::new()), |(file, anchor)| (file, format!("#{anchor}")));
+        let (file, anchor) = to
+            .split_once('#')
+            .map_or((to, String::new()), |(file, anchor)| (file, format!("#{anchor}")));
         let folder = self.path.parent().unwrap_or(Path::new(""));
-        let target = if file.is_empty() { self.path.to_owned() } else { normal(&folder.join(file)) };
+        let target =
+            if file.is_empty() { self.path.to_owned() } else { normal(&folder.join(file)) };
         let readme = target.join("README.md");
-        if let Some((page, text)) = [&target, &readme].into_iter().find_map(|path| self.pages.get_key_value(path)) {
+        if let Some((page, text)) =
+            [&target, &readme].into_iter().find_map(|path| self.pages.get_key_value(path))
+        {
             if !anchor.is_empty() && !headings(text).contains(&anchor[1..]) {
                 dead.push(format!("{}: {to}", self.path.display()));
             }
@@ -233,7 +267,10 @@ fn rustdoc(to: &Path) -> Result<()> {
     }
     run(cargo().args(["doc", "--quiet", "--no-deps", "--package", "molbox"]))?;
     // Some of its pages lead to an index, which it has for several crates alone.
-    write(&to.join("index.html"), "<meta http-equiv=\"refresh\" content=\"0; url=molbox/index.html\">\n")?;
+    write(
+        &to.join("index.html"),
+        "<meta http-equiv=\"refresh\" content=\"0; url=molbox/index.html\">\n",
+    )?;
     copy(&from, to)
 }
 
@@ -270,7 +307,8 @@ mod tests {
 
     #[test]
     fn a_link_to_no_page_or_no_heading_is_dead() {
-        let text = "# One\n\n[a](#one) [b](two.md#far) [c](#none) [d](nowhere.md) [e](../Cargo.toml)\n";
+        let text =
+            "# One\n\n[a](#one) [b](two.md#far) [c](#none) [d](nowhere.md) [e](../Cargo.toml)\n";
         let pages = BTreeMap::from([("docs/one.md", text), ("docs/two.md", "# Two\n\n## Far\n")]);
         let pages: BTreeMap<PathBuf, String> =
             pages.into_iter().map(|(path, text)| (path.into(), text.to_owned())).collect();
@@ -284,6 +322,9 @@ mod tests {
     fn links_find_their_headings_and_pages() {
         assert_eq!(slug("Rules, and why"), "rules-and-why");
         assert_eq!(slug("job_submit"), "job_submit");
-        assert_eq!(normal(Path::new("docs/reference/../../clients/./README.md")), Path::new("clients/README.md"));
+        assert_eq!(
+            normal(Path::new("docs/reference/../../clients/./README.md")),
+            Path::new("clients/README.md")
+        );
     }
 }

@@ -2,11 +2,36 @@
 
 use serde_json::{Map, Value};
 
-use super::markdown::Call;
+/// An operation as an example calls it.
+pub struct Call<'a> {
+    pub id: &'a str,
+    pub tag: &'a str,
+    pub method: &'a str,
+    pub path: &'a str,
+    pub is_margin: bool,
+    pub needs_key: bool,
+    /// The parameters that must be given, with values.
+    pub parameters: Vec<Argument<'a>>,
+    pub body: Option<Value>,
+    pub body_name: Option<&'a str>,
+    /// What the answer is written to, if it is a file.
+    pub download: Option<&'static str>,
+}
 
-/// Every language with its name for highlighting and its text; `generated` is the call as the clients that other
-/// generators make have it.
-pub fn snippets(call: &Call<'_>, generated: &Call<'_>) -> [(&'static str, &'static str, String); 4] {
+pub struct Argument<'a> {
+    pub name: &'a str,
+    pub place: &'a str,
+    pub value: String,
+    /// The name of the enumeration that it is of.
+    pub enumeration: Option<&'a str>,
+}
+
+/// Every language with its name for highlighting and its text; `generated` is the call as the
+/// clients that other generators make have it.
+pub fn snippets(
+    call: &Call<'_>,
+    generated: &Call<'_>,
+) -> [(&'static str, &'static str, String); 4] {
     [
         ("curl", "sh", curl(call)),
         ("Rust", "rust", rust(call)),
@@ -34,7 +59,8 @@ fn curl(call: &Call<'_>) -> String {
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let mut lines = vec![format!("curl --fail-with-body \"{base}{}{query}\"", path(call))];
     if call.method != "get" && call.body.is_none() {
-        lines[0] = lines[0].replace("curl ", &format!("curl --request {} ", call.method.to_uppercase()));
+        lines[0] =
+            lines[0].replace("curl ", &format!("curl --request {} ", call.method.to_uppercase()));
     }
     if call.needs_key {
         lines.push("--header \"x-api-key: $MOLBOX_API_KEY\"".to_owned());
@@ -113,8 +139,13 @@ fn typescript(call: &Call<'_>) -> String {
     if call.download.is_some() {
         options.push("parseAs: \"blob\"".to_owned());
     }
-    let options = if options.is_empty() { String::new() } else { format!(", {{ {} }}", options.join(", ")) };
-    format!("const {{ data, error }} = await {client}.{}({:?}{options});", call.method.to_uppercase(), call.path)
+    let options =
+        if options.is_empty() { String::new() } else { format!(", {{ {} }}", options.join(", ")) };
+    format!(
+        "const {{ data, error }} = await {client}.{}({:?}{options});",
+        call.method.to_uppercase(),
+        call.path
+    )
 }
 
 fn pretty(value: &Value) -> String {
@@ -125,7 +156,8 @@ fn pretty(value: &Value) -> String {
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            let members: Vec<String> = map.iter().map(|(key, value)| format!("{key}: {}", inline(value))).collect();
+            let members: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}: {}", inline(value))).collect();
             format!("{{ {} }}", members.join(", "))
         }
         value => value.to_string(),
@@ -146,9 +178,13 @@ fn python_value(value: &Value, depth: usize) -> String {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
-        Value::Array(items) => lines('[', items.iter().map(|item| python_value(item, depth + 1)).collect(), ']'),
+        Value::Array(items) => {
+            lines('[', items.iter().map(|item| python_value(item, depth + 1)).collect(), ']')
+        }
         Value::Object(map) => {
-            let members = map.iter().map(|(key, value)| format!("{key:?}: {}", python_value(value, depth + 1)));
+            let members = map
+                .iter()
+                .map(|(key, value)| format!("{key:?}: {}", python_value(value, depth + 1)));
             lines('{', members.collect(), '}')
         }
         value => value.to_string(),

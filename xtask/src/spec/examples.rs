@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use molbox_codegen::Violation;
 use openapi_drift::{Api, violations};
 use serde_json::{Map, Value, json};
 
@@ -23,24 +24,18 @@ struct Place {
     pointer: String,
 }
 
-/// Something wrong with an example.
-pub struct Fault {
-    /// The example's file, or that which is missing.
-    pub file: String,
-    /// Path in the example.
-    pub at: String,
-    pub message: String,
-}
-
 impl Examples {
     pub fn read(folder: &Path) -> Result<Self> {
         let mut examples = BTreeMap::new();
         for entry in fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))? {
             let path = entry?.path();
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+            let name =
+                path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
             let text = fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
             let value = match path.extension().and_then(|e| e.to_str()) {
-                Some("json") => serde_json::from_str(&text).with_context(|| format!("read {name}"))?,
+                Some("json") => {
+                    serde_json::from_str(&text).with_context(|| format!("read {name}"))?
+                }
                 _ => Value::String(text),
             };
             examples.insert(name, value);
@@ -59,36 +54,44 @@ impl Examples {
         }
     }
 
-    /// The examples whose file names begin with `prefix` and have this extension, with the names between them.
-    pub fn of<'a>(&'a self, prefix: &'a str, extension: &'a str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    /// The examples whose file names begin with `prefix` and have this extension, with the names
+    /// between them.
+    pub fn of<'a>(
+        &'a self,
+        prefix: &'a str,
+        extension: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a Value)> {
         self.0.iter().filter_map(move |(file, value)| Some((name(file, prefix, extension)?, value)))
     }
 
-    /// Examples that have no place or that their schema refuses, and places without an example.
-    pub fn faults(&self, api: &Api) -> Vec<Fault> {
-        let mut faults = Vec::new();
+    /// Examples that have no place or that their schema refuses, and places without an example:
+    /// what is wrong in each file, also in one that is missing, by path in the example.
+    pub fn violations(&self, api: &Api) -> Vec<(String, Violation)> {
+        let mut out = Vec::new();
         let places = places(&api.value);
         for place in &places {
             let media = api.value.pointer(&place.pointer).unwrap_or(&Value::Null);
             let mut count = 0;
             for (file, value) in self.0.iter().filter(|(file, _)| place.has(file)) {
                 let found = violations(api, &media["schema"], value).into_iter();
-                faults.extend(found.map(|(at, message)| Fault { file: file.clone(), at, message }));
+                out.extend(found.map(|(at, message)| (file.clone(), Violation { at, message })));
                 count += 1;
             }
             if count == 0 {
                 let file = format!("{}{}", place.prefix, place.extension);
-                faults.push(Fault { file, at: String::new(), message: "there is no example".to_owned() });
+                out.push((file, of_the_file("there is no example")));
             }
         }
         let lost = self.0.keys().filter(|file| !places.iter().any(|place| place.has(file)));
-        faults.extend(lost.map(|file| Fault {
-            file: file.clone(),
-            at: String::new(),
-            message: "has no place in the document; is its name right?".to_owned(),
+        out.extend(lost.map(|file| {
+            (file.clone(), of_the_file("has no place in the document; is its name right?"))
         }));
-        faults
+        out
     }
+}
+
+fn of_the_file(message: &str) -> Violation {
+    Violation { at: String::new(), message: message.to_owned() }
 }
 
 impl Place {
@@ -103,8 +106,8 @@ fn name<'a>(file: &'a str, prefix: &str, extension: &str) -> Option<&'a str> {
     if name.is_empty() { Some("example") } else { name.strip_suffix('.') }
 }
 
-/// The extension of a media type's examples; none for archives and arbitrary bytes, of which an example would
-/// say nothing.
+/// The extension of a media type's examples; none for archives and arbitrary bytes, of which an
+/// example would say nothing.
 pub fn extension(media: &str) -> Option<&'static str> {
     match media {
         "application/json" => Some("json"),
@@ -134,12 +137,20 @@ fn places(document: &Value) -> Vec<Place> {
             let at = format!("/paths/{}/{method}", escape(path));
             add(format!("{id}.request."), format!("{at}/requestBody/content"), 1);
             for status in operation["responses"].as_object().into_iter().flat_map(Map::keys) {
-                add(format!("{id}.{status}."), format!("{at}/responses/{status}/content"), usize::MAX);
+                add(
+                    format!("{id}.{status}."),
+                    format!("{at}/responses/{status}/content"),
+                    usize::MAX,
+                );
             }
         }
     }
     for name in document["components"]["responses"].as_object().into_iter().flat_map(Map::keys) {
-        add(format!("{name}."), format!("/components/responses/{}/content", escape(name)), usize::MAX);
+        add(
+            format!("{name}."),
+            format!("/components/responses/{}/content", escape(name)),
+            usize::MAX,
+        );
     }
     out
 }

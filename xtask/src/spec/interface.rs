@@ -1,4 +1,5 @@
-//! The document against the interface that it describes: `openapi/interface.yaml` has what that states.
+//! The document against the interface that it describes: `openapi/interface.yaml` has what that
+//! states.
 
 use std::collections::BTreeSet;
 
@@ -37,14 +38,18 @@ pub fn differences(document: &Api) -> Result<Vec<(String, String)>> {
         .iter()
         .filter(|finding| !is_addition(finding) && !is_open(&interface, finding))
         .map(|finding| {
-            let direction = finding.direction.map_or(String::new(), |way| format!(" in a {}", way.name()));
-            let message = format!("{}{direction}: {}; the interface has it otherwise", finding.at, finding.message);
+            let direction =
+                finding.direction.map_or(String::new(), |way| format!(" in a {}", way.name()));
+            let message = format!(
+                "{}{direction}: {}; the interface has it otherwise",
+                finding.at, finding.message
+            );
             (pointer(document, finding), message)
         })
         .collect();
-    let url = |api: &Api| api.value["servers"][0]["url"].clone();
-    if url(&interface) != url(document) {
-        out.push(("/servers".to_owned(), format!("the interface's base address is {}", url(&interface))));
+    let url = &interface.value["servers"][0]["url"];
+    if *url != document.value["servers"][0]["url"] {
+        out.push(("/servers".to_owned(), format!("the interface's base address is {url}")));
     }
     words(&interface.value, document, "", &mut out);
     let mut marks = Marks { interface: &interface, document, out };
@@ -56,10 +61,12 @@ pub fn differences(document: &Api) -> Result<Vec<(String, String)>> {
 /// Whether the interface leaves room for it: it says less, not something else.
 fn is_addition(finding: &Finding) -> bool {
     // Bodies of responses are not shown, so whatever they are is within what is stated.
-    let is_narrower_answer = finding.direction == Some(Direction::Response) && finding.effect == Some(Effect::Narrower);
+    let is_narrower_answer =
+        finding.direction == Some(Direction::Response) && finding.effect == Some(Effect::Narrower);
     // The interface shows allowed values and ends in its schemas or not at all.
     let is_beside = ["x-values", "x-from", "x-to"].contains(&finding.rule);
-    let is_stated = is_beside || (["default", "unit"].contains(&finding.rule) && finding.effect.is_none());
+    let is_stated =
+        is_beside || (["default", "unit"].contains(&finding.rule) && finding.effect.is_none());
     // The address of a deployment and texts are nobody's contract.
     let is_deployment = finding.rule == "servers" && finding.operations.is_empty();
     is_narrower_answer
@@ -79,7 +86,10 @@ fn words(stated: &Value, document: &Api, at: &str, out: &mut Vec<(String, String
     let description = here.and_then(|value| value["description"].as_str()).unwrap_or_default();
     for text in stated["x-words"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if !description.contains(text) {
-            out.push((at.to_owned(), format!("the description lacks {text}, which the interface states")));
+            out.push((
+                at.to_owned(),
+                format!("the description lacks {text}, which the interface states"),
+            ));
         }
     }
     for (key, value) in map {
@@ -98,9 +108,14 @@ impl Marks<'_> {
     fn judge(&mut self, at: String, name: &str, is_marked: bool, is_known: bool) {
         match (is_marked, is_known) {
             (false, false) => {
-                self.out.push((at, format!("{name} is not of the interface: mark it with `x-origin: molbox`")));
+                self.out.push((
+                    at,
+                    format!("{name} is not of the interface: mark it with `x-origin: molbox`"),
+                ));
             }
-            (true, true) => self.out.push((at, format!("{name} is the interface's, not ours: take x-origin away"))),
+            (true, true) => self
+                .out
+                .push((at, format!("{name} is the interface's, not ours: take x-origin away"))),
             _ => {}
         }
     }
@@ -114,15 +129,27 @@ impl Marks<'_> {
                 let at = format!("/paths/{}/{method}", escape(path));
                 let known = self.interface.value.pointer(&at);
                 let is_marked = is_ours(operation) || is_ours(item);
-                self.judge(at.clone(), &format!("{} {path}", method.to_uppercase()), is_marked, known.is_some());
+                self.judge(
+                    at.clone(),
+                    &format!("{} {path}", method.to_uppercase()),
+                    is_marked,
+                    known.is_some(),
+                );
                 let Some(known) = known else { continue };
-                let known_parameters: BTreeSet<&str> = names(self.interface, known).into_iter().collect();
-                let parameters = operation["parameters"].as_array().into_iter().flatten().enumerate();
+                let known_parameters: BTreeSet<&str> =
+                    names(self.interface, known).into_iter().collect();
+                let parameters =
+                    operation["parameters"].as_array().into_iter().flatten().enumerate();
                 for (index, parameter) in parameters {
                     let parameter = self.document.follow(parameter);
                     let name = parameter["name"].as_str().unwrap_or_default();
                     let at = format!("{at}/parameters/{index}");
-                    self.judge(at, &format!("parameter {name}"), is_ours(parameter), known_parameters.contains(name));
+                    self.judge(
+                        at,
+                        &format!("parameter {name}"),
+                        is_ours(parameter),
+                        known_parameters.contains(name),
+                    );
                 }
                 for (status, response) in operation["responses"].as_object().into_iter().flatten() {
                     let response = self.document.follow(response);
@@ -131,7 +158,12 @@ impl Marks<'_> {
                         None => self.judge(at, status, is_ours(response), false),
                         // A body that is not shown is settled here.
                         Some(known) if known["$ref"] == NOT_SHOWN => {
-                            self.judge(at, &format!("the body of {path}"), is_settled(response), false);
+                            self.judge(
+                                at,
+                                &format!("the body of {path}"),
+                                is_settled(response),
+                                false,
+                            );
                         }
                         Some(_) => {}
                     }
@@ -141,18 +173,28 @@ impl Marks<'_> {
     }
 
     fn schemas(&mut self) {
-        for (name, schema) in self.document.value["components"]["schemas"].as_object().into_iter().flatten() {
+        for (name, schema) in
+            self.document.value["components"]["schemas"].as_object().into_iter().flatten()
+        {
             // What has no type of its own is a name for a part of something that has.
             let is_known = self.interface.value["components"]["schemas"].get(name).is_some();
             if !is_known && schema.get("type").is_some() {
-                self.judge(format!("/components/schemas/{}", escape(name)), name, is_settled(schema), false);
+                self.judge(
+                    format!("/components/schemas/{}", escape(name)),
+                    name,
+                    is_settled(schema),
+                    false,
+                );
             }
         }
         let known = self.interface.value["components"]["schemas"].as_object().into_iter().flatten();
         for (name, known) in known {
             let at = format!("/components/schemas/{name}");
             let Some(schema) = self.document.value.pointer(&at) else {
-                self.out.push(("/components/schemas".to_owned(), format!("{name} is gone, which the interface has")));
+                self.out.push((
+                    "/components/schemas".to_owned(),
+                    format!("{name} is gone, which the interface has"),
+                ));
                 continue;
             };
             for (property, value) in schema["properties"].as_object().into_iter().flatten() {
@@ -184,8 +226,8 @@ pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// Where a finding is in the document: the component that it names as far as that is there, else its
-/// first operation.
+/// Where a finding is in the document: the component that it names as far as that is there, else
+/// its first operation.
 pub fn pointer(document: &Api, finding: &Finding) -> String {
     let mut at = String::new();
     let (name, path) = finding.at.split_once(['.', '[']).unwrap_or((&finding.at, ""));
@@ -208,7 +250,9 @@ pub fn pointer(document: &Api, finding: &Finding) -> String {
             }
             at = next;
         }
-    } else if let Some((method, path)) = finding.operations.first().and_then(|operation| operation.split_once(' ')) {
+    } else if let Some((method, path)) =
+        finding.operations.first().and_then(|operation| operation.split_once(' '))
+    {
         let item = format!("/paths/{}", escape(path));
         let operation = format!("{item}/{}", method.to_lowercase());
         at = if document.value.pointer(&operation).is_some() { operation } else { item };

@@ -133,8 +133,19 @@ mod tests {
 
     #[test]
     fn a_place_has_the_line_of_its_key() {
-        let lines = Lines::read("a: 1\nb:\n  c/d: [x, y]\n  e:\n    - f: true\n      g: ~\n").unwrap();
-        let places = ["/a", "/b", "/b/c~1d", "/b/c~1d/1", "/b/e/0/f", "/b/e/0/g", "/b/e/0/g/h", "/nowhere", ""];
+        let lines =
+            Lines::read("a: 1\nb:\n  c/d: [x, y]\n  e:\n    - f: true\n      g: ~\n").unwrap();
+        let places = [
+            "/a",
+            "/b",
+            "/b/c~1d",
+            "/b/c~1d/1",
+            "/b/e/0/f",
+            "/b/e/0/g",
+            "/b/e/0/g/h",
+            "/nowhere",
+            "",
+        ];
         assert_eq!(places.map(|place| lines.of(place)), [1, 2, 3, 3, 5, 6, 6, 1, 1]);
     }
 }

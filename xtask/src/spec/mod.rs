@@ -19,10 +19,12 @@ use clap::Subcommand;
 use openapi_drift::Api;
 use serde_json::Value;
 
+pub use served::STATUSES;
 pub use since::{RELEASED, last_release, numbers};
 
 use crate::regenerate::document;
-use crate::{conformance, lint, root};
+use crate::shell::root;
+use crate::{conformance, lint};
 
 #[derive(Subcommand)]
 pub enum Spec {
@@ -42,8 +44,8 @@ pub enum Spec {
     /// Ends with 0, or with 3 for a breaking change, on the wire or in the generated Rust, that
     /// `info.x-release` does not announce.
     Diff {
-        /// A git revision, a file, or an address such as http://127.0.0.1:8000/openapi.json; the last
-        /// release in openapi/released/ when left out.
+        /// A git revision, a file, or an address such as http://127.0.0.1:8000/openapi.json; the
+        /// last release in openapi/released/ when left out.
         old: Option<String>,
         /// The same; the document of the working tree when left out.
         new: Option<String>,
@@ -105,7 +107,11 @@ pub fn run(spec: &Spec) -> Result<u8> {
 /// not announce.
 fn diff(old: &Api, new: &Api, json: bool, all: bool) -> Result<u8> {
     let report = since::report(old, new);
-    crate::print(&if json { serde_json::to_string_pretty(&report.json())? + "\n" } else { report.text(all) })?;
+    crate::shell::print(&if json {
+        serde_json::to_string_pretty(&report.json())? + "\n"
+    } else {
+        report.text(all)
+    })?;
     Ok(if report.is_announced() { 0 } else { 3 })
 }
 
@@ -113,7 +119,10 @@ fn diff_release(root: &Path, new: &Api, json: bool, all: bool) -> Result<u8> {
     match since::last_release(root)? {
         Some((_, old)) => diff(&old, new, json, all),
         None => {
-            println!("{} holds no document: nothing was released, and nothing is compared", since::RELEASED);
+            println!(
+                "{} holds no document: nothing was released, and nothing is compared",
+                since::RELEASED
+            );
             Ok(0)
         }
     }
@@ -136,7 +145,8 @@ fn ours(value: &Value, at: &str) {
             if let Some(choice) = map.get("x-choice").and_then(Value::as_str) {
                 println!("{at}: {choice}");
             }
-            map.iter().for_each(|(key, value)| ours(value, &format!("{at}/{}", key.replace('/', "~1"))));
+            map.iter()
+                .for_each(|(key, value)| ours(value, &format!("{at}/{}", key.replace('/', "~1"))));
         }
         Value::Array(items) => {
             items.iter().enumerate().for_each(|(index, item)| ours(item, &format!("{at}/{index}")));

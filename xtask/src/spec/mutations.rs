@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::check::{Repository, State, state};
-use crate::root;
+use crate::shell::root;
 
 /// Of each kind of change at most so many places, from the first to the last.
 const PLACES: usize = 4;
@@ -44,7 +44,8 @@ impl Mutation {
         let mut changed = document.clone();
         for edit in &self.edits {
             let object = changed.pointer_mut(&edit.at).and_then(Value::as_object_mut);
-            let object = object.unwrap_or_else(|| panic!("{}: {} is no object", self.kind, edit.at));
+            let object =
+                object.unwrap_or_else(|| panic!("{}: {} is no object", self.kind, edit.at));
             match &edit.value {
                 Some(value) => drop(object.insert(edit.key.clone(), value.clone())),
                 None => drop(object.shift_remove(&edit.key)),
@@ -88,8 +89,7 @@ fn shown(value: &Value) -> String {
 
 impl<'a> Mutations<'a> {
     fn follow(&self, value: &'a Value) -> &'a Value {
-        let target = value["$ref"].as_str().and_then(|reference| self.document.pointer(&reference[1..]));
-        target.unwrap_or(value)
+        molbox_codegen::follow(self.document, value)
     }
 
     fn push(
@@ -111,17 +111,30 @@ impl<'a> Mutations<'a> {
             let ours = is_ours(schema);
             self.restrictions(schema, &at, &[name], ours);
             if ours {
-                self.push("mark of a schema lost", &at, State::Broken, &[name], [remove(&at, "x-origin")]);
+                self.push(
+                    "mark of a schema lost",
+                    &at,
+                    State::Broken,
+                    &[name],
+                    [remove(&at, "x-origin")],
+                );
             }
             if schema.get("additionalProperties") == Some(&json!({})) {
                 // Only answers are open, and they have to be.
                 let edit = remove(&at, "additionalProperties");
                 self.push("open record closed", &at, State::Broken, &[name], [edit]);
             }
-            for (index, required) in schema["required"].as_array().into_iter().flatten().enumerate() {
+            for (index, required) in schema["required"].as_array().into_iter().flatten().enumerate()
+            {
                 let required = required.as_str().unwrap();
                 let edit = set(&at, "required", without(&schema["required"], index));
-                self.push("required lost", &format!("{at} {required}"), lost(ours), &[name, required], [edit]);
+                self.push(
+                    "required lost",
+                    &format!("{at} {required}"),
+                    lost(ours),
+                    &[name, required],
+                    [edit],
+                );
             }
             for (property, value) in schema["properties"].as_object().into_iter().flatten() {
                 let place = format!("{at}/properties/{property}");
@@ -137,10 +150,22 @@ impl<'a> Mutations<'a> {
         if value.get("pattern").is_some() {
             // A path parameter or a part of a body.
             self.push("pattern lost", at, State::Changed, &[], [remove(at, "pattern")]);
-            self.push("pattern changed", at, State::Changed, &[], [set(at, "pattern", "^other_[0-9]+$")]);
+            self.push(
+                "pattern changed",
+                at,
+                State::Changed,
+                &[],
+                [set(at, "pattern", "^other_[0-9]+$")],
+            );
         }
         if value.get("maxLength").is_some() {
-            self.push("largest length lost", at, State::Changed, &["255"], [remove(at, "maxLength")]);
+            self.push(
+                "largest length lost",
+                at,
+                State::Changed,
+                &["255"],
+                [remove(at, "maxLength")],
+            );
         }
         if value.get("minLength").is_some() {
             self.push("length lost", at, lost(ours), &["1 characters"], [remove(at, "minLength")]);
@@ -181,7 +206,9 @@ impl<'a> Mutations<'a> {
         let schema = format!("/components/schemas/{name}");
         let required = &self.document.pointer(&schema).unwrap()["required"];
         let mut edits = vec![remove(&format!("{schema}/properties"), property)];
-        if let Some(index) = required.as_array().and_then(|names| names.iter().position(|other| other == property)) {
+        if let Some(index) =
+            required.as_array().and_then(|names| names.iter().position(|other| other == property))
+        {
             edits.push(set(&schema, "required", without(required, index)));
         }
         self.push("property lost", at, lost(ours), &[property], edits);
@@ -200,7 +227,8 @@ impl<'a> Mutations<'a> {
             };
             let edit = || set(at, "x-default", other.clone());
             self.push("default and text disagree", at, State::Broken, &[property], [edit()]);
-            let (before, after) = (format!("Default: {}", shown(default)), format!("Default: {}", shown(&other)));
+            let before = format!("Default: {}", shown(default));
+            let after = format!("Default: {}", shown(&other));
             let text = set(at, "description", description.replacen(&before, &after, 1));
             self.push("default changed", at, State::Changed, &words, [edit(), text]);
             self.push("default lost", at, State::Changed, &words, [remove(at, "x-default")]);
@@ -231,24 +259,55 @@ impl<'a> Mutations<'a> {
             let edits = [remove("/paths", path), set("/paths", &moved, item.clone())];
             self.push("path moved", path, State::Broken, &[path], edits);
             if item.get("servers").is_some() {
-                self.push("base address lost", path, State::Broken, &["address"], [remove(&at, "servers")]);
+                self.push(
+                    "base address lost",
+                    path,
+                    State::Broken,
+                    &["address"],
+                    [remove(&at, "servers")],
+                );
                 let edit = set(&format!("{at}/servers/0"), "url", "https://elsewhere.invalid");
                 self.push("base address changed", path, State::Broken, &["base address"], [edit]);
             }
         }
     }
 
-    fn operation(&mut self, path: &str, operation: &'a Value, item: &str, method: &str, ours: bool) {
+    fn operation(
+        &mut self,
+        path: &str,
+        operation: &'a Value,
+        item: &str,
+        method: &str,
+        ours: bool,
+    ) {
         let at = &format!("{item}/{method}");
         let id = operation["operationId"].as_str().unwrap();
         // The service's route table has it.
         self.push("operation lost", at, State::Broken, &[id], [remove(item, method)]);
-        self.push("operation renamed", at, State::Broken, &[id], [set(at, "operationId", "thing_do")]);
+        self.push(
+            "operation renamed",
+            at,
+            State::Broken,
+            &[id],
+            [set(at, "operationId", "thing_do")],
+        );
         if operation.get("security").is_none() {
-            self.push("operation opened", at, lost(ours), &[path], [set(at, "security", json!([]))]);
+            self.push(
+                "operation opened",
+                at,
+                lost(ours),
+                &[path],
+                [set(at, "security", json!([]))],
+            );
         }
         if is_ours(operation) && !is_ours(self.document.pointer(item).unwrap()) {
-            self.push("mark of an operation lost", at, State::Broken, &[path], [remove(at, "x-origin")]);
+            self.push(
+                "mark of an operation lost",
+                at,
+                State::Broken,
+                &[path],
+                [remove(at, "x-origin")],
+            );
         }
         if operation.get("x-dropshot-pagination").is_some() {
             let edit = remove(at, "x-dropshot-pagination");
@@ -258,9 +317,12 @@ impl<'a> Mutations<'a> {
             let edit = set(&format!("{at}/requestBody"), "required", false);
             self.push("body optional", at, State::Broken, &["required"], [edit]);
         }
-        for (index, written) in operation["parameters"].as_array().into_iter().flatten().enumerate() {
+        for (index, written) in operation["parameters"].as_array().into_iter().flatten().enumerate()
+        {
             let here = format!("{at}/parameters/{index}");
-            let target = written["$ref"].as_str().map_or_else(|| here.clone(), |reference| reference[1..].to_owned());
+            let target = written["$ref"]
+                .as_str()
+                .map_or_else(|| here.clone(), |reference| reference[1..].to_owned());
             let parameter = self.follow(written);
             let name = parameter["name"].as_str().unwrap();
             let is_operation_ours = ours;
@@ -269,7 +331,13 @@ impl<'a> Mutations<'a> {
             self.push("parameter lost", &here, lost(ours), &[name], [edit]);
             if parameter["in"] == "path" {
                 let edit = remove(&target, "required");
-                self.push("path parameter without required", &target, State::Broken, &["required: true"], [edit]);
+                self.push(
+                    "path parameter without required",
+                    &target,
+                    State::Broken,
+                    &["required: true"],
+                    [edit],
+                );
             } else if parameter["required"] != true {
                 // What the interface lets everybody send may not need more than it states.
                 let edit = set(&target, "required", true);
@@ -277,20 +345,43 @@ impl<'a> Mutations<'a> {
             }
         }
         for (status, response) in operation["responses"].as_object().unwrap() {
-            let rest = operation["responses"].as_object().unwrap().iter().filter(|(other, _)| *other != status);
-            let rest = Value::Object(rest.map(|(key, value)| (key.clone(), value.clone())).collect());
+            let rest = operation["responses"]
+                .as_object()
+                .unwrap()
+                .iter()
+                .filter(|(other, _)| *other != status);
+            let rest =
+                Value::Object(rest.map(|(key, value)| (key.clone(), value.clone())).collect());
             let place = format!("{at} {status}");
-            self.push("status lost", &place, State::Changed, &[status], [set(at, "responses", rest)]);
-            let target =
-                response["$ref"].as_str().map_or_else(|| format!("{at}/responses/{status}"), |r| r[1..].to_owned());
-            if status == "200" && !ours && self.follow(response).get("x-choice").is_some() && !target.contains("margin")
+            self.push(
+                "status lost",
+                &place,
+                State::Changed,
+                &[status],
+                [set(at, "responses", rest)],
+            );
+            let target = response["$ref"]
+                .as_str()
+                .map_or_else(|| format!("{at}/responses/{status}"), |r| r[1..].to_owned());
+            if status == "200"
+                && !ours
+                && self.follow(response).get("x-choice").is_some()
+                && !target.contains("margin")
             {
                 let edit = remove(&target, "x-choice");
-                self.push("mark of an answer lost", &target, State::Broken, &[path, "x-origin"], [edit]);
+                self.push(
+                    "mark of an answer lost",
+                    &target,
+                    State::Broken,
+                    &[path, "x-origin"],
+                    [edit],
+                );
             }
-            for (media, value) in self.follow(response)["content"].as_object().into_iter().flatten() {
+            for (media, value) in self.follow(response)["content"].as_object().into_iter().flatten()
+            {
                 let content = format!("{target}/content");
-                let edits = [remove(&content, media), set(&content, "application/x-other", value.clone())];
+                let edits =
+                    [remove(&content, media), set(&content, "application/x-other", value.clone())];
                 self.push("media type changed", &content, State::Changed, &[media], edits);
             }
         }
@@ -304,7 +395,11 @@ impl<'a> Mutations<'a> {
             ("key header renamed", "x-api-key", set(schemes, "name", "x-key")),
             ("key moved", "x-api-key", set(schemes, "in", "query")),
             ("base address lost", "server", remove("", "servers")),
-            ("base address changed", "{base_url}", set("/servers/0", "url", "https://elsewhere.invalid")),
+            (
+                "base address changed",
+                "{base_url}",
+                set("/servers/0", "url", "https://elsewhere.invalid"),
+            ),
             ("the interface's version changed", "info.version", set("/info", "version", "0.2.0")),
             ("release without its packages", "0.9.0", set("/info", "x-release", "0.9.0")),
             ("release lost", "one number", remove("/info", "x-release")),
@@ -314,29 +409,54 @@ impl<'a> Mutations<'a> {
         }
         let shape = "/components/schemas/SystemBuildRequest/properties/box_shape";
         let edit = set(shape, "x-values", json!(["cube", "unheardof"]));
-        self.push("values and text disagree", shape, State::Broken, &["box_shape", "unheardof"], [edit]);
+        self.push(
+            "values and text disagree",
+            shape,
+            State::Broken,
+            &["box_shape", "unheardof"],
+            [edit],
+        );
         // The other direction: what needs nobody's decision.
         let jobs = "/paths/~1info~1jobs";
         let edit = set(&format!("{jobs}/get"), "description", "Lists jobs.");
         self.push("other words", jobs, State::Stale, &[], [edit]);
         for name in ["JobRecord", "SystemRecord", "FileRecord", "AnalysisRecord"] {
             let at = format!("/components/schemas/{name}/properties");
-            let edit = set(&at, "note_of_the_day", json!({"type": "string", "description": "A note."}));
+            let edit =
+                set(&at, "note_of_the_day", json!({"type": "string", "description": "A note."}));
             self.push("record with one more property", &at, State::Stale, &[], [edit]);
         }
         let job = "/components/schemas/JobCreateParams";
         let at = format!("{job}/properties");
         let comment = json!({"type": "string", "x-origin": "molbox", "description": "A comment."});
-        self.push("one more option of ours", &at, State::Stale, &[], [set(&at, "comment", comment)]);
+        self.push(
+            "one more option of ours",
+            &at,
+            State::Stale,
+            &[],
+            [set(&at, "comment", comment)],
+        );
         let comment = json!({"type": "string", "description": "A comment."});
         let words = ["JobCreateParams.comment", "x-origin"];
-        self.push("one more option of nobody's", &at, State::Broken, &words, [set(&at, "comment", comment)]);
+        self.push(
+            "one more option of nobody's",
+            &at,
+            State::Broken,
+            &words,
+            [set(&at, "comment", comment)],
+        );
         let edit = set(job, "required", json!(["box_id"]));
         self.push("a new duty", job, State::Broken, &["JobCreateParams.box_id"], [edit]);
         let mut operation = self.document.pointer(&format!("{jobs}/get")).unwrap().clone();
         operation["operationId"] = json!("job_count");
         let edit = set(jobs, "put", operation);
-        self.push("an operation of nobody's", jobs, State::Broken, &["documented but not served"], [edit]);
+        self.push(
+            "an operation of nobody's",
+            jobs,
+            State::Broken,
+            &["documented but not served"],
+            [edit],
+        );
     }
 }
 
@@ -360,9 +480,10 @@ fn mutations(document: &Value) -> Vec<Mutation> {
 /// What is wrong with the answer to a change; none when it is right.
 fn wrong(mutation: &Mutation, document: &Value, repository: &Repository) -> Option<String> {
     let text = serde_json::to_string_pretty(&mutation.apply(document)).unwrap();
-    let problems = repository.problems(&text).unwrap();
-    let found = state(&problems);
-    let lines: Vec<String> = problems.iter().map(|problem| problem.json().to_string()).collect();
+    let violations = repository.violations(&text).unwrap();
+    let found = state(&violations);
+    let lines: Vec<String> =
+        violations.iter().map(|violation| violation.json().to_string()).collect();
     let has_words = |line: &String| mutation.words.iter().all(|word| line.contains(word));
     let is_named = mutation.words.is_empty() || lines.iter().any(has_words);
     let is_right = match mutation.expected {
@@ -371,9 +492,10 @@ fn wrong(mutation: &Mutation, document: &Value, repository: &Repository) -> Opti
         expected => found == expected,
     };
     let Mutation { kind, place, expected, words, .. } = mutation;
-    let told = lines.join("\n  ");
-    (!is_right || !is_named)
-        .then(|| format!("{kind} at {place}: {found:?}, not {expected:?} with {words:?}:\n  {told}"))
+    let found_lines = lines.join("\n  ");
+    (!is_right || !is_named).then(|| {
+        format!("{kind} at {place}: {found:?}, not {expected:?} with {words:?}:\n  {found_lines}")
+    })
 }
 
 #[test]
@@ -391,6 +513,7 @@ fn every_change_of_the_document_has_the_right_answer() {
         let threads = [0, 1].map(|part| scope.spawn(move || work(part)));
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
-    let (count, all) = (wrong.len(), mutations.len());
+    let count = wrong.len();
+    let all = mutations.len();
     assert!(wrong.is_empty(), "{count} of {all} answers are wrong:\n{}", wrong.join("\n"));
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-/// Lists of schemas.
 const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// The document in OpenAPI 3.1, with the same meaning. `format: binary` stays: generators know it.
@@ -36,7 +35,9 @@ fn convert(value: &Value) -> Value {
 }
 
 fn schema(value: &Value) -> Value {
-    let Some(map) = value.as_object().filter(|map| !map.contains_key("$ref")) else { return value.clone() };
+    let Some(map) = value.as_object().filter(|map| !map.contains_key("$ref")) else {
+        return value.clone();
+    };
     if map.get("enum") == Some(&json!([null])) {
         return json!({"type": "null"});
     }
@@ -46,8 +47,12 @@ fn schema(value: &Value) -> Value {
         let (key, value) = match key.as_str() {
             "nullable" => continue,
             // A flag beside a limit becomes the limit.
-            "minimum" if map.get("exclusiveMinimum") == Some(&Value::Bool(true)) => ("exclusiveMinimum", value.clone()),
-            "maximum" if map.get("exclusiveMaximum") == Some(&Value::Bool(true)) => ("exclusiveMaximum", value.clone()),
+            "minimum" if map.get("exclusiveMinimum") == Some(&Value::Bool(true)) => {
+                ("exclusiveMinimum", value.clone())
+            }
+            "maximum" if map.get("exclusiveMaximum") == Some(&Value::Bool(true)) => {
+                ("exclusiveMaximum", value.clone())
+            }
             "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() => continue,
             "type" if is_nullable => ("type", json!([value, "null"])),
             "enum" if is_nullable => {
@@ -58,10 +63,17 @@ fn schema(value: &Value) -> Value {
             "example" => ("examples", json!([value])),
             "properties" => {
                 let properties = value.as_object().into_iter().flatten();
-                ("properties", Value::Object(properties.map(|(name, value)| (name.clone(), schema(value))).collect()))
+                (
+                    "properties",
+                    Value::Object(
+                        properties.map(|(name, value)| (name.clone(), schema(value))).collect(),
+                    ),
+                )
             }
             "items" | "additionalProperties" | "not" => (key.as_str(), schema(value)),
-            list if LISTS.contains(&list) => (list, value.as_array().into_iter().flatten().map(schema).collect()),
+            list if LISTS.contains(&list) => {
+                (list, value.as_array().into_iter().flatten().map(schema).collect())
+            }
             key => (key, value.clone()),
         };
         out.insert(key.to_owned(), value);
@@ -80,7 +92,7 @@ mod tests {
         let document = crate::regenerate::document().unwrap().value;
         let copy = openapi31(&document);
         let findings = Report::new(&Api::new(document), &Api::new(copy)).findings;
-        let told: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
-        assert_eq!(told, ["3.0.3 became 3.1.0"], "{findings:#?}");
+        let messages: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(messages, ["3.0.3 became 3.1.0"], "{findings:#?}");
     }
 }

@@ -1,14 +1,15 @@
-//! The two documents that others generate clients from: one for each address, with nothing in it that
-//! generators stumble over.
+//! The two documents that others generate clients from: one for each address, with nothing in it
+//! that generators stumble over.
 //!
-//! Each is OpenAPI 3.1, since several generators lose or misread what may be null in 3.0; has one server,
-//! written out, since some send a call to the server of its path whatever the caller chose, and some post to
-//! `{margin_base_url}` as it stands; and of each body and answer that can be JSON nothing else, since some send
-//! the other media types under a wrong name or not at all, and take one answer for another. What answers are
-//! made of is open to what later versions add.
+//! Each is OpenAPI 3.1, since several generators lose or misread what may be null in 3.0; has one
+//! server, written out, since some send a call to the server of its path whatever the caller chose,
+//! and some post to `{margin_base_url}` as it stands; and of each body and answer that can be JSON
+//! nothing else, since some send the other media types under a wrong name or not at all, and take
+//! one answer for another. What answers are made of is open to what later versions add.
 
 use std::collections::BTreeSet;
 
+use molbox_codegen::{reached, references};
 use serde_json::{Map, Value, json};
 
 use crate::spec::openapi31::openapi31;
@@ -65,8 +66,8 @@ pub fn published(document: &Value, address: Address) -> Value {
     out
 }
 
-/// Leaves JSON alone of each body and answer that have it. Where the answer is JSON only when it is asked for,
-/// that has to be asked for: what generated clients accept differs.
+/// Leaves JSON alone of each body and answer that have it. Where the answer is JSON only when it is
+/// asked for, that has to be asked for: what generated clients accept differs.
 pub fn json_alone(document: &mut Value) {
     for operation in operations(document) {
         if let Some(content) = content(operation, "/requestBody/content") {
@@ -75,8 +76,11 @@ pub fn json_alone(document: &mut Value) {
         let Some(content) = content(operation, "/responses/200/content") else { continue };
         let is_for_the_asking = content.keys().next().is_some_and(|media| media != JSON);
         content.retain(|media, _| media == JSON);
-        let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten();
-        for parameter in parameters.filter(|parameter| is_for_the_asking && parameter["name"] == ASKS_FOR_JSON) {
+        let parameters =
+            operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten();
+        for parameter in
+            parameters.filter(|parameter| is_for_the_asking && parameter["name"] == ASKS_FOR_JSON)
+        {
             parameter["required"] = true.into();
         }
     }
@@ -87,11 +91,15 @@ fn content<'a>(operation: &'a mut Value, at: &str) -> Option<&'a mut Map<String,
     operation.pointer_mut(at)?.as_object_mut().filter(|content| content.contains_key(JSON))
 }
 
-/// Opens the schemas that answers are made of: clients outlive the service that they were made for, and some
-/// refuse a whole list for one value that they do not know. Requests have schemas of their own.
+/// Opens the schemas that answers are made of: clients outlive the service that they were made for,
+/// and some refuse a whole list for one value that they do not know. Requests have schemas of their
+/// own.
 fn read_leniently(document: &mut Value) {
-    let answers = operations(document).flat_map(|operation| references(&operation["responses"])).collect();
-    for reference in reached(document, answers).iter().filter(|reference| reference.contains("/schemas/")) {
+    let answers =
+        operations(document).flat_map(|operation| references(&operation["responses"])).collect();
+    for reference in
+        reached(document, answers).iter().filter(|reference| reference.contains("/schemas/"))
+    {
         if let Some(schema) = document.pointer_mut(&reference[1..]) {
             *schema = opened(schema);
         }
@@ -102,8 +110,11 @@ fn read_leniently(document: &mut Value) {
 fn opened(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
-            let kept = map.iter().filter(|(key, _)| !["enum", "minimum", "exclusiveMinimum"].contains(&key.as_str()));
-            let mut out: Map<String, Value> = kept.map(|(key, value)| (key.clone(), opened(value))).collect();
+            let kept = map.iter().filter(|(key, _)| {
+                !["enum", "minimum", "exclusiveMinimum"].contains(&key.as_str())
+            });
+            let mut out: Map<String, Value> =
+                kept.map(|(key, value)| (key.clone(), opened(value))).collect();
             if map.contains_key("properties") && !map.contains_key("additionalProperties") {
                 out.insert("additionalProperties".to_owned(), json!({}));
             }
@@ -116,7 +127,9 @@ fn opened(schema: &Value) -> Value {
 
 fn operations(document: &mut Value) -> impl Iterator<Item = &mut Value> {
     let items = document["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
-    items.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut().filter(|value| value.is_object()))
+    items
+        .filter_map(Value::as_object_mut)
+        .flat_map(|item| item.values_mut().filter(|value| value.is_object()))
 }
 
 /// A server without variables: each has its default's value.
@@ -134,52 +147,25 @@ fn prune(document: &mut Value) {
     let components = document["components"].as_object_mut().into_iter().flatten();
     for (kind, members) in components.filter(|(kind, _)| *kind != "securitySchemes") {
         let is_used = |name: &str| used.contains(&format!("#/components/{kind}/{name}"));
-        members.as_object_mut().into_iter().for_each(|members| members.retain(|name, _| is_used(name)));
+        members
+            .as_object_mut()
+            .into_iter()
+            .for_each(|members| members.retain(|name, _| is_used(name)));
     }
     if let Some(components) = document["components"].as_object_mut() {
-        components.retain(|_, members| members.as_object().is_none_or(|members| !members.is_empty()));
+        components
+            .retain(|_, members| members.as_object().is_none_or(|members| !members.is_empty()));
     }
-    let tags: BTreeSet<String> = operations(document).flat_map(|operation| tags_of(operation)).collect();
-    document["tags"]
-        .as_array_mut()
-        .into_iter()
-        .for_each(|all| all.retain(|tag| tag["name"].as_str().is_some_and(|name| tags.contains(name))));
-}
-
-/// Every reference that can be followed from some, these included.
-fn reached(document: &Value, mut new: BTreeSet<String>) -> BTreeSet<String> {
-    let mut used = BTreeSet::new();
-    while !new.is_empty() {
-        used.extend(new.iter().cloned());
-        let found = new.iter().filter_map(|reference| document.pointer(reference.strip_prefix('#')?));
-        new = found.flat_map(references).filter(|reference| !used.contains(reference)).collect();
-    }
-    used
+    let tags: BTreeSet<String> =
+        operations(document).flat_map(|operation| tags_of(operation)).collect();
+    document["tags"].as_array_mut().into_iter().for_each(|all| {
+        all.retain(|tag| tag["name"].as_str().is_some_and(|name| tags.contains(name)))
+    });
 }
 
 fn tags_of(operation: &Value) -> Vec<String> {
     let tags = operation["tags"].as_array().into_iter().flatten();
     tags.filter_map(|tag| tag.as_str().map(str::to_owned)).collect()
-}
-
-/// The references in a value.
-fn references(value: &Value) -> BTreeSet<String> {
-    let mut out = BTreeSet::new();
-    match value {
-        Value::Object(map) => collect(map, &mut out),
-        Value::Array(items) => items.iter().for_each(|item| out.extend(references(item))),
-        _ => {}
-    }
-    out
-}
-
-fn collect(map: &Map<String, Value>, out: &mut BTreeSet<String>) {
-    for (key, value) in map {
-        match value.as_str().filter(|_| key == "$ref") {
-            Some(reference) => drop(out.insert(reference.to_owned())),
-            None => out.extend(references(value)),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -200,7 +186,10 @@ mod tests {
         let document = crate::regenerate::document().unwrap().value;
         let mut expected: BTreeMap<&String, usize> =
             document["paths"].as_object().unwrap().keys().map(|path| (path, 1)).collect();
-        expected.iter_mut().filter(|(path, _)| ON_BOTH.contains(&path.as_str())).for_each(|(_, count)| *count = 2);
+        expected
+            .iter_mut()
+            .filter(|(path, _)| ON_BOTH.contains(&path.as_str()))
+            .for_each(|(_, count)| *count = 2);
         let both = both();
         let mut found: BTreeMap<&String, usize> = BTreeMap::new();
         for path in both.iter().flat_map(|document| document["paths"].as_object().unwrap().keys()) {
@@ -213,7 +202,9 @@ mod tests {
 
     #[test]
     fn each_has_one_server_json_bodies_and_what_it_refers_to() {
-        for (document, url) in both().iter().zip(["http://127.0.0.1:8080/local", "http://127.0.0.1:8081"]) {
+        for (document, url) in
+            both().iter().zip(["http://127.0.0.1:8080/local", "http://127.0.0.1:8081"])
+        {
             assert_eq!(document["servers"].as_array().unwrap().len(), 1);
             assert_eq!(document["servers"][0]["url"], url);
             assert!(document["servers"][0].get("variables").is_none());
@@ -221,7 +212,10 @@ mod tests {
                 assert!(item.get("servers").is_none(), "{path}");
                 for operation in item.as_object().unwrap().values() {
                     let content = operation["requestBody"]["content"].as_object();
-                    assert!(content.is_none_or(|content| content.keys().eq(["application/json"])), "{path}");
+                    assert!(
+                        content.is_none_or(|content| content.keys().eq(["application/json"])),
+                        "{path}"
+                    );
                 }
             }
             let references = references(document);
@@ -229,8 +223,13 @@ mod tests {
                 assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
             }
             for (kind, members) in document["components"].as_object().unwrap() {
-                for name in members.as_object().unwrap().keys().filter(|_| kind != "securitySchemes") {
-                    assert!(references.contains(&format!("#/components/{kind}/{name}")), "{kind} {name}");
+                for name in
+                    members.as_object().unwrap().keys().filter(|_| kind != "securitySchemes")
+                {
+                    assert!(
+                        references.contains(&format!("#/components/{kind}/{name}")),
+                        "{kind} {name}"
+                    );
                 }
             }
         }
@@ -242,9 +241,16 @@ mod tests {
         let [workflow, margin] = both();
         let submit = "/paths/~1margin~1submit_job~1historical~1{data_format}/post";
         let required = |document: &Value| {
-            let parameters = document.pointer(&format!("{submit}/parameters")).unwrap().as_array().unwrap().iter();
+            let parameters = document
+                .pointer(&format!("{submit}/parameters"))
+                .unwrap()
+                .as_array()
+                .unwrap()
+                .iter();
             let required = parameters.filter(|parameter| parameter["required"] == true);
-            required.map(|parameter| parameter["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            required
+                .map(|parameter| parameter["name"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
         };
         assert_eq!(required(&document), ["data_format"]);
         assert_eq!(required(&margin), ["data_format", "shape"]);
@@ -253,7 +259,10 @@ mod tests {
             content.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
         };
         assert_eq!(media(&margin, submit), ["application/json"]);
-        assert_eq!(media(&workflow, "/paths/~1retrieve~1analysis~1{job_id}/get"), ["application/json"]);
+        assert_eq!(
+            media(&workflow, "/paths/~1retrieve~1analysis~1{job_id}/get"),
+            ["application/json"]
+        );
     }
 
     #[test]
@@ -264,7 +273,11 @@ mod tests {
         assert_eq!(record["parameters"]["$ref"], "#/components/schemas/JobSettings");
         for name in ["JobCreateParams", "EquilibrationStep", "Ensembles", "SystemBuildRequest"] {
             let pointer = format!("/components/schemas/{name}");
-            assert_eq!(workflow.pointer(&pointer), super::openapi31(&document).pointer(&pointer), "{name}");
+            assert_eq!(
+                workflow.pointer(&pointer),
+                super::openapi31(&document).pointer(&pointer),
+                "{name}"
+            );
         }
         for mut document in both() {
             let answers: Vec<Value> =
@@ -283,7 +296,12 @@ mod tests {
         assert_eq!(margin["components"]["schemas"].get("JobRecord"), None);
         assert_eq!(workflow["components"]["schemas"].get("MarginJobRequest"), None);
         let tags = |document: &Value| {
-            document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].clone()).collect::<Vec<_>>()
+            document["tags"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|tag| tag["name"].clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(tags(&margin), [json!("margin"), json!("service")]);
     }

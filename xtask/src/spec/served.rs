@@ -1,7 +1,7 @@
 //! The document against the service's source: its route table, and the statuses that it answers.
 //!
-//! Bodies are held together by types, and what really happens by the service's tests and schemathesis;
-//! this says the same early, with the line.
+//! Bodies are held together by types, and what really happens by the service's tests and
+//! schemathesis; this says the same early, with the line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,11 +11,12 @@ use anyhow::{Context, Result, bail};
 use openapi_drift::Api;
 use serde_json::Value;
 
-use crate::tidy::each_file;
+use crate::sources::each_file;
 
-pub const ROUTES: &str = "crates/service/src/routes.rs";
+pub const ROUTES: &str = "crates/service/src/http/routes.rs";
 const ERRORS: &str = "crates/service/src/error.rs";
-const HANDLERS: &str = "crates/service/src/handlers/mod.rs";
+const ANSWERS: &str = "crates/service/src/http/answer.rs";
+const DOWNLOADS: &str = "crates/service/src/http/download.rs";
 /// Answered where no operation is: to an unknown method, and by upload links.
 const OUTSIDE: [u16; 2] = [403, 405];
 /// Served on the margin address, too; the document has them once.
@@ -24,8 +25,7 @@ const ON_BOTH: [&str; 2] = ["service_health", "service_document"];
 /// The source of the service, as far as it is read here.
 pub struct Source {
     pub routes: String,
-    pub errors: String,
-    pub handlers: String,
+    pub answers: [(&'static str, String); 3],
 }
 
 /// A difference: on a line of a source file, or at a place of the document.
@@ -50,8 +50,12 @@ struct Route<'a> {
 
 impl Source {
     pub fn read(root: &Path) -> Result<Self> {
-        let read = |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("read {path}"));
-        Ok(Self { routes: read(ROUTES)?, errors: read(ERRORS)?, handlers: read(HANDLERS)? })
+        let answers = [
+            (ERRORS, read(root, ERRORS)?),
+            (ANSWERS, read(root, ANSWERS)?),
+            (DOWNLOADS, read(root, DOWNLOADS)?),
+        ];
+        Ok(Self { routes: read(root, ROUTES)?, answers })
     }
 
     /// The route table by operation.
@@ -69,7 +73,8 @@ impl Source {
                     bail!("{ROUTES}:{}: not a method, a path and a handler", index + 1);
                 };
                 let operation = handler.rsplit("::").next().unwrap_or(handler);
-                let (line, method) = (index as u64 + 1, method.to_ascii_lowercase());
+                let line = index as u64 + 1;
+                let method = method.to_ascii_lowercase();
                 let route = Route { line, is_margin, method, path: path.trim_matches('"') };
                 if !is_margin || !ON_BOTH.contains(&operation) {
                     out.insert(operation, route);
@@ -84,11 +89,14 @@ impl Source {
 
     /// The statuses that something in it says, each with where.
     fn statuses(&self) -> BTreeMap<u16, Place> {
-        let mut out = BTreeMap::from([(200, Place::Line(HANDLERS, 1))]);
-        for (file, text) in [(ERRORS, &self.errors), (HANDLERS, &self.handlers)] {
+        let mut out = BTreeMap::from([(200, Place::Line(ANSWERS, 1))]);
+        for (file, text) in &self.answers {
             for (index, line) in text.lines().enumerate() {
                 for rest in line.split("StatusCode::").skip(1) {
-                    let name = rest.split(|c: char| !c.is_ascii_uppercase() && c != '_').next().unwrap_or_default();
+                    let name = rest
+                        .split(|c: char| !c.is_ascii_uppercase() && c != '_')
+                        .next()
+                        .unwrap_or_default();
                     if let Some((_, status)) = STATUSES.iter().find(|(known, _)| *known == name) {
                         out.entry(*status).or_insert(Place::Line(file, index as u64 + 1));
                     }
@@ -100,7 +108,7 @@ impl Source {
 }
 
 /// The names that the service's HTTP library has for the statuses that may come up.
-const STATUSES: [(&str, u16); 27] = [
+pub const STATUSES: [(&str, u16); 27] = [
     ("OK", 200),
     ("CREATED", 201),
     ("ACCEPTED", 202),
@@ -135,34 +143,46 @@ pub fn differences(api: &Api, source: &Source) -> Result<Vec<Difference>> {
     let mut out = Vec::new();
     let mut say = |place, message: String| out.push(Difference { place, message });
     let mut routes = source.routes()?;
-    let mut said = source.statuses();
-    let known: Vec<u16> = said.keys().copied().collect();
+    let mut reported = source.statuses();
+    let known: Vec<u16> = reported.keys().copied().collect();
     for (path, item) in api.value["paths"].as_object().into_iter().flatten() {
         for (method, operation) in item.as_object().into_iter().flatten() {
             let Some(id) = operation["operationId"].as_str() else { continue };
             let at = format!("/paths/{}/{method}", path.replace('~', "~0").replace('/', "~1"));
             let is_margin = item.get("servers").is_some();
-            let address = |is_margin: bool| if is_margin { "margin" } else { "workflow" };
             match routes.remove(id) {
                 None => say(
                     Place::Document(at.clone()),
                     format!("{id} is documented but not served: add it to the table in {ROUTES}"),
                 ),
-                Some(route) if (route.method.as_str(), route.path, route.is_margin) != (method, path, is_margin) => {
-                    let (there, here) = (address(route.is_margin), address(is_margin));
-                    let served = format!("{} {} on the {there} address", route.method.to_uppercase(), route.path);
+                Some(route)
+                    if (route.method.as_str(), route.path, route.is_margin)
+                        != (method, path, is_margin) =>
+                {
+                    let there = address(route.is_margin);
+                    let here = address(is_margin);
+                    let served = format!(
+                        "{} {} on the {there} address",
+                        route.method.to_uppercase(),
+                        route.path
+                    );
                     say(
                         Place::Line(ROUTES, route.line),
                         format!(
-                            "{id} is served as {served}, documented as {} {path} on the {here} address",
+                            "{id} is served as {served}, documented as {} {path} on the {here} \
+                             address",
                             method.to_uppercase()
                         ),
                     );
                 }
                 Some(_) => {}
             }
-            let documented: Vec<u16> =
-                operation["responses"].as_object().into_iter().flatten().filter_map(|(s, _)| s.parse().ok()).collect();
+            let documented: Vec<u16> = operation["responses"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter_map(|(s, _)| s.parse().ok())
+                .collect();
             for (status, why) in expected(api, operation) {
                 if !documented.contains(&status) {
                     say(
@@ -172,10 +192,13 @@ pub fn differences(api: &Api, source: &Source) -> Result<Vec<Difference>> {
                 }
             }
             for status in documented {
-                said.remove(&status);
+                reported.remove(&status);
                 if !known.contains(&status) {
                     let at = format!("{at}/responses/{status}");
-                    say(Place::Document(at), format!("{id} has {status}, which nothing in the service answers"));
+                    say(
+                        Place::Document(at),
+                        format!("{id} has {status}, which nothing in the service answers"),
+                    );
                 }
             }
         }
@@ -184,7 +207,7 @@ pub fn differences(api: &Api, source: &Source) -> Result<Vec<Difference>> {
         let message = format!("{id} is served but not documented");
         say(Place::Line(ROUTES, route.line), message);
     }
-    for (status, place) in said.into_iter().filter(|(status, _)| !OUTSIDE.contains(status)) {
+    for (status, place) in reported.into_iter().filter(|(status, _)| !OUTSIDE.contains(status)) {
         say(place, format!("{status} is answered, but no operation of the document has it"));
     }
     Ok(out)
@@ -223,12 +246,15 @@ pub fn unknown_values(value: &Value, words: &BTreeSet<String>, at: &str) -> Vec<
         Value::Object(map) => {
             for (key, inner) in map {
                 let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
-                let values = inner.as_array().filter(|_| ["enum", "x-values"].contains(&key.as_str()));
+                let values =
+                    inner.as_array().filter(|_| ["enum", "x-values"].contains(&key.as_str()));
                 for text in values.into_iter().flatten().filter_map(Value::as_str) {
                     if !words.contains(&plain(text)) {
                         out.push((
                             at.clone(),
-                            format!("admits {text}, which no line of the service or the worker has"),
+                            format!(
+                                "admits {text}, which no line of the service or the worker has"
+                            ),
                         ));
                     }
                 }
@@ -245,16 +271,23 @@ pub fn unknown_values(value: &Value, words: &BTreeSet<String>, at: &str) -> Vec<
     out
 }
 
-/// The statuses that the service answers to every request of this form, before or after its handler.
+/// The statuses that the service answers to every request of this form, before or after its
+/// handler.
 fn expected(api: &Api, operation: &Value) -> Vec<(u16, &'static str)> {
-    let parameters = operation["parameters"].as_array().into_iter().flatten().map(|parameter| api.follow(parameter));
+    let parameters = operation["parameters"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|parameter| api.follow(parameter));
     let parameters: Vec<&Value> = parameters.collect();
     let content = operation["requestBody"]["content"].as_object();
-    let is_secured =
-        operation.get("security").or(api.value.get("security")).is_some_and(|way| way != &Value::Array(vec![]));
-    let has_identifier = parameters
-        .iter()
-        .any(|parameter| parameter["in"] == "path" && api.follow(&parameter["schema"]).get("pattern").is_some());
+    let is_secured = operation
+        .get("security")
+        .or(api.value.get("security"))
+        .is_some_and(|way| way != &Value::Array(vec![]));
+    let has_identifier = parameters.iter().any(|parameter| {
+        parameter["in"] == "path" && api.follow(&parameter["schema"]).get("pattern").is_some()
+    });
     let takes_range = parameters.iter().any(|parameter| parameter["name"] == "Range");
     let mut out = vec![(500, "every request"), (503, "every request")];
     let mut add = |condition: bool, statuses: &[u16], why| {
@@ -264,9 +297,21 @@ fn expected(api: &Api, operation: &Value) -> Vec<(u16, &'static str)> {
     add(has_identifier, &[404], "a request for something by its identifier");
     add(!parameters.is_empty() || content.is_some(), &[422], "a request with parameters or a body");
     add(content.is_some(), &[400, 413], "a request with a body");
-    add(content.is_some_and(|content| content.len() > 1), &[415], "a body in one of several media types");
+    add(
+        content.is_some_and(|content| content.len() > 1),
+        &[415],
+        "a body in one of several media types",
+    );
     add(takes_range, &[206, 416], "a request for a range");
     out
+}
+
+fn read(root: &Path, path: &str) -> Result<String> {
+    fs::read_to_string(root.join(path)).with_context(|| format!("read {path}"))
+}
+
+fn address(is_margin: bool) -> &'static str {
+    if is_margin { "margin" } else { "workflow" }
 }
 
 #[cfg(test)]
@@ -276,14 +321,19 @@ mod tests {
     use openapi_drift::Api;
 
     use super::{Place, ROUTES, Source, differences};
-    use crate::{regenerate, root};
+    use crate::regenerate;
+    use crate::shell::root;
 
-    /// What is said after the source and the document were changed.
-    fn said(change: impl FnOnce(&mut serde_json::Value, &mut Source)) -> Vec<(Place, String)> {
+    /// What is reported after the source and the document were changed.
+    fn reported(change: impl FnOnce(&mut serde_json::Value, &mut Source)) -> Vec<(Place, String)> {
         let mut document = regenerate::document().unwrap().value;
         let mut source = Source::read(&root()).unwrap();
         change(&mut document, &mut source);
-        differences(&Api::new(document), &source).unwrap().into_iter().map(|d| (d.place, d.message)).collect()
+        differences(&Api::new(document), &source)
+            .unwrap()
+            .into_iter()
+            .map(|d| (d.place, d.message))
+            .collect()
     }
 
     /// The line of the route table that has these words.
@@ -294,39 +344,54 @@ mod tests {
 
     #[test]
     fn the_service_has_the_routes_and_statuses_of_the_document() {
-        assert_eq!(said(|_, _| {}), []);
+        assert_eq!(reported(|_, _| {}), []);
     }
 
     #[test]
     fn what_is_documented_is_served_and_the_other_way_round() {
-        let unserved = said(|_, source| {
-            let rest: Vec<&str> =
-                source.routes.lines().filter(|line| !line.contains("service::service_metrics")).collect();
+        let unserved = reported(|_, source| {
+            let rest: Vec<&str> = source
+                .routes
+                .lines()
+                .filter(|line| !line.contains("service::service_metrics"))
+                .collect();
             source.routes = rest.join("\n");
         });
-        let message = format!("service_metrics is documented but not served: add it to the table in {ROUTES}");
+        let message = format!(
+            "service_metrics is documented but not served: add it to the table in {ROUTES}"
+        );
         assert_eq!(unserved, [(Place::Document("/paths/~1metrics/get".to_owned()), message)]);
-        let undocumented = said(|document, _| drop(document["paths"].as_object_mut().unwrap().remove("/metrics")));
+        let undocumented = reported(|document, _| {
+            drop(document["paths"].as_object_mut().unwrap().remove("/metrics"))
+        });
         let place = Place::Line(ROUTES, line("service::service_metrics"));
-        assert_eq!(undocumented, [(place, "service_metrics is served but not documented".to_owned())]);
-        let moved =
-            said(|_, source| source.routes = source.routes.replace("POST   \"/submit/job\"", "PUT \"/submit/job\""));
+        assert_eq!(
+            undocumented,
+            [(place, "service_metrics is served but not documented".to_owned())]
+        );
+        let moved = reported(|_, source| {
+            source.routes = source.routes.replace("POST   \"/submit/job\"", "PUT \"/submit/job\"")
+        });
         let [(place, message)] = moved.as_slice() else { panic!("{moved:?}") };
         assert_eq!(*place, Place::Line(ROUTES, line("job::job_submit")));
-        assert!(message.contains("served as PUT /submit/job") && message.contains("documented as POST"), "{message}");
+        assert!(
+            message.contains("served as PUT /submit/job") && message.contains("documented as POST"),
+            "{message}"
+        );
     }
     #[test]
     fn a_status_is_documented_where_it_is_answered_and_only_there() {
         let submit = "/paths/~1submit~1job/post/responses";
-        let lacking = said(|document, _| {
+        let lacking = reported(|document, _| {
             drop(document.pointer_mut(submit).unwrap().as_object_mut().unwrap().remove("413"));
         });
         let message = "job_submit lacks 413, which a request with a body may get".to_owned();
         assert_eq!(lacking, [(Place::Document(submit.to_owned()), message)]);
-        let invented = said(|document, _| document.pointer_mut(submit).unwrap()["402"] = "…".into());
+        let invented =
+            reported(|document, _| document.pointer_mut(submit).unwrap()["402"] = "…".into());
         let message = "job_submit has 402, which nothing in the service answers".to_owned();
         assert_eq!(invented, [(Place::Document(format!("{submit}/402")), message)]);
-        let new = said(|_, source| source.errors = "StatusCode::GONE\n".to_owned() + &source.errors);
+        let new = reported(|_, source| source.answers[0].1.insert_str(0, "StatusCode::GONE\n"));
         let message = "410 is answered, but no operation of the document has it".to_owned();
         assert_eq!(new, [(Place::Line("crates/service/src/error.rs", 1), message)]);
     }

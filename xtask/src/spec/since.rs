@@ -9,8 +9,8 @@ use openapi_drift::{Api, Direction, Effect, Finding, Report, Rust, Verdict, at_r
 use super::interface::pointer;
 use super::source::{PATH, WITH_EXAMPLES};
 
-/// Where the released documents lie: `<version>.json`, each a copy of `openapi/openapi.json` as it was
-/// then. They are in the repository because shallow clones and archives have no tags.
+/// Where the released documents lie: `<version>.json`, each a copy of `openapi/openapi.json` as it
+/// was then. They are in the repository because shallow clones and archives have no tags.
 pub const RELEASED: &str = "openapi/released";
 
 /// Where the document has the number of our release; `info.version` is the interface's.
@@ -73,9 +73,12 @@ pub fn loosened(report: &Report, new: &Api) -> Vec<(String, String)> {
         .iter()
         .filter_map(|finding| {
             let what = meaning(finding)?;
-            let direction = finding.direction.map_or(String::new(), |way| format!(" in a {}", way.name()));
-            let operation = finding.operations.first().map_or(String::new(), |name| format!(" ({name})"));
-            let message = format!("{}{operation}: {}{direction}: {what}", finding.at, finding.message);
+            let direction =
+                finding.direction.map_or(String::new(), |way| format!(" in a {}", way.name()));
+            let operation =
+                finding.operations.first().map_or(String::new(), |name| format!(" ({name})"));
+            let message =
+                format!("{}{operation}: {}{direction}: {what}", finding.at, finding.message);
             Some((pointer(new, finding), message))
         })
         .collect();
@@ -83,11 +86,16 @@ pub fn loosened(report: &Report, new: &Api) -> Vec<(String, String)> {
         Rust::Compared(changes) => {
             let breaking = changes.iter().filter(|change| change.verdict == Verdict::Breaking);
             out.extend(breaking.map(|change| {
-                let message = format!("{}: {}: breaks code that uses the Rust client", change.item, change.message);
+                let message = format!(
+                    "{}: {}: breaks code that uses the Rust client",
+                    change.item, change.message
+                );
                 (String::new(), message)
             }));
         }
-        Rust::Unknown(reason) => out.push((String::new(), format!("the verdict for Rust is unknown: {reason}"))),
+        Rust::Unknown(reason) => {
+            out.push((String::new(), format!("the verdict for Rust is unknown: {reason}")))
+        }
         Rust::NotCompared => {}
     }
     out
@@ -95,14 +103,15 @@ pub fn loosened(report: &Report, new: &Api) -> Vec<(String, String)> {
 
 /// What the change means; none when it needs no decision.
 fn meaning(finding: &Finding) -> Option<&'static str> {
-    let is_addition =
-        ["operation-added", "parameter-added", "property-added", "response-added"].contains(&finding.rule);
-    let is_wider = finding.effect == Some(Effect::Wider) && finding.direction == Some(Direction::Request);
+    let is_addition = ["operation-added", "parameter-added", "property-added", "response-added"]
+        .contains(&finding.rule);
+    let is_wider =
+        finding.effect == Some(Effect::Wider) && finding.direction == Some(Direction::Request);
     Some(match (finding.verdict, finding.rule) {
         (Verdict::Breaking, _) => "breaks clients",
         _ if is_addition => return None,
         (_, "security") => "opens the operation",
-        (_, "response-removed") => "clients are no longer told of it",
+        (_, "response-removed") => "clients no longer learn of it",
         (_, "media-type-added") => "the service must do it",
         (_, "enum" | "x-values") if is_wider => "the service must do what is new",
         _ if is_wider => "demands less than before",
@@ -145,7 +154,11 @@ mod tests {
 
     #[test]
     fn the_newest_release_is_that_of_the_highest_version() {
-        let folder = folder(&[("0.9.0.json", "0.9.0"), ("0.10.0.json", "0.10.0"), ("0.2.11.json", "0.2.11")]);
+        let folder = folder(&[
+            ("0.9.0.json", "0.9.0"),
+            ("0.10.0.json", "0.10.0"),
+            ("0.2.11.json", "0.2.11"),
+        ]);
         assert_eq!(last_release(folder.path()).unwrap().unwrap().0, "0.10.0");
     }
 
@@ -157,7 +170,10 @@ mod tests {
                 fs::create_dir_all(folder.path().join(RELEASED)).unwrap();
             }
             assert!(last_release(folder.path()).unwrap().is_none());
-            assert_eq!(diff_release(folder.path(), &Api::new(document("0.1.0")), true, false).unwrap(), 0);
+            assert_eq!(
+                diff_release(folder.path(), &Api::new(document("0.1.0")), true, false).unwrap(),
+                0
+            );
         }
     }
 
@@ -181,12 +197,15 @@ mod tests {
             change(&mut new);
             diff_release(folder.path(), &Api::new(new), true, false).unwrap()
         };
-        let on_the_wire: fn(&mut Value) = |new| drop(new["paths"].as_object_mut().unwrap().remove("/info/jobs"));
+        let on_the_wire: fn(&mut Value) =
+            |new| drop(new["paths"].as_object_mut().unwrap().remove("/info/jobs"));
         // The wire is as it was, and the type of a field is another.
         let in_rust: fn(&mut Value) = |new| {
-            let field = &mut new["components"]["schemas"]["AnalysisRequest"]["properties"]["hbond_angle"];
+            let field =
+                &mut new["components"]["schemas"]["AnalysisRequest"]["properties"]["hbond_angle"];
             field["nullable"] = json!(true);
-            new["components"]["schemas"]["JobExtension"]["properties"]["time"]["exclusiveMinimum"] = json!(false);
+            new["components"]["schemas"]["JobExtension"]["properties"]["time"]["exclusiveMinimum"] =
+                json!(false);
         };
         for change in [on_the_wire, in_rust] {
             assert_eq!(code("0.1.0", change), 3);
@@ -209,7 +228,8 @@ mod tests {
     fn an_archive_without_git_has_its_derived_copy_for_the_last_commit() {
         let folder = TempDir::new().unwrap();
         fs::create_dir_all(folder.path().join("openapi")).unwrap();
-        fs::write(folder.path().join("openapi/openapi.json"), document("0.1.0").to_string()).unwrap();
+        fs::write(folder.path().join("openapi/openapi.json"), document("0.1.0").to_string())
+            .unwrap();
         assert_eq!(last_commit(folder.path()).unwrap().0, "openapi/openapi.json");
     }
 }

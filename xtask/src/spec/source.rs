@@ -7,7 +7,7 @@ use openapi_drift::{Api, at_revision};
 
 use super::examples::{Examples, FOLDER};
 use crate::regenerate::document;
-use crate::root;
+use crate::shell::root;
 
 /// The document's path in the repository.
 pub const PATH: &str = "openapi/molbox.yaml";
@@ -38,7 +38,7 @@ pub fn read(name: &str) -> Result<Api> {
 fn fetched(address: &str) -> Result<String> {
     let mut curl = Command::new("curl");
     curl.args(["--fail", "--silent", "--show-error", "--location", "--max-time", "30", address]);
-    let shown = crate::shown(&curl);
+    let shown = crate::shell::shown(&curl);
     let output = curl.output().with_context(|| format!("start {shown}"))?;
     if !output.status.success() {
         bail!("{shown} failed: {}", String::from_utf8_lossy(&output.stderr).trim());

@@ -23,7 +23,8 @@ fn part(points: &mut [[f64; 3]], axis: usize) {
     if points.len() <= LEAF {
         return;
     }
-    let (lower, _, upper) = points.select_nth_unstable_by(points.len() / 2, |a, b| a[axis].total_cmp(&b[axis]));
+    let (lower, _, upper) =
+        points.select_nth_unstable_by(points.len() / 2, |a, b| a[axis].total_cmp(&b[axis]));
     part(lower, (axis + 1) % 3);
     part(upper, (axis + 1) % 3);
 }
@@ -33,7 +34,8 @@ fn any_within(points: &[[f64; 3]], axis: usize, to: [f64; 3], cutoff_2: f64) -> 
         return points.iter().any(|point| distance_2(*point, to) < cutoff_2);
     }
     let (lower, upper) = points.split_at(points.len() / 2);
-    let (middle, upper) = (upper[0], &upper[1..]);
+    let middle = upper[0];
+    let upper = &upper[1..];
     let offset = to[axis] - middle[axis];
     let (this, other) = if offset < 0.0 { (lower, upper) } else { (upper, lower) };
     let next = (axis + 1) % 3;

@@ -16,7 +16,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use super::Warning;
+use super::selection::MaskWarning;
 use super::syntax::{Expr, Glyph, Item, Kind, Level, Pattern, Selector, Unit, Within};
 
 /// Longest mask, in characters.
@@ -62,7 +62,9 @@ pub enum Expected {
     NoBlankInName,
     #[error("a character to take literally")]
     Escaped,
-    #[error("what the distance takes: `@` atoms, `:` residues, `;` residues by centre or `^` molecules")]
+    #[error(
+        "what the distance takes: `@` atoms, `:` residues, `;` residues by centre or `^` molecules"
+    )]
     Unit,
     #[error("a distance in Å, such as 4.0")]
     Distance,
@@ -87,9 +89,10 @@ impl fmt::Display for Found {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<(Expr, Vec<Warning>), ParseError> {
+pub(super) fn parse(text: &str) -> Result<(Expr, Vec<MaskWarning>), ParseError> {
     let chars = text.chars().take(MAX_CHARS + 1).collect();
-    let mut parser = Parser { chars, at: 0, depth: 0, n_selectors: 0, n_distances: 0, warnings: Vec::new() };
+    let mut parser =
+        Parser { chars, at: 0, depth: 0, n_selectors: 0, n_distances: 0, warnings: Vec::new() };
     if parser.chars.len() > MAX_CHARS {
         return Err(parser.expected_at(MAX_CHARS, Expected::FewerChars));
     }
@@ -106,7 +109,7 @@ struct Parser {
     depth: usize,
     n_selectors: usize,
     n_distances: usize,
-    warnings: Vec<Warning>,
+    warnings: Vec<MaskWarning>,
 }
 
 impl Parser {
@@ -116,7 +119,9 @@ impl Parser {
             match self.peek() {
                 Some('|') => self.at += 1,
                 // An operand ends before a selector only where that is a term of its own.
-                Some(':' | '@' | '^') => self.warnings.push(Warning::Union { column: self.at + 1 }),
+                Some(':' | '@' | '^') => {
+                    self.warnings.push(MaskWarning::Union { column: self.at + 1 })
+                }
                 _ => return Ok(one_or(terms, Expr::Or)),
             }
             terms.push(self.and()?);
@@ -224,7 +229,7 @@ impl Parser {
         self.count_selector()?;
         let column = self.at + 1;
         if self.glyphs()?.len() > 1 {
-            self.warnings.push(Warning::AfterWildcard { column });
+            self.warnings.push(MaskWarning::AfterWildcard { column });
         }
         Ok(Selector { kind: Kind::Residue, items: vec![Item::All] })
     }
@@ -245,7 +250,11 @@ impl Parser {
 
     fn count_selector(&mut self) -> Result<(), ParseError> {
         self.n_selectors += 1;
-        if self.n_selectors > MAX_SELECTORS { Err(self.expected(Expected::FewerSelectors)) } else { Ok(()) }
+        if self.n_selectors > MAX_SELECTORS {
+            Err(self.expected(Expected::FewerSelectors))
+        } else {
+            Ok(())
+        }
     }
 
     /// The kind of the selector that starts here with `:`, `@` or `^`.
@@ -271,7 +280,7 @@ impl Parser {
         let glyphs = self.glyphs()?;
         if glyphs[0] == Glyph::AnyRest {
             if glyphs.len() > 1 {
-                self.warnings.push(Warning::AfterWildcard { column });
+                self.warnings.push(MaskWarning::AfterWildcard { column });
             }
             return Ok(Item::All);
         }
@@ -279,7 +288,9 @@ impl Parser {
         let item = match (kind, text) {
             (Kind::AuthorNumber, text) => author_number(text.as_deref(), column),
             (Kind::Molecule, text) => index_range(text.as_deref(), column),
-            (Kind::Residue | Kind::Atom, Some(text)) if is_numeric(&text) => index_range(Some(&text), column),
+            (Kind::Residue | Kind::Atom, Some(text)) if is_numeric(&text) => {
+                index_range(Some(&text), column)
+            }
             _ => Ok(self.name(glyphs, kind, column)),
         };
         item.map_err(|expected| self.expected_at(start, expected))
@@ -287,12 +298,12 @@ impl Parser {
 
     fn name(&mut self, mut glyphs: Vec<Glyph>, kind: Kind, column: usize) -> Item {
         if kind == Kind::Atom && matches!(glyphs[0], Glyph::Char('%' | '/')) {
-            self.warnings.push(Warning::MarkerInList { column });
+            self.warnings.push(MaskWarning::MarkerInList { column });
         }
         let star = glyphs.iter().position(|glyph| *glyph == Glyph::AnyRest);
         if let Some(star) = star {
             if star + 1 < glyphs.len() {
-                self.warnings.push(Warning::AfterWildcard { column });
+                self.warnings.push(MaskWarning::AfterWildcard { column });
             }
             glyphs.truncate(star);
         }
@@ -369,7 +380,8 @@ fn one_or(mut terms: Vec<Expr>, many: impl FnOnce(Vec<Expr>) -> Expr) -> Expr {
 /// Names take any character that is printed and has no meaning of its own; more than the reference
 /// takes, since names in PDB, mmCIF and SDF files hold `_`, `"` and others.
 fn is_name_char(c: char) -> bool {
-    c.is_ascii_graphic() && !matches!(c, '!' | '&' | '(' | ')' | ',' | ':' | '<' | '>' | '@' | '^' | '|')
+    c.is_ascii_graphic()
+        && !matches!(c, '!' | '&' | '(' | ')' | ',' | ':' | '<' | '>' | '@' | '^' | '|')
 }
 
 fn may_part(before: &[Glyph], next: char) -> bool {
@@ -411,7 +423,11 @@ fn author_number(text: Option<&str>, column: usize) -> Result<Item, Expected> {
 }
 
 fn numbers(range: RangeInclusive<i64>, column: usize) -> Result<Item, Expected> {
-    if range.is_empty() { Err(Expected::AscendingRange) } else { Ok(Item::Numbers { range, column }) }
+    if range.is_empty() {
+        Err(Expected::AscendingRange)
+    } else {
+        Ok(Item::Numbers { range, column })
+    }
 }
 
 fn signed(text: &str) -> Option<i64> {

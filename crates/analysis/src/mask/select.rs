@@ -3,18 +3,23 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::near::Points;
+use super::selection::{MaskWarning, SelectError, Selection};
 use super::syntax::{Expr, Item, Kind, Match, Pattern, Selector, Unit, Within};
-use super::{SelectError, Selection, Warning};
 use crate::topology::{Residue, WATER};
 use crate::{AtomSet, Element, Topology};
 
 /// Names of one meaning in different programs and force fields.
-const SYNONYMS: [&[&str]; 5] =
-    [&WATER, &["NA", "Na+", "NA+", "SOD"], &["CL", "Cl-", "CL-", "CLA"], &["K", "K+", "POT"], &["MG", "MG2", "Mg2+"]];
+const SYNONYMS: [&[&str]; 5] = [
+    &WATER,
+    &["NA", "Na+", "NA+", "SOD"],
+    &["CL", "Cl-", "CL-", "CLA"],
+    &["K", "K+", "POT"],
+    &["MG", "MG2", "Mg2+"],
+];
 
 pub(super) fn select(
     expr: &Expr,
-    warnings: Vec<Warning>,
+    warnings: Vec<MaskWarning>,
     topology: &Topology,
     positions: Option<&[[f64; 3]]>,
 ) -> Result<Selection, SelectError> {
@@ -25,7 +30,7 @@ pub(super) fn select(
     let mut evaluation = Evaluation { topology, positions, warnings };
     let atoms = evaluation.expr(expr)?;
     if atoms.is_empty() {
-        evaluation.warnings.push(Warning::Empty);
+        evaluation.warnings.push(MaskWarning::Empty);
     }
     Ok(Selection { atoms, warnings: evaluation.warnings })
 }
@@ -33,7 +38,7 @@ pub(super) fn select(
 struct Evaluation<'a> {
     topology: &'a Topology,
     positions: Option<&'a [[f64; 3]]>,
-    warnings: Vec<Warning>,
+    warnings: Vec<MaskWarning>,
 }
 
 impl Evaluation<'_> {
@@ -47,7 +52,11 @@ impl Evaluation<'_> {
         }
     }
 
-    fn fold(&mut self, terms: &[Expr], join: fn(&mut AtomSet, &AtomSet)) -> Result<AtomSet, SelectError> {
+    fn fold(
+        &mut self,
+        terms: &[Expr],
+        join: fn(&mut AtomSet, &AtomSet),
+    ) -> Result<AtomSet, SelectError> {
         let mut all = self.expr(&terms[0])?;
         for term in &terms[1..] {
             join(&mut all, &self.expr(term)?);
@@ -80,7 +89,7 @@ impl Evaluation<'_> {
             Kind::Molecule => !topology.bonds().is_empty(),
             Kind::Residue | Kind::AuthorNumber | Kind::Atom => true,
         };
-        let warning = Warning::Unknown { kind };
+        let warning = MaskWarning::Unknown { kind };
         if !known && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
@@ -92,7 +101,8 @@ impl Evaluation<'_> {
         let named = self.named(Kind::Residue, items, (0..topology.n_residues()).map(name));
         let mut set = residues_where(topology, |residue| named[name(residue)]);
         for range in self.indices(Kind::Residue, items, topology.n_residues()) {
-            let (first, last) = (topology.residue_atoms(range.start), topology.residue_atoms(range.end - 1));
+            let first = topology.residue_atoms(range.start);
+            let last = topology.residue_atoms(range.end - 1);
             set.insert_range(first.start..last.end);
         }
         set
@@ -106,13 +116,16 @@ impl Evaluation<'_> {
     }
 
     fn author_numbers(&self, items: &[Item]) -> AtomSet {
-        let ranges = Ranges::new(items.iter().filter_map(range_of).map(|(range, _)| range.clone()).collect());
+        let ranges = Ranges::new(
+            items.iter().filter_map(range_of).map(|(range, _)| range.clone()).collect(),
+        );
         let mut inserted: Vec<_> = items.iter().filter_map(inserted_of).collect();
         inserted.sort_unstable();
         residues_where(self.topology, |residue| {
             let Residue { number, insertion_code, .. } = self.topology.residue(residue);
-            let is_inserted = |code| inserted.binary_search(&(number, code)).is_ok();
-            ranges.contain(number) || insertion_code.is_some_and(is_inserted)
+            ranges.contain(number)
+                || insertion_code
+                    .is_some_and(|code| inserted.binary_search(&(number, code)).is_ok())
         })
     }
 
@@ -135,10 +148,14 @@ impl Evaluation<'_> {
     }
 
     fn elements(&self, items: &[Item]) -> AtomSet {
-        let matches = |element: &Element| patterns(items).any(|(p, _)| p.matches(element.symbol(), true) == Match::Yes);
-        let named: Vec<_> = Element::all().filter(matches).collect();
+        let named = Element::all().filter(|element| {
+            patterns(items).any(|(p, _)| p.matches(element.symbol(), true) == Match::Yes)
+        });
+        let named: Vec<_> = named.collect();
         let topology = self.topology;
-        AtomSet::from_fn(topology.n_atoms(), |atom| topology.element(atom).is_some_and(|e| named.contains(&e)))
+        AtomSet::from_fn(topology.n_atoms(), |atom| {
+            topology.element(atom).is_some_and(|e| named.contains(&e))
+        })
     }
 
     fn molecules(&mut self, items: &[Item]) -> AtomSet {
@@ -166,13 +183,16 @@ impl Evaluation<'_> {
                 let name = &names[*id];
                 let met = pattern.matches(name, false);
                 if met == Match::Stem {
-                    self.warnings.push(Warning::Stem { column, name: name.to_string() });
+                    self.warnings.push(MaskWarning::Stem { column, name: name.to_string() });
                 }
                 named[*id] |= met != Match::No;
                 found |= met != Match::No;
             }
-            if !found && let Some((name, instead)) = other_name(pattern, used.iter().map(|id| &*names[*id])) {
-                self.warnings.push(Warning::OtherName { column, kind, name, instead });
+            if !found
+                && let Some((name, instead)) =
+                    other_name(pattern, used.iter().map(|id| &*names[*id]))
+            {
+                self.warnings.push(MaskWarning::OtherName { column, kind, name, instead });
             }
         }
         named
@@ -182,9 +202,10 @@ impl Evaluation<'_> {
     fn indices(&mut self, kind: Kind, items: &[Item], n: usize) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         for (range, column) in items.iter().filter_map(range_of) {
-            let (first, last) = (*range.start() as u64 as usize, *range.end() as u64 as usize);
+            let first = *range.start() as u64 as usize;
+            let last = *range.end() as u64 as usize;
             if first > n {
-                self.warnings.push(Warning::BeyondEnd { column, kind, last: n });
+                self.warnings.push(MaskWarning::BeyondEnd { column, kind, last: n });
             } else {
                 ranges.push(first - 1..last.min(n));
             }
@@ -207,9 +228,9 @@ impl Evaluation<'_> {
             Unit::Residue => residues_where(topology, |residue| {
                 positions[topology.residue_atoms(residue)].iter().any(|position| near(*position))
             }),
-            Unit::ResidueCentre => {
-                residues_where(topology, |residue| near(centre(&positions[topology.residue_atoms(residue)])))
-            }
+            Unit::ResidueCentre => residues_where(topology, |residue| {
+                near(centre(&positions[topology.residue_atoms(residue)]))
+            }),
             Unit::Molecule => {
                 let mut chosen = AtomSet::none(topology.n_molecules());
                 for (atom, position) in positions.iter().enumerate() {
@@ -218,7 +239,9 @@ impl Evaluation<'_> {
                         chosen.insert(molecule);
                     }
                 }
-                AtomSet::from_fn(topology.n_atoms(), |atom| chosen.contains(topology.molecule_of(atom)))
+                AtomSet::from_fn(topology.n_atoms(), |atom| {
+                    chosen.contains(topology.molecule_of(atom))
+                })
             }
         };
         Ok(if farther { !set } else { set })
@@ -275,10 +298,14 @@ fn inserted_of(item: &Item) -> Option<(i64, char)> {
 }
 
 /// The name that was perhaps meant by one that nothing has, and that one.
-fn other_name<'a>(pattern: &Pattern, mut names: impl Iterator<Item = &'a str>) -> Option<(String, String)> {
+fn other_name<'a>(
+    pattern: &Pattern,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Option<(String, String)> {
     let asked = pattern.literal()?;
     let synonyms = SYNONYMS.iter().find(|names| names.contains(&&*asked)).copied().unwrap_or(&[]);
-    let instead = names.find(|name| synonyms.contains(name) || name.eq_ignore_ascii_case(&asked))?;
+    let instead =
+        names.find(|name| synonyms.contains(name) || name.eq_ignore_ascii_case(&asked))?;
     Some((asked, instead.to_owned()))
 }
 
@@ -291,6 +318,7 @@ fn residues_where(topology: &Topology, holds: impl Fn(usize) -> bool) -> AtomSet
 }
 
 fn centre(positions: &[[f64; 3]]) -> [f64; 3] {
-    let sum = positions.iter().fold([0.0; 3], |sum, p| [sum[0] + p[0], sum[1] + p[1], sum[2] + p[2]]);
+    let sum =
+        positions.iter().fold([0.0; 3], |sum, p| [sum[0] + p[0], sum[1] + p[1], sum[2] + p[2]]);
     sum.map(|s| s / positions.len() as f64)
 }

@@ -68,7 +68,10 @@ impl Level {
     /// Whether a selector of the next level narrows one of this level that stands right before it:
     /// `:1@CA` is "and", but `::A:10` is "or".
     pub(super) fn narrows_to(self, next: Self) -> bool {
-        matches!((self, next), (Self::Residue, Self::Atom) | (Self::Molecule, Self::Residue | Self::Atom))
+        matches!(
+            (self, next),
+            (Self::Residue, Self::Atom) | (Self::Molecule, Self::Residue | Self::Atom)
+        )
     }
 }
 
@@ -147,7 +150,8 @@ impl Pattern {
         for glyph in &self.glyphs {
             let Some(c) = rest.next() else { return Match::No };
             match glyph {
-                Glyph::Char(a) | Glyph::Escaped(a) if *a == c || ignore_case && a.eq_ignore_ascii_case(&c) => {}
+                Glyph::Char(a) | Glyph::Escaped(a)
+                    if *a == c || ignore_case && a.eq_ignore_ascii_case(&c) => {}
                 Glyph::AnyChar => {}
                 _ => return Match::No,
             }
@@ -162,11 +166,16 @@ impl Pattern {
 
     /// The text, when nothing in it is a wildcard.
     pub(super) fn literal(&self) -> Option<String> {
-        let char = |glyph: &Glyph| match glyph {
-            Glyph::Char(c) | Glyph::Escaped(c) => Some(*c),
-            Glyph::AnyChar | Glyph::AnyRest => None,
-        };
-        if self.prefix { None } else { self.glyphs.iter().map(char).collect() }
+        if self.prefix { None } else { self.glyphs.iter().map(Glyph::literal).collect() }
+    }
+}
+
+impl Glyph {
+    fn literal(&self) -> Option<char> {
+        match self {
+            Self::Char(c) | Self::Escaped(c) => Some(*c),
+            Self::AnyChar | Self::AnyRest => None,
+        }
     }
 }
 
@@ -177,7 +186,10 @@ mod tests {
     #[test]
     fn a_pattern_meets_a_name() {
         let pattern = |text: &str, prefix| Pattern {
-            glyphs: text.chars().map(|c| if c == '?' { Glyph::AnyChar } else { Glyph::Char(c) }).collect(),
+            glyphs: text
+                .chars()
+                .map(|c| if c == '?' { Glyph::AnyChar } else { Glyph::Char(c) })
+                .collect(),
             prefix,
         };
         let cases = [

@@ -1,8 +1,8 @@
 //! Bonds that a structure file leaves to its reader.
 //!
 //! Heavy atoms of standard residues are bonded by their names, those of others by their distances
-//! if the file says nothing of them. A hydrogen or virtual site belongs to the nearest heavy atom of
-//! its residue. Chains go on from residue to residue, and cysteines pair up.
+//! if the file says nothing of them. A hydrogen or virtual site belongs to the nearest heavy atom
+//! of its residue. Chains go on from residue to residue, and cysteines pair up.
 
 use std::ops::Range;
 
@@ -12,25 +12,25 @@ use crate::topology::Residue;
 use crate::{Cell, Element};
 
 const AMINO_ACIDS: [&str; 34] = [
-    "ALA", "ARG", "ARN", "ASH", "ASN", "ASP", "CYM", "CYS", "CYX", "GLH", "GLN", "GLU", "GLY", "HID", "HIE", "HIP",
-    "HIS", "HSD", "HSE", "HSP", "ILE", "LEU", "LYN", "LYS", "MET", "MSE", "PHE", "PRO", "SER", "THR", "TRP", "TYM",
-    "TYR", "VAL",
+    "ALA", "ARG", "ARN", "ASH", "ASN", "ASP", "CYM", "CYS", "CYX", "GLH", "GLN", "GLU", "GLY",
+    "HID", "HIE", "HIP", "HIS", "HSD", "HSE", "HSP", "ILE", "LEU", "LYN", "LYS", "MET", "MSE",
+    "PHE", "PRO", "SER", "THR", "TRP", "TYM", "TYR", "VAL",
 ];
 
 const NUCLEOTIDES: [&str; 26] = [
-    "A", "A3", "A5", "C", "C3", "C5", "G", "G3", "G5", "U", "U3", "U5", "DA", "DA3", "DA5", "DC", "DC3", "DC5", "DG",
-    "DG3", "DG5", "DT", "DT3", "DT5", "RA", "RU",
+    "A", "A3", "A5", "C", "C3", "C5", "G", "G3", "G5", "U", "U3", "U5", "DA", "DA3", "DA5", "DC",
+    "DC3", "DC5", "DG", "DG3", "DG5", "DT", "DT3", "DT5", "RA", "RU",
 ];
 
 /// Bonds of amino acids. A name tells where its atom stands, so one list serves them all.
-const AMINO_ACID_BONDS: &str = "N-CA CA-C C-O C-OXT CA-CB CB-CG CB-CG1 CB-CG2 CB-OG CB-OG1 CB-SG CG-CD CG-CD1 CG-CD2 \
-    CG-OD1 CG-OD2 CG-ND1 CG-ND2 CG-SD CG-SE CG1-CD CG1-CD1 SD-CE SE-CE CD-CE CD-NE CD-OE1 CD-OE2 CD-NE2 CD1-CE1 \
-    CD1-NE1 CD2-CE2 CD2-CE3 CD2-NE2 ND1-CE1 CE1-NE2 CE1-CZ CE2-CZ CE2-CZ2 CE2-NE1 CE3-CZ3 CE-NZ NE-CZ CZ-OH CZ-NH1 \
-    CZ-NH2 CZ2-CH2 CZ3-CH2 C-OT1 C-OT2";
+const AMINO_ACID_BONDS: &str = "N-CA CA-C C-O C-OXT CA-CB CB-CG CB-CG1 CB-CG2 CB-OG CB-OG1 CB-SG \
+    CG-CD CG-CD1 CG-CD2 CG-OD1 CG-OD2 CG-ND1 CG-ND2 CG-SD CG-SE CG1-CD CG1-CD1 SD-CE SE-CE CD-CE \
+    CD-NE CD-OE1 CD-OE2 CD-NE2 CD1-CE1 CD1-NE1 CD2-CE2 CD2-CE3 CD2-NE2 ND1-CE1 CE1-NE2 CE1-CZ \
+    CE2-CZ CE2-CZ2 CE2-NE1 CE3-CZ3 CE-NZ NE-CZ CZ-OH CZ-NH1 CZ-NH2 CZ2-CH2 CZ3-CH2 C-OT1 C-OT2";
 
-const NUCLEOTIDE_BONDS: &str = "P-OP1 P-OP2 P-OP3 P-O1P P-O2P P-O3P P-O5' O5'-C5' C5'-C4' C4'-O4' C4'-C3' C3'-O3' \
-    C3'-C2' C2'-O2' C2'-C1' C1'-O4' C1'-N9 N9-C8 N9-C4 C8-N7 N7-C5 C6-N6 C6-O6 C2-N2 N1-C2 N1-C6 C2-O2 C2-N3 N3-C4 \
-    C4-N4 C4-O4 C4-C5 C5-C6 C5-C7 C5-C5M";
+const NUCLEOTIDE_BONDS: &str = "P-OP1 P-OP2 P-OP3 P-O1P P-O2P P-O3P P-O5' O5'-C5' C5'-C4' C4'-O4' \
+    C4'-C3' C3'-O3' C3'-C2' C2'-O2' C2'-C1' C1'-O4' C1'-N9 N9-C8 N9-C4 C8-N7 N7-C5 C6-N6 C6-O6 \
+    C2-N2 N1-C2 N1-C6 C2-O2 C2-N3 N3-C4 C4-N4 C4-O4 C4-C5 C5-C6 C5-C7 C5-C5M";
 
 /// Residues larger than this get no bonds by distance, for the search tries all pairs.
 const MAX_GUESSED: usize = 2000;
@@ -58,13 +58,18 @@ pub(super) fn complete(parts: &Parts<'_>, cell: Option<&Cell>, bonds: &mut Vec<[
         let start = before.as_ref().map_or(0, |(atoms, ..)| atoms.end);
         let idx = parts.atoms[start].residue;
         let n_atoms = parts.atoms[start..].iter().take_while(|atom| atom.residue == idx).count();
-        let (atoms, family) = (start..start + n_atoms, Family::of(residue.name));
+        let atoms = start..start + n_atoms;
+        let family = Family::of(residue.name);
         search.inside(atoms.clone(), family, bonds);
         if let Some((last_atoms, last, last_family)) = before
             && last.chain == residue.chain
         {
             let follows = family == last_family && matches!(residue.number - last.number, 0 | 1);
-            bonds.extend(search.link(last_atoms, atoms.clone(), family != Family::Other && follows));
+            bonds.extend(search.link(
+                last_atoms,
+                atoms.clone(),
+                family != Family::Other && follows,
+            ));
         }
         if matches!(residue.name, "CYS" | "CYX") {
             sulfurs.extend(search.named(atoms.clone(), "SG"));
@@ -104,7 +109,8 @@ struct Search<'a> {
 impl Search<'_> {
     /// Bonds between the atoms of one residue.
     fn inside(&self, atoms: Range<usize>, family: Family, bonds: &mut Vec<[u32; 2]>) {
-        let is_light = |atom: &usize| self.element(*atom).is_none_or(|element| element == Element::H);
+        let is_light =
+            |atom: &usize| self.element(*atom).is_none_or(|element| element == Element::H);
         let (light, heavy): (Vec<usize>, Vec<usize>) = atoms.partition(is_light);
         match family {
             Family::AminoAcid => self.by_name(&heavy, AMINO_ACID_BONDS, bonds),
@@ -116,13 +122,16 @@ impl Search<'_> {
             return;
         }
         for atom in light.into_iter().filter(|atom| !self.given[*atom]) {
-            let by_distance = |a: &&usize, b: &&usize| self.distance(atom, **a).total_cmp(&self.distance(atom, **b));
-            bonds.extend(heavy.iter().min_by(by_distance).map(|owner| [atom as u32, *owner as u32]));
+            let owner = heavy
+                .iter()
+                .min_by(|a, b| self.distance(atom, **a).total_cmp(&self.distance(atom, **b)));
+            bonds.extend(owner.map(|owner| [atom as u32, *owner as u32]));
         }
     }
 
     fn by_name(&self, heavy: &[usize], list: &str, bonds: &mut Vec<[u32; 2]>) {
-        let find = |name| heavy.iter().find(|atom| self.is_named(**atom, name)).map(|atom| *atom as u32);
+        let find =
+            |name| heavy.iter().find(|atom| self.is_named(**atom, name)).map(|atom| *atom as u32);
         let pairs = list.split(' ').filter_map(|pair| pair.split_once('-'));
         bonds.extend(pairs.filter_map(|(a, b)| Some([find(a)?, find(b)?])));
         // The two bonds that depend on more than the names of their atoms.
@@ -137,18 +146,25 @@ impl Search<'_> {
 
     /// The bond between two residues in a row, for certain or if the atoms are close.
     fn link(&self, before: Range<usize>, after: Range<usize>, certain: bool) -> Option<[u32; 2]> {
-        let ends = [("C", "N"), ("O3'", "P")]
-            .map(|(end, start)| Some([self.named(before.clone(), end)?, self.named(after.clone(), start)?]));
+        let ends = [("C", "N"), ("O3'", "P")].map(|(end, start)| {
+            Some([self.named(before.clone(), end)?, self.named(after.clone(), start)?])
+        });
         let [a, b] = ends.into_iter().flatten().next()?;
         (certain || self.distance(a, b) < LONGEST_LINK).then_some([a as u32, b as u32])
     }
 
-    fn pairs_closer(&self, atoms: &[usize], longest: impl Fn(usize, usize) -> f64, bonds: &mut Vec<[u32; 2]>) {
+    fn pairs_closer(
+        &self,
+        atoms: &[usize],
+        longest: impl Fn(usize, usize) -> f64,
+        bonds: &mut Vec<[u32; 2]>,
+    ) {
         if atoms.len() > MAX_GUESSED {
             return;
         }
         for (nth, a) in atoms.iter().enumerate() {
-            let close = atoms[nth + 1..].iter().filter(|b| self.distance(*a, **b) < longest(*a, **b));
+            let close =
+                atoms[nth + 1..].iter().filter(|b| self.distance(*a, **b) < longest(*a, **b));
             bonds.extend(close.map(|b| [*a as u32, *b as u32]));
         }
     }
@@ -159,8 +175,8 @@ impl Search<'_> {
     }
 
     fn longest_bond(&self, a: usize, b: usize) -> f64 {
-        let radius = |atom| self.element(atom).and_then(covalent_radius);
-        radius(a).zip(radius(b)).map_or(0.0, |(a, b)| a + b + TOLERANCE)
+        let [a, b] = [a, b].map(|atom| self.element(atom).and_then(covalent_radius));
+        a.zip(b).map_or(0.0, |(a, b)| a + b + TOLERANCE)
     }
 
     fn element(&self, atom: usize) -> Option<Element> {
@@ -177,8 +193,8 @@ impl Search<'_> {
 
     /// Whether an atom has a name, of which old files write `*` for the prime.
     fn is_named(&self, atom: usize, name: &str) -> bool {
-        let prime = |byte| if byte == b'*' { b'\'' } else { byte };
-        self.parts.atoms[atom].name.bytes().map(prime).eq(name.bytes())
+        let bytes = self.parts.atoms[atom].name.bytes();
+        bytes.map(|byte| if byte == b'*' { b'\'' } else { byte }).eq(name.bytes())
     }
 }
 

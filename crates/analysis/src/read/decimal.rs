@@ -6,9 +6,10 @@
 /// A time step of 1 fs, in CHARMM's unit and 32 bits, comes back as 0.00099999998 ps.
 pub(super) fn fewest_digits(x: f64) -> Decimal {
     const TOLERANCE: f64 = 3e-7;
-    let rounded = |digits| Decimal::rounded(x, digits);
-    let is_close = |decimal: &Decimal| (decimal.times(1) - x).abs() <= TOLERANCE * x.abs();
-    (1..=7).map(rounded).find(is_close).unwrap_or_else(|| rounded(9))
+    (1..=7)
+        .map(|digits| Decimal::rounded(x, digits))
+        .find(|decimal| (decimal.times(1) - x).abs() <= TOLERANCE * x.abs())
+        .unwrap_or_else(|| Decimal::rounded(x, 9))
 }
 
 /// A number by its decimal digits, of which multiples have no more digits than they need.
@@ -65,7 +66,9 @@ mod tests {
 
     #[test]
     fn multiples_have_no_more_digits_than_they_need() {
-        for (step_ps, n, expected) in [(0.001, 1000, 1.0), (0.002, 3, 0.006), (0.0025, 7, 0.0175), (0.004, 175, 0.7)] {
+        for (step_ps, n, expected) in
+            [(0.001, 1000, 1.0), (0.002, 3, 0.006), (0.0025, 7, 0.0175), (0.004, 175, 0.7)]
+        {
             assert_eq!(fewest_digits(stored(step_ps, 0.048_888_21)).times(n), expected);
         }
         assert_eq!(fewest_digits(0.004).times(2_000_000_000_000), 8e9);

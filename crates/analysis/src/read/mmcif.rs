@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::bonds;
 use super::structure::{self, Parts, Record, Structure};
-use crate::error::{FormatError, Place, Problem};
+use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::topology::{Atom, Residue};
 use crate::{Cell, Element};
 
@@ -20,17 +21,24 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
             Token::Block if !file.parts.atoms.is_empty() => break,
             Token::Block | Token::Value(_) => {}
             Token::Loop => {
-                let keys = std::iter::from_fn(|| tokens.next_if(|(_, token)| matches!(token, Token::Key(_))));
+                let keys = std::iter::from_fn(|| {
+                    tokens.next_if(|(_, token)| matches!(token, Token::Key(_)))
+                });
                 let keys: Vec<_> = keys.filter_map(|(_, token)| token.key()).collect();
-                file.table(line, &keys, || tokens.next_if(|(_, token)| matches!(token, Token::Value(_))))?;
+                file.table(line, &keys, || {
+                    tokens.next_if(|(_, token)| matches!(token, Token::Value(_)))
+                })?;
             }
             // A category of one row comes as pairs of a key and its value.
             Token::Key(first) => {
-                let (mut keys, mut row) = (vec![first], Vec::new());
+                let mut keys = vec![first];
+                let mut row = Vec::new();
                 let category = category(first);
                 loop {
                     row.extend(tokens.next_if(|(_, token)| matches!(token, Token::Value(_))));
-                    match tokens.next_if(|(_, token)| token.key().is_some_and(|key| self::category(key) == category)) {
+                    match tokens.next_if(|(_, token)| {
+                        token.key().is_some_and(|key| self::category(key) == category)
+                    }) {
                         Some((_, token)) => keys.extend(token.key()),
                         None => break,
                     }
@@ -82,19 +90,31 @@ impl<'a> Mmcif<'a> {
         next: impl FnMut() -> Option<(usize, Token<'a>)>,
     ) -> Result<(), FormatError> {
         let column = |name: &str| keys.iter().position(|key| item(key).eq_ignore_ascii_case(name));
-        let mut rows = Rows { next, row: Vec::with_capacity(keys.len()), n_columns: keys.len(), line };
+        let mut rows =
+            Rows { next, row: Vec::with_capacity(keys.len()), n_columns: keys.len(), line };
         match keys.first().map(|key| category(key).to_ascii_lowercase()).as_deref() {
             Some("_atom_site") => {
-                let columns = AtomColumns::find(column).map_err(|problem| error(Place::Line(line), problem))?;
+                let columns = AtomColumns::find(column)
+                    .map_err(|problem| error(Place::Line(line), problem))?;
                 while let Some((line, row)) = rows.next()? {
-                    self.atom(&columns, row).map_err(|problem| error(Place::Line(line), problem))?;
+                    self.atom(&columns, row)
+                        .map_err(|problem| error(Place::Line(line), problem))?;
                 }
             }
             Some("_cell") => {
-                let names = ["length_a", "length_b", "length_c", "angle_alpha", "angle_beta", "angle_gamma"];
+                let names = [
+                    "length_a",
+                    "length_b",
+                    "length_c",
+                    "angle_alpha",
+                    "angle_beta",
+                    "angle_gamma",
+                ];
                 let columns = names.map(column);
                 while let Some((_, row)) = rows.next()? {
-                    let number = |k: usize| value(row, columns[k]).and_then(self::number).unwrap_or(f64::NAN);
+                    let number = |k: usize| {
+                        value(row, columns[k]).and_then(self::number).unwrap_or(f64::NAN)
+                    };
                     self.cell = structure::cell([0, 1, 2].map(number), [3, 4, 5].map(number));
                 }
             }
@@ -107,7 +127,9 @@ impl<'a> Mmcif<'a> {
             Some("_chem_comp_bond") => {
                 let columns = ["comp_id", "atom_id_1", "atom_id_2"].map(column);
                 while let Some((_, row)) = rows.next()? {
-                    if let [Some(component), Some(a), Some(b)] = columns.map(|column| value(row, column)) {
+                    if let [Some(component), Some(a), Some(b)] =
+                        columns.map(|column| value(row, column))
+                    {
                         self.component_bonds.entry(component).or_default().push([a, b]);
                     }
                 }
@@ -117,7 +139,7 @@ impl<'a> Mmcif<'a> {
         Ok(())
     }
 
-    fn atom(&mut self, columns: &AtomColumns, row: &[&'a str]) -> Result<(), Problem> {
+    fn atom(&mut self, columns: &AtomColumns, row: &[&'a str]) -> Result<(), FormatErrorKind> {
         let value = |column| value(row, column);
         let model = value(columns.model);
         if self.n_models == 0 || model != self.last_model {
@@ -128,25 +150,24 @@ impl<'a> Mmcif<'a> {
         if model != self.first_model {
             return Ok(());
         }
-        let required = |column: [Option<usize>; 2], expected| {
-            let found = value(column[0]).or_else(|| value(column[1]));
-            found.ok_or_else(|| Problem::Unexpected { expected, found: "nothing".to_owned() })
-        };
-        let coordinate = |column| {
-            let found = row[column];
-            number(found).ok_or_else(|| Problem::Unexpected { expected: "a coordinate", found: format!("`{found}`") })
-        };
-        let position = [coordinate(columns.x)?, coordinate(columns.y)?, coordinate(columns.z)?];
+        let [x, y, z] = [columns.x, columns.y, columns.z].map(|column| coordinate(row[column]));
+        let position = [x?, y?, z?];
         let number = value(columns.number[0]).or_else(|| value(columns.number[1]));
-        let label = (value(columns.chain[1]).unwrap_or(""), value(columns.number[1]).and_then(|n| n.parse().ok()));
+        let label = (
+            value(columns.chain[1]).unwrap_or(""),
+            value(columns.number[1]).and_then(|n| n.parse().ok()),
+        );
         let record = Record {
-            name: required(columns.name, "the name of an atom")?,
+            name: required(row, columns.name, "the name of an atom")?,
             element: value(columns.element).and_then(Element::from_symbol),
             location: value(columns.location),
-            residue: required(columns.residue, "the name of a residue")?,
+            residue: required(row, columns.residue, "the name of a residue")?,
             number: number.map_or(Ok(0), |found| {
                 let expected = "the number of a residue";
-                found.parse().map_err(|_| Problem::Unexpected { expected, found: format!("`{found}`") })
+                found.parse().map_err(|_| FormatErrorKind::Unexpected {
+                    expected,
+                    found: format!("`{found}`"),
+                })
             })?,
             insertion_code: value(columns.insertion_code).and_then(|code| code.chars().next()),
             chain: value(columns.chain[0]).or_else(|| value(columns.chain[1])).unwrap_or(""),
@@ -159,8 +180,11 @@ impl<'a> Mmcif<'a> {
     }
 
     fn finish(self) -> Result<Structure, FormatError> {
-        let bonds = self.bonds();
-        self.parts.finish(self.cell, self.n_models, bonds).map_err(|problem| error(Place::Whole, problem))
+        let mut bonds = self.bonds();
+        bonds::complete(&self.parts, self.cell.as_ref(), &mut bonds);
+        self.parts
+            .finish(self.cell, self.n_models, bonds)
+            .map_err(|problem| error(Place::Whole, problem))
     }
 
     /// The bonds that the file gives: connections between residues, and bonds within components.
@@ -170,9 +194,12 @@ impl<'a> Mmcif<'a> {
         let mut bonds: Vec<_> = ends.flatten().filter(|[a, b]| a != b).collect();
         let mut first = 0;
         for atoms in self.parts.atoms.chunk_by(|a, b| a.residue == b.residue) {
-            let idx = |name| atoms.iter().position(|atom| atom.name == name).map(|nth| (first + nth) as u32);
+            let idx = |name| {
+                atoms.iter().position(|atom| atom.name == name).map(|nth| (first + nth) as u32)
+            };
             let component = self.component_bonds.get(self.parts.residues[atoms[0].residue].name);
-            let inner = component.into_iter().flatten().filter_map(|[a, b]| Some([idx(*a)?, idx(*b)?]));
+            let inner =
+                component.into_iter().flatten().filter_map(|[a, b]| Some([idx(*a)?, idx(*b)?]));
             bonds.extend(inner.filter(|[a, b]| a != b));
             first += atoms.len();
         }
@@ -217,10 +244,13 @@ struct AtomColumns {
 }
 
 impl AtomColumns {
-    fn find(column: impl Fn(&str) -> Option<usize>) -> Result<Self, Problem> {
+    fn find(column: impl Fn(&str) -> Option<usize>) -> Result<Self, FormatErrorKind> {
         let coordinate = |name| {
             let found = "no such column".to_owned();
-            column(name).ok_or(Problem::Unexpected { expected: "columns Cartn_x, Cartn_y and Cartn_z", found })
+            column(name).ok_or(FormatErrorKind::Unexpected {
+                expected: "columns Cartn_x, Cartn_y and Cartn_z",
+                found,
+            })
         };
         Ok(Self {
             name: [column("auth_atom_id"), column("label_atom_id")],
@@ -238,7 +268,6 @@ impl AtomColumns {
     }
 }
 
-/// Where the columns of connections are.
 struct ConnectionColumns {
     kind: Option<usize>,
     symmetry: [Option<usize>; 2],
@@ -272,19 +301,46 @@ impl ConnectionColumns {
     /// The ends of a covalent bond within the asymmetric unit.
     fn connection<'a>(&self, row: &[&'a str]) -> Option<[Partner<'a>; 2]> {
         let kind = value(row, self.kind)?;
-        let is_covalent = ["covale", "disulf", "modres"].iter().any(|known| kind.starts_with(known));
+        let is_covalent =
+            ["covale", "disulf", "modres"].iter().any(|known| kind.starts_with(known));
         let [here, there] = self.symmetry.map(|column| value(row, column));
-        let partner = |n: usize| {
-            Some(Partner {
-                naming: self.naming,
-                chain: value(row, self.chain[n])?,
-                number: value(row, self.number[n]).and_then(|number| number.parse().ok()),
-                insertion_code: value(row, self.insertion_code[n]).and_then(|code| code.chars().next()),
-                atom: value(row, self.atom[n])?,
-            })
-        };
-        if is_covalent && here == there { Some([partner(0)?, partner(1)?]) } else { None }
+        if !is_covalent || here != there {
+            return None;
+        }
+        Some([self.partner(row, 0)?, self.partner(row, 1)?])
     }
+
+    fn partner<'a>(&self, row: &[&'a str], n: usize) -> Option<Partner<'a>> {
+        Some(Partner {
+            naming: self.naming,
+            chain: value(row, self.chain[n])?,
+            number: value(row, self.number[n]).and_then(|number| number.parse().ok()),
+            insertion_code: value(row, self.insertion_code[n]).and_then(|code| code.chars().next()),
+            atom: value(row, self.atom[n])?,
+        })
+    }
+}
+
+/// What one of two columns has, the first of them that has anything.
+fn required<'a>(
+    row: &[&'a str],
+    [first, second]: [Option<usize>; 2],
+    expected: &'static str,
+) -> Result<&'a str, FormatErrorKind> {
+    let found = value(row, first).or_else(|| value(row, second));
+    found.ok_or_else(|| FormatErrorKind::Unexpected { expected, found: "nothing".to_owned() })
+}
+
+fn coordinate(found: &str) -> Result<f64, FormatErrorKind> {
+    number(found).ok_or_else(|| FormatErrorKind::Unexpected {
+        expected: "a coordinate",
+        found: format!("`{found}`"),
+    })
+}
+
+/// Whether a word begins so, in upper or lower case.
+fn starts_with(word: &str, start: &str) -> bool {
+    word.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }
 
 /// The values of a loop, row by row.
@@ -308,7 +364,10 @@ impl<'a, F: FnMut() -> Option<(usize, Token<'a>)>> Rows<'a, F> {
                 _ if self.row.is_empty() => return Ok(None),
                 _ => {
                     let found = format!("one of {}", self.row.len());
-                    return Err(error(Place::Line(self.line), Problem::Unexpected { expected: "a whole row", found }));
+                    return Err(error(
+                        Place::Line(self.line),
+                        FormatErrorKind::Unexpected { expected: "a whole row", found },
+                    ));
                 }
             }
         }
@@ -316,7 +375,7 @@ impl<'a, F: FnMut() -> Option<(usize, Token<'a>)>> Rows<'a, F> {
     }
 }
 
-fn error(place: Place, problem: Problem) -> FormatError {
+fn error(place: Place, problem: FormatErrorKind) -> FormatError {
     FormatError { format: "mmCIF", place, problem }
 }
 
@@ -384,7 +443,9 @@ impl<'a> Tokens<'a> {
             let rest = &self.text.as_bytes()[self.at..];
             let n_skipped = match byte {
                 b'#' => rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len()),
-                b if b.is_ascii_whitespace() => rest.iter().take_while(|b| b.is_ascii_whitespace()).count(),
+                b if b.is_ascii_whitespace() => {
+                    rest.iter().take_while(|b| b.is_ascii_whitespace()).count()
+                }
                 _ => return,
             };
             self.take(n_skipped);
@@ -394,7 +455,8 @@ impl<'a> Tokens<'a> {
     /// Text between quotes; a quote that no blank follows is part of it.
     fn quoted(&mut self, quote: u8) -> &'a str {
         let rest = &self.text.as_bytes()[self.at + 1..];
-        let ends = |n: usize| rest[n] == quote && rest.get(n + 1).is_none_or(u8::is_ascii_whitespace);
+        let ends =
+            |n: usize| rest[n] == quote && rest.get(n + 1).is_none_or(u8::is_ascii_whitespace);
         let n_bytes = (0..rest.len()).take_while(|n| rest[*n] != b'\n').find(|n| ends(*n));
         match n_bytes {
             Some(n_bytes) => &self.take(n_bytes + 2)[1..n_bytes + 1],
@@ -430,10 +492,9 @@ impl<'a> Iterator for Tokens<'a> {
             b'_' => Token::Key(self.word()),
             _ => {
                 let word = self.word();
-                let is = |start: &str| word.get(..start.len()).is_some_and(|w| w.eq_ignore_ascii_case(start));
                 match word.len() {
-                    5 if is("loop_") => Token::Loop,
-                    5.. if is("data_") => Token::Block,
+                    5 if starts_with(word, "loop_") => Token::Loop,
+                    5.. if starts_with(word, "data_") => Token::Block,
                     _ => Token::Value(word),
                 }
             }

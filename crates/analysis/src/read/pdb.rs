@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read as _};
 
-use super::bonds::Family;
+use super::bonds::{self, Family};
 use super::structure::{self, Parts, Record, Structure};
-use crate::error::{FormatError, Place, Problem};
+use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
 
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
@@ -13,8 +13,11 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     for (n, line) in text.lines().enumerate() {
         file.line(line).map_err(|problem| error(Place::Line(n + 1), problem))?;
     }
-    let bonds = file.bonds();
-    file.parts.finish(file.cell, file.n_models.max(1), bonds).map_err(|problem| error(Place::Whole, problem))
+    let mut bonds = file.bonds();
+    bonds::complete(&file.parts, file.cell.as_ref(), &mut bonds);
+    file.parts
+        .finish(file.cell, file.n_models.max(1), bonds)
+        .map_err(|problem| error(Place::Whole, problem))
 }
 
 /// Longer lines are cut: a record has 80 columns, and a hostile file perhaps no end of line at all.
@@ -22,7 +25,9 @@ const MAX_LINE_BYTES: u64 = 1 << 10;
 
 /// Whether a text is a PDB file, line by line: what [`parse`] refuses is refused.
 pub(super) fn check(mut text: impl BufRead) -> io::Result<Result<(), FormatError>> {
-    let (mut bytes, mut n, mut has_atoms) = (Vec::new(), 0, false);
+    let mut bytes = Vec::new();
+    let mut n = 0;
+    let mut has_atoms = false;
     loop {
         bytes.clear();
         if text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
@@ -47,10 +52,10 @@ pub(super) fn check(mut text: impl BufRead) -> io::Result<Result<(), FormatError
     }
     // The rest is not looked at, but for whether it can be read.
     io::copy(&mut text, &mut io::sink())?;
-    Ok(if has_atoms { Ok(()) } else { Err(error(Place::Whole, Problem::NoAtoms)) })
+    Ok(if has_atoms { Ok(()) } else { Err(error(Place::Whole, FormatErrorKind::NoAtoms)) })
 }
 
-fn error(place: Place, problem: Problem) -> FormatError {
+fn error(place: Place, problem: FormatErrorKind) -> FormatError {
     FormatError { format: "PDB", place, problem }
 }
 
@@ -68,7 +73,7 @@ struct Pdb<'a> {
 }
 
 impl<'a> Pdb<'a> {
-    fn line(&mut self, line: &'a str) -> Result<(), Problem> {
+    fn line(&mut self, line: &'a str) -> Result<(), FormatErrorKind> {
         match record(line) {
             "ATOM" | "HETATM" if !self.is_over => self.atom(line)?,
             "TER" => self.after_ter = true,
@@ -85,9 +90,10 @@ impl<'a> Pdb<'a> {
         Ok(())
     }
 
-    fn atom(&mut self, line: &'a str) -> Result<(), Problem> {
+    fn atom(&mut self, line: &'a str) -> Result<(), FormatErrorKind> {
         let position = position(line)?;
-        let (name, residue) = (columns(line, 12, 16), columns(line, 17, 21));
+        let name = columns(line, 12, 16);
+        let residue = columns(line, 17, 21);
         let (number, insertion_code) = self.residue_number(line, name, residue);
         let record = Record {
             name,
@@ -121,9 +127,11 @@ impl<'a> Pdb<'a> {
         }
         let last = self.parts.last_residue();
         let before = last.map_or(0, |last| last.number);
-        let is_next = last.is_some_and(|last| last.name != residue) || self.parts.last_residue_has(name);
+        let is_next =
+            last.is_some_and(|last| last.name != residue) || self.parts.last_residue_has(name);
         let readings = [hybrid_36(text), shifted_hex(text)];
-        let goes_on = readings.iter().flatten().find(|number| **number == before || **number == before + 1);
+        let goes_on =
+            readings.iter().flatten().find(|number| **number == before || **number == before + 1);
         let any = goes_on.or(readings.iter().flatten().next()).copied();
         (any.unwrap_or(if is_next { before + 1 } else { before }), code)
     }
@@ -139,7 +147,10 @@ impl<'a> Pdb<'a> {
         }
         let atom = |serial: &str| {
             let atom = atoms.get(serial).copied().flatten()?;
-            self.parts.atoms[atom].element.filter(|element| !element.is_metal()).map(|_| atom as u32)
+            self.parts.atoms[atom]
+                .element
+                .filter(|element| !element.is_metal())
+                .map(|_| atom as u32)
         };
         let bonds = self.connected.iter().filter_map(|[a, b]| Some([atom(a)?, atom(b)?]));
         bonds.filter(|[a, b]| a != b).collect()
@@ -151,13 +162,17 @@ fn record(line: &str) -> &str {
     line.get(..6).unwrap_or(line).trim_ascii_end()
 }
 
-fn position(line: &str) -> Result<[f64; 3], Problem> {
-    let coordinate = |from, to| {
-        let found = columns(line, from, to);
-        let number = found.parse().ok().filter(|x: &f64| x.is_finite());
-        number.ok_or_else(|| Problem::Unexpected { expected: "a coordinate", found: format!("`{found}`") })
-    };
-    Ok([coordinate(30, 38)?, coordinate(38, 46)?, coordinate(46, 54)?])
+fn position(line: &str) -> Result<[f64; 3], FormatErrorKind> {
+    Ok([coordinate(line, 30, 38)?, coordinate(line, 38, 46)?, coordinate(line, 46, 54)?])
+}
+
+fn coordinate(line: &str, from: usize, to: usize) -> Result<f64, FormatErrorKind> {
+    let found = columns(line, from, to);
+    let number = found.parse().ok().filter(|x: &f64| x.is_finite());
+    number.ok_or_else(|| FormatErrorKind::Unexpected {
+        expected: "a coordinate",
+        found: format!("`{found}`"),
+    })
 }
 
 /// Some columns of a line without blanks around; what is beyond the end is blank.
@@ -189,11 +204,14 @@ fn element(line: &str, residue: &str) -> Option<Element> {
 fn hybrid_36(text: &str) -> Option<i64> {
     let width = text.len() as u32;
     let first = text.chars().next()?;
-    let same_case = text.chars().all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() == first.is_ascii_lowercase());
+    let same_case = text
+        .chars()
+        .all(|c| c.is_ascii_digit() || c.is_ascii_lowercase() == first.is_ascii_lowercase());
     if !first.is_ascii_alphabetic() || !same_case || !(4..=5).contains(&width) {
         return None;
     }
-    let value = i64::from_str_radix(text, 36).ok()? - 10 * 36_i64.pow(width - 1) + 10_i64.pow(width);
+    let value =
+        i64::from_str_radix(text, 36).ok()? - 10 * 36_i64.pow(width - 1) + 10_i64.pow(width);
     Some(if first.is_ascii_lowercase() { value + 26 * 36_i64.pow(width - 1) } else { value })
 }
 
@@ -203,6 +221,7 @@ fn shifted_hex(text: &str) -> Option<i64> {
     if !(4..=5).contains(&width) {
         return None;
     }
-    let value = i64::from_str_radix(text, 16).ok()? - 10 * 16_i64.pow(width - 1) + 10_i64.pow(width);
+    let value =
+        i64::from_str_radix(text, 16).ok()? - 10 * 16_i64.pow(width - 1) + 10_i64.pow(width);
     Some(value).filter(|value| *value >= 10_i64.pow(width))
 }

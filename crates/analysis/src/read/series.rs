@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{Frame, Trajectory, Window};
+use super::frame::{Frame, ReadPlan};
+use super::trajectory::Trajectory;
 use crate::error::Damage;
 use crate::{AtomSet, Error};
 
@@ -12,7 +13,7 @@ pub struct Series {
     parts: Vec<Trajectory>,
     /// The frame that each part starts with, and the number of frames.
     firsts: Vec<usize>,
-    /// Whether time goes on from file to file.
+    /// Whether each file begins after the end of the one before it.
     has_times: bool,
 }
 
@@ -28,7 +29,7 @@ impl Series {
         for path in paths {
             let part = Trajectory::open(path)?;
             let first = parts.first().map_or(part.n_atoms(), Trajectory::n_atoms);
-            // A file without a frame may not tell its number of atoms.
+            // A file without a frame may not have its number of atoms.
             if part.n_atoms() != first && part.n_frames() > 0 {
                 return Err(Error::Parts { path: path.clone(), first, other: part.n_atoms() });
             }
@@ -49,11 +50,11 @@ impl Series {
     }
 
     /// Bytes after the last whole frames of the files.
-    pub fn n_bytes_left(&self) -> u64 {
-        self.parts.iter().map(Trajectory::n_bytes_left).sum()
+    pub fn trailing_bytes(&self) -> u64 {
+        self.parts.iter().map(Trajectory::trailing_bytes).sum()
     }
 
-    /// Frames that headers tell of and that are not there.
+    /// Frames that headers count and that are not there.
     pub fn n_missing(&self) -> usize {
         self.parts.iter().map(Trajectory::n_missing).sum()
     }
@@ -86,7 +87,8 @@ impl Series {
         }
         let parts = self.parts.iter().filter(|part| part.n_frames() > 0);
         let spans: Option<Vec<[f64; 2]>> = parts.map(Trajectory::span_ps).collect();
-        self.has_times = spans.is_some_and(|spans| spans.windows(2).all(|pair| pair[0][1] < pair[1][0]));
+        self.has_times =
+            spans.is_some_and(|spans| spans.windows(2).all(|pair| pair[0][1] < pair[1][0]));
     }
 
     /// The part that has a frame, and which of its frames that is.
@@ -95,7 +97,8 @@ impl Series {
         (part, frame - self.firsts[part])
     }
 
-    /// The time of a frame in ps, if every file tells it and each goes on where the last one ended.
+    /// The time of a frame in ps, if every file has times and begins after the end of the one
+    /// before it.
     pub fn time_ps(&self, frame: usize) -> Option<f64> {
         let (part, frame) = self.find(frame);
         self.parts[part].time_ps(frame).filter(|_| self.has_times)
@@ -123,24 +126,28 @@ impl Series {
     }
 
     /// Prepares reading of these atoms.
-    pub fn window(&self, atoms: &AtomSet) -> Window {
+    pub fn read_plan(&self, atoms: &AtomSet) -> ReadPlan {
         // Gaps that one format reads along are read in all, so that every file has the same slots.
         let mut read = atoms.clone();
         for part in &self.parts {
-            part.window(&read).runs.into_iter().flat_map(|(run, _)| run).for_each(|atom| read.insert(atom));
+            part.read_plan(&read)
+                .runs
+                .into_iter()
+                .flat_map(|(run, _)| run)
+                .for_each(|atom| read.insert(atom));
         }
-        let of_parts: Vec<_> = self.parts.iter().map(|part| part.window(&read)).collect();
-        Window { of_parts: of_parts.clone(), ..of_parts[0].clone() }
+        let of_parts: Vec<_> = self.parts.iter().map(|part| part.read_plan(&read)).collect();
+        ReadPlan { of_parts: of_parts.clone(), ..of_parts[0].clone() }
     }
 
-    /// Reads the atoms of a window from one frame, in place of what `into` held.
+    /// Reads the atoms of a plan from one frame, in place of what `into` held.
     ///
     /// # Errors
     ///
     /// See [`Trajectory::read`].
-    pub fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+    pub fn read(&self, frame: usize, plan: &ReadPlan, into: &mut Frame) -> Result<(), Error> {
         let (part, frame) = self.find(frame);
-        self.parts[part].read(frame, &window.of_parts[part], into)
+        self.parts[part].read(frame, &plan.of_parts[part], into)
     }
 }
 

@@ -1,14 +1,10 @@
-//! Topology and coordinates from a structure file, whatever its format.
+//! Topology and coordinates as a structure file gives them, whatever its format.
 
 use std::collections::HashSet;
-use std::fs;
-use std::io::{self, BufRead};
-use std::path::Path;
 
-use super::{bonds, mmcif, pdb};
-use crate::error::{FormatError, Problem};
+use crate::error::FormatErrorKind;
 use crate::topology::{Atom, Residue};
-use crate::{Cell, Element, Error, Topology};
+use crate::{Cell, Element, Topology};
 
 /// The first model of a structure file.
 #[derive(Clone, Debug)]
@@ -21,48 +17,6 @@ pub struct Structure {
     pub cell: Option<Cell>,
     /// Models in the file.
     pub n_models: usize,
-}
-
-impl Structure {
-    /// Reads a PDB or mmCIF file; its first words tell which.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`], or [`Error::Format`] with the line.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let text =
-            String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        let structure = if mmcif::is_mmcif(&text) { Self::from_mmcif(&text) } else { Self::from_pdb(&text) };
-        structure.map_err(|source| Error::Format { path: path.to_owned(), source })
-    }
-
-    /// Reads the text of a PDB file.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] with the line.
-    pub fn from_pdb(text: &str) -> Result<Self, FormatError> {
-        pdb::parse(text)
-    }
-
-    /// Whether a text is a PDB file that [`from_pdb`](Self::from_pdb) reads; takes the memory of a line.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be read of it; within, [`FormatError`] with the line.
-    pub fn check_pdb(text: impl BufRead) -> io::Result<Result<(), FormatError>> {
-        pdb::check(text)
-    }
-
-    /// Reads the text of an mmCIF file, of which the first block with atoms counts.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] with the line.
-    pub fn from_mmcif(text: &str) -> Result<Self, FormatError> {
-        mmcif::parse(text)
-    }
 }
 
 /// One atom as a file lists it.
@@ -100,9 +54,14 @@ impl<'a> Parts<'a> {
             let at = (last.number, last.insertion_code, self.chains[last.chain]);
             at == (record.number, record.insertion_code, record.chain) && !record.starts_chain
         });
-        let is_last = same == Some(true) && self.residues.last().is_some_and(|last| last.name == record.residue);
+        let is_last = same == Some(true)
+            && self.residues.last().is_some_and(|last| last.name == record.residue);
         // Two residues may share a place, one in each location.
-        if same == Some(true) && !is_last && self.location.is_some() && record.location != self.location {
+        if same == Some(true)
+            && !is_last
+            && self.location.is_some()
+            && record.location != self.location
+        {
             return None;
         }
         if !is_last {
@@ -114,7 +73,13 @@ impl<'a> Parts<'a> {
         }
         self.location = self.location.or(record.location);
         let mass_da = record.element.map_or(0.0, Element::mass_da);
-        self.atoms.push(Atom { name: record.name, element: record.element, atom_type: None, mass_da, residue });
+        self.atoms.push(Atom {
+            name: record.name,
+            element: record.element,
+            atom_type: None,
+            mass_da,
+            residue,
+        });
         self.positions.push(record.position);
         Some(self.atoms.len() - 1)
     }
@@ -136,21 +101,25 @@ impl<'a> Parts<'a> {
     /// Whether the residue that is being read has an atom of this name.
     pub(super) fn last_residue_has(&self, name: &str) -> bool {
         let residue = self.residues.len().checked_sub(1);
-        self.atoms.iter().rev().take_while(|atom| Some(atom.residue) == residue).any(|atom| atom.name == name)
+        self.atoms
+            .iter()
+            .rev()
+            .take_while(|atom| Some(atom.residue) == residue)
+            .any(|atom| atom.name == name)
     }
 
-    /// The structure, with the bonds that the file gives and those that residues have.
+    /// The structure with these bonds.
     pub(super) fn finish(
         self,
         cell: Option<Cell>,
         n_models: usize,
-        mut bonds: Vec<[u32; 2]>,
-    ) -> Result<Structure, Problem> {
+        bonds: Vec<[u32; 2]>,
+    ) -> Result<Structure, FormatErrorKind> {
         if self.atoms.is_empty() {
-            return Err(Problem::NoAtoms);
+            return Err(FormatErrorKind::NoAtoms);
         }
-        bonds::complete(&self, cell.as_ref(), &mut bonds);
-        let topology = Topology::new(self.atoms, self.residues, self.chains, bonds).map_err(Problem::Topology)?;
+        let topology = Topology::new(self.atoms, self.residues, self.chains, bonds)
+            .map_err(FormatErrorKind::Topology)?;
         Ok(Structure { topology, positions: self.positions, cell, n_models })
     }
 }

@@ -12,8 +12,8 @@ use molly::XTCReader;
 use molly::selection::AtomSelection;
 
 use super::decimal::shortest;
-use super::{Frame, Window};
-use crate::error::{Damage, FormatError, Place, Problem};
+use super::frame::{Frame, ReadPlan};
+use crate::error::{Damage, FormatError, FormatErrorKind, Place};
 use crate::{AtomSet, Cell, Error};
 
 const MAGIC_1995: i32 = 1995;
@@ -38,7 +38,7 @@ pub struct Xtc {
     frames: Vec<Start>,
     /// Where the next frame would start.
     end: u64,
-    n_bytes_left: u64,
+    trailing_bytes: u64,
 }
 
 /// Where a frame starts, and when it was.
@@ -60,8 +60,16 @@ impl Xtc {
     ///
     /// [`Error::Io`], or [`Error::Format`] if this is no XTC file.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let mut xtc = Self { file, path: path.to_owned(), n_atoms: 0, frames: Vec::new(), end: 0, n_bytes_left: 0 };
+        let file =
+            File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let mut xtc = Self {
+            file,
+            path: path.to_owned(),
+            n_atoms: 0,
+            frames: Vec::new(),
+            end: 0,
+            trailing_bytes: 0,
+        };
         xtc.refresh()?;
         Ok(xtc)
     }
@@ -81,8 +89,8 @@ impl Xtc {
     }
 
     /// Bytes after the last whole frame.
-    pub fn n_bytes_left(&self) -> u64 {
-        self.n_bytes_left
+    pub fn trailing_bytes(&self) -> u64 {
+        self.trailing_bytes
     }
 
     /// The time of a frame in ps.
@@ -110,39 +118,50 @@ impl Xtc {
             self.frames.push(Start { byte: self.end, time_ps });
             self.end += n_bytes;
         }
-        self.n_bytes_left = size.saturating_sub(self.end);
+        self.trailing_bytes = size.saturating_sub(self.end);
         Ok(self.frames.len())
     }
 
-    /// Prepares reading of these atoms. A frame is decoded from its first atom to the last one wanted.
-    pub fn window(&self, atoms: &AtomSet) -> Window {
-        Window::new(atoms, 0)
+    /// Prepares reading of these atoms. A frame is decoded from its first atom to the last one
+    /// wanted.
+    pub fn read_plan(&self, atoms: &AtomSet) -> ReadPlan {
+        ReadPlan::new(atoms, 0)
     }
 
-    /// Reads the atoms of a window from one frame, in place of what `into` held, whatever their
+    /// Reads the atoms of a plan from one frame, in place of what `into` held, whatever their
     /// coordinates are.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]; [`Error::Format`] if the frame cannot be decoded; [`Error::Damaged`] for a cell
-    /// that cannot be.
-    pub(super) fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+    /// [`Error::Io`]; [`Error::Format`] if the frame cannot be decoded; [`Error::Damaged`] for a
+    /// cell that cannot be.
+    pub(super) fn read(
+        &self,
+        frame: usize,
+        plan: &ReadPlan,
+        into: &mut Frame,
+    ) -> Result<(), Error> {
         let start = self.frames[frame].byte;
         let end = self.frames.get(frame + 1).map_or(self.end, |next| next.byte);
         let mut bytes = vec![0; (end - start) as usize];
         self.file.read_exact_at(&mut bytes, start).map_err(|source| self.io(source))?;
-        let n_needed = window.runs.last().map_or(0, |(atoms, _)| atoms.end);
-        let decoded = decode(bytes, n_needed)
-            .map_err(|found| self.format(start, Problem::Unexpected { expected: "a frame of coordinates", found }))?;
+        let n_needed = plan.runs.last().map_or(0, |(atoms, _)| atoms.end);
+        let decoded = decode(bytes, n_needed).map_err(|found| {
+            self.format(
+                start,
+                FormatErrorKind::Unexpected { expected: "a frame of coordinates", found },
+            )
+        })?;
         let nm = &decoded.positions;
         into.words.clear();
         for axis in 0..3 {
-            for (atoms, _) in &window.runs {
+            for (atoms, _) in &plan.runs {
                 into.words.extend(atoms.clone().map(|atom| ANGSTROM_PER_NM * nm[3 * atom + axis]));
             }
         }
-        into.columns = window.columns.map(|first| first..first + window.n_slots);
-        let edges = [0, 1, 2].map(|row| [0, 1, 2].map(|k| f64::from(ANGSTROM_PER_NM * decoded.boxvec[3 * row + k])));
+        into.columns = plan.columns.map(|first| first..first + plan.n_slots);
+        let edges = [0, 1, 2]
+            .map(|row| [0, 1, 2].map(|k| f64::from(ANGSTROM_PER_NM * decoded.boxvec[3 * row + k])));
         // GROMACS writes zeros where there is no cell.
         into.cell = if edges == [[0.0; 3]; 3] { None } else { Cell::from_vectors(edges) };
         if into.cell.is_none() && edges != [[0.0; 3]; 3] {
@@ -152,7 +171,8 @@ impl Xtc {
         Ok(())
     }
 
-    /// Number of atoms, time and size of the frame that starts at a byte, if it is there as a whole.
+    /// Number of atoms, time and size of the frame that starts at a byte, if it is there as a
+    /// whole.
     fn header(&self, byte: u64, size: u64) -> Result<Option<(usize, f32, u64)>, Error> {
         let mut header = [0; (HEADER_BYTES + BOUNDS_BYTES + 8) as usize];
         let n_bytes = size.saturating_sub(byte).min(header.len() as u64);
@@ -162,14 +182,20 @@ impl Xtc {
         let known = &mut header[..n_bytes as usize];
         self.file.read_exact_at(known, byte).map_err(|source| self.io(source))?;
         let int = |at: u64| i32::from_be_bytes([0, 1, 2, 3].map(|k| header[at as usize + k]));
-        let unexpected =
-            |expected, found: i32| Err(self.format(byte, Problem::Unexpected { expected, found: found.to_string() }));
+        let unexpected = |expected, found: i32| {
+            Err(self
+                .format(byte, FormatErrorKind::Unexpected { expected, found: found.to_string() }))
+        };
         let magic = int(0);
         if !matches!(magic, MAGIC_1995 | MAGIC_2023) {
             return unexpected("the number 1995 or 2023 that starts a frame", magic);
         }
         let n_atoms = match usize::try_from(int(4)) {
-            Ok(n_atoms) if n_atoms > 0 && int(52) == int(4) && (self.n_atoms == 0 || self.n_atoms == n_atoms) => {
+            Ok(n_atoms)
+                if n_atoms > 0
+                    && int(52) == int(4)
+                    && (self.n_atoms == 0 || self.n_atoms == n_atoms) =>
+            {
                 n_atoms
             }
             _ => return unexpected("as many atoms as before", int(4)),
@@ -186,7 +212,8 @@ impl Xtc {
             if n_atoms as u64 > compressed.saturating_mul(8) {
                 return unexpected("no more atoms than the frame has bits", int(4));
             }
-            compressed.saturating_add(HEADER_BYTES + BOUNDS_BYTES + size_bytes).saturating_add(3) & !3
+            compressed.saturating_add(HEADER_BYTES + BOUNDS_BYTES + size_bytes).saturating_add(3)
+                & !3
         };
         Ok((total <= size - byte).then(|| (n_atoms, f32::from_bits(int(12) as u32), total)))
     }
@@ -195,7 +222,7 @@ impl Xtc {
         Error::Io { path: self.path.clone(), source }
     }
 
-    fn format(&self, byte: u64, problem: Problem) -> Error {
+    fn format(&self, byte: u64, problem: FormatErrorKind) -> Error {
         let source = FormatError { format: "XTC", place: Place::Byte(byte), problem };
         Error::Format { path: self.path.clone(), source }
     }

@@ -37,7 +37,11 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
         Command::Submit(submit) => submit,
         Command::Data { id } => {
             let client = context.workflow()?;
-            let id = if id == "latest" { task::resolve::<AnalysisRecord>(&client, &id).await? } else { id };
+            let id = if id == "latest" {
+                task::resolve::<AnalysisRecord>(&client, &id).await?
+            } else {
+                id
+            };
             return context.output.json(&*client.analysis_retrieve().job_id(&id).send().await?);
         }
         Command::Common(verb) => return task::run::<AnalysisRecord>(context, verb).await,

@@ -7,17 +7,13 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use molbox::workflow::types::AnalysisRequest;
-use molbox_analysis::table::{Table, Values};
-use molbox_analysis::{Control, Error, Params, analyze_files};
+use molbox_analysis::{Control, Error, Files, Params, Table, Values, analyze_files};
 use molbox_plot::Figure;
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::request::{self, Body, Flags};
-
-/// Criteria of a hydrogen bond that are used when it is only said that bonds are wanted.
-const HBOND_DISTANCE_ANGSTROM: f64 = 3.0;
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -43,28 +39,47 @@ enum Analysis {}
 
 impl Body for Analysis {
     const SCHEMA: &'static str = "AnalysisRequest";
-    const WITHOUT: &'static [&'static str] = &["job_id", "allow_unfinished", "topology", "trajectory"];
+    const WITHOUT: &'static [&'static str] = &[
+        "job_id",
+        "allow_unfinished",
+        "topology",
+        "trajectory",
+        "reference_job",
+        "reference_system",
+    ];
     type Checked = AnalysisRequest;
 }
 
 pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failure> {
     let request = request::check::<Analysis>(arguments.analysis.value())?;
-    let distance = request.hbond_distance.map(molbox::Finite::get);
+    // A criterion by name asks for bonds, without bounds that another could not have.
+    let criterion = arguments.hbonds.then(|| "angle".to_owned());
     let params = Params {
         downsample_frames: request.downsample_frames.map(molbox::Finite::get),
         distance_masks: request.distance_masks,
         rmsd_masks: request.rmsd_masks,
         rmsf_masks: request.rmsf_masks,
         hbond_angle: request.hbond_angle.map(molbox::Finite::get),
-        hbond_distance: distance.or(arguments.hbonds.then_some(HBOND_DISTANCE_ANGSTROM)),
+        hbond_distance: request.hbond_distance.map(molbox::Finite::get),
+        hbond_masks: request.hbond_masks,
+        hbond_criterion: request.hbond_criterion.or(criterion),
+        contact_masks: request.contact_masks,
+        contact_distance: request.contact_distance.map(molbox::Finite::get),
+        gyration_masks: request.gyration_masks,
+        surface_masks: request.surface_masks,
+        surface_probe: request.surface_probe.map(molbox::Finite::get),
+        secondary_structure_masks: request.secondary_structure_masks,
+        first_frame: request.first_frame,
+        last_frame: request.last_frame,
+        reference_frame: request.reference_frame,
         skip_damaged_frames: request.skip_damaged_frames.unwrap_or(false),
     };
-    let is_trajectory = |path: &&PathBuf| {
-        path.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcd") || e.eq_ignore_ascii_case("xtc"))
-    };
-    let (trajectory, topology): (Vec<_>, Vec<_>) = arguments.files.iter().partition(is_trajectory);
+    let (trajectory, topology): (Vec<_>, Vec<_>) =
+        arguments.files.iter().partition(|path| is_trajectory(path));
     let ([topology], [_, ..]) = (topology.as_slice(), trajectory.as_slice()) else {
-        return Err(Failure::usage("one structure (.pdb, .cif) and at least one trajectory (.dcd, .xtc) are needed"));
+        return Err(Failure::usage(
+            "one structure (.pdb, .cif) and at least one trajectory (.dcd, .xtc) are needed",
+        ));
     };
     let trajectory: Vec<PathBuf> = trajectory.into_iter().cloned().collect();
 
@@ -80,7 +95,9 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         progress: &progress,
         cancelled: &AtomicBool::new(false),
     };
-    let report = analyze_files(topology, &trajectory, &params, &control);
+    let reference = request.reference_file.map(PathBuf::from);
+    let files = Files { topology, trajectory: &trajectory, reference: reference.as_deref() };
+    let report = analyze_files(&files, &params, &control);
     bar.finish_and_clear();
     let report = report.map_err(failure)?;
     for warning in &report.warnings {
@@ -112,19 +129,26 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     context.output.table(&columns, &rows)?;
     match &arguments.output {
         Some(folder) => context.output.note(&format!("tables and plots in {}", folder.display())),
-        None => context.output.note("--output FOLDER writes the tables and plots, --json shows all numbers"),
+        None => context
+            .output
+            .note("--output FOLDER writes the tables and plots, --json shows all numbers"),
     }
     Ok(())
 }
 
+fn is_trajectory(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcd") || e.eq_ignore_ascii_case("xtc"))
+}
+
 /// Mean and extremes of the measured columns.
 fn summary(table: &Table) -> Vec<Value> {
-    let measured = table.columns.iter().filter(|column| !["time_ps", "frame"].contains(&column.name.as_str()));
+    let measured =
+        table.columns.iter().filter(|column| !["time_ps", "frame"].contains(&column.name.as_str()));
     let numbers = measured.filter_map(|column| match &column.values {
         Values::Numbers(values) if !values.is_empty() => Some((column, values)),
         _ => None,
     });
-    let row = |(column, values): (&molbox_analysis::table::Column, &Vec<f64>)| {
+    let rows = numbers.map(|(column, values)| {
         json!({
             "table": table.name,
             "column": column.name,
@@ -134,8 +158,8 @@ fn summary(table: &Table) -> Vec<Value> {
             "least": values.iter().copied().fold(f64::INFINITY, f64::min),
             "largest": values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         })
-    };
-    numbers.map(row).collect()
+    });
+    rows.collect()
 }
 
 fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
@@ -157,7 +181,10 @@ fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
 
 fn failure(error: Error) -> Failure {
     let (code, remedy) = match &error {
-        Error::Io { .. } | Error::Format { .. } | Error::Parts { .. } | Error::AllDamaged { .. } => (Code::File, None),
+        Error::Io { .. }
+        | Error::Format { .. }
+        | Error::Parts { .. }
+        | Error::AllDamaged { .. } => (Code::File, None),
         Error::Damaged { .. } => (Code::File, Some("--skip-damaged-frames leaves such frames out")),
         Error::NotFinite { .. } => (Code::Other, None),
         _ => (Code::Invalid, None),

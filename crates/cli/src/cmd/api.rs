@@ -72,11 +72,12 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
     }
     if let Some(body) = body.as_deref().filter(|_| !arguments.any_field)
         && let Ok(body) = serde_json::from_str(body)
-        && let Some(schema) = schema::request(method, path, matches!(arguments.at, At::Margin))
+        && let Some(schema) = schema::request(method, path, arguments.at.part())
     {
         known(schema, &body)?;
     }
-    let (workflow, margin) = (context.workflow()?, context.margin()?);
+    let workflow = context.workflow()?;
+    let margin = context.margin()?;
     let mut call = match arguments.at {
         At::Workflow => workflow.call(method, path)?,
         At::Margin => margin.call(method, path)?,
@@ -136,14 +137,24 @@ fn known(schema: &str, body: &Value) -> Result<(), Failure> {
 }
 
 fn list(context: &Context) -> Result<(), Failure> {
-    let rows: Vec<Value> = schema::operations()
-        .into_iter()
-        .map(|(method, path, id, summary, is_margin)| {
-            let at = if is_margin { "margin" } else { "workflow" };
-            json!({"at": at, "method": method, "path": path, "operation": id, "summary": summary, "command": command(id)})
+    let rows = schema::document().operations().map(|operation| {
+        let id = schema::id(&operation);
+        json!({
+            "at": operation.part.module(),
+            "method": operation.method.to_uppercase(),
+            "path": operation.path,
+            "operation": id,
+            "summary": operation.value["summary"],
+            "command": command(id),
         })
-        .collect();
-    let columns = [("METHOD", "/method"), ("PATH", "/path"), ("COMMAND", "/command"), ("SUMMARY", "/summary")];
+    });
+    let rows: Vec<Value> = rows.collect();
+    let columns = [
+        ("METHOD", "/method"),
+        ("PATH", "/path"),
+        ("COMMAND", "/command"),
+        ("SUMMARY", "/summary"),
+    ];
     context.output.table(&columns, &rows)
 }
 
@@ -191,6 +202,7 @@ const COMMANDS: [(&str, &str); 33] = [
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+    use molbox_codegen::Part;
 
     use serde_json::json;
 
@@ -199,22 +211,38 @@ mod tests {
 
     #[test]
     fn a_misspelt_field_is_found_in_the_body_of_every_operation() {
-        for (method, path, id, _, is_margin) in schema::operations() {
-            let Some(schema) = schema::request(&method, path, is_margin) else { continue };
-            assert!(known(schema, &json!({"no such field": 1})).is_err(), "{id}");
+        for operation in schema::document().operations() {
+            let Some(schema) = schema::request(operation.method, operation.path, operation.part)
+            else {
+                continue;
+            };
+            assert!(
+                known(schema, &json!({"no such field": 1})).is_err(),
+                "{}",
+                schema::id(&operation)
+            );
         }
-        assert_eq!(schema::request("post", "/extend/job/job_x", false), Some("JobExtension"));
-        assert_eq!(schema::request("POST", "/margin/submit_job/historical/csv", true), Some("MarginJobRequest"));
-        assert_eq!(schema::request("GET", "/info/jobs", false), None);
+        assert_eq!(
+            schema::request("post", "/extend/job/job_x", Part::Workflow),
+            Some("JobExtension")
+        );
+        assert_eq!(
+            schema::request("POST", "/margin/submit_job/historical/csv", Part::Margin),
+            Some("MarginJobRequest")
+        );
+        assert_eq!(schema::request("GET", "/info/jobs", Part::Workflow), None);
     }
 
     #[test]
     fn every_operation_has_a_command_that_there_is() {
-        for (_, _, id, _, _) in schema::operations() {
+        for id in schema::document().operations().map(|operation| schema::id(&operation)) {
             let words = command(id).unwrap_or_else(|| panic!("{id} has no command"));
             let mut at = Cli::command();
             for word in words.split(' ') {
-                at = at.find_subcommand(word).unwrap_or_else(|| panic!("{id}: no command {words:?}")).clone();
+                at = at
+                    .find_subcommand(word)
+                    .unwrap_or_else(|| panic!("{id}: no command {words:?}"))
+                    .clone();
             }
         }
     }

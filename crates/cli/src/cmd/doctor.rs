@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use molbox::Answer;
+use molbox_codegen::Operation;
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -29,7 +30,8 @@ impl Findings {
 
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let mut findings = Findings(Vec::new());
-    let profile = context.profile.as_deref().map_or_else(|| "none in use".to_owned(), str::to_owned);
+    let profile =
+        context.profile.as_deref().map_or_else(|| "none in use".to_owned(), str::to_owned);
     findings.add("profile", Ok(profile));
     let key = context.key.as_deref().unwrap_or("none");
     let reached = workflow_health(context, key).await;
@@ -43,12 +45,18 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     }
     let margin = margin_health(context, key).await;
     findings.add("margin", margin.map(|_| context.margin_url.clone()));
-    let columns = [("CHECK", "/check"), ("STATUS", "/status"), ("FOUND", "/found"), ("WHAT TO DO", "/remedy")];
+    let columns = [
+        ("CHECK", "/check"),
+        ("STATUS", "/status"),
+        ("FOUND", "/found"),
+        ("WHAT TO DO", "/remedy"),
+    ];
     context.output.table(&columns, &findings.0)?;
     if findings.0.iter().all(|finding| finding["status"] == "ok") {
         return Ok(());
     }
-    let failed = |check: &str| findings.0.iter().any(|f| f["check"] == check && f["status"] == "failed");
+    let failed =
+        |check: &str| findings.0.iter().any(|f| f["check"] == check && f["status"] == "failed");
     let code = match () {
         () if failed("workflow") || failed("margin") => Code::Unreachable,
         () if failed("key") => Code::Auth,
@@ -58,19 +66,30 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
 }
 
 async fn workflow_health(context: &Context, key: &str) -> Result<Answer, Failure> {
-    let answer = context.connection(&context.base_url, key)?.workflow()?.call("GET", "/healthz")?.send().await;
+    let answer = context
+        .connection(&context.base_url, key)?
+        .workflow()?
+        .call("GET", "/healthz")?
+        .send()
+        .await;
     let remedy = "is the service up, and --base-url right with its last segment?";
     answer.map_err(|error| Failure::from(error).remedy(remedy))
 }
 
 async fn margin_health(context: &Context, key: &str) -> Result<Answer, Failure> {
-    let answer = context.connection(&context.margin_url, key)?.margin()?.call("GET", "/healthz")?.send().await;
+    let answer = context
+        .connection(&context.margin_url, key)?
+        .margin()?
+        .call("GET", "/healthz")?
+        .send()
+        .await;
     answer.map_err(|error| Failure::from(error).remedy("is --margin-url right?"))
 }
 
 /// How far this clock is from that of an answer.
 fn skew(date: &str) -> Result<String, Failure> {
-    let served = jiff::fmt::rfc2822::parse(date).map_err(|e| Failure::new(Code::Other, format!("{date:?}: {e}")))?;
+    let served = jiff::fmt::rfc2822::parse(date)
+        .map_err(|e| Failure::new(Code::Other, format!("{date:?}: {e}")))?;
     let seconds = Timestamp::now().as_second() - served.timestamp().as_second();
     if seconds.abs() <= MAX_SKEW_SECONDS {
         return Ok(format!("within {} s of the service's", seconds.abs().max(1)));
@@ -81,7 +100,8 @@ fn skew(date: &str) -> Result<String, Failure> {
 
 async fn account(context: &Context) -> Result<String, Failure> {
     let account = context.workflow()?.account_view().send().await?;
-    let expires = account.key_expires_at.as_ref().map(|at| format!(", until {at}")).unwrap_or_default();
+    let expires =
+        account.key_expires_at.as_ref().map(|at| format!(", until {at}")).unwrap_or_default();
     Ok(format!("{} of {}{expires}", account.key_name, account.account))
 }
 
@@ -90,16 +110,19 @@ async fn version(context: &Context, key: &str) -> Result<String, Failure> {
     let client = context.connection(&context.base_url, key)?.workflow()?;
     let bytes = client.call("GET", "/openapi.json")?.send().await?.bytes().await?;
     let served: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
-    let (theirs, ours) = (&served["info"]["version"], &schema::document()["info"]["version"]);
-    let lacking: Vec<String> = schema::operations()
-        .into_iter()
-        .filter(|(method, path, ..)| served["paths"][path][method.to_lowercase()].is_null())
-        .map(|(method, path, ..)| format!("{method} {path}"))
+    let theirs = &served["info"]["version"];
+    let ours = &schema::document().value["info"]["version"];
+    let is_lacking =
+        |operation: &Operation<'_>| served["paths"][operation.path][operation.method].is_null();
+    let lacking = schema::document().operations().filter(is_lacking);
+    let lacking: Vec<String> = lacking
+        .map(|operation| format!("{} {}", operation.method.to_uppercase(), operation.path))
         .collect();
-    let text = |version: &Value| version.as_str().unwrap_or("?").to_owned();
+    let [theirs, ours] = [theirs, ours].map(|version| version.as_str().unwrap_or("?"));
     if lacking.is_empty() {
-        return Ok(format!("service {}, command line {}", text(theirs), text(ours)));
+        return Ok(format!("service {theirs}, command line {ours}"));
     }
-    let failure = Failure::new(Code::Other, format!("service {} lacks {}", text(theirs), lacking.join(", ")));
-    Err(failure.remedy(format!("use the command line of version {}", text(theirs))))
+    let failure =
+        Failure::new(Code::Other, format!("service {theirs} lacks {}", lacking.join(", ")));
+    Err(failure.remedy(format!("use the command line of version {theirs}")))
 }

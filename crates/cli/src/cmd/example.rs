@@ -24,15 +24,22 @@ impl Noun {
         match self {
             Self::System => (
                 "SystemBuildRequest",
-                include_str!("../../../../openapi/examples/system_submit.request.protein_and_ligand.json"),
+                include_str!(
+                    "../../../../openapi/examples/system_submit.request.protein_and_ligand.json"
+                ),
             ),
-            Self::Job => ("JobCreateParams", include_str!("../../../../openapi/examples/job_submit.request.full.json")),
-            Self::Analysis => {
-                ("AnalysisRequest", include_str!("../../../../openapi/examples/analysis_submit.request.full.json"))
-            }
-            Self::Margin => {
-                ("MarginJobRequest", include_str!("../../../../openapi/examples/margin_submit.request.hedged.json"))
-            }
+            Self::Job => (
+                "JobCreateParams",
+                include_str!("../../../../openapi/examples/job_submit.request.full.json"),
+            ),
+            Self::Analysis => (
+                "AnalysisRequest",
+                include_str!("../../../../openapi/examples/analysis_submit.request.full.json"),
+            ),
+            Self::Margin => (
+                "MarginJobRequest",
+                include_str!("../../../../openapi/examples/margin_submit.request.hedged.json"),
+            ),
         }
     }
 }
@@ -41,8 +48,10 @@ pub(crate) fn run(context: &Context, noun: Noun) -> Result<(), Failure> {
     let (schema, example) = noun.source();
     let example: Value = serde_json::from_str(example).map_err(anyhow::Error::from)?;
     let name = format!("{noun:?}").to_lowercase();
-    let mut text =
-        format!("# A request for `molbox {name} submit --file`. Every field can be left out, or given as a flag.\n");
+    let mut text = format!(
+        "# A request for `molbox {name} submit --file`. Every field can be left out, or given as \
+         a flag.\n"
+    );
     object(&mut text, schema::named(schema), &example, 0, true);
     // People and files read it alike, so it is YAML also when nobody looks.
     context.output.text(&text)
@@ -61,7 +70,8 @@ fn object(text: &mut String, schema: &'static Value, example: &Value, depth: usi
         }
         match value {
             None => {
-                let default = field.get("x-default").map_or_else(String::new, |value| format!(" {value}"));
+                let default =
+                    field.get("x-default").map_or_else(String::new, |value| format!(" {value}"));
                 let _ = writeln!(text, "{indent}# {name}:{default}");
             }
             Some(value @ Value::Object(_)) => {

@@ -62,7 +62,7 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Download a file; an interrupted download goes on where it stopped.
+    /// Download a file; an interrupted download is resumed where it stopped.
     Download {
         /// Identifier.
         id: String,
@@ -75,7 +75,8 @@ pub(crate) enum Command {
 /// How to register a file.
 #[derive(Args, Debug)]
 pub(crate) struct Described {
-    /// Name to register it under. Default: that of the uploaded file without extension, else the identifier.
+    /// Name to register it under. Default: that of the uploaded file without extension, else the
+    /// identifier.
     #[arg(long)]
     name: Option<String>,
     /// Kind of file: structure, ligand, `force_field` and so on. Default: what its format suggests.
@@ -92,7 +93,9 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     match command {
         Command::Upload { paths, described: Described { name, kind, format } } => {
             if name.is_some() && paths.len() > 1 {
-                return Err(Failure::usage("--name is for one file").remedy("upload the files one by one"));
+                return Err(
+                    Failure::usage("--name is for one file").remedy("upload the files one by one")
+                );
             }
             let mut records = Vec::new();
             for path in paths {

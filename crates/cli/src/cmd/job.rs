@@ -20,7 +20,8 @@ const AT_A_TIME: usize = 4;
 pub(crate) enum Command {
     /// Simulate a built system.
     ///
-    /// Example: molbox job submit --box-id box_… --temperature 310K --time 500ps --integration-timestep 4fs --wait
+    /// Example: molbox job submit --box-id box_… --temperature 310K --time 500ps
+    /// --integration-timestep 4fs --wait
     Submit(Box<Submit>),
     /// Simulate further from where a job ended.
     Extend {
@@ -100,7 +101,10 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     }
 }
 
-async fn submit(context: &Context, Submit { request, replicas, wait }: Submit) -> Result<(), Failure> {
+async fn submit(
+    context: &Context,
+    Submit { request, replicas, wait }: Submit,
+) -> Result<(), Failure> {
     let (value, checked) = request.checked()?;
     if request.dry_run {
         return context.output.json(&value);
@@ -108,7 +112,9 @@ async fn submit(context: &Context, Submit { request, replicas, wait }: Submit) -
     let client = context.workflow()?;
     let records = match replicas {
         None => vec![client.job_submit().body(checked).send().await?.into_inner()],
-        Some(n) => client.submit_replicas(&checked, n, &molbox::run::random_id("batch"), AT_A_TIME).await?,
+        Some(n) => {
+            client.submit_replicas(&checked, n, &molbox::run::random_id("batch"), AT_A_TIME).await?
+        }
     };
     task::submitted(context, &client, records, wait).await
 }
@@ -119,7 +125,9 @@ async fn log(context: &Context, client: &Client, id: &str, follow: bool) -> Resu
         // Looked at before the log is read: what was written until the end is read then.
         let record = client.job_view().job_id(id).send().await?;
         let is_over = !["queued", "running"].contains(&record.status.as_str());
-        let call = client.call("GET", &format!("/info/job/{id}/log"))?.query("offset", &u64::to_string(&offset));
+        let call = client
+            .call("GET", &format!("/info/job/{id}/log"))?
+            .query("offset", &u64::to_string(&offset));
         let bytes = call.header("accept", "text/plain")?.send().await?.bytes().await?;
         offset += bytes.len() as u64;
         context.output.bytes(&bytes)?;
@@ -132,7 +140,9 @@ async fn log(context: &Context, client: &Client, id: &str, follow: bool) -> Resu
 
 /// Prints the data of server-sent events until the service ends the stream.
 async fn events(context: &Context, client: &Client, id: &str) -> Result<(), Failure> {
-    let call = client.call("GET", &format!("/info/job/{id}/events"))?.header("accept", "text/event-stream")?;
+    let call = client
+        .call("GET", &format!("/info/job/{id}/events"))?
+        .header("accept", "text/event-stream")?;
     let mut answer = call.send().await?;
     let mut line = Vec::new();
     while let Some(chunk) = answer.chunk().await? {

@@ -49,21 +49,29 @@ pub(crate) async fn login(
     };
     let old = profiles.profiles.get(profile).cloned().unwrap_or_default();
     let stored = Profile {
-        base_url: global.base_url.clone().or(old.base_url).or_else(|| Some(context.base_url.clone())),
-        margin_url: global.margin_url.clone().or(old.margin_url).or_else(|| Some(context.margin_url.clone())),
+        base_url: global
+            .base_url
+            .clone()
+            .or(old.base_url)
+            .or_else(|| Some(context.base_url.clone())),
+        margin_url: global
+            .margin_url
+            .clone()
+            .or(old.margin_url)
+            .or_else(|| Some(context.margin_url.clone())),
         api_key: Some(key.clone()),
     };
-    let mut said = json!({"profile": profile});
+    let mut record = json!({"profile": profile});
     if !arguments.no_check {
         let url = stored.base_url.as_deref().unwrap_or(&context.base_url);
         let account = context.connection(url, &key)?.workflow()?.account_view().send().await?;
-        said["account"] = account.account.as_str().into();
-        said["key"] = account.key_name.as_str().into();
+        record["account"] = account.account.as_str().into();
+        record["key"] = account.key_name.as_str().into();
     }
     profiles.profiles.insert(profile.to_owned(), stored);
     profiles.default.get_or_insert_with(|| profile.to_owned());
-    said["file"] = profiles.save()?.display().to_string().into();
-    context.output.record(&said)
+    record["file"] = profiles.save()?.display().to_string().into();
+    context.output.record(&record)
 }
 
 fn key(context: &Context) -> Result<String, Failure> {
@@ -81,11 +89,9 @@ fn key(context: &Context) -> Result<String, Failure> {
 
 pub(crate) fn profile(context: &Context, command: Command) -> Result<(), Failure> {
     let mut profiles = Profiles::load()?;
-    let unknown =
-        |name: &str| Failure::new(Code::NotFound, format!("no profile {name:?}")).remedy("see `molbox profile list`");
     match command {
         Command::List => {
-            let row = |(name, profile): (&String, &Profile)| {
+            let rows = profiles.profiles.iter().map(|(name, profile)| {
                 json!({
                     "name": name,
                     "is_default": profiles.default.as_ref() == Some(name),
@@ -93,8 +99,8 @@ pub(crate) fn profile(context: &Context, command: Command) -> Result<(), Failure
                     "margin_url": profile.margin_url,
                     "has_key": profile.api_key.is_some(),
                 })
-            };
-            let rows: Vec<Value> = profiles.profiles.iter().map(row).collect();
+            });
+            let rows: Vec<Value> = rows.collect();
             let columns = [
                 ("NAME", "/name"),
                 ("DEFAULT", "/is_default"),
@@ -106,16 +112,20 @@ pub(crate) fn profile(context: &Context, command: Command) -> Result<(), Failure
         }
         Command::Use { name } => {
             if !profiles.profiles.contains_key(&name) {
-                return Err(unknown(&name));
+                return Err(no_profile(&name));
             }
             profiles.default = Some(name);
             profiles.save().map(drop)
         }
         Command::Delete { name } => {
-            profiles.profiles.remove(&name).ok_or_else(|| unknown(&name))?;
+            profiles.profiles.remove(&name).ok_or_else(|| no_profile(&name))?;
             profiles.default = profiles.default.filter(|default| *default != name);
             profiles.save().map(drop)
         }
         Command::Path => context.output.text(&profile_path()?.display().to_string()),
     }
+}
+
+fn no_profile(name: &str) -> Failure {
+    Failure::new(Code::NotFound, format!("no profile {name:?}")).remedy("see `molbox profile list`")
 }

@@ -18,7 +18,8 @@ use crate::request::{self, Margin, Request};
 pub(crate) enum Command {
     /// Calculate the margin of a portfolio at the service.
     ///
-    /// Example: molbox margin submit --future XEQ1:long:10 --future XEQ2:short:7.5 --margin-date 2024-12-31
+    /// Example: molbox margin submit --future XEQ1:long:10 --future XEQ2:short:7.5 --margin-date
+    /// 2024-12-31
     Submit(Box<Submit>),
     /// Calculate it on this machine, from market data in a folder. The numbers are the service's.
     ///
@@ -72,13 +73,18 @@ impl Portfolio {
             return Ok((job, self.data_format.clone().unwrap_or_else(|| "json".to_owned())));
         };
         if job.pointer("/portfolio/futures").is_some() {
-            return Err(Failure::usage("--portfolio and --future name two portfolios").remedy("leave one out"));
+            return Err(Failure::usage("--portfolio and --future name two portfolios")
+                .remedy("leave one out"));
         }
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_lowercase);
         let extension = extension.map(|e| if e == "yml" { "yaml".to_owned() } else { e });
-        let format = self.data_format.clone().or(extension.filter(|e| FORMATS.contains(&e.as_str())));
+        let format =
+            self.data_format.clone().or(extension.filter(|e| FORMATS.contains(&e.as_str())));
         let format = format.ok_or_else(|| {
-            let failure = Failure::usage(format!("--portfolio {}: its format cannot be told", path.display()));
+            let failure = Failure::usage(format!(
+                "--portfolio {}: its format cannot be recognised",
+                path.display()
+            ));
             failure.remedy(format!("give --data-format, one of {}", FORMATS.join(", ")))
         })?;
         let (text, name) = request::read(path)?;
@@ -148,12 +154,16 @@ async fn submit(context: &Context, portfolio: &Portfolio) -> Result<(), Failure>
     }
     let client = context.margin()?;
     let call = client.call("POST", &format!("/margin/submit_job/historical/{format}"))?;
-    let call = call.header("accept", portfolio.media()?)?.header("content-type", "application/json")?;
+    let call =
+        call.header("accept", portfolio.media()?)?.header("content-type", "application/json")?;
     let answer = call.body(job.to_string()).send().await?;
     portfolio.show(context, &answer.bytes().await?)
 }
 
-fn local(context: &Context, Local { market, base_currency, threads, portfolio }: &Local) -> Result<(), Failure> {
+fn local(
+    context: &Context,
+    Local { market, base_currency, threads, portfolio }: &Local,
+) -> Result<(), Failure> {
     let (job, format) = portfolio.job()?;
     request::check::<Margin>(&job)?;
     if portfolio.request.dry_run {
@@ -162,10 +172,13 @@ fn local(context: &Context, Local { market, base_currency, threads, portfolio }:
     let store = match market {
         Some(folder) => Store::load(folder, base_currency),
         None => {
-            context.output.note("no --market: calculated from the invented prices of the sample data");
+            context
+                .output
+                .note("no --market: calculated from the invented prices of the sample data");
             let files = molbox_margin::sample::files();
-            let [contracts, prices, fx] =
-                files.each_ref().map(|(name, text)| molbox_margin::File { name, bytes: text.as_bytes() });
+            let [contracts, prices, fx] = files
+                .each_ref()
+                .map(|(name, text)| molbox_margin::File { name, bytes: text.as_bytes() });
             Store::parse(contracts, &[prices], Some(fx), base_currency)
         }
     };
@@ -179,7 +192,8 @@ fn local(context: &Context, Local { market, base_currency, threads, portfolio }:
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let run = Run { threads: threads.unwrap_or(processors), ..Run::default() };
-    let request = molbox_margin::Request::from_json(job.to_string().as_bytes(), format, &store).map_err(failure)?;
+    let request = molbox_margin::Request::from_json(job.to_string().as_bytes(), format, &store)
+        .map_err(failure)?;
     for field in &request.unknown_fields().listed {
         context.output.warning(&unknown(field).to_string());
     }
@@ -201,7 +215,9 @@ fn unknown(field: &molbox_margin::UnknownField) -> molbox::UnknownField {
     };
     // Without the `body` in front.
     let within = field.within.iter().skip(1).map(step);
-    molbox::UnknownField::at::<MarginJobRequest>(within.chain([LocItem::String(field.name.clone())]).collect())
+    molbox::UnknownField::at::<MarginJobRequest>(
+        within.chain([LocItem::String(field.name.clone())]).collect(),
+    )
 }
 
 fn failure(error: Error) -> Failure {

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use molbox::Finite;
 use molbox::run::Run;
+use molbox::workflow::types::{JobRecord, JobSettings, StageResult, SystemRecord, SystemSettings};
 use molbox_plot::Figure;
 use pulldown_cmark::{Event, Options, Parser, Tag, html};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -26,133 +28,19 @@ pub(crate) struct Results {
     pub(crate) tables: Option<PathBuf>,
 }
 
-/// What to cite for a value: member of the system's summary, values, reference.
-const REFERENCES: [(&str, &[&str], &str); 18] = [
-    (
-        "force_field",
-        &["amber14"],
-        "Force field ff14SB: J. A. Maier et al., J. Chem. Theory Comput. 11, 3696 (2015), doi:10.1021/acs.jctc.5b00255",
-    ),
-    (
-        "force_field",
-        &["amber14-ff15ipq"],
-        "Force field ff15ipq: K. T. Debiec et al., J. Chem. Theory Comput. 12, 3926 (2016), doi:10.1021/acs.jctc.6b00567",
-    ),
-    (
-        "force_field",
-        &["amber19"],
-        "Force field ff19SB: C. Tian et al., J. Chem. Theory Comput. 16, 528 (2020), doi:10.1021/acs.jctc.9b00591",
-    ),
-    (
-        "force_field",
-        &["amberfb15"],
-        "Force field AMBER-FB15: L.-P. Wang et al., J. Phys. Chem. B 121, 4023 (2017), doi:10.1021/acs.jpcb.7b02320",
-    ),
-    (
-        "force_field",
-        &["charmm36"],
-        "Force field CHARMM36: R. B. Best et al., J. Chem. Theory Comput. 8, 3257 (2012), doi:10.1021/ct300400x",
-    ),
-    (
-        "force_field",
-        &["charmm36_2024"],
-        "Force field CHARMM36m: J. Huang et al., Nat. Methods 14, 71 (2017), doi:10.1038/nmeth.4067",
-    ),
-    (
-        "water_type",
-        &["tip3p"],
-        "Water model TIP3P: W. L. Jorgensen et al., J. Chem. Phys. 79, 926 (1983), doi:10.1063/1.445869",
-    ),
-    (
-        "water_type",
-        &["tip3pfb", "tip4pfb"],
-        "Water models TIP3P-FB and TIP4P-FB: L.-P. Wang et al., J. Phys. Chem. Lett. 5, 1885 (2014), doi:10.1021/jz500737m",
-    ),
-    (
-        "water_type",
-        &["tip3p-pme-b", "tip3p-pme-f"],
-        "Water model TIP3P for Ewald sums: D. J. Price and C. L. Brooks, J. Chem. Phys. 121, 10096 (2004), doi:10.1063/1.1808117",
-    ),
-    (
-        "water_type",
-        &["tip4pew"],
-        "Water model TIP4P-Ew: H. W. Horn et al., J. Chem. Phys. 120, 9665 (2004), doi:10.1063/1.1683075",
-    ),
-    (
-        "water_type",
-        &["tip4p2005"],
-        "Water model TIP4P/2005: J. L. F. Abascal and C. Vega, J. Chem. Phys. 123, 234505 (2005), doi:10.1063/1.2121687",
-    ),
-    (
-        "water_type",
-        &["tip5p"],
-        "Water model TIP5P: M. W. Mahoney and W. L. Jorgensen, J. Chem. Phys. 112, 8910 (2000), doi:10.1063/1.481505",
-    ),
-    (
-        "water_type",
-        &["tip5pew"],
-        "Water model TIP5P-E: S. W. Rick, J. Chem. Phys. 120, 6085 (2004), doi:10.1063/1.1652434",
-    ),
-    (
-        "water_type",
-        &["opc"],
-        "Water model OPC: S. Izadi et al., J. Phys. Chem. Lett. 5, 3863 (2014), doi:10.1021/jz501780a",
-    ),
-    (
-        "water_type",
-        &["opc3"],
-        "Water model OPC3: S. Izadi and A. V. Onufriev, J. Chem. Phys. 145, 074501 (2016), doi:10.1063/1.4960175",
-    ),
-    (
-        "water_type",
-        &["spce"],
-        "Water model SPC/E: H. J. C. Berendsen et al., J. Phys. Chem. 91, 6269 (1987), doi:10.1021/j100308a038",
-    ),
-    (
-        "lipids",
-        &["amber14", "amber19"],
-        "Lipids of the Amber family: C. J. Dickson et al., J. Chem. Theory Comput. 10, 865 (2014), doi:10.1021/ct4010307, \
-         and 18, 1726 (2022), doi:10.1021/acs.jctc.1c01217",
-    ),
-    (
-        "lipids",
-        &["charmm36", "charmm36_2024"],
-        "Lipids of CHARMM36: J. B. Klauda et al., J. Phys. Chem. B 114, 7830 (2010), doi:10.1021/jp101759q",
-    ),
-];
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem \
+    auto;padding:0 1rem}img{max-width:100%}table{border-collapse:collapse}td,th{padding:.2rem \
+    .8rem;border-bottom:1px solid #ccc;text-align:left}code{background:#f3f3f3;padding:0 \
+    .2rem;overflow-wrap:anywhere}";
 
-const ENGINE: &str =
-    "Simulation engine OpenMM 8: P. Eastman et al., J. Phys. Chem. B 128, 109 (2024), doi:10.1021/acs.jpcb.3c06662";
-const EWALD: &str =
-    "Electrostatics by particle mesh Ewald: U. Essmann et al., J. Chem. Phys. 103, 8577 (1995), doi:10.1063/1.470117";
-const THERMOSTAT: &str =
-    "Langevin middle integrator: Z. Zhang et al., J. Phys. Chem. A 123, 6056 (2019), doi:10.1021/acs.jpca.9b02771";
-const CONSTRAINTS: [&str; 2] = [
-    "Rigid water by SETTLE: S. Miyamoto and P. A. Kollman, J. Comput. Chem. 13, 952 (1992), doi:10.1002/jcc.540130805",
-    "Rigid bonds by CCMA: P. Eastman and V. S. Pande, J. Chem. Theory Comput. 6, 434 (2010), doi:10.1021/ct900463w",
-];
-const BAROSTAT: &str = "Monte Carlo barostat: K.-H. Chow and D. M. Ferguson, Comput. Phys. Commun. 91, 283 (1995), \
-    doi:10.1016/0010-4655(95)00059-O; J. Åqvist et al., Chem. Phys. Lett. 384, 288 (2004), \
-    doi:10.1016/j.cplett.2003.12.039";
-const HEAVY_HYDROGENS: &str =
-    "Heavy hydrogens: C. W. Hopkins et al., J. Chem. Theory Comput. 11, 1864 (2015), doi:10.1021/ct5010406";
-const LIGANDS: [&str; 2] = [
-    "Ligands by GAFF: J. Wang et al., J. Comput. Chem. 25, 1157 (2004), doi:10.1002/jcc.20035",
-    "Charges by AM1-BCC: A. Jakalian et al., J. Comput. Chem. 23, 1623 (2002), doi:10.1002/jcc.10128",
-];
-/// Above it hydrogens are made heavier, in fs.
-const LONGEST_STEP_FS: f64 = 2.5;
-
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
-    img{max-width:100%}table{border-collapse:collapse}td,th{padding:.2rem .8rem;border-bottom:1px solid #ccc;\
-    text-align:left}code{background:#f3f3f3;padding:0 .2rem;overflow-wrap:anywhere}";
-
-/// Writes `report.md`, its pictures, and `report.html` with the pictures in it, into the folder of a run.
+/// Writes `report.md`, its pictures, and `report.html` with the pictures in it, into the folder of
+/// a run.
 pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> {
     let text = text(run, results)?;
     // The page comes last, and whole: it says that the run is finished.
     for (name, content) in [("report.md", text.clone()), (FILE, page(run, &text)?)] {
-        let (path, partial) = (run.folder().join(name), run.folder().join(name).with_extension("tmp"));
+        let path = run.folder().join(name);
+        let partial = run.folder().join(name).with_extension("tmp");
         let written = fs::write(&partial, content).and_then(|()| fs::rename(&partial, &path));
         written.map_err(|e| Failure::file(&path, &e))?;
     }
@@ -166,8 +54,10 @@ fn page(run: &Run, text: &str) -> Result<String> {
         events.push(match event {
             Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
                 let path = run.folder().join(&*dest_url);
-                let picture = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-                let dest_url = format!("data:image/png;base64,{}", BASE64_STANDARD.encode(picture)).into();
+                let picture =
+                    fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+                let dest_url =
+                    format!("data:image/png;base64,{}", BASE64_STANDARD.encode(picture)).into();
                 Event::Start(Tag::Image { link_type, dest_url, title, id })
             }
             // Names and messages that look like HTML are text all the same.
@@ -175,7 +65,8 @@ fn page(run: &Run, text: &str) -> Result<String> {
             other => other,
         });
     }
-    let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<style>{STYLE}</style>\n<title>");
+    let mut page =
+        format!("<!doctype html>\n<meta charset=\"utf-8\">\n<style>{STYLE}</style>\n<title>");
     html::push_html(&mut page, std::iter::once(Event::Text(title(run).into())));
     page.push_str("</title>\n");
     html::push_html(&mut page, events.into_iter());
@@ -189,104 +80,133 @@ fn title(run: &Run) -> &str {
 }
 
 fn text(run: &Run, results: &[Results]) -> Result<String> {
-    let mut text = format!("# {}\n\n", title(run));
-    let system = value(&run.system)?;
-    let jobs: Vec<Value> = run.replicas.iter().map(|replica| value(&replica.job)).collect::<Result<_>>()?;
-    let parameters = jobs.first().map(|job| job["parameters"].clone()).unwrap_or_default();
+    let system = run.system.as_ref().context("a run with results has a system")?;
+    let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
+    let first = jobs.first().context("a run with results has a job")?;
+    let parameters = &first.parameters;
 
+    let mut text = format!("# {}\n\n", title(run));
     writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), replicas(jobs.len()))?;
-    done(&mut text, run, &system, &parameters)?;
+    done(&mut text, run, system, parameters)?;
 
     writeln!(text, "\n## Results\n")?;
-    writeln!(text, "| replica | job | seed | platform | production | results |\n|---|---|---|---|---|---|")?;
+    writeln!(
+        text,
+        "| replica | job | seed | platform | production | results |\n|---|---|---|---|---|---|"
+    )?;
     for (index, (job, result)) in jobs.iter().zip(results).enumerate() {
-        let stages = job["stages"].as_array();
-        let production = stages.and_then(|stages| stages.iter().find(|stage| stage["name"] == "production"));
-        let speed = production.map(|stage| {
-            let speed = stage["ns_per_day"].as_f64().map_or_else(|| "?".to_owned(), |speed| format!("{speed:.1}"));
-            format!("{} frames, {speed} ns/day", plain(&stage["frames"]))
-        });
+        let production = job.stages.iter().find(|stage| stage.name == "production");
         writeln!(
             text,
             "| {} | `{}` | {} | {} | {} | {} |",
             index + 1,
-            plain(&job["job_id"]),
-            plain(&job["parameters"]["seed"]),
-            plain(&job["platform"]),
-            speed.unwrap_or_default(),
+            job.job_id,
+            shown(job.parameters.seed),
+            shown(job.platform.as_deref()),
+            production.map(speed).unwrap_or_default(),
             result.bundle.as_deref().map(|folder| link(run, folder)).unwrap_or_default()
         )?;
     }
     for (index, result) in results.iter().enumerate() {
         writeln!(text, "\n### Replica {}\n", index + 1)?;
-        replica(&mut text, run, index, result, &parameters)?;
+        replica(&mut text, run, index, result, parameters)?;
     }
-    let warnings = |record: &Value| -> Vec<String> {
-        let warnings = record["warnings"].as_array().into_iter().flatten();
-        warnings.map(|warning| plain(&warning["message"])).collect()
-    };
-    let mut told: Vec<String> = warnings(&system).into_iter().chain(jobs.iter().flat_map(warnings)).collect();
-    told.dedup();
-    if !told.is_empty() {
-        writeln!(text, "\n## Warnings\n\n- {}", told.join("\n- "))?;
+    let warnings = system.warnings.iter().chain(jobs.iter().flat_map(|job| &job.warnings));
+    let mut warnings: Vec<&str> = warnings.map(|warning| warning.message.as_str()).collect();
+    warnings.dedup();
+    if !warnings.is_empty() {
+        writeln!(text, "\n## Warnings\n\n- {}", warnings.join("\n- "))?;
     }
 
     writeln!(text, "\n## Parameters")?;
-    let mut built = system["request"].clone();
-    for member in ["force_field", "water_type", "seed"] {
-        built[member] = system["summary"][member].clone();
-    }
-    table(&mut text, "System", "SystemBuildRequest", &built)?;
-    table(&mut text, "Job", "JobCreateParams", &parameters)?;
+    table(&mut text, "System", "SystemBuildRequest", &value(&built(system))?)?;
+    table(&mut text, "Job", "JobCreateParams", &value(parameters)?)?;
     if let Some(analysis) = &run.plan.analysis {
         table(&mut text, "Analysis", "AnalysisRequest", &value(analysis)?)?;
     }
-    writeln!(text, "\nVersions, seeds and checksums of every file stand in each bundle's manifest.\n")?;
+    writeln!(
+        text,
+        "\nVersions, seeds and checksums of every file stand in each bundle's manifest.\n"
+    )?;
 
     writeln!(text, "## How to cite\n")?;
-    for reference in references(&system, &parameters) {
+    // A job's are those of its system too.
+    for reference in &first.citations {
         writeln!(text, "- {reference}")?;
     }
     writeln!(text, "- Workflow: molbox {}", env!("CARGO_PKG_VERSION"))?;
     Ok(text)
 }
 
+/// What a stage wrote, and how fast.
+fn speed(stage: &StageResult) -> String {
+    let speed = stage.ns_per_day.map(|speed| format!("{:.1}", speed.get()));
+    format!("{} frames, {} ns/day", stage.frames, shown(speed))
+}
+
+/// What was asked for, with what the service chose where nothing was given.
+fn built(system: &SystemRecord) -> SystemSettings {
+    let mut request = system.request.clone();
+    if let Some(summary) = &system.summary {
+        request.force_field = Some(summary.force_field.clone());
+        request.water_type = Some(summary.water_type.clone());
+        request.seed = i64::try_from(summary.seed).ok();
+    }
+    request
+}
+
 /// What was done, in sentences.
-fn done(text: &mut String, run: &Run, system: &Value, parameters: &Value) -> Result<()> {
-    let summary = &system["summary"];
+fn done(
+    text: &mut String,
+    run: &Run,
+    system: &SystemRecord,
+    parameters: &JobSettings,
+) -> Result<()> {
     writeln!(text, "## What was done\n")?;
     for file in &run.files {
         writeln!(text, "- Uploaded `{}` as `{}`.", file.name, file.file_id)?;
     }
-    writeln!(
-        text,
-        "- Built `{}`: {} atoms, {} residues, {} nm³, {}, {}.",
-        plain(&system["system_id"]),
-        plain(&summary["atoms"]),
-        plain(&summary["residues"]),
-        summary["volume"].as_f64().map_or_else(|| "?".to_owned(), |volume| format!("{volume:.1}")),
-        plain(&summary["force_field"]),
-        plain(&summary["water_type"])
-    )?;
-    let molecules = summary["molecules"].as_object().into_iter().flatten();
-    let molecules: Vec<String> = molecules.map(|(name, count)| format!("{count} {name}")).collect();
-    writeln!(text, "  Molecules: {}.", molecules.join(", "))?;
+    if let Some(summary) = &system.summary {
+        writeln!(
+            text,
+            "- Built `{}`: {} atoms, {} residues, {:.1} nm³, {}, {}.",
+            system.system_id,
+            summary.atoms,
+            summary.residues,
+            summary.volume.get(),
+            summary.force_field,
+            summary.water_type
+        )?;
+        let molecules: Vec<String> =
+            summary.molecules.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        writeln!(text, "  Molecules: {}.", molecules.join(", "))?;
+    }
     let stages = run.replicas.iter().flat_map(|replica| &replica.job.stages);
-    let steps: Vec<u64> = stages.filter(|stage| stage.name == "minimization").map(|stage| stage.steps).collect();
+    let steps: Vec<u64> =
+        stages.filter(|stage| stage.name == "minimization").map(|stage| stage.steps).collect();
     if let (Some(least), Some(most)) = (steps.iter().min(), steps.iter().max()) {
         let steps = if least == most { most.to_string() } else { format!("{least} to {most}") };
         writeln!(text, "- Minimised the energy in {steps} steps.")?;
     }
-    for stage in parameters["equilibration"].as_array().into_iter().flatten() {
-        let mask = stage["restraint_mask"].as_str();
-        let restraint =
-            mask.map(|mask| format!(", `{mask}` restrained with {} kJ/mol·nm²", plain(&stage["restraint_force"])));
-        let (kind, time) = (plain(&stage["type"]), plain(&stage["time"]));
+    for stage in parameters.equilibration.iter().flatten() {
+        let restraint = stage.restraint_mask.as_ref().map(|mask| {
+            format!(
+                ", `{mask}` restrained with {} kJ/mol·nm²",
+                shown(stage.restraint_force.map(number))
+            )
+        });
+        let kind = shown(stage.type_.as_deref());
+        let time = shown(stage.time.map(number));
         writeln!(text, "- Equilibrated: {kind}, {time} ns{}.", restraint.unwrap_or_default())?;
     }
-    if let Some(production) = parameters.get("production").filter(|production| production.is_object()) {
-        let (kind, time) = (plain(&production["type"]), plain(&production["time"]));
-        writeln!(text, "- Produced {time} ns, {kind}, a frame every {} steps.", plain(&production["traj_freq"]))?;
+    if let Some(stage) = &parameters.production {
+        let kind = shown(stage.type_.as_deref());
+        let time = shown(stage.time.map(number));
+        writeln!(
+            text,
+            "- Produced {time} ns, {kind}, a frame every {} steps.",
+            shown(stage.traj_freq)
+        )?;
     }
     if run.replicas.iter().any(|replica| replica.tables.is_some()) {
         writeln!(text, "- Analysed the trajectories.")?;
@@ -295,7 +215,13 @@ fn done(text: &mut String, run: &Run, system: &Value, parameters: &Value) -> Res
 }
 
 /// Pictures and averages of a replica.
-fn replica(text: &mut String, run: &Run, index: usize, result: &Results, parameters: &Value) -> Result<()> {
+fn replica(
+    text: &mut String,
+    run: &Run,
+    index: usize,
+    result: &Results,
+    parameters: &JobSettings,
+) -> Result<()> {
     if let Some(bundle) = &result.bundle
         && let Some(figure) = energies(bundle, parameters)?
     {
@@ -305,7 +231,11 @@ fn replica(text: &mut String, run: &Run, index: usize, result: &Results, paramet
     }
     let Some(tables) = &result.tables else { return Ok(()) };
     for picture in pictures(tables)? {
-        let name = picture.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', " ");
+        let name = picture
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default()
+            .replace('_', " ");
         writeln!(text, "![{name}]({})\n", relative(run, &picture))?;
     }
     averages(text, tables)?;
@@ -313,35 +243,62 @@ fn replica(text: &mut String, run: &Run, index: usize, result: &Results, paramet
     Ok(())
 }
 
+/// The tables of an analysis, as far as averages are made of them.
+#[derive(Deserialize)]
+struct Data {
+    tables: Vec<Table>,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    title: String,
+    columns: Vec<Column>,
+}
+
+#[derive(Deserialize)]
+struct Column {
+    name: String,
+    unit: Option<String>,
+    definition: String,
+    values: Vec<Value>,
+}
+
+impl Column {
+    /// What was measured. Columns of texts have no mean, nor has one in which a value is missing.
+    fn measured(&self) -> Option<Vec<f64>> {
+        let is_abscissa = ["frame", "time_ps"].contains(&self.name.as_str());
+        let values: Option<Vec<f64>> = self.values.iter().map(Value::as_f64).collect();
+        values.filter(|values| !is_abscissa && !values.is_empty())
+    }
+}
+
 /// Mean and extremes of what was measured in each frame, with its definition.
 fn averages(text: &mut String, tables: &Path) -> Result<()> {
     let path = tables.join("data.json");
     let data = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let data: Value = serde_json::from_str(&data).with_context(|| format!("read {}", path.display()))?;
-    let columns = |table: &'_ Value| table["columns"].as_array().cloned().unwrap_or_default();
+    let data: Data =
+        serde_json::from_str(&data).with_context(|| format!("read {}", path.display()))?;
     let mut rows = String::new();
-    for table in data["tables"].as_array().into_iter().flatten() {
-        if !columns(table).iter().any(|column| column["name"] == "frame") {
-            continue;
-        }
-        for column in columns(table) {
-            // Columns of texts have no mean, nor has one in which a value is missing.
-            let values = column["values"].as_array().into_iter().flatten();
-            let values: Option<Vec<f64>> = values.map(Value::as_f64).collect();
-            let Some(values) = values.filter(|values| !values.is_empty()) else { continue };
-            if ["frame", "time_ps"].iter().any(|name| column["name"] == *name) {
-                continue;
-            }
+    for table in
+        data.tables.iter().filter(|table| table.columns.iter().any(|column| column.name == "frame"))
+    {
+        for column in &table.columns {
+            let Some(values) = column.measured() else { continue };
             let mean = values.iter().sum::<f64>() / values.len() as f64;
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let (what, unit) = (plain(&column["definition"]), column["unit"].as_str().unwrap_or_default());
-            let row = [plain(&table["title"]), what, unit.to_owned()].map(|cell| escaped(&cell)).join(" | ");
-            writeln!(rows, "| {row} | {mean:.3} | {least:.3} | {largest:.3} |")?;
+            let unit = column.unit.as_deref().unwrap_or_default();
+            let what =
+                [table.title.as_str(), column.definition.as_str(), unit].map(escaped).join(" | ");
+            writeln!(rows, "| {what} | {mean:.3} | {least:.3} | {largest:.3} |")?;
         }
     }
     if !rows.is_empty() {
-        writeln!(text, "| analysis | quantity | unit | mean | least | largest |\n|---|---|---|---|---|---|\n{rows}")?;
+        writeln!(
+            text,
+            "| analysis | quantity | unit | mean | least | largest \
+             |\n|---|---|---|---|---|---|\n{rows}"
+        )?;
     }
     Ok(())
 }
@@ -378,34 +335,18 @@ fn fields(rows: &mut Vec<Row>, prefix: &str, schema: &'static Value, request: &V
     }
 }
 
-/// What to cite for a system and what was done with it.
-fn references(system: &Value, parameters: &Value) -> Vec<&'static str> {
-    let mut cited = vec![ENGINE, EWALD, THERMOSTAT];
-    cited.extend(CONSTRAINTS);
-    let stages = parameters["equilibration"].as_array().into_iter().flatten().chain(parameters.get("production"));
-    if stages.into_iter().any(|stage| stage["type"] == "NPT") {
-        cited.push(BAROSTAT);
-    }
-    if parameters["integration_timestep"].as_f64().is_some_and(|step| step > LONGEST_STEP_FS) {
-        cited.push(HEAVY_HYDROGENS);
-    }
-    let mut of = system["summary"].clone();
-    if system["request"]["membrane"].is_string() {
-        of["lipids"] = of["force_field"].clone();
-    }
-    let of_values = REFERENCES.iter().filter(|(member, values, _)| {
-        // A force field of the user's may follow.
-        of[*member].as_str().and_then(|value| value.split(',').next()).is_some_and(|value| values.contains(&value))
-    });
-    cited.extend(of_values.map(|(.., reference)| *reference));
-    if system["request"]["ligands"].as_array().is_some_and(|ligands| !ligands.is_empty()) {
-        cited.extend(LIGANDS);
-    }
-    cited
-}
-
 fn replicas(count: usize) -> String {
     if count == 1 { String::new() } else { format!(", {count} replicas") }
+}
+
+/// A question mark where nothing is known.
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+}
+
+/// A number as JSON has it: 1.0, not 1.
+fn number(number: Finite) -> String {
+    format!("{:?}", number.get())
 }
 
 fn value(record: &impl Serialize) -> Result<Value> {
@@ -448,17 +389,77 @@ fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The course of the simulation; nothing when none was logged.
-fn energies(bundle: &Path, parameters: &Value) -> Result<Option<Figure>> {
-    let n_stages = parameters["equilibration"].as_array().map_or(0, Vec::len);
-    let stages = (1..=n_stages).map(|n| format!("equilibration_{n}")).chain(["production".to_owned()]);
+fn energies(bundle: &Path, parameters: &JobSettings) -> Result<Option<Figure>> {
+    let n_stages = parameters.equilibration.as_ref().map_or(0, Vec::len);
+    let stages =
+        (1..=n_stages).map(|n| format!("equilibration_{n}")).chain(["production".to_owned()]);
     let mut logs = Vec::new();
     for stage in stages {
         let path = bundle.join(&stage).with_extension("csv");
         // A simulation that was stopped has no logs of the stages that it did not reach.
         if path.exists() {
-            let log = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+            let log =
+                fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
             logs.push((stage, log));
         }
     }
-    Ok(Figure::of_logs("Course of the simulation", logs.iter().map(|(stage, log)| (stage.as_str(), log.as_str()))))
+    Ok(Figure::of_logs(
+        "Course of the simulation",
+        logs.iter().map(|(stage, log)| (stage.as_str(), log.as_str())),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_has_what_was_done_and_what_to_cite() {
+        let record = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+        let system =
+            record(include_str!("../../../../openapi/examples/system_view.200.succeeded.json"));
+        let job = record(include_str!("../../../../openapi/examples/job_view.200.succeeded.json"));
+        let run: Run = serde_json::from_value(json!({
+            "id": "run_1",
+            "plan": {"structure": "/data/1vii.pdb", "system": {}, "job": {}, "replicas": 1},
+            "files": [],
+            "system": system,
+            "replicas": [{"job": job}],
+            "is_done": true,
+        }))
+        .unwrap();
+        let report = text(&run, &[Results { bundle: None, tables: None }]).unwrap();
+        let (before, parameters) = report.split_once("\n## Parameters\n").unwrap();
+        assert_eq!(
+            before,
+            "# 1vii.pdb\n\n\
+             Molecular dynamics of `1vii.pdb`.\n\n\
+             ## What was done\n\n\
+             - Built `box_77jpjj2n2sksrj1kkw21`: 7845 atoms, 2463 residues, 85.1 nm³, amber14, \
+             tip3p.\n  Molecules: 9 CL, 7 NA, 1 protein, 2411 water.\n\
+             - Minimised the energy in 1187 steps.\n\
+             - Equilibrated: NVT, 0.1 ns, `!:HOH,NA,CL&!@/H` restrained with 1000.0 kJ/mol·nm².\n\
+             - Equilibrated: NPT, 0.2 ns, `@CA` restrained with 1000.0 kJ/mol·nm².\n\
+             - Produced 10.0 ns, NPT, a frame every 5000 steps.\n\n\
+             ## Results\n\n\
+             | replica | job | seed | platform | production | results |\n\
+             |---|---|---|---|---|---|\n\
+             | 1 | `job_7cpejpkq0zxnh8yydfbe` | 679010578 | CPU | 500 frames, 13.4 ns/day |  \
+             |\n\n\
+             ### Replica 1\n\n\n\
+             ## Warnings\n\n\
+             - SO4 101 of chain A removed\n"
+        );
+        for part in [
+            "| seed | `591563821` |  |",
+            "| integration_timestep | `4.0` | fs |",
+            "TIP3P: W. L. Jorgensen",
+            "ff14SB",
+        ] {
+            assert!(parameters.contains(part), "{part}: {parameters}");
+        }
+        assert!(!parameters.contains("Lipids") && !parameters.contains("GAFF"), "{parameters}");
+    }
 }

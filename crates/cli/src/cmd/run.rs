@@ -8,8 +8,10 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
-use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, Progress, SystemBuildRequest};
-use molbox_analysis::mask::Mask;
+use molbox::workflow::types::{
+    AnalysisRequest, JobCreateParams, Notice, Progress, SystemBuildRequest,
+};
+use molbox_analysis::Mask;
 use serde_json::{Value, json};
 
 use super::{report, task};
@@ -27,10 +29,11 @@ pub(crate) struct Arguments {
     /// Ligand files: SDF, MOL, MOL2 or PDB, placed as their coordinates say.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     ligand: Vec<PathBuf>,
-    /// What to begin with; every flag below goes before it. `--membrane` alone chooses `membrane`.
+    /// What to begin with; every flag below overrides it. `--membrane` alone chooses `membrane`.
     #[arg(long, value_enum)]
     preset: Option<Preset>,
-    /// A TOML, YAML or JSON file with the parts `system`, `job` and `analysis`; goes before the preset.
+    /// A TOML, YAML or JSON file with the parts `system`, `job` and `analysis`; overrides the
+    /// preset.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// How many times to simulate, each with velocities of its own.
@@ -46,7 +49,8 @@ pub(crate) struct Arguments {
     /// the service knows is not checked: files, force fields, the limits of the service.
     #[arg(long)]
     dry_run: bool,
-    /// Take up an interrupted run as it was begun: that of the folder, or the last one in this folder.
+    /// Resume an interrupted run as it was begun: that of the folder, or the last one in this
+    /// folder.
     #[arg(
         long,
         value_name = "FOLDER",
@@ -88,12 +92,19 @@ macro_rules! part {
 // What the run fills in has no flag.
 part!(System, "SystemBuildRequest", SystemBuildRequest, &["protein", "ligands"]);
 part!(Job, "JobCreateParams", JobCreateParams, &["box_id", "batch_index"]);
-part!(Analysis, "AnalysisRequest", AnalysisRequest, &["job_id", "allow_unfinished", "topology", "trajectory"]);
+part!(
+    Analysis,
+    "AnalysisRequest",
+    AnalysisRequest,
+    &["job_id", "allow_unfinished", "topology", "trajectory"]
+);
 
 pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), Failure> {
     let mut run = match &arguments.resume {
         Some(_) if arguments.has_fields() => {
-            return Err(Failure::usage("a run is taken up as it was begun: --resume goes with no field of a request"));
+            return Err(Failure::usage(
+                "a run is resumed as it was begun: --resume goes with no field of a request",
+            ));
         }
         Some(folder) => Run::open(folder.clone().map_or_else(last_begun, Ok)?)?,
         None => {
@@ -101,10 +112,15 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
             if arguments.dry_run {
                 return context.output.json(&plan);
             }
-            let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&plan.structure));
+            let folder =
+                arguments.output.clone().unwrap_or_else(|| default_folder(&plan.structure));
             if folder.join(STATE_FILE).exists() {
-                let failure = Failure::new(Code::Conflict, format!("{}: holds a run already", folder.display()));
-                return Err(failure.remedy(format!("take it up with `{}`, or give --output", resume(&folder))));
+                let failure = Failure::new(
+                    Code::Conflict,
+                    format!("{}: holds a run already", folder.display()),
+                );
+                return Err(failure
+                    .remedy(format!("take it up with `{}`, or give --output", resume(&folder))));
             }
             context.workflow()?;
             Run::begin(plan, folder)?
@@ -113,7 +129,9 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
     let folder = run.folder().to_owned();
     let summary = tokio::select! {
         summary = finish(&mut run, context) => summary,
-        () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted; what was submitted goes on at the service")),
+        () = interrupted() => Err(Failure::new(Code::Interrupted, "interrupted; what was \
+                                                                   submitted still runs at the \
+                                                                   service")),
     };
     let summary = summary.map_err(|failure| advised(failure, &folder))?;
     if context.output.is_json() {
@@ -133,21 +151,26 @@ async fn finish(run: &mut Run, context: &Context) -> Result<Value, Failure> {
         let mut screen = Screen::new(&context.output);
         if let Err(error) = run.finish(&client, move |event| screen.show(event)).await {
             let failure = Failure::from(error);
-            let is_simulated = !run.replicas.is_empty() && run.replicas.iter().all(|replica| replica.bundle.is_some());
-            if !(is_simulated && matches!(failure.code, Code::Invalid | Code::Conflict | Code::TaskFailed)) {
+            let is_simulated = !run.replicas.is_empty()
+                && run.replicas.iter().all(|replica| replica.bundle.is_some());
+            if !(is_simulated
+                && matches!(failure.code, Code::Invalid | Code::Conflict | Code::TaskFailed))
+            {
                 return Err(failure);
             }
             // It is the analysis that cannot be; the simulation is worth a report.
             failed = Some(failure);
         }
     }
-    let (done, output) = (run.clone(), context.output.clone());
+    let done = run.clone();
+    let output = context.output.clone();
     // Unpacking takes its time; an interruption does not wait for it.
     let concluded = tokio::task::spawn_blocking(move || conclude(&done, &output)).await;
     let summary = concluded.map_err(anyhow::Error::from)??;
     match failed {
         Some(failure) => Err(failure.remedy(format!(
-            "the simulation is in {}; analyse it with other flags by `molbox analysis submit --job-id ID`",
+            "the simulation is in {}; analyse it with other flags by `molbox analysis submit \
+             --job-id ID`",
             run.folder().display()
         ))),
         None => Ok(summary),
@@ -159,7 +182,9 @@ fn advised(failure: Failure, folder: &Path) -> Failure {
     let again = format!("take it up again with `{}`", resume(folder));
     match (failure.code, &failure.remedy) {
         (Code::TaskFailed, _) | (Code::Invalid | Code::Conflict, Some(_)) => failure,
-        (Code::Invalid | Code::Conflict, None) => failure.remedy(format!("remove {} and begin anew", folder.display())),
+        (Code::Invalid | Code::Conflict, None) => {
+            failure.remedy(format!("remove {} and begin anew", folder.display()))
+        }
         (_, Some(remedy)) => {
             let remedy = format!("{remedy}; then {again}");
             failure.remedy(remedy)
@@ -199,29 +224,42 @@ fn last_begun() -> Result<PathBuf, Failure> {
     if here.join(STATE_FILE).exists() {
         return Ok(here.to_owned());
     }
-    let folders = fs::read_dir(here).map_err(|e| Failure::file(here, &e))?.flatten().map(|entry| entry.path());
-    let is_unfinished = |folder: &PathBuf| !folder.join(report::FILE).exists() && Run::open(folder).is_ok();
+    let folders = fs::read_dir(here)
+        .map_err(|e| Failure::file(here, &e))?
+        .flatten()
+        .map(|entry| entry.path());
+    let is_unfinished =
+        |folder: &PathBuf| !folder.join(report::FILE).exists() && Run::open(folder).is_ok();
     let begun = folders.filter(is_unfinished);
-    let changed = |folder: &PathBuf| folder.join(STATE_FILE).metadata().and_then(|data| data.modified()).ok();
-    begun.max_by_key(changed).map(|folder| folder.strip_prefix(here).map(Path::to_owned).unwrap_or(folder)).ok_or_else(
-        || {
+    let changed =
+        |folder: &PathBuf| folder.join(STATE_FILE).metadata().and_then(|data| data.modified()).ok();
+    begun
+        .max_by_key(changed)
+        .map(|folder| folder.strip_prefix(here).map(Path::to_owned).unwrap_or(folder))
+        .ok_or_else(|| {
             let failure = Failure::new(Code::NotFound, "no interrupted run in this folder");
             failure.remedy("name its folder: `molbox run --resume FOLDER`")
-        },
-    )
+        })
 }
 
 impl Arguments {
     /// Whether a field of a request was given.
     fn has_fields(&self) -> bool {
-        [self.system.value(), self.job.value(), self.analysis.value()].iter().any(|fields| *fields != &json!({}))
+        [self.system.value(), self.job.value(), self.analysis.value()]
+            .iter()
+            .any(|fields| *fields != &json!({}))
     }
 
     /// The plan: preset, then file, then flags.
     fn plan(&self) -> Result<Plan, Failure> {
-        let presets: Value = toml::from_str(include_str!("../presets.toml")).context("read the presets")?;
+        let presets: Value =
+            toml::from_str(include_str!("../presets.toml")).context("read the presets")?;
         let has_membrane = self.system.value().get("membrane").is_some();
-        let preset = match self.preset.unwrap_or(if has_membrane { Preset::Membrane } else { Preset::Standard }) {
+        let preset = match self.preset.unwrap_or(if has_membrane {
+            Preset::Membrane
+        } else {
+            Preset::Standard
+        }) {
             Preset::Quick => &presets["quick"],
             Preset::Standard => &presets["standard"],
             Preset::Membrane => &presets["membrane"],
@@ -234,7 +272,8 @@ impl Arguments {
                     "system" => request::known::<System>(value),
                     "job" => request::known::<Job>(value),
                     "analysis" => request::known::<Analysis>(value),
-                    _ => Err(Failure::invalid("no such part").remedy("the parts are system, job and analysis")),
+                    _ => Err(Failure::invalid("no such part")
+                        .remedy("the parts are system, job and analysis")),
                 };
                 known.map_err(|failure| failure.within(&format!("{}: {part}", path.display())))?;
             }
@@ -248,19 +287,26 @@ impl Arguments {
         leave_out_frequencies(&mut parts["job"], &given["job"]);
         let steps = parts["job"]["equilibration"].as_array().into_iter().flatten();
         masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
-        let structure = self.structure.clone().ok_or_else(|| Failure::usage("a structure is needed"))?;
-        let name = Path::new(&structure).file_stem().and_then(|stem| stem.to_str()).unwrap_or(&structure);
+        let structure =
+            self.structure.clone().ok_or_else(|| Failure::usage("a structure is needed"))?;
+        let name =
+            Path::new(&structure).file_stem().and_then(|stem| stem.to_str()).unwrap_or(&structure);
         for (part, field) in [("system", "box_name"), ("job", "batch_name")] {
             if parts[part].get(field).is_none() {
                 parts[part][field] = name.into();
             }
         }
-        let is_file = |path: &&Path| path.extension().is_some() || path.components().count() > 1 || path.is_file();
-        let files = std::iter::once(Path::new(&structure)).filter(is_file);
+        let files = std::iter::once(Path::new(&structure)).filter(|path| is_path(path));
         for path in files.chain(self.ligand.iter().map(PathBuf::as_path)) {
-            let data = fs::File::open(path).and_then(|file| file.metadata()).map_err(|e| Failure::file(path, &e))?;
+            let data = fs::File::open(path)
+                .and_then(|file| file.metadata())
+                .map_err(|e| Failure::file(path, &e))?;
             if !data.is_file() || path.extension().is_none() {
-                let what = if data.is_file() { "has no extension that tells its format" } else { "is no file" };
+                let what = if data.is_file() {
+                    "has no extension that gives its format"
+                } else {
+                    "is no file"
+                };
                 return Err(Failure::invalid(format!("{}: {what}", path.display())));
             }
         }
@@ -275,9 +321,11 @@ impl Arguments {
     }
 }
 
-/// Leaves those frequencies of a preset to the service that the production asked for is too short for.
+/// Leaves those frequencies of a preset to the service that the production asked for is too short
+/// for.
 fn leave_out_frequencies(job: &mut Value, given: &Value) {
-    let [Some(time), Some(timestep)] = [&job["production"]["time"], &job["integration_timestep"]].map(Value::as_f64)
+    let [Some(time), Some(timestep)] =
+        [&job["production"]["time"], &job["integration_timestep"]].map(Value::as_f64)
     else {
         return;
     };
@@ -291,7 +339,8 @@ fn leave_out_frequencies(job: &mut Value, given: &Value) {
 
 fn analysis(part: &Value) -> Result<AnalysisRequest, Failure> {
     let request = request::check::<Analysis>(part)?;
-    let lists = [&request.distance_masks, &request.rmsf_masks].into_iter().chain(&request.rmsd_masks);
+    let lists =
+        [&request.distance_masks, &request.rmsf_masks].into_iter().chain(&request.rmsd_masks);
     masks(lists.flatten().map(String::as_str))?;
     Ok(request)
 }
@@ -309,9 +358,11 @@ fn conclude(run: &Run, output: &Output) -> Result<Value, Failure> {
     let mut results = Vec::new();
     let mut replicas = Vec::new();
     for replica in &run.replicas {
-        let unpack =
-            |path: &Option<PathBuf>| path.as_ref().map(|path| archive::unpack(&run.folder().join(path))).transpose();
-        let (bundle, tables) = (unpack(&replica.bundle)?, unpack(&replica.tables)?);
+        let unpack = |path: &Option<PathBuf>| {
+            path.as_ref().map(|path| archive::unpack(&run.folder().join(path))).transpose()
+        };
+        let bundle = unpack(&replica.bundle)?;
+        let tables = unpack(&replica.tables)?;
         replicas.push(json!({
             "job_id": replica.job.job_id,
             "analysis_id": replica.analysis.as_ref().map(|analysis| &analysis.analysis_id),
@@ -336,13 +387,18 @@ fn conclude(run: &Run, output: &Output) -> Result<Value, Failure> {
 struct Screen {
     output: Output,
     bars: HashMap<String, ProgressBar>,
-    told: HashMap<String, String>,
+    reported: HashMap<String, String>,
     last: HashMap<String, Value>,
 }
 
 impl Screen {
     fn new(output: &Output) -> Self {
-        Self { output: output.clone(), bars: HashMap::new(), told: HashMap::new(), last: HashMap::new() }
+        Self {
+            output: output.clone(),
+            bars: HashMap::new(),
+            reported: HashMap::new(),
+            last: HashMap::new(),
+        }
     }
 
     fn show(&mut self, event: Event) {
@@ -361,24 +417,45 @@ impl Screen {
                 self.warn(&system.warnings);
                 if system.status == "succeeded" {
                     let atoms = system.summary.as_ref().map_or(0, |summary| summary.atoms);
-                    self.once(&system.system_id, "built", &format!("built        {}: {atoms} atoms", system.system_id));
+                    self.once(
+                        &system.system_id,
+                        "built",
+                        &format!("built        {}: {atoms} atoms", system.system_id),
+                    );
                 }
             }
             Event::Job(job) => {
-                let name = job.batch_index.map_or_else(|| "job".to_owned(), |index| format!("replica {}", index + 1));
+                let name = job
+                    .batch_index
+                    .map_or_else(|| "job".to_owned(), |index| format!("replica {}", index + 1));
                 self.task(&name, &job.job_id, &job.status, job.progress.as_ref());
                 self.warn(&job.warnings);
                 if job.status == "succeeded" {
                     let speed = job.stages.iter().rev().find_map(|stage| stage.ns_per_day);
-                    let speed = speed.map(|speed| format!(", {:.1} ns/day", speed.get())).unwrap_or_default();
-                    self.once(&job.job_id, "simulated", &format!("simulated    {}{speed}", job.job_id));
+                    let speed = speed
+                        .map(|speed| format!(", {:.1} ns/day", speed.get()))
+                        .unwrap_or_default();
+                    self.once(
+                        &job.job_id,
+                        "simulated",
+                        &format!("simulated    {}{speed}", job.job_id),
+                    );
                 }
             }
             Event::Analysis(analysis) => {
-                self.task("analysis", &analysis.analysis_id, &analysis.status, analysis.progress.as_ref());
+                self.task(
+                    "analysis",
+                    &analysis.analysis_id,
+                    &analysis.status,
+                    analysis.progress.as_ref(),
+                );
                 self.warn(&analysis.warnings);
                 if analysis.status == "succeeded" {
-                    self.once(&analysis.analysis_id, "analysed", &format!("analysed     {}", analysis.analysis_id));
+                    self.once(
+                        &analysis.analysis_id,
+                        "analysed",
+                        &format!("analysed     {}", analysis.analysis_id),
+                    );
                 }
             }
             Event::Downloading { path, done, size } => self.bytes("download", &path, done, size),
@@ -406,7 +483,8 @@ impl Screen {
         };
         let event = serde_json::to_value(event).expect("records, and paths of text");
         if self.last.get(&id) != Some(&event) {
-            // A run goes on without a reader; the last line, of the whole run, meets the same trouble.
+            // A run continues without a reader; the last line, of the whole run, fails in the same
+            // way.
             let _ = self.output.json_line(&event);
             self.last.insert(id, event);
         }
@@ -441,8 +519,13 @@ impl Screen {
 
     /// A line, unless it was the last one about this.
     fn once(&mut self, key: &str, what: &str, line: &str) {
-        if self.told.insert(key.to_owned(), what.to_owned()).as_deref() != Some(what) {
+        if self.reported.insert(key.to_owned(), what.to_owned()).as_deref() != Some(what) {
             self.output.note(line);
         }
     }
+}
+
+/// Whether a structure is a file's and not the identifier of an entry.
+fn is_path(structure: &Path) -> bool {
+    structure.extension().is_some() || structure.components().count() > 1 || structure.is_file()
 }

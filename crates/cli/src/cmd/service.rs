@@ -1,6 +1,7 @@
 //! `molbox service` and `molbox account`
 
 use clap::{Subcommand, ValueEnum};
+use molbox_codegen::Part;
 
 use super::task;
 use crate::context::Context;
@@ -26,6 +27,16 @@ pub(crate) enum At {
     #[default]
     Workflow,
     Margin,
+}
+
+impl At {
+    /// The part of the document that has its operations.
+    pub(crate) fn part(self) -> Part {
+        match self {
+            Self::Workflow => Part::Workflow,
+            Self::Margin => Part::Margin,
+        }
+    }
 }
 
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {

@@ -12,7 +12,8 @@ use crate::request::{Request, System};
 pub(crate) enum Command {
     /// Build a system: solvate, add ions, parametrise.
     ///
-    /// Example: molbox system submit --protein villin --box-shape dodecahedron --concentration 150mM --wait
+    /// Example: molbox system submit --protein villin --box-shape dodecahedron --concentration
+    /// 150mM --wait
     #[command(visible_alias = "build")]
     Submit(Submit),
     #[command(flatten)]

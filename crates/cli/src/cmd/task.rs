@@ -28,7 +28,10 @@ pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'sta
 
     fn id(&self) -> &str;
     fn progress(&self) -> Option<&Progress>;
-    fn list<'a>(client: &'a Client, filter: &'a Filter) -> impl Stream<Item = std::result::Result<Self, Error>> + 'a;
+    fn list<'a>(
+        client: &'a Client,
+        filter: &'a Filter,
+    ) -> impl Stream<Item = std::result::Result<Self, Error>> + 'a;
     fn wait<'a>(client: &'a Client, id: &str) -> Wait<'a, Self>;
     fn cancel(client: &Client, id: &str) -> impl Future<Output = std::result::Result<Self, Error>>;
     fn delete(client: &Client, id: &str) -> impl Future<Output = std::result::Result<(), Error>>;
@@ -139,7 +142,8 @@ noun!(
     download_analysis
 );
 
-const STATUSES: [&str; 7] = ["queued", "running", "succeeded", "failed", "cancelled", "pending", "ready"];
+const STATUSES: [&str; 7] =
+    ["queued", "running", "succeeded", "failed", "cancelled", "pending", "ready"];
 
 /// Which records, and how many.
 #[derive(Args, Debug)]
@@ -212,7 +216,7 @@ pub(crate) enum Verb {
     /// Delete it with its results.
     #[command(visible_alias = "rm")]
     Delete(Ids),
-    /// Download the results; an interrupted download goes on where it stopped.
+    /// Download the results; an interrupted download is resumed where it stopped.
     Download {
         /// Identifier; `latest` is the one submitted last.
         id: String,
@@ -228,7 +232,8 @@ pub(crate) enum Verb {
 /// Whether a text has the form of identifiers: `job_0123456789abcdefghij`.
 fn is_identifier(text: &str) -> bool {
     let is_of = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.split_once('_').is_some_and(|(kind, rest)| !kind.is_empty() && rest.len() == 20 && rest.chars().all(is_of))
+    text.split_once('_')
+        .is_some_and(|(kind, rest)| !kind.is_empty() && rest.len() == 20 && rest.chars().all(is_of))
 }
 
 /// The identifier that is meant.
@@ -236,13 +241,15 @@ pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String
     if id != "latest" {
         if !is_identifier(id) {
             let failure = Failure::invalid(format!("{id:?} is no identifier of a {}", N::NOUN));
-            return Err(failure.remedy(format!("`molbox {} list` shows them; `latest` is the newest", N::NOUN)));
+            return Err(failure
+                .remedy(format!("`molbox {} list` shows them; `latest` is the newest", N::NOUN)));
         }
         return Ok(id.to_owned());
     }
     let filter = Filter { limit: 1, all: false, status: None, name: None };
     let newest = pin!(N::list(client, &filter)).try_next().await?;
-    let none = || Failure::new(crate::failure::Code::NotFound, format!("there is no {} yet", N::NOUN));
+    let none =
+        || Failure::new(crate::failure::Code::NotFound, format!("there is no {} yet", N::NOUN));
     Ok(newest.ok_or_else(none)?.id().to_owned())
 }
 
@@ -279,13 +286,17 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
             show(context, &records)
         }
         Verb::Wait { ids, timeout } => {
-            let waits =
-                resolved::<N>(&client, &ids).await?.into_iter().map(|id| wait::<N>(context, &client, id, timeout));
+            let waits = resolved::<N>(&client, &ids)
+                .await?
+                .into_iter()
+                .map(|id| wait::<N>(context, &client, id, timeout));
             let ended = futures::future::join_all(waits).await;
             let records: Vec<Value> = ended.into_iter().collect::<Result<_>>()?;
             show(context, &records)
         }
-        Verb::Watch { id } => watch::<N>(context, &client, &resolve::<N>(&client, &id).await?).await,
+        Verb::Watch { id } => {
+            watch::<N>(context, &client, &resolve::<N>(&client, &id).await?).await
+        }
         Verb::Cancel(ids) => {
             let mut records = Vec::new();
             for id in resolved::<N>(&client, &ids).await? {
@@ -300,7 +311,11 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
                 context.output.note(&format!("deleted {id}"));
                 deleted.push(id);
             }
-            if context.output.is_json() { context.output.json(&json!({"deleted": deleted})) } else { Ok(()) }
+            if context.output.is_json() {
+                context.output.json(&json!({"deleted": deleted}))
+            } else {
+                Ok(())
+            }
         }
         Verb::Download { id, output, unpack } => {
             let id = resolve::<N>(&client, &id).await?;
@@ -314,7 +329,12 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
 }
 
 /// Shows what was submitted, at its end if that is waited for.
-pub(crate) async fn submitted<N: Noun>(context: &Context, client: &Client, records: Vec<N>, wait: bool) -> Result {
+pub(crate) async fn submitted<N: Noun>(
+    context: &Context,
+    client: &Client,
+    records: Vec<N>,
+    wait: bool,
+) -> Result {
     let records: Vec<Value> = if wait {
         let waits = records.iter().map(|record| {
             context.output.note(&format!("submitted {}", record.id()));
@@ -347,19 +367,27 @@ pub(crate) fn show_bytes(bar: &ProgressBar, done: u64, size: Option<u64>) {
     match size {
         Some(size) => {
             bar.set_position(1000 * done / size.max(1));
-            bar.set_message(format!("{} of {}", indicatif::BinaryBytes(done), indicatif::BinaryBytes(size)));
+            bar.set_message(format!(
+                "{} of {}",
+                indicatif::BinaryBytes(done),
+                indicatif::BinaryBytes(size)
+            ));
         }
         None => bar.set_message(indicatif::BinaryBytes(done).to_string()),
     }
 }
 
 /// Says where a download is.
-pub(crate) fn downloaded(context: &Context, path: &std::path::Path, folder: Option<PathBuf>) -> Result {
-    let mut said = json!({"file": path.display().to_string()});
+pub(crate) fn downloaded(
+    context: &Context,
+    path: &std::path::Path,
+    folder: Option<PathBuf>,
+) -> Result {
+    let mut written = json!({"file": path.display().to_string()});
     if let Some(folder) = folder {
-        said["folder"] = folder.display().to_string().into();
+        written["folder"] = folder.display().to_string().into();
     }
-    context.output.record(&said)
+    context.output.record(&written)
 }
 
 /// Waits with a bar; the record at the end.
@@ -371,8 +399,9 @@ pub(crate) async fn wait<N: Noun>(
 ) -> Result<Value> {
     let bar = context.output.bar(N::NOUN);
     let wait = N::wait(client, &id);
-    let mut wait =
-        wait.on_progress(|record| show_progress(&context.output, &bar, N::NOUN, record.status(), record.progress()));
+    let mut wait = wait.on_progress(|record| {
+        show_progress(&context.output, &bar, N::NOUN, record.status(), record.progress())
+    });
     if let Some(timeout) = timeout {
         wait = wait.timeout(timeout);
     }
@@ -387,7 +416,9 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
     let mut last = None;
     while let Some(record) = records.try_next().await? {
         match &bar {
-            Some(bar) => show_progress(&context.output, bar, N::NOUN, record.status(), record.progress()),
+            Some(bar) => {
+                show_progress(&context.output, bar, N::NOUN, record.status(), record.progress())
+            }
             None => context.output.json_line(&record)?,
         }
         context.output.warnings(&value(&record)?);
@@ -403,16 +434,22 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
         Some(record) if record.status() != "succeeded" => {
             let failure = record.failure().map(|f| format!(": {}", f.message)).unwrap_or_default();
             let message = format!("{} {}{failure}", record.id(), record.status());
-            let mut told = Failure::new(crate::failure::Code::TaskFailed, message);
-            told.remedy = record.failure().and_then(|f| f.remedy.clone());
-            Err(told)
+            let mut failure = Failure::new(crate::failure::Code::TaskFailed, message);
+            failure.remedy = record.failure().and_then(|f| f.remedy.clone());
+            Err(failure)
         }
         _ => Ok(()),
     }
 }
 
 /// Shows stage and step, and below them speed, time to go and the last energies.
-pub(crate) fn show_progress(output: &Output, bar: &ProgressBar, what: &str, status: &str, progress: Option<&Progress>) {
+pub(crate) fn show_progress(
+    output: &Output,
+    bar: &ProgressBar,
+    what: &str,
+    status: &str,
+    progress: Option<&Progress>,
+) {
     let Some(progress) = progress else { return bar.set_message(status.to_owned()) };
     bar.set_position((1000.0 * progress.fraction.get()) as u64);
     let mut parts = Vec::new();
@@ -426,7 +463,7 @@ pub(crate) fn show_progress(output: &Output, bar: &ProgressBar, what: &str, stat
     if let (Some(step), Some(steps)) = (progress.step, progress.steps) {
         parts.push(format!("step {step}/{steps}"));
     }
-    output.tell(bar, what, parts.join(" · "), details(progress));
+    output.report(bar, what, parts.join(" · "), details(progress));
 }
 
 fn details(progress: &Progress) -> String {
@@ -434,9 +471,11 @@ fn details(progress: &Progress) -> String {
     let eta = progress.eta_seconds.map(|eta| Duration::from_secs_f64(eta.get().min(1e9).round()));
     let eta = eta.map(|eta| format!("ETA {}", indicatif::FormattedDuration(eta)));
     let energies = progress.energies.as_ref();
-    let energy = energies.and_then(|e| e.potential_energy).map(|e| format!("{:.0} kJ/mol", e.get()));
+    let energy =
+        energies.and_then(|e| e.potential_energy).map(|e| format!("{:.0} kJ/mol", e.get()));
     let temperature = energies.and_then(|e| e.temperature).map(|t| format!("{:.0} K", t.get()));
     let density = energies.and_then(|e| e.density).map(|d| format!("{:.3} g/mL", d.get()));
-    let parts: Vec<String> = [speed, eta, energy, temperature, density].into_iter().flatten().collect();
+    let parts: Vec<String> =
+        [speed, eta, energy, temperature, density].into_iter().flatten().collect();
     parts.join(" · ")
 }

@@ -8,19 +8,16 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{failure, matches, molbox, ok, repository, same, with_input};
-
-#[test]
-fn the_reference_is_that_of_the_commands() {
-    let folder = tempfile::tempdir().unwrap();
-    same(&repository().join("docs/cli.md"), &ok(&mut molbox(folder.path(), &["reference"])));
-}
+use crate::support::{failure, matches, molbox, ok, repository, with_input};
 
 #[test]
 fn completions_and_man_pages_are_made() {
     let folder = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        assert!(ok(&mut molbox(folder.path(), &["completions", shell])).contains("analysis"), "{shell}");
+        assert!(
+            ok(&mut molbox(folder.path(), &["completions", shell])).contains("analysis"),
+            "{shell}"
+        );
     }
     ok(&mut molbox(folder.path(), &["man", "pages"]));
     let page = fs::read_to_string(folder.path().join("pages/molbox-job-submit.1")).unwrap();
@@ -41,14 +38,28 @@ fn shells_complete_the_values_that_the_document_lists() {
 #[test]
 fn a_dry_run_refuses_all_that_the_document_does_not_allow() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("system.toml"), "ligand_input_formats = ['sdf', 'pdbqt']\npH = 15\n").unwrap();
-    let flags =
-        ["--box-shape", "sphere", "--membrane", "popc", "--concentration", "7", "--ligand-residue-names", "LIGAND"];
-    let mut command = molbox(folder.path(), &["system", "submit", "--dry-run", "-f", "system.toml"]);
+    fs::write(
+        folder.path().join("system.toml"),
+        "ligand_input_formats = ['sdf', 'pdbqt']\npH = 15\n",
+    )
+    .unwrap();
+    let flags = [
+        "--box-shape",
+        "sphere",
+        "--membrane",
+        "popc",
+        "--concentration",
+        "7",
+        "--ligand-residue-names",
+        "LIGAND",
+    ];
+    let mut command =
+        molbox(folder.path(), &["system", "submit", "--dry-run", "-f", "system.toml"]);
     let (code, error) = failure(command.args(flags));
     assert_eq!(code, 5);
     let fields = error["fields"].as_array().unwrap().iter();
-    let said: Vec<String> = fields.map(|f| format!("{}: {}", f["at"], f["problem"]).replace(['"', '\\'], "")).collect();
+    let reported: Vec<String> =
+        fields.map(|f| format!("{}: {}", f["at"], f["problem"]).replace(['"', '\\'], "")).collect();
     let expected = [
         "box_shape: must be one of cube, rectangular, dodecahedron, octahedron, got sphere",
         "concentration: must be from 0 to 5 mol/L, got 7",
@@ -56,7 +67,7 @@ fn a_dry_run_refuses_all_that_the_document_does_not_allow() {
         "ligand_residue_names[0]: must have from 1 to 4 characters, has 6",
         "pH: must be from 0 to 14, got 15",
     ];
-    assert_eq!(said, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -65,28 +76,41 @@ fn examples_are_requests() {
     for noun in ["system", "job", "analysis", "margin"] {
         let example = ok(&mut molbox(folder.path(), &["example", noun]));
         matches(&format!("example_{noun}.yaml"), &example);
-        let output = with_input(&mut molbox(folder.path(), &[noun, "submit", "--file", "-", "--dry-run"]), &example);
+        let output = with_input(
+            &mut molbox(folder.path(), &[noun, "submit", "--file", "-", "--dry-run"]),
+            &example,
+        );
         assert!(output.status.success(), "{noun}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }
 
 #[test]
-fn flags_go_before_the_file_and_units_are_converted() {
+fn flags_override_the_file_and_units_are_converted() {
     let folder = tempfile::tempdir().unwrap();
     let file = "temperature = '37°C'\n[production]\ntime = '500ps'\nlog_freq = 100\n";
     fs::write(folder.path().join("job.toml"), file).unwrap();
-    let flags = ["job", "submit", "--dry-run", "-f", "job.toml", "--time", "2 µs", "--integration-timestep", "0.004ps"];
+    let flags = [
+        "job",
+        "submit",
+        "--dry-run",
+        "-f",
+        "job.toml",
+        "--time",
+        "2 µs",
+        "--integration-timestep",
+        "0.004ps",
+    ];
     let request: Value = serde_json::from_str(&ok(&mut molbox(folder.path(), &flags))).unwrap();
-    let wanted =
-        json!({"temperature": 310.15, "production": {"time": 2000, "log_freq": 100}, "integration_timestep": 4});
+    let wanted = json!({"temperature": 310.15, "production": {"time": 2000, "log_freq": 100}, "integration_timestep": 4});
     assert_eq!(request, wanted);
 }
 
 #[test]
-fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
+fn what_is_wrong_is_reported_with_field_remedy_and_exit_status() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("typo.yaml"), "production:\n  tiem: 1\n").unwrap();
-    fs::write(folder.path().join("low.json"), r#"{"equilibration": [{"time": 1}, {"time": -1}]}"#).unwrap();
+    fs::write(folder.path().join("low.json"), r#"{"equilibration": [{"time": 1}, {"time": -1}]}"#)
+        .unwrap();
     let closed = "http://127.0.0.1:1/local";
     let cases: [(&[&str], i32, &str, &str); 6] = [
         (
@@ -101,15 +125,25 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
             "equilibration[1].time: must be a number >= 0, got -1",
             "`molbox example job` explains every field",
         ),
-        (&["job", "submit", "-f", "none.json"], 11, "none.json: No such file or directory (os error 2)", ""),
+        (
+            &["job", "submit", "-f", "none.json"],
+            11,
+            "none.json: No such file or directory (os error 2)",
+            "",
+        ),
         (&["job", "list"], 3, "no API key", "log in with `molbox login`, or set MOLBOX_API_KEY"),
-        (&["job", "list", "--profile", "none"], 2, "", "make it with `molbox login --profile none`"),
+        (
+            &["job", "list", "--profile", "none"],
+            2,
+            "",
+            "make it with `molbox login --profile none`",
+        ),
         (
             &["service", "health", "--base-url", closed, "--retries", "0"],
             10,
             "nothing listens at http://127.0.0.1:1",
-            "start the service there, with `molboxd serve`, or give another address: `molbox login --base-url URL`, \
-             --base-url or MOLBOX_BASE_URL",
+            "start the service there, with `molboxd serve`, or give another address: `molbox \
+             login --base-url URL`, --base-url or MOLBOX_BASE_URL",
         ),
     ];
     for (arguments, exit, message, remedy) in cases {
@@ -125,7 +159,11 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
         &["job", "submit", "--temperature", "5ns"],
         &["job", "submit", "--temprature", "5"],
     ] {
-        assert_eq!(molbox(folder.path(), usage).output().unwrap().status.code(), Some(2), "{usage:?}");
+        assert_eq!(
+            molbox(folder.path(), usage).output().unwrap().status.code(),
+            Some(2),
+            "{usage:?}"
+        );
     }
 }
 
@@ -133,14 +171,22 @@ fn what_is_wrong_is_told_with_field_remedy_and_exit_status() {
 fn no_request_with_a_misspelt_field_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    let closed = ["--base-url", "http://127.0.0.1:1/local", "--margin-url", "http://127.0.0.1:1", "--retries", "0"];
-    let said = |arguments: &[&str]| {
+    let closed = [
+        "--base-url",
+        "http://127.0.0.1:1/local",
+        "--margin-url",
+        "http://127.0.0.1:1",
+        "--retries",
+        "0",
+    ];
+    let reported = |arguments: &[&str]| {
         let mut command = molbox(folder.path(), arguments);
         let (code, error) = failure(command.args(closed).env("MOLBOX_API_KEY", "mbx_x"));
         assert_eq!(code, 5, "{arguments:?}: {error}");
         let fields = error["fields"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let all: Vec<String> = fields.map(|f| format!("{}: {}", text(&f["at"]), text(&f["problem"]))).collect();
+        let all: Vec<String> =
+            fields.map(|f| format!("{}: {}", text(&f["at"]), text(&f["problem"]))).collect();
         if all.len() == 1 {
             // The message has it, and the file.
             let message = text(&error["message"]);
@@ -153,44 +199,57 @@ fn no_request_with_a_misspelt_field_is_sent() {
     let of_job = [
         "temprature: no such field; did you mean temperature?",
         "equilibration[0].tme: no such field; did you mean equilibration[0].time?",
-        "equilibration[0].restraint_foce: no such field; did you mean equilibration[0].restraint_force?",
+        "equilibration[0].restraint_foce: no such field; did you mean \
+         equilibration[0].restraint_force?",
     ];
-    assert_eq!(said(&["job", "submit", "-f", "job.yaml"]), of_job);
-    assert_eq!(said(&["job", "submit", "-f", "job.yaml", "--dry-run"]), of_job);
-    write("job.json", r#"{"temprature": 500, "equilibration": [{"tme": 5, "restraint_foce": null}]}"#);
-    assert_eq!(said(&["api", "POST", "/submit/job", "--input", "job.json"]), of_job);
+    assert_eq!(reported(&["job", "submit", "-f", "job.yaml"]), of_job);
+    assert_eq!(reported(&["job", "submit", "-f", "job.yaml", "--dry-run"]), of_job);
+    write(
+        "job.json",
+        r#"{"temprature": 500, "equilibration": [{"tme": 5, "restraint_foce": null}]}"#,
+    );
+    assert_eq!(reported(&["api", "POST", "/submit/job", "--input", "job.json"]), of_job);
     assert_eq!(
-        said(&["api", "POST", "/submit/system", "-F", "keep_hs=true"]),
+        reported(&["api", "POST", "/submit/system", "-F", "keep_hs=true"]),
         ["keep_hs: no such field; did you mean keep_Hs?"]
     );
     write("system.toml", "boxShape = 'cube'\n");
     assert_eq!(
-        said(&["system", "submit", "-f", "system.toml"]),
+        reported(&["system", "submit", "-f", "system.toml"]),
         ["system.toml: boxShape: no such field; did you mean box_shape?"]
     );
     write("run.yaml", "job:\n  temprature: 310\n");
     fs::copy(repository().join("examples/1vii.pdb"), folder.path().join("1vii.pdb")).unwrap();
     assert_eq!(
-        said(&["run", "1vii.pdb", "-f", "run.yaml"]),
+        reported(&["run", "1vii.pdb", "-f", "run.yaml"]),
         ["run.yaml: job: temprature: no such field; did you mean temperature?"]
     );
-    write("book.yaml", "futures:\n- {ticker: XEQ1, type: long, quantity: 1, entrydate: 2024-12-30}\n");
+    write(
+        "book.yaml",
+        "futures:\n- {ticker: XEQ1, type: long, quantity: 1, entrydate: 2024-12-30}\n",
+    );
     for place in ["local", "submit"] {
         assert_eq!(
-            said(&["margin", place, "--portfolio", "book.yaml"]),
+            reported(&["margin", place, "--portfolio", "book.yaml"]),
             ["book.yaml: futures[0].entrydate: no such field; did you mean futures[0].entryDate?"]
         );
     }
 }
 
 #[test]
-fn a_column_that_a_portfolio_does_not_have_is_told() {
+fn a_column_that_a_portfolio_does_not_have_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("book.csv"), "ticker,type,quantity,entrydate\nXEQ1,long,1,2024-12-30\n").unwrap();
-    let output = molbox(folder.path(), &["margin", "local", "--portfolio", "book.csv"]).output().unwrap();
+    fs::write(
+        folder.path().join("book.csv"),
+        "ticker,type,quantity,entrydate\nXEQ1,long,1,2024-12-30\n",
+    )
+    .unwrap();
+    let output =
+        molbox(folder.path(), &["margin", "local", "--portfolio", "book.csv"]).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let remarks = String::from_utf8(output.stderr).unwrap();
-    let warning = "warning: portfolio.futures.entrydate: no such field; did you mean portfolio.futures.entryDate?";
+    let warning = "warning: portfolio.futures.entrydate: no such field; did you mean \
+                   portfolio.futures.entryDate?";
     assert!(remarks.contains(warning), "{remarks}");
 }
 
@@ -199,7 +258,8 @@ fn a_reader_that_leaves_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let data = repository().join("crates/analysis/tests/data");
     // Writes more than a pipe holds.
-    let mut command = molbox(folder.path(), &["analyze", "--json", "--quiet", "--rmsf", "*", "--rmsd", "*"]);
+    let mut command =
+        molbox(folder.path(), &["analyze", "--json", "--quiet", "--rmsf", "*", "--rmsd", "*"]);
     command.args(["mini_md.dcd", "mini_md.cif"].map(|name| data.join(name)));
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut byte = [0];
@@ -209,7 +269,8 @@ fn a_reader_that_leaves_is_no_failure() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
 }
 
-/// The dodecahedral test system's trajectory with an x that is no number, of the first atom in frame 3.
+/// The dodecahedral test system's trajectory with an x that is no number, of the first atom in
+/// frame 3.
 fn damaged_trajectory(folder: &Path) {
     const N_ATOMS: usize = 2111;
     let frame_bytes = 56 + 3 * (4 * N_ATOMS + 8);
@@ -230,24 +291,37 @@ fn a_damaged_frame_is_named_and_left_out_by_request() {
         command
     };
     let (code, error) = failure(&mut analyze(&[]));
-    assert_eq!((code, &error["remedy"]), (11, &json!("--skip-damaged-frames leaves such frames out")));
+    assert_eq!(
+        (code, &error["remedy"]),
+        (11, &json!("--skip-damaged-frames leaves such frames out"))
+    );
     let message = error["message"].as_str().unwrap();
-    assert!(message.starts_with("damaged.dcd, frame 3 (counted from 0): atom 1, A:SER"), "{message}");
+    assert!(
+        message.starts_with("damaged.dcd, frame 3 (counted from 0): atom 1, A:SER"),
+        "{message}"
+    );
     assert!(message.contains("is at (NaN, "), "{message}");
 
-    let report: Value = serde_json::from_str(&ok(&mut analyze(&["--skip-damaged-frames", "--json"]))).unwrap();
+    let report: Value =
+        serde_json::from_str(&ok(&mut analyze(&["--skip-damaged-frames", "--json"]))).unwrap();
     assert_eq!((&report["frames_total"], &report["frames_analyzed"]), (&json!(40), &json!(39)));
     let warnings = report["warnings"].as_array().unwrap();
-    assert!(warnings[0].as_str().unwrap().starts_with("1 damaged frame was left out: 3"), "{warnings:?}");
+    assert!(
+        warnings[0].as_str().unwrap().starts_with("1 damaged frame was left out: 3"),
+        "{warnings:?}"
+    );
     let columns = report["tables"][0]["columns"].as_array().unwrap();
-    let fluctuations = columns.iter().find(|column| column["name"] == "rmsf_angstrom").unwrap()["values"].as_array();
+    let fluctuations =
+        columns.iter().find(|column| column["name"] == "rmsf_angstrom").unwrap()["values"]
+            .as_array();
     assert!(fluctuations.unwrap().iter().all(|value| value.as_f64().unwrap() > 0.1));
 }
 
 #[test]
 fn a_login_is_stored_for_its_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let login = ["login", "--no-check", "--profile", "far", "--base-url", "https://md.example.org/prod"];
+    let login =
+        ["login", "--no-check", "--profile", "far", "--base-url", "https://md.example.org/prod"];
     let output = with_input(&mut molbox(folder.path(), &login), "mbx_secret\n");
     assert!(output.status.success(), "{output:?}");
     assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"));
@@ -261,7 +335,33 @@ fn a_login_is_stored_for_its_owner_alone() {
 #[test]
 fn a_margin_is_calculated_without_a_service() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments =
-        ["margin", "local", "--future", "XEQ1:long:10", "--future", "XEQ2:short:7.5", "--margin-date", "2024-12-31"];
+    let arguments = [
+        "margin",
+        "local",
+        "--future",
+        "XEQ1:long:10",
+        "--future",
+        "XEQ2:short:7.5",
+        "--margin-date",
+        "2024-12-31",
+    ];
     matches("margin_local.json", &ok(&mut molbox(folder.path(), &arguments)));
+}
+
+#[test]
+fn hydrogen_bonds_are_asked_for_with_any_criterion() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = repository().join("crates/analysis/tests/data");
+    for (flags, definition) in [
+        (&[][..], "at most 3 Å and angle donor–hydrogen–acceptor at least 135°"),
+        (&["--hbond-angle", "150"], "at most 3 Å and angle donor–hydrogen–acceptor at least 150°"),
+        (&["--hbond-criterion", "Baker-Hubbard"], "Baker and Hubbard 1984"),
+        (&["--hbond-criterion", "wernet_nilsson", "--hbond", ":1-12"], "Wernet and Nilsson 2004"),
+    ] {
+        let mut command = molbox(folder.path(), &["analyze", "--json", "--quiet", "--hbonds"]);
+        command.args(["mini_md.dcd", "mini_md.cif"].map(|name| data.join(name))).args(flags);
+        let report: Value = serde_json::from_str(&ok(&mut command)).unwrap();
+        let shown = report["tables"][0]["definition"].as_str().unwrap();
+        assert!(shown.contains(definition), "{flags:?}: {shown}");
+    }
 }

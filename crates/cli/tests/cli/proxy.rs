@@ -63,13 +63,17 @@ impl State {
         let host = self.service.get().unwrap();
         let mut service = TcpStream::connect(host)?;
         let (line, headers) = head.split_once("\r\n").unwrap();
-        service.write_all(format!("{line}\r\nconnection: close\r\n{headers}\r\n\r\n").as_bytes())?;
+        service
+            .write_all(format!("{line}\r\nconnection: close\r\n{headers}\r\n\r\n").as_bytes())?;
         service.write_all(&body)?;
         let mut answer = Vec::new();
         service.read_to_end(&mut answer)?;
 
         let target = line.rsplit_once(' ').unwrap().0.split('?').next().unwrap();
-        let kind = Regex::new("(file|box|job|ana)_[0-9a-z]{20}").unwrap().replace_all(target, "ID").into_owned();
+        let kind = Regex::new("(file|box|job|ana)_[0-9a-z]{20}")
+            .unwrap()
+            .replace_all(target, "ID")
+            .into_owned();
         if self.met.lock().unwrap().insert(kind) {
             let victim = self.victim.lock().unwrap().unwrap();
             Command::new("kill").args(["-KILL", &victim.to_string()]).status()?;

@@ -14,7 +14,8 @@ use crate::support::{Service, failure, matches, molbox, ok, repository};
 fn short_run(service: &Service, flags: &[&str]) -> Command {
     let parts = json!({"job": {"equilibration": [{"type": "NVT", "time": "0.1 ps", "log_freq": 20}], "minimization_steps": 100}});
     fs::write(service.folder().join("parts.json"), parts.to_string()).unwrap();
-    let mut command = service.molbox(&["run", "--preset", "quick", "--file", "parts.json", "--output", "villin"]);
+    let mut command =
+        service.molbox(&["run", "--preset", "quick", "--file", "parts.json", "--output", "villin"]);
     command.args(["--minimum-padding", "7A", "--traj-freq", "10", "--log-freq", "10"]).args(flags);
     command.arg(repository().join("examples/1vii.pdb"));
     command
@@ -26,7 +27,7 @@ fn events(lines: &str) -> Vec<Value> {
 }
 
 #[test]
-fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
+fn an_interrupted_run_is_resumed_and_ends_with_a_report() {
     let service = Service::with_worker();
     let mut run = short_run(&service, &["--time", "0.2ps", "--replicas", "2", "--rmsd", "@CA"]);
     let mut first = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -42,11 +43,13 @@ fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
         assert!(start.elapsed() < Duration::from_secs(300), "no jobs");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap().success()
+    );
     let output = first.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("molbox run --resume villin"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("molbox run --resume villin"), "{stderr}");
     let begun = events(&String::from_utf8(output.stdout).unwrap());
     assert_eq!((&begun[0]["event"], &begun[1]["event"]), (&json!("uploaded"), &json!("system")));
 
@@ -60,20 +63,35 @@ fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
     assert_eq!(summary["event"], "done");
     assert_eq!(summary["replicas"].as_array().unwrap().len(), 2);
     for (noun, n) in [("system", 1), ("job", 2), ("analysis", 2)] {
-        assert_eq!(service.json(&[noun, "list"]).as_array().unwrap().len(), n, "each {noun} is submitted once");
+        assert_eq!(
+            service.json(&[noun, "list"]).as_array().unwrap().len(),
+            n,
+            "each {noun} is submitted once"
+        );
     }
     let report = fs::read_to_string(service.folder().join("villin/report.md")).unwrap();
-    for part in
-        ["How to cite", "OpenMM", "ff14SB", "barostat", "| integration_timestep | `4.0` | fs |", "| RMSD of @CA | Å |"]
-    {
+    for part in [
+        "How to cite",
+        "OpenMM",
+        "ff14SB",
+        "barostat",
+        "| integration_timestep | `4.0` | fs |",
+        "| RMSD of @CA | Å |",
+    ] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    let pictures: Vec<&str> =
-        report.lines().filter_map(|line| line.strip_prefix("![")?.split('(').nth(1)?.strip_suffix(')')).collect();
+    let pictures: Vec<&str> = report
+        .lines()
+        .filter_map(|line| line.strip_prefix("![")?.split('(').nth(1)?.strip_suffix(')'))
+        .collect();
     assert!(pictures.len() >= 4, "energies and RMSD of two replicas: {pictures:?}");
     let page_path = service.folder().join("villin/report.html");
     let page = fs::read_to_string(&page_path).unwrap();
-    assert_eq!(page.matches("src=\"data:image/png;base64,").count(), pictures.len(), "the page is whole by itself");
+    assert_eq!(
+        page.matches("src=\"data:image/png;base64,").count(),
+        pictures.len(),
+        "the page is whole by itself"
+    );
 
     // All that is left to do is the report.
     fs::remove_file(&page_path).unwrap();
@@ -85,11 +103,16 @@ fn an_interrupted_run_is_taken_up_and_ends_with_a_report() {
     let job = summary["replicas"][0]["job_id"].as_str().unwrap();
     assert!(service.ok(&["job", "log", job]).contains("production"));
     let watched = service.ok(&["job", "watch", job]);
-    assert_eq!(serde_json::from_str::<Value>(watched.lines().last().unwrap()).unwrap()["status"], "succeeded");
+    assert_eq!(
+        serde_json::from_str::<Value>(watched.lines().last().unwrap()).unwrap()["status"],
+        "succeeded"
+    );
     assert_eq!(service.json(&["analysis", "data", job])["job_id"], job);
-    let folder = service.json(&["job", "download", job, "-o", "bundle.zip", "--unpack"])["folder"].clone();
+    let folder =
+        service.json(&["job", "download", job, "-o", "bundle.zip", "--unpack"])["folder"].clone();
     let bundle = service.folder().join(folder.as_str().unwrap());
-    let files = ["production.dcd", "production.pdb"].map(|name| bundle.join(name).to_str().unwrap().to_owned());
+    let files = ["production.dcd", "production.pdb"]
+        .map(|name| bundle.join(name).to_str().unwrap().to_owned());
     let here = service.json(&["analyze", &files[0], &files[1], "--rmsd", "@CA", "-o", "tables"]);
     assert_eq!(here["tables"][0]["kind"], "rmsd");
     assert!(service.folder().join("tables/rmsd.png").exists());
@@ -128,7 +151,11 @@ fn a_run_killed_at_each_request_does_nothing_twice() {
     ];
     assert_eq!(proxy.met(), every_kind_of_request);
     for (noun, n) in [("system", 1), ("job", 2), ("analysis", 2)] {
-        assert_eq!(service.json(&[noun, "list"]).as_array().unwrap().len(), n, "each {noun} is submitted once");
+        assert_eq!(
+            service.json(&[noun, "list"]).as_array().unwrap().len(),
+            n,
+            "each {noun} is submitted once"
+        );
     }
     assert_eq!(service.json(&["file", "list", "--status", "ready"]).as_array().unwrap().len(), 1);
     assert!(service.folder().join("villin/report.html").exists());
@@ -139,8 +166,10 @@ fn a_ligand_goes_into_the_system_and_the_report() {
     let service = Service::with_worker();
     let ligand = repository().join("worker/tests/data/p-xylene.mol2");
     // Beside the protein: the file has it in a pocket of another one.
-    let place = ["--ligand", ligand.to_str().unwrap(), "--ligand-translations", "[[-4.16, -2.59, -1.61]]"];
-    let mut run = short_run(&service, &[&place[..], &["--time", "0.1ps", "--no-analysis"]].concat());
+    let place =
+        ["--ligand", ligand.to_str().unwrap(), "--ligand-translations", "[[-4.16, -2.59, -1.61]]"];
+    let mut run =
+        short_run(&service, &[&place[..], &["--time", "0.1ps", "--no-analysis"]].concat());
     let summary = ok(&mut run).lines().last().unwrap().to_owned();
     let summary: Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["replicas"][0]["analysis"], Value::Null);
@@ -154,9 +183,9 @@ fn a_ligand_goes_into_the_system_and_the_report() {
 fn a_protein_that_lies_askew_gets_no_membrane_and_the_reader_a_remedy() {
     let service = Service::with_worker();
     let output = short_run(&service, &["--membrane", "POPC"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(9), "{said}");
-    assert!(said.contains("orient it first"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(9), "{stderr}");
+    assert!(stderr.contains("orient it first"), "{stderr}");
 }
 
 #[test]
@@ -189,7 +218,11 @@ fn a_production_too_short_for_the_frequencies_of_its_preset_has_those_of_the_ser
     assert_eq!(production(&["--time", "6ps"]), json!({"time": 0.006, "log_freq": 1250}));
     assert_eq!(production(&["--time", "2ps"]), json!({"time": 0.002}));
     let given = json!({"time": 0.002, "traj_freq": 600});
-    assert_eq!(production(&["--time", "2ps", "--traj-freq", "600"]), given, "what is asked for is not changed");
+    assert_eq!(
+        production(&["--time", "2ps", "--traj-freq", "600"]),
+        given,
+        "what is asked for is not changed"
+    );
 }
 
 #[test]
@@ -202,9 +235,17 @@ fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&["none.pdb"], 11, "none.pdb: No such file or directory (os error 2)"),
         (&["folder.pdb"], 5, "folder.pdb: is no file"),
-        (&["plain"], 5, "plain: has no extension that tells its format"),
-        (&["a.pdb", "--ligand", "none.sdf"], 11, "none.sdf: No such file or directory (os error 2)"),
-        (&["a.pdb", "--rmsd", "@@"], 5, "mask \"@@\": column 2: expected a name, a number or `*`, found `@`"),
+        (&["plain"], 5, "plain: has no extension that gives its format"),
+        (
+            &["a.pdb", "--ligand", "none.sdf"],
+            11,
+            "none.sdf: No such file or directory (os error 2)",
+        ),
+        (
+            &["a.pdb", "--rmsd", "@@"],
+            5,
+            "mask \"@@\": column 2: expected a name, a number or `*`, found `@`",
+        ),
         (&["a.pdb", "--equilibration", r#"[{"restraint_mask": ":"}]"#], 5, ""),
         (&["a.pdb", "--file", "a.pdb"], 5, "a.pdb: is neither .toml, .yaml nor .json, but .pdb"),
         (&["--resume", "none"], 11, "none/molbox-run.json: No such file or directory (os error 2)"),
@@ -217,7 +258,7 @@ fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn a_path_that_is_no_text_is_told_so() {
+fn a_path_that_is_not_text_is_reported() {
     use std::os::unix::ffi::OsStrExt as _;
     let folder = tempfile::tempdir().unwrap();
     let ligand = std::ffi::OsStr::from_bytes(b"\xff.sdf");

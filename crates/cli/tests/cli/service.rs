@@ -20,38 +20,60 @@ fn files_are_uploaded_listed_downloaded_and_deleted() {
     service.ok(&["file", "download", id, "-o", "copy.pdb"]);
     assert_eq!(fs::read(service.folder().join("copy.pdb")).unwrap(), fs::read(&pdb).unwrap());
 
-    let (code, error) = failure(&mut service.molbox(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]));
+    let (code, error) = failure(&mut service.molbox(&[
+        "file",
+        "upload",
+        pdb.to_str().unwrap(),
+        "--name",
+        "villin",
+    ]));
     assert_eq!((code, error["code"].as_str()), (6, Some("conflict")), "{error}");
     service.ok(&["file", "delete", id]);
     let (code, error) = failure(&mut service.molbox(&["file", "show", id]));
     assert_eq!((code, error["code"].as_str()), (4, Some("not_found")), "{error}");
-    let (code, error) = failure(service.molbox(&["file", "list"]).env("MOLBOX_API_KEY", "mbx_wrong"));
+    let (code, error) =
+        failure(service.molbox(&["file", "list"]).env("MOLBOX_API_KEY", "mbx_wrong"));
     assert_eq!((code, error["code"].as_str()), (3, Some("auth")), "{error}");
 }
 
 #[test]
 fn a_refusal_names_the_field_and_the_remedy() {
     let service = Service::start();
-    let (code, error) =
-        failure(&mut service.molbox(&["system", "submit", "--protein", "nothing", "--box-shape", "egg"]));
+    let (code, error) = failure(&mut service.molbox(&[
+        "system",
+        "submit",
+        "--protein",
+        "nothing",
+        "--box-shape",
+        "egg",
+    ]));
     assert!(code == 4 || code == 5, "{error}");
-    assert!(error["fields"][0]["at"].as_str().is_some_and(|at| at == "protein" || at == "box_shape"), "{error}");
+    assert!(
+        error["fields"][0]["at"].as_str().is_some_and(|at| at == "protein" || at == "box_shape"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_address_of_another_service_is_the_cause_of_paths_that_are_not_there() {
     let service = Service::start();
-    let (code, error) = failure(service.molbox(&["file", "list"]).args(["--base-url", &service.margin_url]));
+    let (code, error) =
+        failure(service.molbox(&["file", "list"]).args(["--base-url", &service.margin_url]));
     assert_eq!((code, error["code"].as_str()), (4, Some("not_found")), "{error}");
-    assert!(error["remedy"].as_str().unwrap().contains("--base-url is the address for files"), "{error}");
-    let (code, error) = failure(&mut service.molbox(&["file", "show", "file_00000000000000000000"]));
+    assert!(
+        error["remedy"].as_str().unwrap().contains("--base-url is the address for files"),
+        "{error}"
+    );
+    let (code, error) =
+        failure(&mut service.molbox(&["file", "show", "file_00000000000000000000"]));
     assert_eq!((code, &error["remedy"]), (4, &Value::Null), "{error}");
 }
 
 #[test]
 fn warnings_about_a_request_come_on_standard_error() {
     let service = Service::start();
-    let warning = "warning: boxshape is not a field of this request and was ignored; did you mean box_shape?\n";
+    let warning = "warning: boxshape is not a field of this request and was ignored; did you mean \
+                   box_shape?\n";
     let remarks = |arguments: &[&str]| {
         let output = service.molbox(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -75,16 +97,23 @@ fn the_doctor_finds_nothing_and_then_the_key() {
 }
 
 #[test]
-fn a_flag_goes_before_the_environment_and_that_before_the_profile() {
+fn a_flag_overrides_the_environment_and_that_the_profile() {
     let service = Service::start();
     let url = service.base_url.clone();
-    let login = with_input(service.molbox(&["login", "--base-url", &url]).env_remove("MOLBOX_API_KEY"), &service.key);
+    let login = with_input(
+        service.molbox(&["login", "--base-url", &url]).env_remove("MOLBOX_API_KEY"),
+        &service.key,
+    );
     assert!(login.status.success(), "{login:?}");
     let mut account = service.molbox(&["account"]);
     account.env_remove("MOLBOX_API_KEY").env_remove("MOLBOX_BASE_URL");
     matches("account.json", &ok(&mut account));
     account.env("MOLBOX_BASE_URL", "http://127.0.0.1:1/local").args(["--retries", "0"]);
-    assert_eq!(account.output().unwrap().status.code(), Some(10), "the environment goes before the profile");
+    assert_eq!(
+        account.output().unwrap().status.code(),
+        Some(10),
+        "the environment overrides the profile"
+    );
     account.args(["--base-url", &url]);
     ok(&mut account);
 }
@@ -98,8 +127,15 @@ fn the_exit_status_says_how_a_wait_ended() {
         (code, error["code"].as_str().unwrap().to_owned())
     };
     service.ok(&["system", "submit", "--minimum-padding", "5nm"]);
-    assert_eq!(code(&["--quiet", "system", "wait", "latest", "--timeout", "0s"]), (8, "timeout".to_owned()));
-    assert_eq!(code(&["system", "delete", "latest"]), (6, "conflict".to_owned()), "it is not finished");
+    assert_eq!(
+        code(&["--quiet", "system", "wait", "latest", "--timeout", "0s"]),
+        (8, "timeout".to_owned())
+    );
+    assert_eq!(
+        code(&["system", "delete", "latest"]),
+        (6, "conflict".to_owned()),
+        "it is not finished"
+    );
     service.ok(&["system", "cancel", "latest"]);
     assert_eq!(code(&["system", "wait", "latest"]), (9, "task_failed".to_owned()));
 }
@@ -117,10 +153,12 @@ fn the_exit_status_says_what_the_service_would_not_do() {
         let answer = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
             let _ = client.read(&mut [0; 4096]).unwrap();
-            write!(client, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+            write!(client, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                .unwrap();
         });
-        let (code, error) =
-            failure(service.molbox(&["job", "list", "--retries", "0"]).env("MOLBOX_BASE_URL", &address));
+        let (code, error) = failure(
+            service.molbox(&["job", "list", "--retries", "0"]).env("MOLBOX_BASE_URL", &address),
+        );
         assert_eq!((code, error["code"].as_str()), (exit, Some(name)), "{error}");
         answer.join().unwrap();
     }
@@ -130,8 +168,12 @@ fn the_exit_status_says_what_the_service_would_not_do() {
 fn any_request_can_be_sent() {
     let service = Service::start();
     assert_eq!(service.json(&["api", "GET", "/healthz", "--at", "margin"])["status"], "ok");
-    assert_eq!(service.json(&["api", "get", "/info/jobs", "--query", "limit=1"])["items"], serde_json::json!([]));
-    let (code, error) = failure(&mut service.molbox(&["api", "POST", "/submit/job", "-F", "temperature=-1"]));
+    assert_eq!(
+        service.json(&["api", "get", "/info/jobs", "--query", "limit=1"])["items"],
+        serde_json::json!([])
+    );
+    let (code, error) =
+        failure(&mut service.molbox(&["api", "POST", "/submit/job", "-F", "temperature=-1"]));
     assert_eq!(code, 5);
     assert_eq!(error["fields"][0]["at"], "temperature");
     matches("api_list.json", &service.ok(&["api", "--list"]));
@@ -140,8 +182,13 @@ fn any_request_can_be_sent() {
 #[test]
 fn the_margin_of_the_service_is_that_of_this_machine() {
     let service = Service::start();
-    fs::write(service.folder().join("book.csv"), "ticker,type,quantity\nXEQ1,long,10\nXEQ2,short,7.5\n").unwrap();
-    let book = ["--portfolio", "book.csv", "--margin-date", "2024-12-31", "--num-scenarios", "2000"];
+    fs::write(
+        service.folder().join("book.csv"),
+        "ticker,type,quantity\nXEQ1,long,10\nXEQ2,short,7.5\n",
+    )
+    .unwrap();
+    let book =
+        ["--portfolio", "book.csv", "--margin-date", "2024-12-31", "--num-scenarios", "2000"];
     service.ok(&[&["margin", "submit", "-o", "there.csv"], &book[..]].concat());
     service.ok(&[&["margin", "local", "-o", "here.csv"], &book[..]].concat());
     let read = |name: &str| fs::read_to_string(service.folder().join(name)).unwrap();

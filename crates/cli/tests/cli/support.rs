@@ -17,8 +17,9 @@ fn molboxd() -> &'static Path {
     MOLBOXD.get_or_init(|| {
         let path = Path::new(env!("CARGO_BIN_EXE_molbox")).with_file_name("molboxd");
         if !path.exists() {
-            let built =
-                Command::new(env!("CARGO")).args(["build", "-p", "molbox-service", "--bin", "molboxd"]).status();
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "-p", "molbox-service", "--bin", "molboxd"])
+                .status();
             assert!(built.unwrap().success() && path.exists(), "build {}", path.display());
         }
         path
@@ -41,7 +42,10 @@ impl Service {
 
     /// One that can build, simulate and analyse.
     pub(crate) fn with_worker() -> Self {
-        assert!(python().is_some(), "no Python environment for the worker: `cargo xtask test` makes it");
+        assert!(
+            python().is_some(),
+            "no Python environment for the worker: `cargo xtask test` makes it"
+        );
         Self::start()
     }
 
@@ -50,9 +54,23 @@ impl Service {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         for words in [&["market", "sample"][..], &["account", "create", "ada"]] {
-            assert!(Command::new(molboxd()).arg("--data").arg(&data).args(words).output().unwrap().status.success());
+            assert!(
+                Command::new(molboxd())
+                    .arg("--data")
+                    .arg(&data)
+                    .args(words)
+                    .output()
+                    .unwrap()
+                    .status
+                    .success()
+            );
         }
-        let key = Command::new(molboxd()).arg("--data").arg(&data).args(["key", "create", "ada"]).output().unwrap();
+        let key = Command::new(molboxd())
+            .arg("--data")
+            .arg(&data)
+            .args(["key", "create", "ada"])
+            .output()
+            .unwrap();
         let key = String::from_utf8(key.stdout).unwrap().trim().to_owned();
         let log = File::create(folder.path().join("log")).unwrap();
         let mut command = Command::new(molboxd());
@@ -64,8 +82,13 @@ impl Service {
         if let Some(python) = python() {
             command.args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
         }
-        let child =
-            command.arg("serve").stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let child = command
+            .arg("serve")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
         let start = Instant::now();
         let addresses = loop {
             let text = fs::read_to_string(data.join("addresses.json")).unwrap_or_default();
@@ -109,7 +132,8 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // Workers would go on without their service.
-        for entry in fs::read_dir(self.folder().join("data/tasks")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(self.folder().join("data/tasks")).into_iter().flatten().flatten()
+        {
             let leader = fs::read_to_string(entry.path().join("lock")).unwrap_or_default();
             if !leader.is_empty() {
                 let kill = format!("kill -9 -{leader}");
@@ -121,15 +145,21 @@ impl Drop for Service {
 
 /// The worker's interpreter: what `cargo xtask test` names, or what it has made.
 fn python() -> Option<PathBuf> {
-    let made = Path::new(env!("CARGO_BIN_EXE_molbox")).ancestors().nth(2)?.join("worker-env/bin/python");
-    std::env::var_os("MOLBOX_TEST_PYTHON").map(PathBuf::from).or(Some(made)).filter(|python| python.exists())
+    let made =
+        Path::new(env!("CARGO_BIN_EXE_molbox")).ancestors().nth(2)?.join("worker-env/bin/python");
+    std::env::var_os("MOLBOX_TEST_PYTHON")
+        .map(PathBuf::from)
+        .or(Some(made))
+        .filter(|python| python.exists())
 }
 
 /// The command line in a folder, with nothing of this environment's settings.
 pub(crate) fn molbox(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_molbox"));
     command.current_dir(folder).args(arguments);
-    for name in ["MOLBOX_API_KEY", "MOLBOX_PROFILE", "MOLBOX_BASE_URL", "MOLBOX_MARGIN_URL", "NO_COLOR"] {
+    for name in
+        ["MOLBOX_API_KEY", "MOLBOX_PROFILE", "MOLBOX_BASE_URL", "MOLBOX_MARGIN_URL", "NO_COLOR"]
+    {
         command.env_remove(name);
     }
     command.env("MOLBOX_CONFIG", folder.join("config.toml"));
@@ -144,12 +174,17 @@ pub(crate) fn ok(command: &mut Command) -> String {
 
 /// Runs a command with a text on its standard input.
 pub(crate) fn with_input(command: &mut Command, input: &str) -> Output {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     child.wait_with_output().unwrap()
 }
 
-/// The exit status and the error that a failing command tells as JSON; it writes no result.
+/// The exit status and the error that a failing command reports as JSON; it writes no result.
 pub(crate) fn failure(command: &mut Command) -> (i32, Value) {
     let output = command.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{command:?}");
@@ -171,18 +206,14 @@ pub(crate) fn matches(name: &str, text: &str) {
         (r#""key_id": "\w+""#, "\"key_id\": \"<key>\""),
         (r#""request_id": "\w+""#, "\"request_id\": \"<request>\""),
     ];
-    let text = replaced
-        .iter()
-        .fold(text.to_owned(), |text, (pattern, by)| Regex::new(pattern).unwrap().replace_all(&text, *by).into_owned());
-    same(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name), &text);
-}
-
-/// Compares a text with a file of the repository. `MOLBOX_BLESS=1` writes it.
-pub(crate) fn same(path: &Path, text: &str) {
+    let text = replaced.iter().fold(text.to_owned(), |text, (pattern, by)| {
+        Regex::new(pattern).unwrap().replace_all(&text, *by).into_owned()
+    });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("MOLBOX_BLESS").is_some() {
-        fs::write(path, text).unwrap();
+        fs::write(&path, &text).unwrap();
     }
-    let wanted = fs::read_to_string(path).unwrap_or_default();
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(text, wanted, "{} is not this; MOLBOX_BLESS=1 writes it", path.display());
 }
 

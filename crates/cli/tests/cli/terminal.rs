@@ -8,7 +8,9 @@ use crate::support::{Service, matches, repository};
 fn shown(service: &Service, command: &str, settings: &[(&str, &str)]) -> String {
     let mut script = Command::new("script");
     let binary = env!("CARGO_BIN_EXE_molbox");
-    script.args(["-qec", &format!("stty cols 120 && {binary} {command}"), "/dev/null"]).current_dir(service.folder());
+    script
+        .args(["-qec", &format!("stty cols 120 && {binary} {command}"), "/dev/null"])
+        .current_dir(service.folder());
     script
         .env_remove("NO_COLOR")
         .env("TERM", "xterm-256color")
@@ -36,6 +38,9 @@ fn a_terminal_gets_tables_in_colour_unless_it_wants_none() {
 #[test]
 fn an_error_on_a_terminal_is_a_sentence_with_help() {
     let service = Service::start();
-    matches("terminal_error.txt", &shown(&service, "job submit --temperature -5", &[("NO_COLOR", "1")]));
+    matches(
+        "terminal_error.txt",
+        &shown(&service, "job submit --temperature -5", &[("NO_COLOR", "1")]),
+    );
     matches("terminal_doctor.txt", &shown(&service, "doctor", &[("NO_COLOR", "1")]));
 }

@@ -6,8 +6,8 @@
 use csv_core::{ReadRecordResult, Reader};
 use serde_json::{Map, Value, json};
 
-use super::{Positions, unreadable};
-use crate::check::{Fault, Place};
+use super::position::{Positions, unreadable};
+use crate::check::{Place, ValueError};
 use crate::schema::Part;
 
 const REQUIRED: [&str; 3] = ["ticker", "type", "quantity"];
@@ -16,7 +16,7 @@ const REQUIRED: [&str; 3] = ["ticker", "type", "quantity"];
 const MAX_LINE_BYTES: usize = 1 << 16;
 const MAX_COLUMNS: usize = 1 << 10;
 
-pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, Fault> {
+pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, ValueError> {
     let mut records = Records::new(text);
     let mut columns = Vec::new();
     if records.next()? {
@@ -35,16 +35,23 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
             return Err(records.unreadable(&format!("two columns {name}")));
         }
     }
-    if let Some(name) = REQUIRED.iter().find(|name| !columns.iter().flatten().any(|(column, _)| column == *name)) {
+    if let Some(name) =
+        REQUIRED.iter().find(|name| !columns.iter().flatten().any(|(column, _)| column == *name))
+    {
         return Err(records.unreadable(&format!("no column {name}")));
     }
     while records.next()? {
         if records.n_fields != columns.len() {
-            let (n, expected) = (records.n_fields, columns.len());
+            let n = records.n_fields;
+            let expected = columns.len();
             return Err(records.unreadable(&format!("{n} fields, the header has {expected}")));
         }
-        let fields = columns.iter().zip(records.fields()).filter_map(|(column, text)| Some(((*column)?, text)));
-        let fields: Map<_, _> = fields.map(|((name, part), text)| (name.to_owned(), part.of_text(text))).collect();
+        let fields = columns
+            .iter()
+            .zip(records.fields())
+            .filter_map(|(column, text)| Some(((*column)?, text)));
+        let fields: Map<_, _> =
+            fields.map(|((name, part), text)| (name.to_owned(), part.of_text(text))).collect();
         positions.push(&fields.into());
     }
     Ok(json!({ "futures": [] }))
@@ -63,17 +70,20 @@ struct Records<'t> {
 
 impl<'t> Records<'t> {
     fn new(text: &'t str) -> Self {
-        let (bytes, ends) = (vec![0; MAX_LINE_BYTES], vec![0; MAX_COLUMNS]);
+        let bytes = vec![0; MAX_LINE_BYTES];
+        let ends = vec![0; MAX_COLUMNS];
         Self { reader: Reader::new(), rest: text.as_bytes(), bytes, ends, n_fields: 0 }
     }
 
     /// Goes to the next record, if there is one.
-    fn next(&mut self) -> Result<bool, Fault> {
+    fn next(&mut self) -> Result<bool, ValueError> {
         let mut n_bytes = 0;
         self.n_fields = 0;
         loop {
-            let (bytes, ends) = (&mut self.bytes[n_bytes..], &mut self.ends[self.n_fields..]);
-            let (result, n_read, n_written, n_ended) = self.reader.read_record(self.rest, bytes, ends);
+            let bytes = &mut self.bytes[n_bytes..];
+            let ends = &mut self.ends[self.n_fields..];
+            let (result, n_read, n_written, n_ended) =
+                self.reader.read_record(self.rest, bytes, ends);
             self.rest = &self.rest[n_read..];
             n_bytes += n_written;
             self.n_fields += n_ended;
@@ -90,11 +100,14 @@ impl<'t> Records<'t> {
 
     fn fields(&self) -> impl Iterator<Item = &str> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
-        let fields = starts.zip(&self.ends[..self.n_fields]).map(|(start, end)| &self.bytes[start..*end]);
-        fields.map(|field| std::str::from_utf8(field).expect("part of a text between commas or quotes"))
+        let fields =
+            starts.zip(&self.ends[..self.n_fields]).map(|(start, end)| &self.bytes[start..*end]);
+        fields.map(|field| {
+            std::str::from_utf8(field).expect("part of a text between commas or quotes")
+        })
     }
 
-    fn unreadable(&self, problem: &str) -> Fault {
+    fn unreadable(&self, problem: &str) -> ValueError {
         unreadable(format!("CSV, up to line {}: {problem}", self.reader.line()))
     }
 }

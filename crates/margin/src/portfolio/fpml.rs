@@ -7,9 +7,9 @@
 
 use serde_json::{Value, json};
 
-use super::Positions;
+use super::position::Positions;
 use super::xml::{Element, Elements};
-use crate::check::Fault;
+use crate::check::ValueError;
 use crate::error::Loc;
 use crate::schema::Part;
 
@@ -22,9 +22,9 @@ enum Kept {
 }
 
 /// A trade that is no position, and the field that shows it; none for the trade as a whole.
-type Refused = (Option<&'static str>, Fault);
+type Refused = (Option<&'static str>, ValueError);
 
-pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, Fault> {
+pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, ValueError> {
     let (root, mut elements) = Elements::open(text)?;
     if !root.attributes.iter().any(|(_, value)| value.starts_with(NAMESPACE)) {
         return Err(elements.unreadable(&format!("the root has no namespace {NAMESPACE}…")));
@@ -49,46 +49,90 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
         };
         let read = match trade {
             Some(trade) => position(trade, own_party.as_deref(), positions),
-            None => Err((None, Fault::new("value_error", "a constituent has to hold its trade, not refer to it"))),
+            None => Err((
+                None,
+                ValueError::new(
+                    "value_error",
+                    "a constituent has to hold its trade, not refer to it",
+                ),
+            )),
         };
         match read {
             Ok(fields) => positions.push(&fields),
-            Err((field, fault)) => positions.refuse(&field.map(Loc::Field).into_iter().collect::<Vec<_>>(), fault),
+            Err((field, error)) => {
+                positions.refuse(&field.map(Loc::Field).into_iter().collect::<Vec<_>>(), error)
+            }
         }
     }
     Ok(if positions.n_read == 0 { json!({}) } else { json!({ "futures": [] }) })
 }
 
-fn position(trade: &Element, own_party: Option<&str>, positions: &Positions<'_>) -> Result<Value, Refused> {
-    let refused = |field, msg: String| Err((field, Fault::new("value_error", msg)));
+fn position(
+    trade: &Element,
+    own_party: Option<&str>,
+    positions: &Positions<'_>,
+) -> Result<Value, Refused> {
+    let refused = |field, msg: String| Err((field, ValueError::new("value_error", msg)));
     let Some(details) = trade.at(&["instrumentTradeDetails"]) else {
         let product = trade.children.iter().find(|child| child.name != "tradeHeader");
         let name = product.map_or("nothing", |product| &product.name);
-        return refused(None, format!("a trade in {name}, only instrumentTradeDetails of a future can be valued"));
+        return refused(
+            None,
+            format!("a trade in {name}, only instrumentTradeDetails of a future can be valued"),
+        );
     };
     let Some(future) = details.at(&["future"]) else {
-        return refused(None, "instrumentTradeDetails of something that is not a future".to_owned());
+        return refused(
+            None,
+            "instrumentTradeDetails of something that is not a future".to_owned(),
+        );
     };
     if details.at(&["quantity", "nominal"]).is_some() {
-        return refused(Some("quantity"), "a nominal amount, it has to be a number of contracts".to_owned());
+        return refused(
+            Some("quantity"),
+            "a nominal amount, it has to be a number of contracts".to_owned(),
+        );
     }
 
-    let own_party = own_party.or_else(|| reference(trade, &["tradeHeader", "partyTradeIdentifier", "partyReference"]));
+    let own_party = own_party
+        .or_else(|| reference(trade, &["tradeHeader", "partyTradeIdentifier", "partyReference"]));
     let is_own = |role| own_party.is_some() && reference(details, &[role]) == own_party;
     let side = match (is_own("buyerPartyReference"), is_own("sellerPartyReference")) {
         (true, false) => "long",
         (false, true) => "short",
-        _ => return refused(Some("type"), "the own party is not one of buyer and seller".to_owned()),
+        _ => {
+            return refused(
+                Some("type"),
+                "the own party is not one of buyer and seller".to_owned(),
+            );
+        }
     };
 
-    let names = || future.all("instrumentId").chain(future.all("futureContractReference")).map(|name| name.text.trim());
-    let known = names().find_map(|name| positions.store.find(name)).map(|known| &positions.store.contracts()[known]);
+    let names = || {
+        future
+            .all("instrumentId")
+            .chain(future.all("futureContractReference"))
+            .map(|name| name.text.trim())
+    };
+    let known = names()
+        .find_map(|name| positions.store.find(name))
+        .map(|known| &positions.store.contracts()[known]);
     if let Some(contract) = known {
-        if text(future, &["currency"]).is_some_and(|currency| currency.trim() != &*contract.currency) {
-            return refused(Some("currency"), format!("{} is in {}", contract.ticker, contract.currency));
+        if text(future, &["currency"])
+            .is_some_and(|currency| currency.trim() != &*contract.currency)
+        {
+            return refused(
+                Some("currency"),
+                format!("{} is in {}", contract.ticker, contract.currency),
+            );
         }
-        if text(future, &["multiplier"]).is_some_and(|multiplier| multiplier.trim().parse() != Ok(contract.size)) {
-            return refused(Some("multiplier"), format!("the multiplier of {} is {}", contract.ticker, contract.size));
+        if text(future, &["multiplier"])
+            .is_some_and(|multiplier| multiplier.trim().parse() != Ok(contract.size))
+        {
+            return refused(
+                Some("multiplier"),
+                format!("the multiplier of {} is {}", contract.ticker, contract.size),
+            );
         }
     }
 

@@ -5,14 +5,14 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::Positions;
+use super::position::Positions;
 use crate::check::Place;
-use crate::request::MAX_DATES;
+use crate::model::MAX_DATES;
 use crate::schema::Part;
 
-/// Reads what the schema knows of a value, each key at most once. Positions go to `positions` one by
-/// one and leave an empty array behind, and of a list or an object where there should be none only
-/// that is kept: a value takes no more memory than its part of the document.
+/// Reads what the schema knows of a value, each key at most once. Positions go to `positions` one
+/// by one and leave an empty array behind, and of a list or an object where there should be none
+/// only that is kept: a value takes no more memory than its part of the document.
 #[derive(Debug)]
 pub(crate) struct Tree<'p, 's> {
     pub(crate) part: Part,
@@ -79,15 +79,15 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
         let mut dates = Vec::new();
         match self.part {
             Part::Futures => {
-                while let Some(position) =
-                    elements.next_element_seed(Tree { part: Part::Position, positions: self.positions })?
+                while let Some(position) = elements
+                    .next_element_seed(Tree { part: Part::Position, positions: self.positions })?
                 {
                     self.positions.push(&position);
                 }
             }
             Part::Dates => {
-                while let Some(date) =
-                    elements.next_element_seed(Tree { part: Part::Text, positions: self.positions })?
+                while let Some(date) = elements
+                    .next_element_seed(Tree { part: Part::Text, positions: self.positions })?
                 {
                     // One more than are allowed is enough to be refused.
                     if dates.len() <= MAX_DATES {

@@ -10,8 +10,8 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion, escape};
 use serde_json::{Map, Value, json};
 
-use super::{Positions, unreadable};
-use crate::check::{Fault, Place};
+use super::position::{Positions, unreadable};
+use crate::check::{Place, ValueError};
 use crate::schema::Part;
 use crate::unknown::UnknownFields;
 
@@ -26,10 +26,13 @@ enum Kept {
     Field(&'static str, Part),
 }
 
-pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, Fault> {
+pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, ValueError> {
     let (root, mut elements) = Elements::open(text)?;
     if !matches!(root.name.as_str(), "portfolio" | "marginJob") {
-        return Err(unreadable(format!("XML: the root is <{}>, not <portfolio> or <marginJob>", root.name)));
+        return Err(unreadable(format!(
+            "XML: the root is <{}>, not <portfolio> or <marginJob>",
+            root.name
+        )));
     }
     let mut job = fields(&root, Part::Job, None, positions)?;
     let mut n_futures = 0;
@@ -68,7 +71,9 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, F
     }
     // It may be a position, and a margin without that is too low.
     if let Some(name) = stranger {
-        return Err(unreadable(format!("XML: <futures> holds <{name}>; each position in it is a <future>")));
+        return Err(unreadable(format!(
+            "XML: <futures> holds <{name}>; each position in it is a <future>"
+        )));
     }
     positions.unknown.append(unknown);
     let portfolio = match n_futures {
@@ -99,17 +104,20 @@ fn note_unknown(path: &str, unknown: &mut UnknownFields) {
     }
 }
 
-/// The fields of an element, which are attributes or elements in it; others are noted if `place` says
-/// where they are. The root has attributes that are no fields: namespaces, and where its schema is.
+/// The fields of an element, which are attributes or elements in it; others are noted if `place`
+/// says where they are. The root has attributes that are no fields: namespaces, and where its
+/// schema is.
 fn fields(
     element: &Element,
     part: Part,
     place: Option<Place>,
     positions: &mut Positions<'_>,
-) -> Result<Map<String, Value>, Fault> {
+) -> Result<Map<String, Value>, ValueError> {
     let mut fields = Map::new();
     let attributes = element.attributes.iter().map(|(name, text)| (name, text.clone()));
-    for (name, text) in attributes.chain(element.children.iter().map(|child| (&child.name, child.whole_text()))) {
+    for (name, text) in
+        attributes.chain(element.children.iter().map(|child| (&child.name, child.whole_text())))
+    {
         if let Some((name, part)) = part.field(name) {
             insert(&mut fields, name, part.of_text(&text))?;
         } else if let Some(place) = place {
@@ -119,7 +127,7 @@ fn fields(
     Ok(fields)
 }
 
-fn insert(fields: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), Fault> {
+fn insert(fields: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ValueError> {
     match fields.insert(name.to_owned(), value) {
         None => Ok(()),
         Some(_) => Err(unreadable(format!("XML: {name} is given twice in one place"))),
@@ -167,7 +175,7 @@ pub(super) struct Elements<'t> {
 
 impl<'t> Elements<'t> {
     /// Reads up to the root element, which is returned without what is in it.
-    pub(super) fn open(text: &'t str) -> Result<(Element, Self), Fault> {
+    pub(super) fn open(text: &'t str) -> Result<(Element, Self), ValueError> {
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
         let mut elements = Self { reader, text, path: String::new(), depth: 1 };
@@ -186,11 +194,18 @@ impl<'t> Elements<'t> {
     }
 
     /// The next element that `keep` wants, asked with its path; nothing at the end of the document.
-    pub(super) fn next<K>(&mut self, mut keep: impl FnMut(&str) -> Option<K>) -> Result<Option<(K, Element)>, Fault> {
+    pub(super) fn next<K>(
+        &mut self,
+        mut keep: impl FnMut(&str) -> Option<K>,
+    ) -> Result<Option<(K, Element)>, ValueError> {
         loop {
             match self.event()? {
-                Event::Start(_) if self.path.is_empty() => return Err(self.unreadable("a second root element")),
-                Event::Start(_) if self.depth == MAX_DEPTH => return Err(self.unreadable("nested too deeply")),
+                Event::Start(_) if self.path.is_empty() => {
+                    return Err(self.unreadable("a second root element"));
+                }
+                Event::Start(_) if self.depth == MAX_DEPTH => {
+                    return Err(self.unreadable("nested too deeply"));
+                }
                 Event::Start(tag) => {
                     let length = self.path.len();
                     self.path.push('/');
@@ -216,12 +231,14 @@ impl<'t> Elements<'t> {
     }
 
     /// The element that begins with `tag`, and everything in it.
-    fn whole(&mut self, tag: &BytesStart<'_>) -> Result<Element, Fault> {
+    fn whole(&mut self, tag: &BytesStart<'_>) -> Result<Element, ValueError> {
         let mut element = self.element(tag)?;
         let mut parents = Vec::new();
         for _ in 0..MAX_ELEMENTS {
             match self.event()? {
-                Event::Start(_) if parents.len() == MAX_DEPTH => return Err(self.unreadable("nested too deeply")),
+                Event::Start(_) if parents.len() == MAX_DEPTH => {
+                    return Err(self.unreadable("nested too deeply"));
+                }
                 Event::Start(tag) => parents.push(mem::replace(&mut element, self.element(&tag)?)),
                 Event::End(_) => match parents.pop() {
                     None => return Ok(element),
@@ -233,11 +250,15 @@ impl<'t> Elements<'t> {
                 Event::Text(text) => element.text.push_str(&text),
                 Event::CData(text) => element.text.push_str(&text),
                 Event::GeneralRef(entity) => {
-                    let character = entity.resolve_char_ref().map_err(|error| self.unreadable(&error.to_string()))?;
+                    let character = entity
+                        .resolve_char_ref()
+                        .map_err(|error| self.unreadable(&error.to_string()))?;
                     match (character, escape::resolve_xml_entity(&entity)) {
                         (Some(character), _) => element.text.push(character),
                         (None, Some(text)) => element.text.push_str(text),
-                        (None, None) => return Err(self.unreadable("an entity that XML does not define")),
+                        (None, None) => {
+                            return Err(self.unreadable("an entity that XML does not define"));
+                        }
                     }
                 }
                 Event::Eof => return Err(self.unreadable("the document ends within an element")),
@@ -247,7 +268,7 @@ impl<'t> Elements<'t> {
         Err(self.unreadable("an element with too much in it"))
     }
 
-    fn element(&self, tag: &BytesStart<'_>) -> Result<Element, Fault> {
+    fn element(&self, tag: &BytesStart<'_>) -> Result<Element, ValueError> {
         let mut element = Element { name: self.name(tag)?.to_owned(), ..Element::default() };
         for attribute in tag.attributes() {
             if element.attributes.len() == MAX_ATTRIBUTES {
@@ -257,12 +278,14 @@ impl<'t> Elements<'t> {
             let value = attribute
                 .normalized_value(XmlVersion::Implicit1_0)
                 .map_err(|error| self.unreadable(&error.to_string()))?;
-            element.attributes.push((attribute.key.local_name().as_ref().to_owned(), value.into_owned()));
+            element
+                .attributes
+                .push((attribute.key.local_name().as_ref().to_owned(), value.into_owned()));
         }
         Ok(element)
     }
 
-    fn name<'n>(&self, tag: &'n BytesStart<'_>) -> Result<&'n str, Fault> {
+    fn name<'n>(&self, tag: &'n BytesStart<'_>) -> Result<&'n str, ValueError> {
         let name = tag.local_name().into_inner();
         if name.len() > MAX_NAME_BYTES || name.contains('/') {
             return Err(self.unreadable("a name that no element has"));
@@ -270,13 +293,18 @@ impl<'t> Elements<'t> {
         Ok(name)
     }
 
-    fn event(&mut self) -> Result<Event<'t>, Fault> {
-        let event = self.reader.read_event().map_err(|error| self.unreadable(&error.to_string()))?;
+    fn event(&mut self) -> Result<Event<'t>, ValueError> {
+        let event =
+            self.reader.read_event().map_err(|error| self.unreadable(&error.to_string()))?;
         match &event {
             Event::DocType(_) => Err(self.unreadable("a document type is not accepted")),
             Event::Decl(declaration) => match declaration.encoding() {
-                Some(Ok(name)) if !["utf-8", "us-ascii"].contains(&name.to_ascii_lowercase().as_str()) => {
-                    Err(self.unreadable(&format!("the document says that it is {name}, it must be UTF-8")))
+                Some(Ok(name))
+                    if !["utf-8", "us-ascii"].contains(&name.to_ascii_lowercase().as_str()) =>
+                {
+                    Err(self.unreadable(&format!(
+                        "the document says that it is {name}, it must be UTF-8"
+                    )))
                 }
                 _ => Ok(event),
             },
@@ -284,9 +312,10 @@ impl<'t> Elements<'t> {
         }
     }
 
-    pub(super) fn unreadable(&self, problem: &str) -> Fault {
+    pub(super) fn unreadable(&self, problem: &str) -> ValueError {
         let position = (self.reader.buffer_position() as usize).min(self.text.len());
-        let line = 1 + self.text.as_bytes()[..position].iter().filter(|byte| **byte == b'\n').count();
+        let line =
+            1 + self.text.as_bytes()[..position].iter().filter(|byte| **byte == b'\n').count();
         unreadable(format!("XML, line {line}: {problem}"))
     }
 }

@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 
 use super::{Contract, ReturnType, Series, Store};
 use crate::Date;
-use crate::error::{Complaint, Error, MAX_COMPLAINTS};
+use crate::error::{Error, FileError, MAX_LISTED};
 use crate::returns;
 
 /// A file of market data that is in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
-    /// Its name, for complaints.
+    /// Its name, for errors.
     pub name: &'a str,
     /// What is in it.
     pub bytes: &'a [u8],
@@ -57,23 +57,29 @@ impl Store {
         fx: Option<File<'_>>,
         base_currency: &str,
     ) -> Result<Self, Error> {
-        let mut reading = Reading { complaints: Vec::new(), calendars: HashSet::new() };
+        let mut reading = Reading { errors: Vec::new(), calendars: HashSet::new() };
         let (listed, by_ticker) = reading.contracts(contracts);
-        if !reading.complaints.is_empty() {
-            return Err(Error::MarketData(reading.complaints));
+        if !reading.errors.is_empty() {
+            return Err(Error::MarketData(reading.errors));
         }
         let settlements = reading.prices(prices, &listed, &by_ticker);
         let rates = fx.map(|fx| reading.rates(fx, base_currency)).unwrap_or_default();
         let linked = reading.link(contracts, listed, settlements, &by_ticker);
-        if !reading.complaints.is_empty() {
-            return Err(Error::MarketData(reading.complaints));
+        if !reading.errors.is_empty() {
+            return Err(Error::MarketData(reading.errors));
         }
         let mut hash = Sha256::new();
         for file in [contracts].iter().chain(prices).chain(&fx) {
             hash.update(file.bytes);
         }
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { contracts: linked, by_ticker, rates, base_currency: base_currency.into(), sha256 })
+        Ok(Self {
+            contracts: linked,
+            by_ticker,
+            rates,
+            base_currency: base_currency.into(),
+            sha256,
+        })
     }
 }
 
@@ -86,7 +92,9 @@ struct Read {
 impl Read {
     fn required(path: PathBuf) -> Result<Self, Error> {
         let name = path.display().to_string();
-        fs::read(&path).map(|bytes| Self { name, bytes }).map_err(|source| Error::Read { path, source })
+        fs::read(&path)
+            .map(|bytes| Self { name, bytes })
+            .map_err(|source| Error::Read { path, source })
     }
 
     fn optional(path: PathBuf) -> Result<Option<Self>, Error> {
@@ -135,15 +143,19 @@ type Tickers = HashMap<Arc<str>, usize>;
 
 /// Market data that is being read.
 struct Reading {
-    complaints: Vec<Complaint>,
+    errors: Vec<FileError>,
     /// The different sequences of days so far.
     calendars: HashSet<Arc<[Date]>>,
 }
 
 impl Reading {
     fn complain(&mut self, file: File<'_>, line: u64, problem: impl Into<String>) {
-        if self.complaints.len() < MAX_COMPLAINTS {
-            self.complaints.push(Complaint { file: file.name.to_owned(), line, problem: problem.into() });
+        if self.errors.len() < MAX_LISTED {
+            self.errors.push(FileError {
+                file: file.name.to_owned(),
+                line,
+                problem: problem.into(),
+            });
         }
     }
 
@@ -185,45 +197,71 @@ impl Reading {
     fn contracts(&mut self, file: File<'_>) -> (Vec<Listed>, Tickers) {
         let mut listed: Vec<Listed> = Vec::new();
         let mut by_ticker = Tickers::new();
-        let columns = ["ticker", "currency", "multiplier", "returnType", "riskFactor", "lastTradeDate"];
-        self.rows(file, columns, |line, [ticker, currency, size, return_type, risk_factor, last_trade_date]| {
-            let contract = Listed {
-                line,
-                ticker: name(ticker)?,
-                currency: name(currency)?,
-                size: above_zero(size)?,
-                return_type: match return_type {
-                    "log" => ReturnType::Log,
-                    "absolute" => ReturnType::Absolute,
-                    _ => return Err(format!("returnType {return_type:?} is not log or absolute")),
-                },
-                risk_factor: (!risk_factor.is_empty()).then(|| risk_factor.to_owned()),
-                last_trade_date: if last_trade_date.is_empty() { None } else { Some(date(last_trade_date)?) },
-            };
-            if let Some(&first) = by_ticker.get(ticker) {
-                return Err(format!("{ticker} again, the first is on line {}", listed[first].line));
-            }
-            by_ticker.insert(contract.ticker.clone(), listed.len());
-            listed.push(contract);
-            Ok(())
-        });
+        let columns =
+            ["ticker", "currency", "multiplier", "returnType", "riskFactor", "lastTradeDate"];
+        self.rows(
+            file,
+            columns,
+            |line, [ticker, currency, size, return_type, risk_factor, last_trade_date]| {
+                let contract = Listed {
+                    line,
+                    ticker: name(ticker)?,
+                    currency: name(currency)?,
+                    size: above_zero(size)?,
+                    return_type: match return_type {
+                        "log" => ReturnType::Log,
+                        "absolute" => ReturnType::Absolute,
+                        _ => {
+                            return Err(format!(
+                                "returnType {return_type:?} is not log or absolute"
+                            ));
+                        }
+                    },
+                    risk_factor: (!risk_factor.is_empty()).then(|| risk_factor.to_owned()),
+                    last_trade_date: if last_trade_date.is_empty() {
+                        None
+                    } else {
+                        Some(date(last_trade_date)?)
+                    },
+                };
+                if let Some(&first) = by_ticker.get(ticker) {
+                    return Err(format!(
+                        "{ticker} again, the first is on line {}",
+                        listed[first].line
+                    ));
+                }
+                by_ticker.insert(contract.ticker.clone(), listed.len());
+                listed.push(contract);
+                Ok(())
+            },
+        );
         (listed, by_ticker)
     }
 
     /// Settlements of every contract.
-    fn prices(&mut self, files: &[File<'_>], listed: &[Listed], by_ticker: &Tickers) -> Vec<Series> {
+    fn prices(
+        &mut self,
+        files: &[File<'_>],
+        listed: &[Listed],
+        by_ticker: &Tickers,
+    ) -> Vec<Series> {
         let mut rows: Vec<Vec<Dated>> = listed.iter().map(|_| Vec::new()).collect();
         for (n_file, file) in files.iter().enumerate() {
             self.rows(*file, ["date", "ticker", "settle"], |line, [day, ticker, settle]| {
                 let day = date(day)?;
-                let contract = by_ticker.get(ticker).ok_or_else(|| format!("{ticker:?} is not in the contracts"))?;
+                let contract = by_ticker
+                    .get(ticker)
+                    .ok_or_else(|| format!("{ticker:?} is not in the contracts"))?;
                 if !settle.is_empty() {
                     rows[*contract].push(Dated { day, value: number(settle)?, file: n_file, line });
                 }
                 Ok(())
             });
         }
-        rows.into_iter().zip(listed).map(|(rows, listed)| self.series(rows, &listed.ticker, files)).collect()
+        rows.into_iter()
+            .zip(listed)
+            .map(|(rows, listed)| self.series(rows, &listed.ticker, files))
+            .collect()
     }
 
     fn rates(&mut self, file: File<'_>, base_currency: &str) -> BTreeMap<String, Series> {
@@ -237,7 +275,9 @@ impl Reading {
             Ok(())
         });
         let named = rows.into_iter();
-        named.map(|(currency, rows)| (currency.clone(), self.series(rows, &currency, &[file]))).collect()
+        named
+            .map(|(currency, rows)| (currency.clone(), self.series(rows, &currency, &[file])))
+            .collect()
     }
 
     /// Rows in the order of their days, each day once.
@@ -276,7 +316,11 @@ impl Reading {
         for contract in &listed {
             let factor = contract.risk_factor.as_deref().unwrap_or(&contract.ticker);
             let Some(&factor) = by_ticker.get(factor) else {
-                self.complain(file, contract.line, format!("riskFactor {factor:?} is not in the contracts"));
+                self.complain(
+                    file,
+                    contract.line,
+                    format!("riskFactor {factor:?} is not in the contracts"),
+                );
                 continue;
             };
             let returns = known.entry((factor, contract.return_type)).or_insert_with(|| {
@@ -286,16 +330,17 @@ impl Reading {
             of_contract.push((listed[factor].ticker.clone(), returns.clone()));
         }
         let parts = listed.into_iter().zip(settlements).zip(of_contract);
-        let contract = |((listed, settlements), (risk_factor, returns)): ((Listed, _), _)| Contract {
-            ticker: listed.ticker,
-            currency: listed.currency,
-            size: listed.size,
-            return_type: listed.return_type,
-            risk_factor,
-            last_trade_date: listed.last_trade_date,
-            settlements,
-            returns,
-        };
+        let contract =
+            |((listed, settlements), (risk_factor, returns)): ((Listed, _), _)| Contract {
+                ticker: listed.ticker,
+                currency: listed.currency,
+                size: listed.size,
+                return_type: listed.return_type,
+                risk_factor,
+                last_trade_date: listed.last_trade_date,
+                settlements,
+                returns,
+            };
         parts.map(contract).collect()
     }
 }
@@ -303,7 +348,8 @@ impl Reading {
 /// The line of the record after `position`, which is that of the empty lines before it.
 fn line_after(position: &csv::Position, file: File<'_>) -> u64 {
     let rest = &file.bytes[position.byte() as usize..];
-    let empty = rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).filter(|byte| **byte == b'\n');
+    let empty =
+        rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).filter(|byte| **byte == b'\n');
     position.line() + empty.count() as u64
 }
 

@@ -11,7 +11,8 @@ const TOLERANCE: f64 = 1e-12;
 
 #[test]
 fn every_case_has_the_expected_result() {
-    let mut cases: Vec<_> = fs::read_dir(folder("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut cases: Vec<_> =
+        fs::read_dir(folder("cases")).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.retain(|case| case.join("request.json").exists());
     assert_eq!(cases.len(), 10);
     for case in cases {
@@ -23,10 +24,16 @@ fn every_case_has_the_expected_result() {
         let answer: Value = serde_json::from_str(&report.json()).unwrap();
         let of_summary = json_deviation(&answer["summary"], &expected["summary"]);
         // The cases are older than the warning of few scenarios, which has tests of its own.
-        let of_scenarios = |warning: &&Value| warning.as_str().is_some_and(|text| text.contains(" scenarios: "));
-        let warnings: Vec<_> = answer["warnings"].as_array().unwrap().iter().filter(|w| !of_scenarios(w)).collect();
+        let of_scenarios =
+            |warning: &&Value| warning.as_str().is_some_and(|text| text.contains(" scenarios: "));
+        let warnings: Vec<_> =
+            answer["warnings"].as_array().unwrap().iter().filter(|w| !of_scenarios(w)).collect();
         assert_eq!(json!(warnings), expected["warnings"], "{}", case.display());
-        assert!(of_rows < TOLERANCE && of_summary < TOLERANCE, "{} {of_rows:e} {of_summary:e}", case.display());
+        assert!(
+            of_rows < TOLERANCE && of_summary < TOLERANCE,
+            "{} {of_rows:e} {of_summary:e}",
+            case.display()
+        );
     }
 }
 
@@ -75,7 +82,8 @@ fn every_refusal_has_the_expected_place_and_type() {
     let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
     assert_eq!(cases.len(), 12);
     for case in cases {
-        let violations = refused(calculate(&case["request"], &store(case["store"].as_str().unwrap())));
+        let violations =
+            refused(calculate(&case["request"], &store(case["store"].as_str().unwrap())));
         assert_eq!(serde_json::to_value(violations).unwrap(), case["detail"], "{}", case["name"]);
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn store_of(contracts: &str, prices: &str, fx: &str) -> Arc<Store> {
 }
 
 pub(crate) fn parse(contracts: &str, prices: &[&str], fx: &str) -> Result<Store, Error> {
-    let prices: Vec<_> = prices.iter().map(|text| File { name: "prices.csv", bytes: text.as_bytes() }).collect();
+    let prices: Vec<_> =
+        prices.iter().map(|text| File { name: "prices.csv", bytes: text.as_bytes() }).collect();
     let contracts = File { name: "contracts.csv", bytes: contracts.as_bytes() };
     Store::parse(contracts, &prices, Some(File { name: "fx.csv", bytes: fx.as_bytes() }), "USD")
 }
@@ -76,7 +77,12 @@ pub(crate) fn refused(result: Result<impl Sized, Error>) -> Vec<Violation> {
 
 /// The places and types of violations, `numScenarios type_error`.
 pub(crate) fn summary(violations: &[Violation]) -> Vec<String> {
-    let place = |violation: &Violation| violation.to_string().split(": ").next().unwrap().to_owned();
-    let without_body = |place: String| place.trim_start_matches("body").trim_start_matches('.').to_owned();
-    violations.iter().map(|violation| format!("{} {}", without_body(place(violation)), violation.kind)).collect()
+    let place =
+        |violation: &Violation| violation.to_string().split(": ").next().unwrap().to_owned();
+    let without_body =
+        |place: String| place.trim_start_matches("body").trim_start_matches('.').to_owned();
+    violations
+        .iter()
+        .map(|violation| format!("{} {}", without_body(place(violation)), violation.kind))
+        .collect()
 }

@@ -48,25 +48,45 @@ fn one_portfolio_in_five_formats_and_five_ways_gives_one_report() {
     job["portfolio"] = serde_json::from_str(&document("portfolio.json")).unwrap();
     let expected = csv(Request::from_value(&job, DataFormat::Fpml, &store));
     assert_eq!(expected.lines().count(), 4);
-    assert_eq!(csv(Request::from_json(job.to_string().as_bytes(), DataFormat::Csv, &store)), expected);
+    assert_eq!(
+        csv(Request::from_json(job.to_string().as_bytes(), DataFormat::Csv, &store)),
+        expected
+    );
 
     for (format, name) in FORMATS {
         let document = document(name);
         // In FpML every trade has a date, which the JSON of the first position leaves out: it is
         // the settlement before, which is what it would be without.
-        assert_eq!(csv(Request::from_parts(&settings(), document.as_bytes(), format, &store)), expected, "{name}");
+        assert_eq!(
+            csv(Request::from_parts(&settings(), document.as_bytes(), format, &store)),
+            expected,
+            "{name}"
+        );
 
         let mut job = settings();
         job["portfolio"] = json!(document);
         assert_eq!(csv(Request::from_value(&job, format, &store)), expected, "{name}");
         job["portfolio"] = json!({ "data": document });
         assert_eq!(csv(Request::from_value(&job, format, &store)), expected, "{name}");
-        job["portfolio"] = json!({ "data": BASE64_STANDARD.encode(&document), "encoding": "base64" });
-        assert_eq!(csv(Request::from_json(job.to_string().as_bytes(), format, &store)), expected, "{name}");
+        job["portfolio"] =
+            json!({ "data": BASE64_STANDARD.encode(&document), "encoding": "base64" });
+        assert_eq!(
+            csv(Request::from_json(job.to_string().as_bytes(), format, &store)),
+            expected,
+            "{name}"
+        );
 
-        let fields =
-            [("marginDate", "2024-12-31"), ("numScenarios", "500"), ("startDate", "2022-01-01"), ("shape", "lines")];
-        assert_eq!(csv(Request::from_document(document.as_bytes(), format, fields, &store)), expected, "{name}");
+        let fields = [
+            ("marginDate", "2024-12-31"),
+            ("numScenarios", "500"),
+            ("startDate", "2022-01-01"),
+            ("shape", "lines"),
+        ];
+        assert_eq!(
+            csv(Request::from_document(document.as_bytes(), format, fields, &store)),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -79,7 +99,10 @@ fn xml_and_yaml_can_hold_a_whole_job() {
     let expected = csv(Request::from_value(&job, DataFormat::Json, &store));
 
     let yaml = serde_json::to_string_pretty(&job).unwrap();
-    assert_eq!(csv(Request::from_document(yaml.as_bytes(), DataFormat::Yaml, [], &store)), expected);
+    assert_eq!(
+        csv(Request::from_document(yaml.as_bytes(), DataFormat::Yaml, [], &store)),
+        expected
+    );
     let portfolio = document("portfolio.xml");
     let portfolio = portfolio.split_once("?>").unwrap().1;
     for dates in ["<date>2008-10-10</date><date>2020-03-12</date>", "2008-10-10, 2020-03-12"] {
@@ -88,8 +111,16 @@ fn xml_and_yaml_can_hold_a_whole_job() {
              <settings><startDate>2022-01-01</startDate><addedDates>{dates}</addedDates></settings>
              <comment>ignored</comment>{portfolio}</marginJob>"
         );
-        assert_eq!(csv(Request::from_document(xml.as_bytes(), DataFormat::Xml, [], &store)), expected);
-        let twice = Request::from_document(xml.as_bytes(), DataFormat::Xml, [("numScenarios", "500")], &store);
+        assert_eq!(
+            csv(Request::from_document(xml.as_bytes(), DataFormat::Xml, [], &store)),
+            expected
+        );
+        let twice = Request::from_document(
+            xml.as_bytes(),
+            DataFormat::Xml,
+            [("numScenarios", "500")],
+            &store,
+        );
         assert_eq!(summary(&refused(twice)), ["numScenarios value_error"]);
     }
 }
@@ -101,13 +132,18 @@ fn columns_of_csv_come_in_any_order_and_others_are_ignored() {
         DataFormat::Csv,
     );
     assert_eq!(
-        report.csv().lines().skip(1).map(|line| line.split(',').nth(10).unwrap()).collect::<Vec<_>>(),
+        report
+            .csv()
+            .lines()
+            .skip(1)
+            .map(|line| line.split(',').nth(10).unwrap())
+            .collect::<Vec<_>>(),
         ["2", "0.5"]
     );
 }
 
 #[test]
-fn what_is_wrong_with_a_position_is_told_alike_in_all_formats() {
+fn what_is_wrong_with_a_position_is_reported_alike_in_all_formats() {
     let expected = [
         "portfolio.futures[0].quantity value_error.number",
         "portfolio.futures[1].ticker value_error.unknown_ticker",
@@ -139,7 +175,11 @@ fn a_portfolio_without_futures_is_refused_and_one_with_none_is_not() {
         ("<portfolio/>", DataFormat::Xml),
         ("<dataDocument xmlns='http://www.fpml.org/FpML-5/reporting'/>", DataFormat::Fpml),
     ] {
-        assert_eq!(refusal(document, format), ["portfolio.futures value_error.missing"], "{document}");
+        assert_eq!(
+            refusal(document, format),
+            ["portfolio.futures value_error.missing"],
+            "{document}"
+        );
     }
     for (document, format) in [
         ("{\"futures\": []}", DataFormat::Json),
@@ -163,7 +203,12 @@ fn what_stands_among_the_positions_of_xml_and_is_none_is_refused() {
             format!("<marginJob><portfolio><futures>{futures}</futures></portfolio></marginJob>"),
         ] {
             let fields = [("marginDate", "2024-12-31")];
-            let read = Request::from_document(document.as_bytes(), DataFormat::Xml, fields, &store("sample"));
+            let read = Request::from_document(
+                document.as_bytes(),
+                DataFormat::Xml,
+                fields,
+                &store("sample"),
+            );
             let violations = refused(read);
             assert_eq!(summary(&violations), [" value_error.document"], "{document}");
             assert!(violations[0].msg.contains(name), "{}", violations[0].msg);
@@ -179,11 +224,14 @@ fn the_portfolio_is_given_once() {
     let both = Request::from_parts(&job, b"ticker,type,quantity\n", DataFormat::Csv, &store);
     assert_eq!(summary(&refused(both)), ["portfolio value_error"]);
     job["portfolio"] = json!({ "futures": [], "data": "ticker,type,quantity\n" });
-    assert_eq!(summary(&refused(Request::from_value(&job, DataFormat::Csv, &store))), ["portfolio.data value_error"]);
+    assert_eq!(
+        summary(&refused(Request::from_value(&job, DataFormat::Csv, &store))),
+        ["portfolio.data value_error"]
+    );
 }
 
 #[test]
-fn what_cannot_be_decoded_is_told_where_it_stands() {
+fn what_cannot_be_decoded_is_reported_where_it_is() {
     let store = store("sample");
     for (portfolio, expected) in [
         (json!({ "data": "%%%", "encoding": "base64" }), "portfolio.data value_error.document"),
@@ -197,7 +245,11 @@ fn what_cannot_be_decoded_is_told_where_it_stands() {
     ] {
         let mut job = settings();
         job["portfolio"] = portfolio;
-        assert_eq!(summary(&refused(Request::from_value(&job, DataFormat::Csv, &store))), [expected], "{job}");
+        assert_eq!(
+            summary(&refused(Request::from_value(&job, DataFormat::Csv, &store))),
+            [expected],
+            "{job}"
+        );
     }
 }
 
@@ -232,7 +284,10 @@ fn a_trade_of_fpml_is_that_of_its_first_party() {
 #[test]
 fn a_contract_reference_names_a_future_too() {
     let future = "<f:futureContractReference>XCM1</f:futureContractReference>";
-    assert_eq!(&*read(&executed(future, "<f:number>3</f:number>"), DataFormat::Fpml).rows[0].ticker, "XCM1");
+    assert_eq!(
+        &*read(&executed(future, "<f:number>3</f:number>"), DataFormat::Fpml).rows[0].ticker,
+        "XCM1"
+    );
 }
 
 #[test]
@@ -242,14 +297,22 @@ fn what_fpml_says_otherwise_than_the_contracts_is_refused() {
     for (future, quantity, expected) in [
         (format!("{known}<f:currency>EUR</f:currency>"), number, "[0].currency value_error"),
         (format!("{known}<f:multiplier>100</f:multiplier>"), number, "[0].multiplier value_error"),
-        (known.to_owned(), "<f:nominal><f:amount>3</f:amount></f:nominal>", "[0].quantity value_error"),
+        (
+            known.to_owned(),
+            "<f:nominal><f:amount>3</f:amount></f:nominal>",
+            "[0].quantity value_error",
+        ),
         (String::new(), number, "[0].ticker value_error.unknown_ticker"),
         (known.to_owned(), "<f:number>-3</f:number>", "[0].quantity value_error.number"),
         (known.to_owned(), "", "[0].quantity value_error.missing"),
     ] {
-        assert_eq!(refusal(executed(&future, quantity), DataFormat::Fpml), [format!("portfolio.futures{expected}")]);
+        assert_eq!(
+            refusal(executed(&future, quantity), DataFormat::Fpml),
+            [format!("portfolio.futures{expected}")]
+        );
     }
-    let stranger = executed(known, number).replace("href='b'/><f:tradeId>1", "href='c'/><f:tradeId>1");
+    let stranger =
+        executed(known, number).replace("href='b'/><f:tradeId>1", "href='c'/><f:tradeId>1");
     assert_eq!(refusal(stranger, DataFormat::Fpml), ["portfolio.futures[0].type value_error"]);
 }
 
@@ -264,7 +327,9 @@ fn a_trade_that_is_not_in_a_future_is_never_left_out() {
         let mixed = futures.replacen(from, to, if from == "<trade>" { 1 } else { 2 });
         assert_eq!(refusal(&mixed, DataFormat::Fpml), ["portfolio.futures[0] value_error"], "{to}");
     }
-    let constituents = futures.replace("<trade>", "<constituent><trade>").replace("</trade>", "</trade></constituent>");
+    let constituents = futures
+        .replace("<trade>", "<constituent><trade>")
+        .replace("</trade>", "</trade></constituent>");
     assert_eq!(read(&constituents, DataFormat::Fpml).csv(), read(&futures, DataFormat::Fpml).csv());
 }
 
@@ -272,7 +337,8 @@ fn a_trade_that_is_not_in_a_future_is_never_left_out() {
 fn the_own_party_is_named_before_the_trades() {
     let futures = document("portfolio.fpml.xml");
     let own = "<onBehalfOf><partyReference href=\"us\"/></onBehalfOf>";
-    let late = futures.replace(own, "").replace("</dataDocument>", &format!("{own}</dataDocument>"));
+    let late =
+        futures.replace(own, "").replace("</dataDocument>", &format!("{own}</dataDocument>"));
     assert_eq!(refusal(late, DataFormat::Fpml), ["portfolio value_error.document"]);
     let other_namespace = futures.replace("fpml.org", "example.org");
     assert_eq!(refusal(other_namespace, DataFormat::Fpml), ["portfolio value_error.document"]);

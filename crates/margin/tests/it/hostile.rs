@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use molbox_margin::{DataFormat, Error, MAX_COMPLAINTS, MAX_POSITIONS, Report, Request};
+use molbox_margin::{DataFormat, Error, MAX_LISTED, MAX_POSITIONS, Report, Request};
 use serde_json::json;
 
 use crate::common::{calculate, folder, refused, store, store_of, summary, with};
@@ -29,7 +29,8 @@ const UNREADABLE: [&str; 1] = ["portfolio value_error.document"];
 #[test]
 fn other_encodings_than_utf8_are_refused() {
     for format in FORMATS {
-        let utf16: Vec<u8> = "\u{feff}ticker,type,quantity\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let utf16: Vec<u8> =
+            "\u{feff}ticker,type,quantity\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(refusal(utf16, format), UNREADABLE);
         assert_eq!(refusal(b"ticker,type,quantity\nM\xfcnchen,long,1\n", format), UNREADABLE);
     }
@@ -40,10 +41,11 @@ fn other_encodings_than_utf8_are_refused() {
 
 #[test]
 fn document_types_and_entities_are_refused() {
-    let bomb =
-        "<!DOCTYPE p [<!ENTITY a 'aaaaaaaa'><!ENTITY b '&a;&a;&a;&a;'>]><portfolio><futures>&b;</futures></portfolio>";
+    let bomb = "<!DOCTYPE p [<!ENTITY a 'aaaaaaaa'><!ENTITY b \
+                '&a;&a;&a;&a;'>]><portfolio><futures>&b;</futures></portfolio>";
     let file = "<!DOCTYPE p SYSTEM 'file:///etc/passwd'><portfolio><futures/></portfolio>";
-    let undefined = "<portfolio><futures><future ticker='AAA' type='long'><quantity>&one;</quantity></future></futures></portfolio>";
+    let undefined = "<portfolio><futures><future ticker='AAA' \
+                     type='long'><quantity>&one;</quantity></future></futures></portfolio>";
     for document in [bomb, file, undefined] {
         assert_eq!(refusal(document, DataFormat::Xml), UNREADABLE, "{document}");
     }
@@ -63,18 +65,27 @@ fn aliases_of_yaml_do_not_multiply() {
 fn nesting_is_bounded() {
     const DEPTH: usize = 200_000;
     assert_eq!(refusal("[".repeat(DEPTH), DataFormat::Json), UNREADABLE);
-    assert_eq!(refusal(format!("{{\"futures\": {}", "[".repeat(DEPTH)), DataFormat::Json), UNREADABLE);
+    assert_eq!(
+        refusal(format!("{{\"futures\": {}", "[".repeat(DEPTH)), DataFormat::Json),
+        UNREADABLE
+    );
     assert_eq!(refusal("[".repeat(DEPTH), DataFormat::Yaml), UNREADABLE);
     assert_eq!(refusal("- ".repeat(DEPTH), DataFormat::Yaml), UNREADABLE);
     assert_eq!(refusal(format!("<portfolio>{}", "<a>".repeat(DEPTH)), DataFormat::Xml), UNREADABLE);
-    assert_eq!(refusal(format!("<portfolio><futures><future>{}", "<a>".repeat(DEPTH)), DataFormat::Xml), UNREADABLE);
+    assert_eq!(
+        refusal(format!("<portfolio><futures><future>{}", "<a>".repeat(DEPTH)), DataFormat::Xml),
+        UNREADABLE
+    );
 }
 
 #[test]
 fn attributes_and_namespaces_do_not_take_quadratic_time() {
     let attributes: String = (0..300_000).map(|n| format!(" a{n}=''")).collect();
     assert_eq!(
-        refusal(format!("<portfolio><futures><future{attributes}/></futures></portfolio>"), DataFormat::Xml),
+        refusal(
+            format!("<portfolio><futures><future{attributes}/></futures></portfolio>"),
+            DataFormat::Xml
+        ),
         UNREADABLE
     );
     assert_eq!(refusal(format!("<portfolio{attributes}/>"), DataFormat::Xml), UNREADABLE);
@@ -85,35 +96,53 @@ fn attributes_and_namespaces_do_not_take_quadratic_time() {
 #[test]
 fn repeated_keys_are_refused() {
     let position = r#"{"ticker": "AAA", "type": "long", "quantity": 1, "quantity": 2}"#;
-    for document in [format!("{{\"futures\": [{position}]}}"), "{\"futures\": [], \"futures\": []}".to_owned()] {
+    for document in
+        [format!("{{\"futures\": [{position}]}}"), "{\"futures\": [], \"futures\": []}".to_owned()]
+    {
         assert_eq!(refusal(&document, DataFormat::Json), UNREADABLE);
         assert_eq!(refusal(&document, DataFormat::Yaml), UNREADABLE);
     }
-    for position in ["<future ticker='AAA' ticker='AAA'/>", "<future ticker='AAA'><ticker>BBB</ticker></future>"] {
+    for position in [
+        "<future ticker='AAA' ticker='AAA'/>",
+        "<future ticker='AAA'><ticker>BBB</ticker></future>",
+    ] {
         assert_eq!(
-            refusal(format!("<portfolio><futures>{position}</futures></portfolio>"), DataFormat::Xml),
+            refusal(
+                format!("<portfolio><futures>{position}</futures></portfolio>"),
+                DataFormat::Xml
+            ),
             UNREADABLE
         );
     }
     assert_eq!(refusal("<portfolio><futures/><futures/></portfolio>", DataFormat::Xml), UNREADABLE);
     assert_eq!(refusal("ticker,type,quantity,quantity\n", DataFormat::Csv), UNREADABLE);
     let job = b"{\"numScenarios\": 1, \"numScenarios\": 2, \"portfolio\": {\"futures\": []}}";
-    assert_eq!(summary(&refused(Request::from_json(job, DataFormat::Json, &store("hand")))), [" value_error.document"]);
+    assert_eq!(
+        summary(&refused(Request::from_json(job, DataFormat::Json, &store("hand")))),
+        [" value_error.document"]
+    );
 }
 
 #[test]
 fn a_document_ends_where_it_should() {
-    for document in
-        ["<portfolio><futures>", "<portfolio><futures/></portfolio><portfolio/>", "<portfolio/>x", "", "x", "<a/>"]
-    {
+    for document in [
+        "<portfolio><futures>",
+        "<portfolio><futures/></portfolio><portfolio/>",
+        "<portfolio/>x",
+        "",
+        "x",
+        "<a/>",
+    ] {
         assert_eq!(refusal(document, DataFormat::Xml), UNREADABLE, "{document}");
     }
     for document in ["{\"futures\": []}{}", "{\"futures\": [", "", "nonsense"] {
         assert_eq!(refusal(document, DataFormat::Json), UNREADABLE, "{document}");
     }
-    for document in
-        ["ticker,type\nAAA,long\n", "ticker,type,quantity\nAAA,long\n", "ticker,type,quantity\nAAA,\"long,1\n"]
-    {
+    for document in [
+        "ticker,type\nAAA,long\n",
+        "ticker,type,quantity\nAAA,long\n",
+        "ticker,type,quantity\nAAA,\"long,1\n",
+    ] {
         assert_eq!(refusal(document, DataFormat::Csv).len(), 1, "{document}");
     }
 }
@@ -129,14 +158,20 @@ fn a_line_does_not_grow_without_bounds() {
 #[test]
 fn names_of_elements_are_bounded() {
     let name = "a".repeat(100_000);
-    let nested = format!("<portfolio><futures/><{name}>{}</{name}></portfolio>", "<b/>".repeat(100_000));
+    let nested =
+        format!("<portfolio><futures/><{name}>{}</{name}></portfolio>", "<b/>".repeat(100_000));
     assert_eq!(refusal(nested, DataFormat::Xml), UNREADABLE);
-    assert_eq!(refusal("<portfolio><futures/future ticker='AAA'/></portfolio>", DataFormat::Xml), UNREADABLE);
+    assert_eq!(
+        refusal("<portfolio><futures/future ticker='AAA'/></portfolio>", DataFormat::Xml),
+        UNREADABLE
+    );
 }
 
 #[test]
 fn numbers_that_no_double_holds_are_refused() {
-    let row = |number: &str| refusal(format!("ticker,type,quantity\nAAA,long,{number}\n"), DataFormat::Csv);
+    let row = |number: &str| {
+        refusal(format!("ticker,type,quantity\nAAA,long,{number}\n"), DataFormat::Csv)
+    };
     for number in ["1e999", "NaN", "inf", "-inf", "0x10", "1,5", "1_000"] {
         assert_eq!(row(number).len(), 1, "{number}");
     }
@@ -153,8 +188,8 @@ fn a_million_positions_are_read_before_one_more_is_refused() {
 
 #[test]
 fn a_list_of_violations_is_bounded() {
-    let document = "ticker,type,quantity\n".to_owned() + &"NONE,long,1\n".repeat(10 * MAX_COMPLAINTS);
-    assert_eq!(refusal(document, DataFormat::Csv).len(), MAX_COMPLAINTS);
+    let document = "ticker,type,quantity\n".to_owned() + &"NONE,long,1\n".repeat(10 * MAX_LISTED);
+    assert_eq!(refusal(document, DataFormat::Csv).len(), MAX_LISTED);
 }
 
 /// Bytes of a portfolio changed, lost, doubled, or replaced by something with a meaning.
@@ -178,10 +213,17 @@ fn mutated_documents_are_read_or_refused() {
         b"1e9",
         b"\0",
     ];
-    let names = ["portfolio.csv", "portfolio.json", "portfolio.yaml", "portfolio.xml", "portfolio.fpml.xml"];
+    let names = [
+        "portfolio.csv",
+        "portfolio.json",
+        "portfolio.yaml",
+        "portfolio.xml",
+        "portfolio.fpml.xml",
+    ];
     let mut state = 1_u64;
     let mut random = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % n
     };
     let store = store("sample");
@@ -198,9 +240,14 @@ fn mutated_documents_are_read_or_refused() {
                     0 => document[at] = random(256) as u8,
                     1 => drop(document.drain(from..to)),
                     2 => document
-                        .splice(at..at, original[from.min(original.len())..to.min(original.len())].to_vec())
+                        .splice(
+                            at..at,
+                            original[from.min(original.len())..to.min(original.len())].to_vec(),
+                        )
                         .for_each(drop),
-                    _ => document.splice(at..at, TOKENS[random(TOKENS.len())].iter().copied()).for_each(drop),
+                    _ => document
+                        .splice(at..at, TOKENS[random(TOKENS.len())].iter().copied())
+                        .for_each(drop),
                 }
                 document.push(b'\n');
             }
@@ -216,16 +263,22 @@ fn mutated_documents_are_read_or_refused() {
 }
 
 /// The margin of a contract on 84 days of prices, some of which are these.
-fn of_prices(return_type: &str, spike: &[(usize, &str)], fields: serde_json::Value) -> Result<Report, Error> {
+fn of_prices(
+    return_type: &str,
+    spike: &[(usize, &str)],
+    fields: serde_json::Value,
+) -> Result<Report, Error> {
     let mut prices = String::from("date,ticker,settle\n");
     for n in 0..84 {
         let (month, day) = (n / 28 + 1, n % 28 + 1);
         let usual = (100 + n * n % 11).to_string();
-        let price = spike.iter().find(|(at, _)| *at == n).map_or(usual.as_str(), |(_, price)| *price);
+        let price =
+            spike.iter().find(|(at, _)| *at == n).map_or(usual.as_str(), |(_, price)| *price);
         prices.push_str(&format!("2024-{month:02}-{day:02},AAA,{price}\n"));
     }
-    let contracts =
-        format!("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\nAAA,USD,10,{return_type},,\n");
+    let contracts = format!(
+        "ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\nAAA,USD,10,{return_type},,\n"
+    );
     let job = json!({
         "marginDate": "2024-03-28", "volatilityLookbackDays": 30,
         "portfolio": { "futures": [{ "ticker": "AAA", "type": "long", "quantity": 1 }] },
@@ -263,9 +316,13 @@ fn prices_of_any_size_give_finite_margins_or_are_refused() {
                 match of_prices(return_type, spike, json!({ "timeHorizonDays": horizon })) {
                     Ok(report) => {
                         n_calculated += 1;
-                        let answer: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+                        let answer: serde_json::Value =
+                            serde_json::from_str(&report.json()).unwrap();
                         let all = numbers(&answer);
-                        assert!(all.len() > 12 && all.iter().all(|number| number.is_finite()), "{spike:?} {answer}");
+                        assert!(
+                            all.len() > 12 && all.iter().all(|number| number.is_finite()),
+                            "{spike:?} {answer}"
+                        );
                     }
                     Err(Error::Refused(violations)) => {
                         n_refused += 1;
@@ -304,7 +361,10 @@ fn factors_of_any_size_give_finite_margins_or_are_refused() {
             match of_prices("log", &[], json!({ field: number, "timeHorizonDays": 20 })) {
                 Ok(report) => {
                     let answer = serde_json::from_str(&report.json()).unwrap();
-                    assert!(numbers(&answer).iter().all(|number| number.is_finite()), "{field} {number}: {answer}");
+                    assert!(
+                        numbers(&answer).iter().all(|number| number.is_finite()),
+                        "{field} {number}: {answer}"
+                    );
                 }
                 Err(Error::Refused(violations)) => assert!(!violations.is_empty()),
                 Err(error) => panic!("{error}"),

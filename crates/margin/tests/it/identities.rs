@@ -12,7 +12,8 @@ use crate::common::{calculate, job, report, store, store_of, with};
 /// Relative, for sums that are added up in another order.
 const ROUNDING: f64 = 1e-12;
 
-const MIXED: [(&str, f64); 5] = [("XEQ1", 10.0), ("XBD2", -7.5), ("XIR1", 4.0), ("XEQ4", -1.0), ("XSP1", 3.0)];
+const MIXED: [(&str, f64); 5] =
+    [("XEQ1", 10.0), ("XBD2", -7.5), ("XIR1", 4.0), ("XEQ4", -1.0), ("XSP1", 3.0)];
 
 fn assert_close(a: f64, b: f64) {
     assert!((a - b).abs() <= ROUNDING * a.abs().max(b.abs()), "{a} and {b}");
@@ -59,7 +60,9 @@ fn margin_of_two_portfolios_is_at_most_the_sum_of_theirs() {
 
 #[test]
 fn an_exact_offset_has_no_margin() {
-    for offset in [&[("XEQ1", 7.0), ("XEQ1", -7.0)][..], &[("XEQ1", 0.1), ("XEQ1", 0.2), ("XEQ1", -0.3)]] {
+    for offset in
+        [&[("XEQ1", 7.0), ("XEQ1", -7.0)][..], &[("XEQ1", 0.1), ("XEQ1", 0.2), ("XEQ1", -0.3)]]
+    {
         let report = report(&job(offset));
         assert_eq!(report.summary.initial_margin.to_bits(), 0);
         assert!(report.rows.iter().all(|row| row.initial_margin.to_bits() == 0));
@@ -77,14 +80,23 @@ fn both_sides_of_an_offset_share_the_rate_of_the_net_position() {
 
 #[test]
 fn the_order_of_positions_does_not_matter() {
-    let positions = [("XEQ1", 0.1), ("XCM2", -3.0), ("XEQ1", 0.7), ("XIR1", 2.0), ("XEQ1", -0.3), ("XFX1", 1.0)];
+    let positions = [
+        ("XEQ1", 0.1),
+        ("XCM2", -3.0),
+        ("XEQ1", 0.7),
+        ("XIR1", 2.0),
+        ("XEQ1", -0.3),
+        ("XFX1", 1.0),
+    ];
     let mut reversed = positions;
     reversed.reverse();
     let (mut rows, summary) = (report(&job(&reversed)).rows, report(&job(&reversed)).summary);
     rows.reverse();
     let expected = report(&job(&positions));
     assert_eq!(summary.initial_margin.to_bits(), expected.summary.initial_margin.to_bits());
-    let margins = |rows: &[molbox_margin::Row]| rows.iter().map(|row| row.initial_margin.to_bits()).collect::<Vec<_>>();
+    let margins = |rows: &[molbox_margin::Row]| {
+        rows.iter().map(|row| row.initial_margin.to_bits()).collect::<Vec<_>>()
+    };
     assert_eq!(margins(&rows), margins(&expected.rows));
 }
 
@@ -102,7 +114,8 @@ fn the_number_of_threads_does_not_matter() {
 #[test]
 fn paths_that_are_made_in_batches_are_made_again_for_the_tail() {
     // 250 days x 18,000 scenarios are more draws than are held at a time.
-    let job = with(job(&[("XIR1", 1.0)]), json!({ "numScenarios": 18_000, "timeHorizonDays": 250 }));
+    let job =
+        with(job(&[("XIR1", 1.0)]), json!({ "numScenarios": 18_000, "timeHorizonDays": 250 }));
     let report = report(&job);
     assert_close(report.rows[0].initial_margin, report.summary.initial_margin);
 }
@@ -129,8 +142,11 @@ fn one_day_with_every_date_as_often_as_any_other_is_historical_simulation_whatev
 
 #[test]
 fn absolute_moves_are_proportional_to_the_multiplier() {
-    let multiplied =
-        |m: f64| report(&with(job(&[("XIR1", 1.0)]), json!({ "volatilityMultiplier": m }))).summary.initial_margin;
+    let multiplied = |m: f64| {
+        report(&with(job(&[("XIR1", 1.0)]), json!({ "volatilityMultiplier": m })))
+            .summary
+            .initial_margin
+    };
     assert_close(multiplied(2.5), 2.5 * multiplied(1.0));
 }
 
@@ -138,7 +154,10 @@ fn absolute_moves_are_proportional_to_the_multiplier() {
 fn market_data_after_the_margin_date_is_not_used() {
     let [(_, contracts), (_, prices), (_, fx)] = sample::files();
     let known = |text: &str| {
-        text.lines().filter(|line| *line < "2015-03-21" || line.starts_with('d')).collect::<Vec<_>>().join("\n")
+        text.lines()
+            .filter(|line| *line < "2015-03-21" || line.starts_with('d'))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let past = store_of(&contracts, &known(&prices), &known(&fx));
     let job = with(job(&MIXED), json!({ "marginDate": "2015-03-20", "settings": null }));
@@ -150,8 +169,10 @@ fn contracts_that_move_as_one_are_one_contract() {
     // More than are simulated side by side, every third with another calendar.
     const N: usize = 40;
     let [_, (_, prices), _] = sample::files();
-    let of_one: Vec<&str> = prices.lines().filter(|line| line.contains(",XEQ1,") && *line > "2022").collect();
-    let mut contracts = String::from("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n");
+    let of_one: Vec<&str> =
+        prices.lines().filter(|line| line.contains(",XEQ1,") && *line > "2022").collect();
+    let mut contracts =
+        String::from("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n");
     let mut prices = String::from("date,ticker,settle\n");
     for n in 0..N {
         contracts.push_str(&format!("T{n},USD,50,log,,\n"));
@@ -197,8 +218,10 @@ fn a_portfolio_that_can_only_gain_has_no_margin() {
     assert_eq!((rows[0].initial_margin, summary.initial_margin), (0.0, 0.0));
     assert!(summary.simulation.unwrap().value_at_risk < 0.0);
     let short = with(job(&[("AAA", -1.0)]), day);
-    let margin =
-        calculate(&with(short, json!({ "volatilityLookbackDays": 1 })), &store("hand")).unwrap().summary.initial_margin;
+    let margin = calculate(&with(short, json!({ "volatilityLookbackDays": 1 })), &store("hand"))
+        .unwrap()
+        .summary
+        .initial_margin;
     assert!(margin > 0.0);
 }
 
@@ -215,7 +238,10 @@ fn a_new_contract_has_the_volatility_of_its_risk_factor() {
 fn a_cancelled_calculation_ends_with_nothing() {
     let cancelled = AtomicBool::new(true);
     let request = Request::from_value(&job(&MIXED), DataFormat::Json, &store("sample")).unwrap();
-    assert!(matches!(request.calculate(Run { threads: 1, cancel: &cancelled }), Err(Error::Cancelled)));
+    assert!(matches!(
+        request.calculate(Run { threads: 1, cancel: &cancelled }),
+        Err(Error::Cancelled)
+    ));
 
     let large = with(job(&MIXED), json!({ "numScenarios": 1_000_000, "timeHorizonDays": 250 }));
     let request = Request::from_value(&large, DataFormat::Json, &store("sample")).unwrap();
@@ -225,6 +251,9 @@ fn a_cancelled_calculation_ends_with_nothing() {
             thread::sleep(Duration::from_millis(50));
             cancel.store(true, Ordering::Relaxed);
         });
-        assert!(matches!(request.calculate(Run { threads: 2, cancel: &cancel }), Err(Error::Cancelled)));
+        assert!(matches!(
+            request.calculate(Run { threads: 2, cancel: &cancel }),
+            Err(Error::Cancelled)
+        ));
     });
 }

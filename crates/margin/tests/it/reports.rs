@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::{calculate, job, report, store_of, with};
 
-const HEADER: &str = "ticker,positionType,currency,entryDate,entryMarketValue,currentMarketValue,initialMargin,\
-                      maintenanceMargin,variationMargin,size,quantity,portfolioWeight";
+const HEADER: &str = "ticker,positionType,currency,entryDate,entryMarketValue,currentMarketValue,initialMargin,maintenanceMargin,variationMargin,size,quantity,portfolioWeight";
 
 #[test]
 fn csv_has_the_documented_columns() {
@@ -21,8 +20,11 @@ fn all_notations_say_the_same() {
     let json: Value = serde_json::from_str(&report.json()).unwrap();
     let yaml: Value = serde_saphyr::from_str(&report.yaml()).unwrap();
     // Whole numbers are integers in one and not in the other.
-    let text =
-        |value: &Value| value.as_f64().map_or_else(|| value.as_str().unwrap().to_owned(), |number| number.to_string());
+    let text = |value: &Value| {
+        value
+            .as_f64()
+            .map_or_else(|| value.as_str().unwrap().to_owned(), |number| number.to_string())
+    };
     let lines: Vec<String> = serde_json::from_str(&report.lines()).unwrap();
     assert_eq!(lines, report.csv().lines().collect::<Vec<_>>());
     let xml = report.xml();
@@ -50,7 +52,8 @@ fn all_notations_say_the_same() {
 
 #[test]
 fn warnings_are_in_all_notations_that_have_a_place_for_them() {
-    let few = report(&with(job(&[("XEQ1", 1.0)]), json!({ "settings": { "startDate": "2024-12-01" } })));
+    let few =
+        report(&with(job(&[("XEQ1", 1.0)]), json!({ "settings": { "startDate": "2024-12-01" } })));
     let [warning] = &few.warnings[..] else { panic!("{:?}", few.warnings) };
     assert!(few.xml().contains(&format!("<warnings><warning>{warning}</warning></warnings>")));
     for text in [few.json(), few.yaml()] {
@@ -84,18 +87,25 @@ fn numbers_have_neither_exponents_nor_minus_zeros() {
 #[test]
 fn names_with_marks_of_a_notation_survive_it() {
     let name = "A, \"B\" <&> 'C': #";
-    let contracts = "ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n\"A, \"\"B\"\" <&> 'C': #\",USD,1,absolute,,\n";
-    let rows: String =
-        (2..6).map(|day| format!("2024-01-0{day},\"A, \"\"B\"\" <&> 'C': #\",{}\n", day * day)).collect();
+    let contracts = "ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n\"A, \
+                     \"\"B\"\" <&> 'C': #\",USD,1,absolute,,\n";
+    let rows: String = (2..6)
+        .map(|day| format!("2024-01-0{day},\"A, \"\"B\"\" <&> 'C': #\",{}\n", day * day))
+        .collect();
     let store = store_of(contracts, &format!("date,ticker,settle\n{rows}"), "date,currency,rate\n");
     let fields = json!({ "marginDate": null, "settings": null, "volatilityLookbackDays": 1 });
     let report = calculate(&with(job(&[(name, 1.0)]), fields), &store).unwrap();
     let csv = report.csv();
-    assert_eq!(&csv::Reader::from_reader(csv.as_bytes()).records().next().unwrap().unwrap()[0], name);
+    assert_eq!(
+        &csv::Reader::from_reader(csv.as_bytes()).records().next().unwrap().unwrap()[0],
+        name
+    );
     for text in [report.json(), report.yaml()] {
         let read: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read["rows"][0]["ticker"], name);
         assert!(read["summary"]["sigma"][name].is_number());
     }
-    assert!(report.xml().contains("<ticker>A, &quot;B&quot; &lt;&amp;&gt; &apos;C&apos;: #</ticker>"));
+    assert!(
+        report.xml().contains("<ticker>A, &quot;B&quot; &lt;&amp;&gt; &apos;C&apos;: #</ticker>")
+    );
 }

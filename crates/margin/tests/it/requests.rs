@@ -52,32 +52,55 @@ fn numbers_out_of_range_are_refused() {
 
 #[test]
 fn values_of_another_json_type_are_refused() {
-    for field in
-        ["numScenarios", "timeHorizonDays", "volatilityLookbackDays", "ewmaDecayFactor", "volatilityMultiplier", "seed"]
-    {
+    for field in [
+        "numScenarios",
+        "timeHorizonDays",
+        "volatilityLookbackDays",
+        "ewmaDecayFactor",
+        "volatilityMultiplier",
+        "seed",
+    ] {
         for value in [json!("10"), json!(true), json!([10]), json!({})] {
-            assert_eq!(refusal(&with(one(), json!({ field: value }))), [format!("{field} type_error")], "{value}");
+            assert_eq!(
+                refusal(&with(one(), json!({ field: value }))),
+                [format!("{field} type_error")],
+                "{value}"
+            );
         }
     }
-    assert_eq!(refusal(&with(one(), json!({ "marginDate": 20_241_231 }))), ["marginDate type_error"]);
+    assert_eq!(
+        refusal(&with(one(), json!({ "marginDate": 20_241_231 }))),
+        ["marginDate type_error"]
+    );
     assert_eq!(refusal(&with(one(), json!({ "settings": [] }))), ["settings type_error"]);
     let settings = json!({ "startDate": 1, "addedDates": "2024-01-02", "excludedDates": [true] });
-    let expected =
-        ["settings.startDate type_error", "settings.addedDates type_error", "settings.excludedDates[0] type_error"];
+    let expected = [
+        "settings.startDate type_error",
+        "settings.addedDates type_error",
+        "settings.excludedDates[0] type_error",
+    ];
     assert_eq!(refusal(&with(one(), json!({ "settings": settings }))), expected);
-    for (field, value) in
-        [("ticker", json!(1)), ("type", json!(true)), ("quantity", json!("NaN")), ("entryPrice", json!("1"))]
-    {
-        assert_eq!(refusal(&position(json!({ field: value }))), [format!("portfolio.futures[0].{field} type_error")]);
+    for (field, value) in [
+        ("ticker", json!(1)),
+        ("type", json!(true)),
+        ("quantity", json!("NaN")),
+        ("entryPrice", json!("1")),
+    ] {
+        assert_eq!(
+            refusal(&position(json!({ field: value }))),
+            [format!("portfolio.futures[0].{field} type_error")]
+        );
     }
     assert_eq!(refusal(&json!([1])), [" type_error"]);
 }
 
 #[test]
 fn malformed_dates_are_refused() {
-    assert_eq!(refusal(&with(one(), json!({ "marginDate": "2024-02-30" }))), ["marginDate value_error.date"]);
-    let settings =
-        json!({ "startDate": "2024", "endDate": "tomorrow", "addedDates": ["2024-01-02", ""], "excludedDates": ["x"] });
+    assert_eq!(
+        refusal(&with(one(), json!({ "marginDate": "2024-02-30" }))),
+        ["marginDate value_error.date"]
+    );
+    let settings = json!({ "startDate": "2024", "endDate": "tomorrow", "addedDates": ["2024-01-02", ""], "excludedDates": ["x"] });
     let expected = [
         "settings.startDate value_error.date",
         "settings.endDate value_error.date",
@@ -118,14 +141,19 @@ fn tickers_that_cannot_be_valued_are_refused() {
     assert_eq!(on("NEG", "2024-12-31"), ticker("price"));
     assert_eq!(on("EQC", "2023-06-14"), ticker("history"));
     assert!(
-        calculate(&with(job(&[("EQC", 1.0)]), json!({ "marginDate": "2025-01-07", "settings": null })), &odd).is_ok()
+        calculate(
+            &with(job(&[("EQC", 1.0)]), json!({ "marginDate": "2025-01-07", "settings": null })),
+            &odd
+        )
+        .is_ok()
     );
 }
 
 #[test]
 fn a_missing_exchange_rate_is_refused_where_it_is_needed() {
     let [(_, contracts), (_, prices), (_, fx)] = sample::files();
-    let without: String = fx.lines().filter(|line| !line.contains("JPY")).map(|line| format!("{line}\n")).collect();
+    let without: String =
+        fx.lines().filter(|line| !line.contains("JPY")).map(|line| format!("{line}\n")).collect();
     let store = Arc::new(parse(&contracts, &[&prices], &without).unwrap());
     let mixed = job(&[("XEQ3", 1.0), ("XEQ4", 1.0), ("XEQ1", 1.0)]);
     assert_eq!(refusal_on(&mixed, &store), ["portfolio.futures[1].ticker value_error.no_fx"]);
@@ -154,8 +182,14 @@ fn dates_that_contradict_each_other_are_refused() {
     let expected = [1, 2, 3, 4].map(|n| format!("settings.addedDates[{n}] value_error.date"));
     assert_eq!(settings(added), expected);
     // The first ticker that lacks the date is named: 1 May is a holiday in Europe.
-    let europe = with(job(&[("XEQ1", 1.0), ("XBD2", 1.0)]), json!({ "settings": { "addedDates": ["2024-05-01"] } }));
-    assert_eq!(refused(calculate(&europe, &store("sample")))[0].msg, "2024-05-01 has no usable return for XBD2");
+    let europe = with(
+        job(&[("XEQ1", 1.0), ("XBD2", 1.0)]),
+        json!({ "settings": { "addedDates": ["2024-05-01"] } }),
+    );
+    assert_eq!(
+        refused(calculate(&europe, &store("sample")))[0].msg,
+        "2024-05-01 has no usable return for XBD2"
+    );
     assert_eq!(
         refusal(&position(json!({ "entryDate": "2025-01-01" }))),
         ["portfolio.futures[0].entryDate value_error"]
@@ -169,7 +203,8 @@ fn dates_that_contradict_each_other_are_refused() {
 #[test]
 fn a_calculation_that_is_too_large_is_refused() {
     let tickers: Vec<(String, f64)> = (0..81).map(|n| (format!("T{n}"), 1.0)).collect();
-    let mut contracts = String::from("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n");
+    let mut contracts =
+        String::from("ticker,currency,multiplier,returnType,riskFactor,lastTradeDate\n");
     let mut prices = String::from("date,ticker,settle\n");
     for (ticker, _) in &tickers {
         contracts.push_str(&format!("{ticker},USD,1,absolute,,\n"));
@@ -182,20 +217,29 @@ fn a_calculation_that_is_too_large_is_refused() {
     let fields = json!({ "marginDate": null, "settings": null, "volatilityLookbackDays": 1, "numScenarios": 1_000_000, "timeHorizonDays": 250 });
     let largest = with(job(&positions[..80]), fields.clone());
     assert!(Request::from_value(&largest, DataFormat::Json, &store).is_ok());
-    assert_eq!(refusal_on(&with(job(&positions), fields), &store), ["numScenarios value_error.too_large"]);
+    assert_eq!(
+        refusal_on(&with(job(&positions), fields), &store),
+        ["numScenarios value_error.too_large"]
+    );
 }
 
 #[test]
 fn amounts_that_overflow_are_refused() {
-    assert_eq!(refusal(&with(one(), json!({ "volatilityMultiplier": 1e9 }))), [" value_error.overflow"]);
+    assert_eq!(
+        refusal(&with(one(), json!({ "volatilityMultiplier": 1e9 }))),
+        [" value_error.overflow"]
+    );
     let huge = "portfolio.futures[0] value_error.overflow";
     assert_eq!(refusal(&position(json!({ "entryPrice": -1e307 }))), [huge]);
     assert_eq!(refusal(&with(job(&[("XEQ1", 1e305), ("XEQ1", -1e305)]), json!({}))), [huge]);
 }
 
 #[test]
-fn all_violations_are_told_at_once() {
-    let mut job = with(one(), json!({ "numScenarios": 0, "ewmaDecayFactor": "x", "settings": { "startDate": "x" } }));
+fn all_violations_are_reported_at_once() {
+    let mut job = with(
+        one(),
+        json!({ "numScenarios": 0, "ewmaDecayFactor": "x", "settings": { "startDate": "x" } }),
+    );
     job["portfolio"]["futures"] = json!([
         { "ticker": "XEQ1", "type": "long" },
         { "ticker": "XEQ1", "type": "long", "quantity": 1, "entryDate": "2025-01-01" },
@@ -244,13 +288,15 @@ fn null_is_missing_and_unknown_fields_are_ignored() {
 #[test]
 fn excluded_dates_win_over_added_ones_and_repeating_a_date_adds_no_weight() {
     let drawn = |settings: Value| {
-        let simulation = report(&with(one(), json!({ "settings": settings }))).summary.simulation.unwrap();
+        let simulation =
+            report(&with(one(), json!({ "settings": settings }))).summary.simulation.unwrap();
         (simulation.n_pool_dates, simulation.first_pool_date.to_string())
     };
     let window = json!({ "startDate": "2024-01-02" });
     let (n_dates, first) = drawn(window.clone());
     assert_eq!(first, "2024-01-02");
-    let added = with(window.clone(), json!({ "addedDates": ["2008-10-10", "2008-10-10", "2024-01-03"] }));
+    let added =
+        with(window.clone(), json!({ "addedDates": ["2008-10-10", "2008-10-10", "2024-01-03"] }));
     assert_eq!(drawn(added.clone()), (n_dates + 1, "2008-10-10".to_owned()));
     let excluded = with(added, json!({ "excludedDates": ["2008-10-10", "1999-01-01"] }));
     assert_eq!(drawn(excluded), (n_dates, first));
@@ -280,7 +326,8 @@ fn entries_decide_about_the_variation_alone() {
 
 #[test]
 fn a_lookback_that_is_longer_than_the_data_is_shortened_with_a_warning() {
-    let warnings = |days: u32| report(&with(one(), json!({ "volatilityLookbackDays": days }))).warnings;
+    let warnings =
+        |days: u32| report(&with(one(), json!({ "volatilityLookbackDays": days }))).warnings;
     let n_returns = store("sample").contracts()[0].settlements.days().len() - 1;
     assert_eq!(warnings(n_returns as u32), [""; 0]);
     let expected = format!("only {n_returns} daily returns of XEQ1 for its volatility");

@@ -12,13 +12,15 @@ use crate::common::{calculate, job, refused, report, store_of, summary, with};
 fn days_to(last: &str) -> Vec<Date> {
     let last: Date = last.parse().unwrap();
     let months = (2023..=2024).flat_map(|year| (1..=12).map(move |month| (year, month)));
-    let days = months.flat_map(|(year, month)| (1..=31).filter_map(move |day| Date::new(year, month, day)));
+    let days = months
+        .flat_map(|(year, month)| (1..=31).filter_map(move |day| Date::new(year, month, day)));
     days.filter(|day| *day <= last).collect()
 }
 
 /// A store with a price on each day up to the last of each ticker, and a rate of EUR.
 fn store(contracts: &str, prices: &[(&str, &str)], rates_to: &str) -> Arc<Store> {
-    let header = "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
+    let header =
+        "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
     let mut rows = String::from("date,ticker,settle\n");
     for (ticker, last) in prices {
         for (n, day) in days_to(last).into_iter().enumerate() {
@@ -32,7 +34,8 @@ fn store(contracts: &str, prices: &[(&str, &str)], rates_to: &str) -> Arc<Store>
     store_of(&format!("{header}{contracts}"), &rows, &rates)
 }
 
-const CONTRACTS: &str = "NEW,new,X,USD,10,1,log,OLD,\nOLD,old,X,USD,10,1,log,,\nEUR1,euro,X,EUR,10,1,absolute,,\n";
+const CONTRACTS: &str =
+    "NEW,new,X,USD,10,1,log,OLD,\nOLD,old,X,USD,10,1,log,,\nEUR1,euro,X,EUR,10,1,absolute,,\n";
 
 fn on(date: &str, positions: &[(&str, f64)]) -> Value {
     with(job(positions), json!({ "marginDate": date, "settings": {} }))
@@ -47,7 +50,10 @@ fn a_risk_factor_that_ended_is_refused() {
     assert!(msg.contains("OLD") && msg.contains("2024-06-30"), "{msg}");
     // The same contracts while the factor was alive, and up to seven days after.
     for date in ["2024-06-28", "2024-07-07"] {
-        assert!(calculate(&on(date, &[("NEW", 1.0)]), &store).unwrap().summary.initial_margin > 0.0, "{date}");
+        assert!(
+            calculate(&on(date, &[("NEW", 1.0)]), &store).unwrap().summary.initial_margin > 0.0,
+            "{date}"
+        );
     }
     let late = refused(calculate(&on("2024-07-08", &[("NEW", 1.0)]), &store));
     assert_eq!(summary(&late), ["portfolio.futures[0].ticker value_error.history"]);
@@ -56,12 +62,17 @@ fn a_risk_factor_that_ended_is_refused() {
 #[test]
 fn a_single_new_price_does_not_renew_an_old_history() {
     let contracts = "AAA,a,X,USD,10,1,log,,\n";
-    let header = "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
+    let header =
+        "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
     let mut rows = String::from("date,ticker,settle\n");
     for (n, day) in days_to("2023-12-31").into_iter().enumerate() {
         writeln!(rows, "{day},AAA,{}", 100 + n % 7).unwrap();
     }
-    let store = store_of(&format!("{header}{contracts}"), &(rows + "2024-12-31,AAA,104\n"), "date,currency,rate\n");
+    let store = store_of(
+        &format!("{header}{contracts}"),
+        &(rows + "2024-12-31,AAA,104\n"),
+        "date,currency,rate\n",
+    );
     let violations = refused(calculate(&on("2024-12-31", &[("AAA", 1.0)]), &store));
     assert_eq!(summary(&violations), ["portfolio.futures[0].ticker value_error.history"]);
 }
@@ -78,7 +89,8 @@ fn an_exchange_rate_that_ended_is_refused() {
 fn data_that_is_days_old_has_a_warning_for_each_kind() {
     let prices = [("NEW", "2024-12-30"), ("OLD", "2024-12-27"), ("EUR1", "2024-12-31")];
     let store = store(CONTRACTS, &prices, "2024-12-26");
-    let warnings = |date: &str| calculate(&on(date, &[("NEW", 1.0), ("EUR1", 1.0)]), &store).unwrap().warnings;
+    let warnings =
+        |date: &str| calculate(&on(date, &[("NEW", 1.0), ("EUR1", 1.0)]), &store).unwrap().warnings;
     assert_eq!(
         warnings("2024-12-31"),
         [
@@ -96,25 +108,32 @@ fn a_weekend_makes_no_price_old() {
     let store = store(CONTRACTS, &[("OLD", "2024-12-27")], "2024-12-27");
     let warnings = |date: &str| calculate(&on(date, &[("OLD", 1.0)]), &store).unwrap().warnings;
     assert_eq!(warnings("2024-12-29"), [""; 0]);
-    assert_eq!(warnings("2024-12-30"), ["the last price of OLD is of 2024-12-27, 3 days before the margin date"]);
+    assert_eq!(
+        warnings("2024-12-30"),
+        ["the last price of OLD is of 2024-12-27, 3 days before the margin date"]
+    );
 }
 
 #[test]
 fn few_scenarios_have_a_warning_with_standard_errors() {
-    let warnings = |n: u32| report(&with(job(&[("XEQ1", 1.0)]), json!({ "numScenarios": n }))).warnings;
+    let warnings =
+        |n: u32| report(&with(job(&[("XEQ1", 1.0)]), json!({ "numScenarios": n }))).warnings;
     assert_eq!(warnings(1000), [""; 0]);
     // 100 √(0.99 × 0.01 / 400) = 0.497.
     let [of_400] = &warnings(400)[..] else { panic!() };
-    let start = "only 400 scenarios: the worst 1 % are 4 of them, the standard error of the percentile is 0.50 points, \
-                 that of the margin about ";
-    let percent: f64 = of_400.strip_prefix(start).unwrap().strip_suffix(" %").unwrap().parse().unwrap();
+    let start = "only 400 scenarios: the worst 1 % are 4 of them, the standard error of the \
+                 percentile is 0.50 points, that of the margin about ";
+    let percent: f64 =
+        of_400.strip_prefix(start).unwrap().strip_suffix(" %").unwrap().parse().unwrap();
     assert!((1.0..60.0).contains(&percent), "{of_400}");
     assert_eq!(
         warnings(1),
-        ["only 1 scenarios: the worst 1 % are 0.01 of them, the standard error of the percentile is 9.95 points"]
+        ["only 1 scenarios: the worst 1 % are 0.01 of them, the standard error of the percentile \
+          is 9.95 points"]
     );
     assert_eq!(
-        report(&with(job(&[("XEQ1", 1.0), ("XEQ1", -1.0)]), json!({ "numScenarios": 10 }))).warnings,
+        report(&with(job(&[("XEQ1", 1.0), ("XEQ1", -1.0)]), json!({ "numScenarios": 10 })))
+            .warnings,
         [""; 0],
         "an offset rests on no scenario"
     );
@@ -123,37 +142,62 @@ fn few_scenarios_have_a_warning_with_standard_errors() {
 #[test]
 fn the_standard_error_is_the_spread_of_other_seeds() {
     let margin = |seed: u64| {
-        report(&with(job(&[("XEQ1", 1.0)]), json!({ "numScenarios": 500, "seed": seed, "timeHorizonDays": 3 })))
+        report(&with(
+            job(&[("XEQ1", 1.0)]),
+            json!({ "numScenarios": 500, "seed": seed, "timeHorizonDays": 3 }),
+        ))
     };
     let reports: Vec<_> = (0..60).map(margin).collect();
     let margins: Vec<f64> = reports.iter().map(|report| report.summary.initial_margin).collect();
     let mean = margins.iter().sum::<f64>() / 60.0;
-    let spread = (margins.iter().map(|margin| (margin / mean - 1.0).powi(2)).sum::<f64>() / 59.0).sqrt();
-    let told = |warning: &String| -> f64 {
-        warning.rsplit_once("about ").unwrap().1.strip_suffix(" %").unwrap().parse::<f64>().unwrap() / 100.0
-    };
-    let told = reports.iter().map(|report| told(&report.warnings[0])).sum::<f64>() / 60.0;
-    assert!((0.5..2.0).contains(&(told / spread)), "told {told}, found {spread}");
+    let spread =
+        (margins.iter().map(|margin| (margin / mean - 1.0).powi(2)).sum::<f64>() / 59.0).sqrt();
+    let reported = reports
+        .iter()
+        .map(|report| {
+            let warning = &report.warnings[0];
+            warning
+                .rsplit_once("about ")
+                .unwrap()
+                .1
+                .strip_suffix(" %")
+                .unwrap()
+                .parse::<f64>()
+                .unwrap()
+                / 100.0
+        })
+        .sum::<f64>()
+        / 60.0;
+    assert!((0.5..2.0).contains(&(reported / spread)), "reported {reported}, found {spread}");
 }
 
 #[test]
 fn a_price_that_does_not_move_has_a_warning() {
-    let header = "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
+    let header =
+        "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
     let mut rows = String::from("date,ticker,settle\n");
     for (n, day) in days_to("2024-12-31").into_iter().enumerate() {
         writeln!(rows, "{day},AAA,{}", if n < 400 { 100 + n % 7 } else { 100 }).unwrap();
     }
-    let store = store_of(&format!("{header}AAA,a,X,USD,10,1,log,,\n"), &rows, "date,currency,rate\n");
-    let report = calculate(&with(on("2024-12-31", &[("AAA", 1.0)]), json!({ "volatilityLookbackDays": 60 })), &store);
+    let store =
+        store_of(&format!("{header}AAA,a,X,USD,10,1,log,,\n"), &rows, "date,currency,rate\n");
+    let report = calculate(
+        &with(on("2024-12-31", &[("AAA", 1.0)]), json!({ "volatilityLookbackDays": 60 })),
+        &store,
+    );
     let report = report.unwrap();
     assert_eq!(report.summary.initial_margin, 0.0);
-    assert_eq!(report.warnings, ["the price of AAA did not change in the lookback: its margin is zero"]);
+    assert_eq!(
+        report.warnings,
+        ["the price of AAA did not change in the lookback: its margin is zero"]
+    );
 }
 
 #[test]
 fn a_day_of_entry_without_a_settlement_is_rolled_back_to_the_one_before() {
     let entered = |entry: Value| {
-        let position = json!({ "ticker": "XEQ1", "type": "long", "quantity": 1, "entryDate": entry });
+        let position =
+            json!({ "ticker": "XEQ1", "type": "long", "quantity": 1, "entryDate": entry });
         let job = with(job(&[]), json!({ "portfolio": { "futures": [position] } }));
         report(&job).rows[0].clone()
     };
@@ -166,11 +210,15 @@ fn a_day_of_entry_without_a_settlement_is_rolled_back_to_the_one_before() {
 #[test]
 fn a_day_of_entry_long_after_the_last_settlement_is_refused() {
     let store = store(CONTRACTS, &[("OLD", "2024-12-31")], "2024-12-31");
-    let position = |fields: Value| with(json!({ "ticker": "OLD", "type": "long", "quantity": 1 }), fields);
-    let job = |fields: Value| with(on("2024-12-31", &[]), json!({ "portfolio": { "futures": [position(fields)] } }));
+    let position =
+        |fields: Value| with(json!({ "ticker": "OLD", "type": "long", "quantity": 1 }), fields);
+    let job = |fields: Value| {
+        with(on("2024-12-31", &[]), json!({ "portfolio": { "futures": [position(fields)] } }))
+    };
     let before = refused(calculate(&job(json!({ "entryDate": "2022-12-31" })), &store));
     assert_eq!(summary(&before), ["portfolio.futures[0].entryDate value_error.no_price"]);
     // With a price of its own, the day is what was given.
-    let priced = calculate(&job(json!({ "entryDate": "2022-12-31", "entryPrice": 90 })), &store).unwrap();
+    let priced =
+        calculate(&job(json!({ "entryDate": "2022-12-31", "entryPrice": 90 })), &store).unwrap();
     assert_eq!(priced.rows[0].entry_date.to_string(), "2022-12-31");
 }

@@ -1,10 +1,9 @@
 //! Accounts and their keys.
 
-use anyhow::Result;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use jiff::Timestamp;
 
 use super::audit::note;
-use super::{Db, Deed};
+use super::{Db, Deed, Result, Row, Tx, values};
 
 /// A key with its account, as a request finds it.
 #[derive(Clone, Debug)]
@@ -14,11 +13,11 @@ pub(crate) struct KeyRow {
     pub(crate) hash: [u8; 32],
     pub(crate) account: i64,
     pub(crate) account_name: String,
-    pub(crate) created_at: i64,
-    pub(crate) expires_at: Option<i64>,
-    pub(crate) revoked_at: Option<i64>,
-    pub(crate) last_used_at: Option<i64>,
-    pub(crate) account_disabled_at: Option<i64>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) revoked_at: Option<Timestamp>,
+    pub(crate) last_used_at: Option<Timestamp>,
+    pub(crate) account_disabled_at: Option<Timestamp>,
 }
 
 /// A key to be made.
@@ -26,7 +25,7 @@ pub(crate) struct NewKey {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) hash: [u8; 32],
-    pub(crate) expires_at: Option<i64>,
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// More than an account may hold.
@@ -36,16 +35,16 @@ pub(crate) struct OverQuota {
     pub(crate) held: u64,
 }
 
-/// Refuses what would have an account hold more than `max` bytes; 0 is no limit. What adds nothing yet is
-/// refused when there is no room for anything.
+/// Refuses what would have an account hold more than `max` bytes; 0 is no limit. What adds nothing
+/// yet is refused when there is no room for anything.
 pub(super) fn has_quota(
-    db: &Connection,
+    tx: &Tx<'_>,
     account: i64,
     added: i64,
     max: u64,
-) -> rusqlite::Result<Result<(), OverQuota>> {
-    let held: i64 =
-        db.prepare_cached("select bytes from account where id = ?")?.query_row([account], |row| row.get(0))?;
+) -> Result<Result<(), OverQuota>> {
+    let sql = "select bytes from account where id = ?1";
+    let held: i64 = tx.one(sql, values![account], |row| row.get(0))?;
     let max = i64::try_from(max).unwrap_or(i64::MAX);
     let is_over = max > 0 && held.saturating_add(added.max(1)) > max;
     Ok(if is_over { Err(OverQuota { held: held.unsigned_abs() }) } else { Ok(()) })
@@ -56,7 +55,7 @@ const KEY: &str = "
            revoked_at, last_used_at, disabled_at
     from api_key join account on account.id = api_key.account";
 
-fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
+fn key_row(row: &Row<'_>) -> Result<KeyRow> {
     Ok(KeyRow {
         id: row.get(0)?,
         name: row.get(1)?,
@@ -72,7 +71,7 @@ fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
 }
 
 /// Notes a change of one row; whether there was any.
-fn noted(tx: &Transaction<'_>, changed: usize, deed: &Deed, subject: &str) -> rusqlite::Result<bool> {
+fn noted(tx: &Tx<'_>, changed: usize, deed: &Deed, subject: &str) -> Result<bool> {
     if changed == 1 {
         note(tx, deed, subject)?;
     }
@@ -83,65 +82,72 @@ impl Db {
     /// Makes an account; false when there is one of this name.
     pub(crate) async fn create_account(&self, name: String, deed: Deed) -> Result<bool> {
         self.write(move |tx| {
-            let sql = "insert into account (name, created_at) values (?, ?) on conflict do nothing";
-            noted(tx, tx.execute(sql, params![name, deed.at])?, &deed, &name)
+            let sql =
+                "insert into account (name, created_at) values (?1, ?2) on conflict do nothing";
+            let made = tx.execute(sql, values![name, deed.at])?;
+            noted(tx, made, &deed, &name)
         })
         .await
     }
 
     /// Every account: name, when made, when disabled.
-    pub(crate) fn accounts(&self) -> rusqlite::Result<Vec<(String, i64, Option<i64>)>> {
-        self.read(|db| {
-            let mut query = db.prepare("select name, created_at, disabled_at from account order by name")?;
-            query.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+    pub(crate) async fn accounts(&self) -> Result<Vec<(String, Timestamp, Option<Timestamp>)>> {
+        self.read(|tx| {
+            let sql = "select name, created_at, disabled_at from account order by name";
+            tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         })
+        .await
     }
 
     /// Disables an account for good; false when there is none of this name.
     pub(crate) async fn disable_account(&self, name: String, deed: Deed) -> Result<bool> {
         self.write_also_when_full(move |tx| {
-            let sql = "update account set disabled_at = coalesce(disabled_at, ?) where name = ?";
-            noted(tx, tx.execute(sql, params![deed.at, name])?, &deed, &name)
+            let sql = "update account set disabled_at = coalesce(disabled_at, ?1) where name = ?2";
+            let disabled = tx.execute(sql, values![deed.at, name])?;
+            noted(tx, disabled, &deed, &name)
         })
         .await
     }
 
     /// Makes a key of an account; false when there is no such account.
-    pub(crate) async fn create_key(&self, account: String, key: NewKey, deed: Deed) -> Result<bool> {
+    pub(crate) async fn create_key(
+        &self,
+        account: String,
+        key: NewKey,
+        deed: Deed,
+    ) -> Result<bool> {
         self.write(move |tx| {
             let sql = "
                 insert into api_key (id, account, name, hash, created_at, expires_at)
-                select ?, id, ?, ?, ?, ? from account where name = ?";
-            let made = tx.execute(sql, params![key.id, key.name, key.hash, deed.at, key.expires_at, account])?;
+                select ?1, id, ?2, ?3, ?4, ?5 from account where name = ?6";
+            let made = tx.execute(
+                sql,
+                values![key.id, key.name, key.hash, deed.at, key.expires_at, account],
+            )?;
             noted(tx, made, &deed, &key.id)
         })
         .await
     }
 
     /// The key with this public identifier.
-    pub(crate) fn key(&self, id: &str) -> rusqlite::Result<Option<KeyRow>> {
-        self.read(|db| {
-            let mut query = db.prepare_cached(&format!("{KEY} where api_key.id = ?"))?;
-            query.query_row([id], key_row).optional()
-        })
+    pub(crate) async fn key(&self, id: &str) -> Result<Option<KeyRow>> {
+        let sql = format!("{KEY} where api_key.id = ?1");
+        self.read(|tx| tx.first(&sql, values![id], key_row)).await
     }
 
     /// All keys of an account, oldest first.
-    pub(crate) fn keys(&self, account: &str) -> rusqlite::Result<Vec<KeyRow>> {
-        self.read(|db| {
-            let mut query = db.prepare(&format!("{KEY} where account.name = ? order by api_key.created_at"))?;
-            query.query_map([account], key_row)?.collect()
-        })
+    pub(crate) async fn keys(&self, account: &str) -> Result<Vec<KeyRow>> {
+        let sql = format!("{KEY} where account.name = ?1 order by api_key.created_at");
+        self.read(|tx| tx.all(&sql, values![account], key_row)).await
     }
 
     /// Revokes a key for good; false when there is none with this identifier.
     pub(crate) async fn revoke_key(&self, id: String, deed: Deed) -> Result<bool> {
         self.write_also_when_full(move |tx| {
             let sql = "
-                update api_key set revoked_at = coalesce(revoked_at, ?) where id = ?
+                update api_key set revoked_at = coalesce(revoked_at, ?1) where id = ?2
                 returning (select name from account where account.id = api_key.account)";
-            let account: Option<String> =
-                tx.prepare_cached(sql)?.query_row(params![deed.at, id], |row| row.get(0)).optional()?;
+            let account: Option<String> = tx.first(sql, values![deed.at, id], |row| row.get(0))?;
             let changed = usize::from(account.is_some());
             noted(tx, changed, &Deed { account, ..deed }, &id)
         })
@@ -149,8 +155,11 @@ impl Db {
     }
 
     /// Notes that a key was used.
-    pub(crate) async fn touch_key(&self, id: String, now: i64) -> Result<()> {
-        self.write(move |tx| tx.execute("update api_key set last_used_at = ? where id = ?", params![now, id]).map(drop))
-            .await
+    pub(crate) async fn touch_key(&self, id: String, now: Timestamp) -> Result<()> {
+        self.write(move |tx| {
+            tx.execute("update api_key set last_used_at = ?1 where id = ?2", values![now, id])
+                .map(drop)
+        })
+        .await
     }
 }

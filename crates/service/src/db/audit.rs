@@ -1,17 +1,14 @@
 //! Who did what: written in the transaction of what was done, where there is one.
 
-use anyhow::Result;
-use rusqlite::{Connection, Row, Transaction, params};
+use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Db, Whole};
-use crate::app::rfc3339;
+use super::{Db, Result, Row, Tx, Whole, values};
 
 /// Something that is done, by whom and from where.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deed {
-    /// In microseconds since 1970.
-    pub(crate) at: i64,
+    pub(crate) at: Timestamp,
     /// The account whose key does it, or to which a command does it.
     pub(crate) account: Option<String>,
     /// Public part of the key.
@@ -53,20 +50,21 @@ pub(crate) struct Search {
     pub(crate) key: Option<String>,
     pub(crate) action: Option<String>,
     pub(crate) subject: Option<String>,
-    /// In microseconds since 1970: from, and up to but not including.
-    pub(crate) since: Option<i64>,
-    pub(crate) until: Option<i64>,
+    /// From, and up to but not including.
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) until: Option<Timestamp>,
     /// After the entry with this number.
     pub(crate) after: i64,
 }
 
 /// Notes that something is done to `subject`.
-pub(super) fn note(tx: &Transaction<'_>, deed: &Deed, subject: &str) -> rusqlite::Result<()> {
+pub(super) fn note(tx: &Tx<'_>, deed: &Deed, subject: &str) -> Result<()> {
     let sql = "
         insert into audit (at, account, key, operator, address, request, action, subject)
-        values (?, ?, ?, ?, ?, ?, ?, ?)";
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let Deed { at, account, key, operator, address, request, action } = deed;
-    tx.prepare_cached(sql)?.execute(params![at, account, key, operator, address, request, action, subject]).map(drop)
+    tx.execute(sql, values![at, account, key, operator, address, request, action, subject])
+        .map(drop)
 }
 
 impl Db {
@@ -76,11 +74,13 @@ impl Db {
     }
 
     /// Forgets the entries of before this moment, so many at most; whether there may be more.
-    pub(crate) async fn forget_audit(&self, before: i64, limit: usize) -> Result<bool> {
+    pub(crate) async fn forget_audit(&self, before: Timestamp, limit: usize) -> Result<bool> {
         self.write_also_when_full(move |tx| {
             // The oldest have the lowest numbers, whatever the clock did.
-            let sql = "delete from audit where at < ? and seq in (select seq from audit order by seq limit ?)";
-            Ok(tx.execute(sql, params![before, limit as i64])? == limit)
+            let sql = "
+                delete from audit
+                where at < ?1 and seq in (select seq from audit order by seq limit ?2)";
+            Ok(tx.execute(sql, values![before, limit as i64])? == limit)
         })
         .await
     }
@@ -88,28 +88,30 @@ impl Db {
 
 impl Whole {
     /// Hands every entry that is asked for to `show`, oldest first.
-    pub(crate) fn audit(&self, search: &Search, show: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {
+    pub(crate) fn audit(
+        &self,
+        search: &Search,
+        show: &mut dyn FnMut(&Entry) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         let sql = "
             select seq, at, account, key, operator, address, request, action, subject from audit
-            where seq > ?1 and (?2 is null or account = ?2) and (?3 is null or key = ?3)
-                and (?4 is null or action = ?4) and (?5 is null or subject = ?5)
-                and (?6 is null or at >= ?6) and (?7 is null or at < ?7)
+            where seq > ?1 and (cast(?2 as text) is null or account = ?2)
+                and (cast(?3 as text) is null or key = ?3)
+                and (cast(?4 as text) is null or action = ?4)
+                and (cast(?5 as text) is null or subject = ?5)
+                and (cast(?6 as bigint) is null or at >= ?6)
+                and (cast(?7 as bigint) is null or at < ?7)
             order by seq";
         let Search { account, key, action, subject, since, until, after } = search;
-        let connection: &Connection = self.connection();
-        let mut query = connection.prepare(sql)?;
-        let mut rows = query.query(params![after, account, key, action, subject, since, until])?;
-        while let Some(row) = rows.next()? {
-            show(&entry(row)?)?;
-        }
-        Ok(())
+        let values = values![after, account, key, action, subject, since, until];
+        self.tx().each(sql, values, |row| show(&entry(row)?))
     }
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn entry(row: &Row<'_>) -> Result<Entry> {
     Ok(Entry {
         seq: row.get(0)?,
-        at: rfc3339(row.get(1)?),
+        at: row.get::<Timestamp>(1)?.to_string(),
         account: row.get(2)?,
         key: row.get(3)?,
         operator: row.get(4)?,

@@ -1,11 +1,15 @@
 //! Files of accounts.
 
-use anyhow::Result;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use jiff::Timestamp;
 
 use super::account::has_quota;
 use super::audit::note;
-use super::{Answer, Claim, Db, Deed, Deletion, Filter, Once, OverQuota};
+use super::words::is_open;
+use super::{
+    Answer, Db, Deed, Deletion, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values,
+};
+use crate::formats::Format;
+use crate::record::FileStatus;
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +18,12 @@ pub(crate) struct FileRow {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) kind: String,
-    pub(crate) format: String,
-    pub(crate) status: String,
+    pub(crate) format: Format,
+    pub(crate) status: FileStatus,
     pub(crate) size: Option<i64>,
     pub(crate) sha256: Option<String>,
     pub(crate) pdb_id: Option<String>,
-    pub(crate) created_at: i64,
+    pub(crate) created_at: Timestamp,
     /// Key of the content: of a pending file the content that arrived last.
     pub(crate) object: Option<String>,
     /// Warnings about the registration, JSON.
@@ -61,9 +65,10 @@ pub(crate) enum Unregistered {
     OverQuota(OverQuota),
 }
 
-const COLUMNS: &str = "seq, id, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings";
+const COLUMNS: &str =
+    "seq, id, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings";
 
-fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {
+fn file_row(row: &Row<'_>) -> Result<FileRow> {
     Ok(FileRow {
         seq: row.get(0)?,
         id: row.get(1)?,
@@ -95,8 +100,16 @@ impl Db {
             }
             let sql = "
                 insert into file (id, account, name, kind, format, status, created_at)
-                values (?, ?, ?, ?, ?, 'pending', ?)";
-            let values = params![file.id, account, file.name, file.kind, file.format, file.created_at];
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+            let values = values![
+                file.id,
+                account,
+                file.name,
+                file.kind,
+                file.format,
+                FileStatus::Pending,
+                file.created_at
+            ];
             tx.execute(sql, values)?;
             note(tx, &deed, &file.id)?;
             Ok(Ok(()))
@@ -105,23 +118,33 @@ impl Db {
     }
 
     /// Whether files have waited for their registration since before this moment.
-    pub(crate) fn has_expired_files(&self, before: i64) -> rusqlite::Result<bool> {
-        let sql = "select 1 from file where status = 'pending' and created_at < ?";
-        self.read(|db| db.prepare_cached(sql)?.exists([before]))
+    pub(crate) async fn has_expired_files(&self, before: Timestamp) -> Result<bool> {
+        let sql = format!(
+            "select 1 from file where status = '{}' and created_at < ?1",
+            FileStatus::Pending
+        );
+        self.read(|tx| tx.exists(&sql, values![before])).await
     }
 
-    /// Deletes the files that have waited for their registration since before this moment; their content
-    /// becomes garbage. Gives the objects that are to be removed, of so many files at most.
-    pub(crate) async fn expire_pending_files(&self, before: i64, limit: usize, deed: Deed) -> Result<Vec<String>> {
+    /// Deletes the files that have waited for their registration since before this moment; their
+    /// content becomes garbage. Gives the objects that are to be removed, of so many files at most.
+    pub(crate) async fn expire_pending_files(
+        &self,
+        before: Timestamp,
+        limit: usize,
+        deed: Deed,
+    ) -> Result<Vec<String>> {
         self.write_also_when_full(move |tx| {
-            let sql = "
-                delete from file where id in
-                    (select id from file where status = 'pending' and created_at < ? limit ?)
-                returning id, object, (select name from account where account.id = file.account)";
-            let mut query = tx.prepare_cached(sql)?;
-            let expired =
-                query.query_map(params![before, limit as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-            let expired: Vec<(String, Option<String>, String)> = expired.collect::<Result<_, _>>()?;
+            let sql = format!(
+                "delete from file where id in
+                     (select id from file where status = '{}' and created_at < ?1 limit ?2)
+                 returning id, object, (select name from account where account.id = file.account)",
+                FileStatus::Pending
+            );
+            let expired: Vec<(String, Option<String>, String)> =
+                tx.all(&sql, values![before, limit as i64], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                })?;
             let mut objects = Vec::new();
             for (id, object, account) in expired {
                 note(tx, &Deed { account: Some(account), ..deed.clone() }, &id)?;
@@ -136,40 +159,42 @@ impl Db {
     }
 
     /// The account's file with this identifier.
-    pub(crate) fn file(&self, account: i64, id: &str) -> rusqlite::Result<Option<FileRow>> {
-        self.read(|db| {
-            let sql = format!("select {COLUMNS} from file where id = ? and account = ?");
-            db.prepare_cached(&sql)?.query_row(params![id, account], file_row).optional()
-        })
+    pub(crate) async fn file(&self, account: i64, id: &str) -> Result<Option<FileRow>> {
+        let sql = format!("select {COLUMNS} from file where id = ?1 and account = ?2");
+        self.read(|tx| tx.first(&sql, values![id, account], file_row)).await
     }
 
-    /// A file that waits for its content, any account's that is not disabled: an upload link is good by
-    /// itself.
-    pub(crate) fn pending_file(&self, id: &str) -> rusqlite::Result<Option<Pending>> {
-        self.read(|db| {
-            let sql = "
-                select account.bytes - file.bytes from file join account on account.id = file.account
-                where file.id = ? and status = 'pending' and disabled_at is null";
-            let pending = |row: &Row<'_>| Ok(Pending { held: row.get::<_, i64>(0)?.unsigned_abs() });
-            db.prepare_cached(sql)?.query_row([id], pending).optional()
+    /// A file that waits for its content, any account's that is not disabled: an upload link is
+    /// good by itself.
+    pub(crate) async fn pending_file(&self, id: &str) -> Result<Option<Pending>> {
+        let sql = "
+            select account.bytes - file.bytes from file join account on account.id = file.account
+            where file.id = ?1 and status = ?2 and disabled_at is null";
+        self.read(|tx| {
+            tx.first(sql, values![id, FileStatus::Pending], |row| {
+                Ok(Pending { held: row.get::<i64>(0)?.unsigned_abs() })
+            })
         })
+        .await
     }
 
     /// Key of the content of a registered file, any account's: a task has named it.
-    pub(crate) fn file_object(&self, id: &str) -> rusqlite::Result<Option<String>> {
-        self.read(|db| {
-            let sql = "select object from file where id = ? and status = 'ready'";
-            db.prepare_cached(sql)?.query_row([id], |row| row.get(0)).optional()
-        })
+    pub(crate) async fn file_object(&self, id: &str) -> Result<Option<String>> {
+        let sql = "select object from file where id = ?1 and status = ?2";
+        self.read(|tx| tx.first(sql, values![id, FileStatus::Ready], |row| row.get(0))).await
     }
 
     /// Notes the key of an object before it is written. Until a row refers to it, it is garbage: so
     /// whatever ends a service in between, the next start removes it.
     pub(crate) async fn announce_object(&self, key: String) -> Result<()> {
-        self.write(move |tx| tx.execute("insert into garbage (prefix) values (?)", [key]).map(drop)).await
+        self.write(move |tx| {
+            tx.execute("insert into garbage (prefix) values (?1)", values![key]).map(drop)
+        })
+        .await
     }
 
-    /// Makes an object that has been announced and written, of this size, the content of a pending file.
+    /// Makes an object that has been announced and written, of this size, the content of a pending
+    /// file.
     pub(crate) async fn take_upload(
         &self,
         id: String,
@@ -182,22 +207,23 @@ impl Db {
             let sql = "
                 select status, object, file.bytes, account, account.name
                 from file join account on account.id = file.account
-                where file.id = ? and disabled_at is null";
-            let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
-            let found = tx.prepare_cached(sql)?.query_row([&id], found).optional()?;
-            type Found = (String, Option<String>, i64, i64, String);
-            let Some((status, replaced, before, account, name)): Option<Found> = found else {
+                where file.id = ?1 and disabled_at is null";
+            let found: Option<(FileStatus, Option<String>, i64, i64, String)> =
+                tx.first(sql, values![id], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+                })?;
+            let Some((status, replaced, before, account, name)) = found else {
                 return Ok(Arrival::Deleted);
             };
-            if status != "pending" {
+            if status != FileStatus::Pending {
                 return Ok(Arrival::Registered);
             }
             let size = i64::try_from(size).unwrap_or(i64::MAX);
             if let Err(over) = has_quota(tx, account, size - before, max_bytes)? {
                 return Ok(Arrival::OverQuota(over));
             }
-            tx.prepare_cached("update file set object = ?, bytes = ? where id = ?")?
-                .execute(params![object, size, id])?;
+            let sql = "update file set object = ?1, bytes = ?2 where id = ?3";
+            tx.execute(sql, values![object, size, id])?;
             note(tx, &Deed { account: Some(name), ..deed }, &id)?;
             keep_object(tx, &object)?;
             if let Some(replaced) = &replaced {
@@ -209,14 +235,18 @@ impl Db {
     }
 
     /// The account's registered file with this identifier or name.
-    pub(crate) fn ready_file(&self, account: i64, id_or_name: &str) -> rusqlite::Result<Option<FileRow>> {
-        self.read(|db| {
-            let sql = format!(
-                "select {COLUMNS} from file
-                 where account = ?1 and status = 'ready' and (id = ?2 or name = ?2) order by id = ?2 desc limit 1"
-            );
-            db.prepare_cached(&sql)?.query_row(params![account, id_or_name], file_row).optional()
-        })
+    pub(crate) async fn ready_file(
+        &self,
+        account: i64,
+        id_or_name: &str,
+    ) -> Result<Option<FileRow>> {
+        let sql = format!(
+            "select {COLUMNS} from file
+             where account = ?1 and status = '{}' and (id = ?2 or name = ?2)
+             order by id = ?2 desc limit 1",
+            FileStatus::Ready
+        );
+        self.read(|tx| tx.first(&sql, values![account, id_or_name], file_row)).await
     }
 
     /// Registers a pending file with the content that was checked.
@@ -224,19 +254,17 @@ impl Db {
         &self,
         file: FileRow,
         account: i64,
-        claim: Claim,
+        write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unregistered>> {
-        self.write_once(claim, answer, Some(file.id.clone()), move |tx| {
-            let sql = "select status, object from file where id = ? and account = ?";
-            let found = tx
-                .prepare_cached(sql)?
-                .query_row(params![file.id, account], |row| Ok((row.get(0)?, row.get(1)?)))
-                .optional()?;
-            let Some((status, object)): Option<(String, Option<String>)> = found else {
+        self.write_once(write, answer, Some(file.id.clone()), move |tx| {
+            let sql = "select status, object from file where id = ?1 and account = ?2";
+            let found: Option<(FileStatus, Option<String>)> =
+                tx.first(sql, values![file.id, account], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let Some((status, object)) = found else {
                 return Ok(Err(Unregistered::Deleted));
             };
-            if status != "pending" {
+            if status != FileStatus::Pending {
                 return Ok(Err(Unregistered::IsReady));
             }
             if object != file.object {
@@ -247,20 +275,22 @@ impl Db {
             }
             let sql = "
                 update file
-                set name = ?, kind = ?, format = ?, status = 'ready', size = ?, sha256 = ?, pdb_id = ?, created_at = ?,
-                    warnings = ?, bytes = ?
-                where id = ?";
-            let values = params![
+                set name = ?1, kind = ?2, format = ?3, status = ?4, size = ?5, sha256 = ?6,
+                    pdb_id = ?7, created_at = ?8, warnings = ?9, bytes = ?10
+                where id = ?11";
+            // What arrived, unless it did so under the first version, which did not count it.
+            let bytes = file.size.unwrap_or(0);
+            let values = values![
                 file.name,
                 file.kind,
                 file.format,
+                FileStatus::Ready,
                 file.size,
                 file.sha256,
                 file.pdb_id,
                 file.created_at,
                 file.warnings,
-                // What arrived, unless it did so under the first version, which did not count it.
-                file.size.unwrap_or(0),
+                bytes,
                 file.id,
             ];
             tx.execute(sql, values)?;
@@ -275,10 +305,10 @@ impl Db {
         file: FileRow,
         account: i64,
         max_bytes: u64,
-        claim: Claim,
+        write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unregistered>> {
-        self.write_once(claim, answer, Some(file.id.clone()), move |tx| {
+        self.write_once(write, answer, Some(file.id.clone()), move |tx| {
             if is_taken(tx, account, &file.name)? {
                 return Ok(Err(Unregistered::NameTaken));
             }
@@ -290,13 +320,14 @@ impl Db {
                 insert into file
                     (id, account, name, kind, format, status, size, sha256, pdb_id, created_at, object, warnings,
                      bytes)
-                values (?, ?, ?, ?, ?, 'ready', ?, ?, ?, ?, ?, ?, ?)";
-            let values = params![
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+            let values = values![
                 file.id,
                 account,
                 file.name,
                 file.kind,
                 file.format,
+                FileStatus::Ready,
                 file.size,
                 file.sha256,
                 file.pdb_id,
@@ -314,21 +345,31 @@ impl Db {
         .await
     }
 
-    /// Deletes a file; its content becomes garbage. One that a task is still to read stays. Gives the
-    /// object that is to be removed, if there is one.
-    pub(crate) async fn delete_file(&self, account: i64, id: String, deed: Deed) -> Result<(Deletion, Option<String>)> {
+    /// Deletes a file; its content becomes garbage. One that a task is still to read stays. Gives
+    /// the object that is to be removed, if there is one.
+    pub(crate) async fn delete_file(
+        &self,
+        account: i64,
+        id: String,
+        deed: Deed,
+    ) -> Result<(Deletion, Option<String>)> {
         self.write_also_when_full(move |tx| {
-            let sql = "select object from file where id = ? and account = ?";
-            let found = tx.prepare_cached(sql)?.query_row(params![id, account], |row| row.get(0)).optional()?;
-            let Some(object): Option<Option<String>> = found else { return Ok((Deletion::NotFound, None)) };
-            let sql = "
-                select task.id from task_input join task on task.id = task_input.task
-                where file = ? and status in ('queued', 'running') order by seq limit 1";
-            let dependent: Option<String> = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0)).optional()?;
+            let sql = "select object from file where id = ?1 and account = ?2";
+            let found: Option<Option<String>> =
+                tx.first(sql, values![id, account], |row| row.get(0))?;
+            let Some(object) = found else {
+                return Ok((Deletion::NotFound, None));
+            };
+            let sql = format!(
+                "select task.id from task_input join task on task.id = task_input.task
+                 where file = ?1 and {} order by seq limit 1",
+                is_open()
+            );
+            let dependent = tx.first(&sql, values![id], |row| row.get(0))?;
             if let Some(dependent) = dependent {
                 return Ok((Deletion::NeededBy(dependent), None));
             }
-            tx.execute("delete from file where id = ?", [&id])?;
+            tx.execute("delete from file where id = ?1", values![id])?;
             note(tx, &deed, &id)?;
             if let Some(object) = &object {
                 discard_object(tx, object)?;
@@ -339,34 +380,45 @@ impl Db {
     }
 
     /// A page of the account's files, newest first.
-    pub(crate) fn files(&self, account: i64, filter: &Filter, limit: usize) -> rusqlite::Result<Vec<FileRow>> {
-        self.read(|db| {
-            let values = params![account, filter.before, limit as i64, filter.status, filter.name];
-            db.prepare_cached(&listing(filter))?.query_map(values, file_row)?.collect()
+    pub(crate) async fn files(
+        &self,
+        account: i64,
+        filter: &Filter,
+        limit: usize,
+    ) -> Result<Vec<FileRow>> {
+        let Filter { before, name, .. } = filter;
+        let sql = listing(filter);
+        self.read(|tx| {
+            tx.all(&sql, values![account, before, limit as i64, filter.status(), name], file_row)
         })
+        .await
     }
 }
 
 /// Whether a registered file of the account has this name.
-fn is_taken(tx: &Transaction<'_>, account: i64, name: &str) -> rusqlite::Result<bool> {
-    let sql = "select 1 from file where account = ? and name = ? and status = 'ready'";
-    tx.prepare_cached(sql)?.exists(params![account, name])
+fn is_taken(tx: &Tx<'_>, account: i64, name: &str) -> Result<bool> {
+    let sql = format!(
+        "select 1 from file where account = ?1 and name = ?2 and status = '{}'",
+        FileStatus::Ready
+    );
+    tx.exists(&sql, values![account, name])
 }
 
 /// A row refers to an object that was announced.
-fn keep_object(tx: &Transaction<'_>, key: &str) -> rusqlite::Result<()> {
-    tx.prepare_cached("delete from garbage where prefix = ?")?.execute([key]).map(drop)
+fn keep_object(tx: &Tx<'_>, key: &str) -> Result<()> {
+    tx.execute("delete from garbage where prefix = ?1", values![key]).map(drop)
 }
 
 /// No row refers to an object any more.
-fn discard_object(tx: &Transaction<'_>, key: &str) -> rusqlite::Result<()> {
-    tx.prepare_cached("insert or ignore into garbage (prefix) values (?)")?.execute([key]).map(drop)
+fn discard_object(tx: &Tx<'_>, key: &str) -> Result<()> {
+    let sql = "insert into garbage (prefix) values (?1) on conflict do nothing";
+    tx.execute(sql, values![key]).map(drop)
 }
 
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.
 pub(super) fn listing(filter: &Filter) -> String {
-    let status = if filter.status.is_some() { "status = ?4" } else { "?4 is null" };
-    let name = if filter.name.is_some() { "name = ?5" } else { "?5 is null" };
+    let status = if filter.status.is_some() { "status = ?4" } else { "cast(?4 as text) is null" };
+    let name = if filter.name.is_some() { "name = ?5" } else { "cast(?5 as text) is null" };
     format!(
         "select {COLUMNS} from file
          where account = ?1 and seq < coalesce(?2, 9223372036854775807) and {status} and {name}

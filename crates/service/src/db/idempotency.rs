@@ -3,15 +3,13 @@
 
 use std::convert::Infallible;
 
-use anyhow::Result;
-use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use jiff::{SignedDuration, Timestamp};
 
 use super::audit::note;
-use super::{Db, Deed};
+use super::{Db, Deed, Error, Result, Tx, values};
 
-/// How long an answer is kept, in microseconds.
-const KEPT: i64 = 24 * 3600 * 1_000_000;
+/// How long an answer is kept.
+const KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// An answer as it is sent, and kept for a repeated request. Its status is 200: a request that was
 /// refused may be repeated with the same key, and is looked at anew.
@@ -22,107 +20,114 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A request that is to be done once.
+/// A write that is done once, however often its request is repeated.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct IdempotentWrite {
     pub(crate) account: i64,
     /// The caller's `Idempotency-Key`, if there is one.
     pub(crate) key: Option<String>,
     pub(crate) operation: &'static str,
     /// Digest of what was asked for.
     pub(crate) fingerprint: [u8; 32],
-    pub(crate) now: i64,
+    pub(crate) now: Timestamp,
     /// Who does it.
     pub(crate) deed: Deed,
 }
 
-/// What became of a request that is to be done once.
+/// What became of a write that is done once.
 #[derive(Debug)]
 pub(crate) enum Once<R> {
     /// It was done now.
-    Done,
+    Stored,
     /// It could not be done; nothing was written, and no answer is kept.
     Refused(R),
     /// It was done before, with this answer.
-    Again(Answer),
+    Replayed(Answer),
     /// The key was used for another request.
-    Reused,
+    KeyReused,
 }
 
 /// What became of a request that has been made before.
 #[derive(Debug)]
 pub(crate) enum Before {
-    Same(Answer),
-    Another,
+    Replayed(Answer),
+    KeyReused,
 }
 
 impl Db {
     /// What became of a request that has been made before; none if it has not.
-    pub(crate) fn answered(&self, claim: &Claim) -> rusqlite::Result<Option<Before>> {
-        let Some(key) = &claim.key else { return Ok(None) };
-        self.read(|db| before(db, claim, key))
+    pub(crate) async fn answered(&self, write: &IdempotentWrite) -> Result<Option<Before>> {
+        let Some(key) = &write.key else { return Ok(None) };
+        self.read(|tx| before(tx, write, key)).await
     }
 
     /// Keeps the answer of a request that can be done twice without harm, such as a cancellation:
     /// repeated, it is answered as the first time.
-    pub(crate) async fn remember(&self, claim: Claim, answer: Answer) -> Result<Once<Infallible>> {
-        self.write_once(claim, answer, None, |_| Ok(Ok(()))).await
+    pub(crate) async fn remember(
+        &self,
+        write: IdempotentWrite,
+        answer: Answer,
+    ) -> Result<Once<Infallible>> {
+        self.write_once(write, answer, None, |_| Ok(Ok(()))).await
     }
 
-    /// Writes, and notes it under the identifier of what it is done to, unless a request with this key has been
-    /// done already. A change that gives a reason why not did nothing.
+    /// Writes, and notes it under the identifier of what it is done to, unless a request with this
+    /// key has been done already. A change that gives a reason why not did nothing.
     pub(super) async fn write_once<R: Send + 'static>(
         &self,
-        claim: Claim,
+        write: IdempotentWrite,
         answer: Answer,
         subject: Option<String>,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<(), R>> + Send + 'static,
+        change: impl FnOnce(&Tx<'_>) -> Result<Result<(), R>> + Send + 'static,
     ) -> Result<Once<R>> {
         self.write(move |tx| {
-            let change = |tx: &Transaction<'_>| {
+            let done_and_noted = || {
                 let done = change(tx)?;
                 if let (Ok(()), Some(subject)) = (&done, &subject) {
-                    note(tx, &claim.deed, subject)?;
+                    note(tx, &write.deed, subject)?;
                 }
-                Ok::<_, rusqlite::Error>(done)
+                Ok::<_, Error>(done)
             };
-            let Some(key) = &claim.key else { return Ok(change(tx)?.map_or_else(Once::Refused, |()| Once::Done)) };
-            tx.execute("delete from idempotency where created_at < ?", [claim.now - KEPT])?;
-            match before(tx, &claim, key)? {
-                Some(Before::Same(answer)) => return Ok(Once::Again(answer)),
-                Some(Before::Another) => return Ok(Once::Reused),
+            let Some(key) = &write.key else {
+                return Ok(done_and_noted()?.map_or_else(Once::Refused, |()| Once::Stored));
+            };
+            let expired = write.now - KEPT;
+            tx.execute("delete from idempotency where created_at < ?1", values![expired])?;
+            match before(tx, &write, key)? {
+                Some(Before::Replayed(answer)) => return Ok(Once::Replayed(answer)),
+                Some(Before::KeyReused) => return Ok(Once::KeyReused),
                 None => {}
             }
-            if let Err(reason) = change(tx)? {
+            if let Err(reason) = done_and_noted()? {
                 return Ok(Once::Refused(reason));
             }
             let sql = "
-                insert into idempotency (account, key, operation, fingerprint, headers, body, created_at)
-                values (?, ?, ?, ?, ?, ?, ?)";
+                insert into idempotency
+                    (account, key, operation, fingerprint, headers, body, created_at)
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
             let headers = serde_json::to_string(&answer.headers).expect("strings");
-            let values =
-                params![claim.account, key, claim.operation, claim.fingerprint, headers, answer.body, claim.now];
-            tx.prepare_cached(sql)?.execute(values)?;
-            Ok(Once::Done)
+            let IdempotentWrite { account, operation, fingerprint, now, .. } = &write;
+            tx.execute(
+                sql,
+                values![account, key, operation, fingerprint, headers, answer.body, now],
+            )?;
+            Ok(Once::Stored)
         })
         .await
     }
 }
 
-fn before(db: &Connection, claim: &Claim, key: &str) -> rusqlite::Result<Option<Before>> {
+fn before(tx: &Tx<'_>, write: &IdempotentWrite, key: &str) -> Result<Option<Before>> {
     let sql = "
         select operation, fingerprint, headers, body from idempotency
-        where account = ? and key = ? and created_at >= ?";
-    db.prepare_cached(sql)?
-        .query_row(params![claim.account, key, claim.now - KEPT], |row| {
-            let (operation, fingerprint): (String, [u8; 32]) = (row.get(0)?, row.get(1)?);
-            if operation != claim.operation || fingerprint != claim.fingerprint {
-                return Ok(Before::Another);
-            }
-            let headers: String = row.get(2)?;
-            let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(2, Type::Text, Box::new(error));
-            let headers = serde_json::from_str(&headers).map_err(unreadable)?;
-            Ok(Before::Same(Answer { headers, body: row.get(3)? }))
-        })
-        .optional()
+        where account = ?1 and key = ?2 and created_at >= ?3";
+    tx.first(sql, values![write.account, key, write.now - KEPT], |row| {
+        let (operation, fingerprint): (String, [u8; 32]) = (row.get(0)?, row.get(1)?);
+        if operation != write.operation || fingerprint != write.fingerprint {
+            return Ok(Before::KeyReused);
+        }
+        let headers: String = row.get(2)?;
+        let headers = serde_json::from_str(&headers).map_err(Error::other)?;
+        Ok(Before::Replayed(Answer { headers, body: row.get(3)? }))
+    })
 }

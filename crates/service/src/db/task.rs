@@ -1,11 +1,12 @@
 //! Systems, jobs and analyses: work that is queued, runs and ends.
 
-use anyhow::Result;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use jiff::Timestamp;
 
 use super::account::has_quota;
 use super::audit::note;
-use super::{Answer, Claim, Db, Deed, Filter, Once, OverQuota};
+use super::words::{has_ended, is_open};
+use super::{Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values};
+use crate::record::{FileStatus, Kind, Lane, Status};
 
 /// A system, job or analysis.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,26 +14,53 @@ pub(crate) struct TaskRow {
     pub(crate) seq: i64,
     pub(crate) id: String,
     pub(crate) account: i64,
-    /// `system`, `job` or `analysis`.
-    pub(crate) kind: String,
+    pub(crate) kind: Kind,
     pub(crate) name: Option<String>,
     pub(crate) parent: Option<String>,
-    pub(crate) status: String,
+    pub(crate) status: Status,
     pub(crate) request: String,
     pub(crate) parameters: String,
     pub(crate) seed: i64,
     pub(crate) attempts: i64,
     /// Attempts in a row that brought it no further.
     pub(crate) fruitless: i64,
-    pub(crate) created_at: i64,
-    pub(crate) started_at: Option<i64>,
-    pub(crate) finished_at: Option<i64>,
+    pub(crate) created_at: Timestamp,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) finished_at: Option<Timestamp>,
     pub(crate) is_cancelled: bool,
     pub(crate) outcome: Option<String>,
     /// Warnings about the request itself, JSON.
     pub(crate) warnings: String,
     /// What it has written, or may come to write as long as it is open.
     pub(crate) bytes: i64,
+}
+
+#[cfg(test)]
+impl TaskRow {
+    /// A task to begin tests with.
+    pub(crate) fn example() -> Self {
+        Self {
+            seq: 1,
+            id: "job_1".to_owned(),
+            account: 1,
+            kind: Kind::Job,
+            name: None,
+            parent: Some("box_1".to_owned()),
+            status: Status::Running,
+            request: "{}".to_owned(),
+            parameters: "{}".to_owned(),
+            seed: 1,
+            attempts: 1,
+            fruitless: 0,
+            created_at: Timestamp::UNIX_EPOCH,
+            started_at: Some(Timestamp::UNIX_EPOCH),
+            finished_at: Some(Timestamp::UNIX_EPOCH),
+            is_cancelled: false,
+            outcome: None,
+            warnings: "[]".to_owned(),
+            bytes: 0,
+        }
+    }
 }
 
 /// What changes of a task that is extended.
@@ -44,22 +72,6 @@ pub(crate) struct Extended {
     pub(crate) bytes: i64,
 }
 
-/// Which tasks wait for each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
-    /// Systems and jobs, which take a worker.
-    Workers = 0,
-    /// Analyses, which need not wait for days until a simulation has ended.
-    Analyses = 1,
-}
-
-impl Lane {
-    /// Where tasks of a kind wait.
-    pub(crate) fn of(kind: &str) -> Self {
-        if kind == "analysis" { Self::Analyses } else { Self::Workers }
-    }
-}
-
 /// Why a task was not queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unqueued {
@@ -68,7 +80,7 @@ pub(crate) enum Unqueued {
     /// The account would hold more than it may.
     OverQuota(OverQuota),
     /// This task is in this state by now, which does not allow it.
-    InState(String, String),
+    InState(String, Status),
     /// This file or task, which it reads or is itself, has been deleted in the meantime.
     Deleted(String),
 }
@@ -79,7 +91,7 @@ pub(crate) enum Deletion {
     Done,
     NotFound,
     /// It is in this state, which does not allow it.
-    InState(String),
+    InState(Status),
     /// This still needs it.
     NeededBy(String),
 }
@@ -100,8 +112,7 @@ pub(crate) enum Requeue {
 /// How a task ended.
 #[derive(Clone, Debug)]
 pub(crate) struct End {
-    /// `succeeded`, `failed` or `cancelled`.
-    pub(crate) status: &'static str,
+    pub(crate) status: Status,
     /// What there is to say about it, JSON.
     pub(crate) outcome: String,
     /// Layout of its bundle, JSON; without one it keeps what it had before it was retried.
@@ -114,7 +125,7 @@ const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, pa
                        started_at, finished_at, is_cancelled, outcome, warnings, fruitless, \
                        coalesce(bytes, 0)";
 
-fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
+fn task_row(row: &Row<'_>) -> Result<TaskRow> {
     Ok(TaskRow {
         seq: row.get(0)?,
         id: row.get(1)?,
@@ -138,35 +149,39 @@ fn task_row(row: &Row<'_>) -> rusqlite::Result<TaskRow> {
     })
 }
 
-/// The one place where a task's state changes. States move forward: `queued`, `running`, an end;
-/// back to `queued` only for another attempt, to be extended or to be retried.
-fn transition(tx: &Transaction<'_>, id: &str, from: &[&str], to: &str) -> rusqlite::Result<bool> {
-    let sql = "update task set status = ? where id = ? and status = ?";
+/// The one place where a task's state changes. States move forward: queued, running, an end;
+/// back to queued only for another attempt, to be extended or to be retried.
+fn transition(tx: &Tx<'_>, id: &str, from: &[Status], to: Status) -> Result<bool> {
+    let sql = "update task set status = ?1 where id = ?2 and status = ?3";
     for state in from {
-        if tx.prepare_cached(sql)?.execute(params![to, id, state])? == 1 {
+        if tx.execute(sql, values![to, id, state])? == 1 {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Open tasks of disabled accounts that are not to be cancelled yet. Accounts first: SQLite would look
-/// through everything that is queued.
-pub(super) const OF_DISABLED: &str = "
-    select task.id from account cross join task on task.account = account.id
-    where disabled_at is not null and status in ('queued', 'running') and lane in (0, 1) and is_cancelled = 0";
+/// Open tasks of disabled accounts that are not to be cancelled yet. Accounts first: SQLite would
+/// look through everything that is queued.
+pub(super) fn of_disabled() -> String {
+    format!(
+        "select task.id from account cross join task on task.account = account.id
+         where disabled_at is not null and {} and lane in (0, 1) and is_cancelled = 0",
+        is_open()
+    )
+}
 
-/// Ends a task that is queued for the first time, and marks any other that is open, for its attempts have
-/// left something; whether it has ended.
-fn cancel(tx: &Transaction<'_>, id: &str, now: i64) -> rusqlite::Result<bool> {
-    let sql = "select attempts > 0 or bundle is not null from task where id = ?";
-    let has_left: bool = tx.prepare_cached(sql)?.query_row([id], |row| row.get(0))?;
-    if !has_left && transition(tx, id, &["queued"], "cancelled")? {
-        let sql = "update task set finished_at = ?, outcome = '{}', bytes = 0 where id = ?";
-        tx.prepare_cached(sql)?.execute(params![now, id])?;
+/// Ends a task that is queued for the first time, and marks any other that is open, for its
+/// attempts have left something; whether it has ended.
+fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<bool> {
+    let sql = "select attempts > 0 or bundle is not null from task where id = ?1";
+    let has_left: bool = tx.one(sql, values![id], |row| row.get(0))?;
+    if !has_left && transition(tx, id, &[Status::Queued], Status::Cancelled)? {
+        let sql = "update task set finished_at = ?1, outcome = '{}', bytes = 0 where id = ?2";
+        tx.execute(sql, values![now, id])?;
     }
-    let sql = "update task set is_cancelled = 1 where id = ? and status in ('queued', 'running')";
-    Ok(tx.prepare_cached(sql)?.execute([id])? == 0)
+    let sql = format!("update task set is_cancelled = 1 where id = ?1 and {}", is_open());
+    Ok(tx.execute(&sql, values![id])? == 0)
 }
 
 /// What an account may have; 0 is no limit.
@@ -180,77 +195,91 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     /// Refuses another open task that adds so many bytes. Tasks are counted as far as it matters.
-    fn has_room(self, tx: &Transaction<'_>, account: i64, added: i64) -> rusqlite::Result<Result<(), Unqueued>> {
-        let sql = "
-            select 1 from task
-            where account = ? and status in ('queued', 'running') and lane in (0, 1) limit 1 offset ?";
-        if self.open_tasks > 0 && tx.prepare_cached(sql)?.exists(params![account, self.open_tasks - 1])? {
+    fn has_room(self, tx: &Tx<'_>, account: i64, added: i64) -> Result<Result<(), Unqueued>> {
+        let sql = format!(
+            "select 1 from task where account = ?1 and {} and lane in (0, 1) limit 1 offset ?2",
+            is_open()
+        );
+        let max = i64::from(self.open_tasks);
+        if max > 0 && tx.exists(&sql, values![account, max - 1])? {
             return Ok(Err(Unqueued::TooMany));
         }
         Ok(has_quota(tx, account, added, self.bytes)?.map_err(Unqueued::OverQuota))
     }
 }
 
-/// Queues a task that has ended, when it is in one of these states and its account has room for the bytes
-/// that it may come to write.
+/// Queues a task that has ended, when it is in one of these states and its account has room for the
+/// bytes that it may come to write.
 fn queue_again(
-    tx: &Transaction<'_>,
+    tx: &Tx<'_>,
     id: &str,
-    from: &[&str],
+    from: &[Status],
     bytes: i64,
     allowance: Allowance,
-) -> rusqlite::Result<Result<(), Unqueued>> {
-    let sql = "select account, status, coalesce(bytes, 0) from task where id = ?";
-    let found = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-    let found = tx.prepare_cached(sql)?.query_row([id], found).optional()?;
-    let Some((account, status, held)): Option<(i64, String, i64)> = found else {
+) -> Result<Result<(), Unqueued>> {
+    let sql = "select account, status, coalesce(bytes, 0) from task where id = ?1";
+    let found: Option<(i64, Status, i64)> =
+        tx.first(sql, values![id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let Some((account, status, held)) = found else {
         return Ok(Err(Unqueued::Deleted(id.to_owned())));
     };
-    if !from.contains(&status.as_str()) {
+    if !from.contains(&status) {
         return Ok(Err(Unqueued::InState(id.to_owned(), status)));
     }
     if let Err(reason) = allowance.has_room(tx, account, bytes - held)? {
         return Ok(Err(reason));
     }
-    transition(tx, id, from, "queued")?;
-    tx.prepare_cached("update task set bytes = ? where id = ?")?.execute(params![bytes.max(held), id])?;
+    transition(tx, id, from, Status::Queued)?;
+    tx.execute("update task set bytes = ?1 where id = ?2", values![bytes.max(held), id])?;
     Ok(Ok(()))
 }
 
+/// What a task reads.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    /// Registered files.
+    pub(crate) files: Vec<String>,
+    /// A job or a system, besides its parent.
+    pub(crate) reference: Option<String>,
+}
+
 impl Db {
-    /// Queues a task that reads these files; `seq` and the times of its run are ignored.
+    /// Queues a task that reads these; `seq` and the times of its run are ignored.
     pub(crate) async fn create_task(
         &self,
         task: TaskRow,
-        inputs: Vec<String>,
+        reads: Reads,
         allowance: Allowance,
-        claim: Claim,
+        write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
-        self.write_once(claim, answer, Some(task.id.clone()), move |tx| {
+        self.write_once(write, answer, Some(task.id.clone()), move |tx| {
             if let Err(reason) = allowance.has_room(tx, task.account, task.bytes)? {
                 return Ok(Err(reason));
             }
-            if let Some(parent) = &task.parent
-                && !tx.prepare_cached("select 1 from task where id = ?")?.exists([parent])?
-            {
-                return Ok(Err(Unqueued::Deleted(parent.clone())));
+            for needed in task.parent.iter().chain(&reads.reference) {
+                if !tx.exists("select 1 from task where id = ?1", values![needed])? {
+                    return Ok(Err(Unqueued::Deleted(needed.clone())));
+                }
             }
-            for file in &inputs {
-                if !tx.prepare_cached("select 1 from file where id = ? and status = 'ready'")?.exists([file])? {
+            for file in &reads.files {
+                let sql = "select 1 from file where id = ?1 and status = ?2";
+                if !tx.exists(sql, values![file, FileStatus::Ready])? {
                     return Ok(Err(Unqueued::Deleted(file.clone())));
                 }
             }
             let sql = "
                 insert into task
-                    (id, account, kind, name, parent, status, request, parameters, seed, created_at, warnings, bytes)
-                values (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?)";
-            let values = params![
+                    (id, account, kind, name, parent, status, request, parameters, seed, created_at,
+                     warnings, bytes)
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+            let values = values![
                 task.id,
                 task.account,
                 task.kind,
                 task.name,
                 task.parent,
+                Status::Queued,
                 task.request,
                 task.parameters,
                 task.seed,
@@ -258,10 +287,15 @@ impl Db {
                 task.warnings,
                 task.bytes,
             ];
-            tx.prepare_cached(sql)?.execute(values)?;
-            for file in &inputs {
-                let sql = "insert or ignore into task_input (task, file) values (?, ?)";
-                tx.prepare_cached(sql)?.execute(params![task.id, file])?;
+            tx.execute(sql, values)?;
+            for file in &reads.files {
+                let sql =
+                    "insert into task_input (task, file) values (?1, ?2) on conflict do nothing";
+                tx.execute(sql, values![task.id, file])?;
+            }
+            if let Some(reference) = &reads.reference {
+                let sql = "insert into task_reference (task, reference) values (?1, ?2)";
+                tx.execute(sql, values![task.id, reference])?;
             }
             Ok(Ok(()))
         })
@@ -269,111 +303,121 @@ impl Db {
     }
 
     /// The account's task of this kind with this identifier.
-    pub(crate) fn task(&self, account: i64, kind: &str, id: &str) -> rusqlite::Result<Option<TaskRow>> {
-        self.read(|db| {
-            let sql = format!("select {COLUMNS} from task where id = ? and account = ? and kind = ?");
-            db.prepare_cached(&sql)?.query_row(params![id, account, kind], task_row).optional()
-        })
+    pub(crate) async fn task(&self, account: i64, kind: Kind, id: &str) -> Result<Option<TaskRow>> {
+        self.read(|tx| find(tx, account, kind, id)).await
     }
 
     /// The task that the account submitted last.
-    pub(crate) fn latest_task(&self, account: i64, kind: &str) -> rusqlite::Result<Option<TaskRow>> {
+    pub(crate) async fn latest_task(&self, account: i64, kind: Kind) -> Result<Option<TaskRow>> {
         let filter = Filter::default();
-        Ok(self.tasks(account, kind, &filter, 1)?.pop())
+        Ok(self.tasks(account, kind, &filter, 1).await?.pop())
     }
 
     /// The analysis of a job that was submitted last, among those with this status.
-    pub(crate) fn latest_analysis(
+    pub(crate) async fn latest_analysis(
         &self,
         account: i64,
         job: &str,
-        status: Option<&str>,
-    ) -> rusqlite::Result<Option<TaskRow>> {
-        self.read(|db| {
-            let sql = format!(
-                "select {COLUMNS} from task
-                 where parent = ?1 and account = ?2 and kind = 'analysis' and (?3 is null or status = ?3)
-                 order by seq desc limit 1"
-            );
-            db.prepare_cached(&sql)?.query_row(params![job, account, status], task_row).optional()
-        })
+        status: Option<Status>,
+    ) -> Result<Option<TaskRow>> {
+        let sql = format!(
+            "select {COLUMNS} from task
+             where parent = ?1 and account = ?2 and kind = ?4
+                 and (cast(?3 as text) is null or status = ?3)
+             order by seq desc limit 1"
+        );
+        self.read(|tx| tx.first(&sql, values![job, account, status, Kind::Analysis], task_row))
+            .await
     }
 
     /// A page of the account's tasks of a kind, newest first.
-    pub(crate) fn tasks(
+    pub(crate) async fn tasks(
         &self,
         account: i64,
-        kind: &str,
+        kind: Kind,
         filter: &Filter,
         limit: usize,
-    ) -> rusqlite::Result<Vec<TaskRow>> {
-        self.read(|db| {
-            let values = params![account, kind, filter.before, limit as i64, filter.status, filter.name];
-            db.prepare_cached(&listing(filter))?.query_map(values, task_row)?.collect()
+    ) -> Result<Vec<TaskRow>> {
+        let Filter { before, name, .. } = filter;
+        let (sql, limit) = (listing(filter), limit as i64);
+        self.read(|tx| {
+            tx.all(&sql, values![account, kind, before, limit, filter.status(), name], task_row)
         })
+        .await
     }
 
     /// Layout of a task's bundle, JSON; none while there is nothing to download.
-    pub(crate) fn bundle(&self, id: &str) -> rusqlite::Result<Option<String>> {
-        self.read(|db| db.prepare_cached("select bundle from task where id = ?")?.query_row([id], |row| row.get(0)))
+    pub(crate) async fn bundle(&self, id: &str) -> Result<Option<String>> {
+        let sql = "select bundle from task where id = ?1";
+        self.read(|tx| tx.one(sql, values![id], |row| row.get(0))).await
     }
 
     /// Tasks that are running as far as is known, oldest first.
-    pub(crate) fn running_tasks(&self) -> rusqlite::Result<Vec<TaskRow>> {
-        self.read(|db| {
-            let sql = format!("select {COLUMNS} from task where status = 'running' order by seq");
-            db.prepare_cached(&sql)?.query_map((), task_row)?.collect()
-        })
+    pub(crate) async fn running_tasks(&self) -> Result<Vec<TaskRow>> {
+        let sql = format!("select {COLUMNS} from task where status = ?1 order by seq");
+        self.read(|tx| tx.all(&sql, values![Status::Running], task_row)).await
     }
 
     /// Tasks that were cancelled while they were queued, and are to be ended.
-    pub(crate) fn cancelled_queued_tasks(&self) -> rusqlite::Result<Vec<TaskRow>> {
-        self.read(|db| {
-            let sql = format!("select {COLUMNS} from task where status = 'queued' and is_cancelled = 1 order by seq");
-            db.prepare_cached(&sql)?.query_map((), task_row)?.collect()
-        })
+    pub(crate) async fn cancelled_queued_tasks(&self) -> Result<Vec<TaskRow>> {
+        let sql = format!(
+            "select {COLUMNS} from task where status = ?1 and is_cancelled = 1 order by seq"
+        );
+        self.read(|tx| tx.all(&sql, values![Status::Queued], task_row)).await
     }
 
     /// The task of a lane that is to start next: that of the account with the fewest running, the
     /// oldest of these, none of a disabled one; and how many are waiting, counted to `enough`.
-    pub(crate) fn next_queued(&self, lane: Lane, enough: usize) -> rusqlite::Result<Option<(TaskRow, usize)>> {
-        self.read(|db| {
-            // One step per account that has something queued, however much that is.
-            let sql = format!(
-                "with recursive waiting (account) as (
-                     select min(account) from task where status = 'queued' and lane = ?1
-                     union all
-                     select (select min(account) from task
-                             where status = 'queued' and lane = ?1 and account > waiting.account)
-                     from waiting where account is not null
-                 )
-                 select {COLUMNS} from task
-                 where seq = (
-                     select (select min(seq) from task
-                             where status = 'queued' and lane = ?1 and account = waiting.account)
-                     from waiting join account on account.id = waiting.account
-                     where disabled_at is null
-                     order by (select count(*) from task
-                               where status = 'running' and lane = ?1 and account = waiting.account), 1
-                     limit 1
-                 )"
-            );
-            let lane = lane as i64;
-            let Some(task) = db.prepare_cached(&sql)?.query_row([lane], task_row).optional()? else { return Ok(None) };
-            let count = "select count(*) from (select 1 from task where status = 'queued' and lane = ? limit ?)";
-            let waiting: i64 = db.prepare_cached(count)?.query_row([lane, enough as i64], |row| row.get(0))?;
+    pub(crate) async fn next_queued(
+        &self,
+        lane: Lane,
+        enough: usize,
+    ) -> Result<Option<(TaskRow, usize)>> {
+        let (queued, running) = (Status::Queued, Status::Running);
+        // One step per account that has something queued, however much that is.
+        let sql = format!(
+            "with recursive waiting (account) as (
+                 select min(account) from task where status = '{queued}' and lane = ?1
+                 union all
+                 select (select min(account) from task
+                         where status = '{queued}' and lane = ?1 and account > waiting.account)
+                 from waiting where account is not null
+             )
+             select {COLUMNS} from task
+             where seq = (
+                 select (select min(seq) from task
+                         where status = '{queued}' and lane = ?1 and account = waiting.account)
+                 from waiting join account on account.id = waiting.account
+                 where disabled_at is null
+                 order by (select count(*) from task
+                           where status = '{running}' and lane = ?1
+                               and account = waiting.account), 1
+                 limit 1
+             )"
+        );
+        let lane = lane as i64;
+        self.read(|tx| {
+            let Some(task) = tx.first(&sql, values![lane], task_row)? else { return Ok(None) };
+            let sql = "
+                select count(*) from
+                    (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
+            let waiting: i64 =
+                tx.one(sql, values![queued, lane, enough as i64], |row| row.get(0))?;
             Ok(Some((task, waiting as usize)))
         })
+        .await
     }
 
     /// Marks a queued task as started once more; false when it is not queued any longer.
-    pub(crate) async fn start_task(&self, id: String, now: i64) -> Result<bool> {
+    pub(crate) async fn start_task(&self, id: String, now: Timestamp) -> Result<bool> {
         self.write(move |tx| {
-            if !transition(tx, &id, &["queued"], "running")? {
+            if !transition(tx, &id, &[Status::Queued], Status::Running)? {
                 return Ok(false);
             }
-            let sql = "update task set attempts = attempts + 1, started_at = coalesce(started_at, ?) where id = ?";
-            tx.prepare_cached(sql)?.execute(params![now, id])?;
+            let sql = "
+                update task set attempts = attempts + 1, started_at = coalesce(started_at, ?1)
+                where id = ?2";
+            tx.execute(sql, values![now, id])?;
             Ok(true)
         })
         .await
@@ -386,20 +430,20 @@ impl Db {
         id: String,
         extended: Extended,
         allowance: Allowance,
-        claim: Claim,
+        write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
-        self.write_once(claim, answer, Some(id.clone()), move |tx| {
+        self.write_once(write, answer, Some(id.clone()), move |tx| {
             let Extended { parameters, warnings, bytes } = extended;
-            if let Err(reason) = queue_again(tx, &id, &["succeeded"], bytes, allowance)? {
+            if let Err(reason) = queue_again(tx, &id, &[Status::Succeeded], bytes, allowance)? {
                 return Ok(Err(reason));
             }
             let sql = "
                 update task
-                set parameters = ?, warnings = ?, attempts = 0, fruitless = 0, is_cancelled = 0, finished_at = null,
-                    outcome = null
-                where id = ?";
-            tx.prepare_cached(sql)?.execute(params![parameters, warnings, id])?;
+                set parameters = ?1, warnings = ?2, attempts = 0, fruitless = 0, is_cancelled = 0,
+                    finished_at = null, outcome = null
+                where id = ?3";
+            tx.execute(sql, values![parameters, warnings, id])?;
             Ok(Ok(()))
         })
         .await
@@ -411,16 +455,19 @@ impl Db {
         id: String,
         bytes: i64,
         allowance: Allowance,
-        claim: Claim,
+        write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
-        self.write_once(claim, answer, Some(id.clone()), move |tx| {
-            if let Err(reason) = queue_again(tx, &id, &["failed", "cancelled"], bytes, allowance)? {
+        self.write_once(write, answer, Some(id.clone()), move |tx| {
+            let from = [Status::Failed, Status::Cancelled];
+            if let Err(reason) = queue_again(tx, &id, &from, bytes, allowance)? {
                 return Ok(Err(reason));
             }
-            let sql =
-                "update task set fruitless = 0, is_cancelled = 0, finished_at = null, outcome = null where id = ?";
-            tx.prepare_cached(sql)?.execute([id])?;
+            let sql = "
+                update task
+                set fruitless = 0, is_cancelled = 0, finished_at = null, outcome = null
+                where id = ?1";
+            tx.execute(sql, values![id])?;
             Ok(Ok(()))
         })
         .await
@@ -429,56 +476,52 @@ impl Db {
     /// Puts a running task back into the queue, for another attempt.
     pub(crate) async fn requeue_task(&self, id: String, behind: Requeue) -> Result<bool> {
         self.write_also_when_full(move |tx| {
-            if !transition(tx, &id, &["running"], "queued")? {
+            if !transition(tx, &id, &[Status::Running], Status::Queued)? {
                 return Ok(false);
             }
             let sql = match behind {
-                Requeue::Progressed => "update task set fruitless = 0 where id = ?",
-                Requeue::Fruitless => "update task set fruitless = fruitless + 1 where id = ?",
+                Requeue::Progressed => "update task set fruitless = 0 where id = ?1",
+                Requeue::Fruitless => "update task set fruitless = fruitless + 1 where id = ?1",
                 Requeue::Interrupted => return Ok(true),
-                Requeue::NotBegun => "update task set attempts = attempts - 1 where id = ?",
+                Requeue::NotBegun => "update task set attempts = attempts - 1 where id = ?1",
             };
-            tx.prepare_cached(sql)?.execute([id])?;
+            tx.execute(sql, values![id])?;
             Ok(true)
         })
         .await
     }
 
-    /// Cancels a task: one that is queued for the first time ends, any other that is open is marked, for its
-    /// attempts have left something. Returns it as it is then; none when there is no such task.
+    /// Cancels a task: one that is queued for the first time ends, any other that is open is
+    /// marked, for its attempts have left something. Returns it as it is then; none when there is
+    /// no such task.
     pub(crate) async fn cancel_task(
         &self,
         account: i64,
-        kind: &'static str,
+        kind: Kind,
         id: String,
         deed: Deed,
     ) -> Result<Option<TaskRow>> {
         self.write_also_when_full(move |tx| {
-            let sql = format!("select {COLUMNS} from task where id = ? and account = ? and kind = ?");
-            let find = |tx: &Transaction<'_>| {
-                tx.prepare_cached(&sql)?.query_row(params![id, account, kind], task_row).optional()
-            };
-            let Some(before) = find(tx)? else { return Ok(None) };
+            let Some(before) = find(tx, account, kind, &id)? else { return Ok(None) };
             cancel(tx, &id, deed.at)?;
             // To cancel what has ended, or once more, does nothing.
-            if ["queued", "running"].contains(&before.status.as_str()) && !before.is_cancelled {
+            if before.status.is_open() && !before.is_cancelled {
                 note(tx, &deed, &id)?;
             }
-            find(tx)
+            find(tx, account, kind, &id)
         })
         .await
     }
 
     /// Whether a disabled account has tasks that are open, and not to be cancelled yet.
-    pub(crate) fn has_tasks_of_disabled(&self) -> rusqlite::Result<bool> {
-        self.read(|db| db.prepare_cached(OF_DISABLED)?.exists(()))
+    pub(crate) async fn has_tasks_of_disabled(&self) -> Result<bool> {
+        self.read(|tx| tx.exists(&of_disabled(), &[])).await
     }
 
     /// Cancels the tasks that disabled accounts have open; those that have not ended with it.
-    pub(crate) async fn cancel_tasks_of_disabled(&self, now: i64) -> Result<Vec<String>> {
+    pub(crate) async fn cancel_tasks_of_disabled(&self, now: Timestamp) -> Result<Vec<String>> {
         self.write_also_when_full(move |tx| {
-            let mut query = tx.prepare_cached(OF_DISABLED)?;
-            let ids: Vec<String> = query.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
+            let ids: Vec<String> = tx.all(&of_disabled(), &[], |row| row.get(0))?;
             let mut open = Vec::new();
             for id in ids {
                 if !cancel(tx, &id, now)? {
@@ -495,94 +538,108 @@ impl Db {
     pub(crate) async fn delete_task(
         &self,
         account: i64,
-        kind: &'static str,
+        kind: Kind,
         id: String,
         garbage: String,
         deed: Deed,
     ) -> Result<Deletion> {
         self.write_also_when_full(move |tx| {
-            let sql = "select status from task where id = ? and account = ? and kind = ?";
-            let status: Option<String> =
-                tx.prepare_cached(sql)?.query_row(params![id, account, kind], |row| row.get(0)).optional()?;
+            let sql = "select status from task where id = ?1 and account = ?2 and kind = ?3";
+            let status: Option<Status> =
+                tx.first(sql, values![id, account, kind], |row| row.get(0))?;
             let Some(status) = status else { return Ok(Deletion::NotFound) };
-            if ["queued", "running"].contains(&status.as_str()) {
+            if status.is_open() {
                 return Ok(Deletion::InState(status));
             }
-            // Jobs need their system for good, an analysis its job only while it runs.
-            let sql = "
-                select id from task
-                where parent = ? and (kind = 'job' or status in ('queued', 'running')) order by seq limit 1";
-            let dependent: Option<String> = tx.prepare_cached(sql)?.query_row([&id], |row| row.get(0)).optional()?;
+            // Jobs need their system for good, an analysis what it reads only while it runs.
+            let sql = format!(
+                "select id from task
+                 where parent = ?1 and (kind = ?2 or {open})
+                    or id in (select task from task_reference where reference = ?1) and {open}
+                 order by seq limit 1",
+                open = is_open()
+            );
+            let dependent = tx.first(&sql, values![id, Kind::Job], |row| row.get(0))?;
             if let Some(dependent) = dependent {
                 return Ok(Deletion::NeededBy(dependent));
             }
-            tx.execute("delete from task where id = ?", [&id])?;
+            tx.execute("delete from task where id = ?1", values![id])?;
             note(tx, &deed, &id)?;
-            tx.execute("insert or ignore into garbage (prefix) values (?)", [garbage])?;
+            let sql = "insert into garbage (prefix) values (?1) on conflict do nothing";
+            tx.execute(sql, values![garbage])?;
             Ok(Deletion::Done)
         })
         .await
     }
 
     /// Tasks that have ended, and whose objects nobody has measured: those of earlier versions.
-    pub(crate) fn unmeasured_tasks(&self) -> rusqlite::Result<Vec<String>> {
-        self.read(|db| {
-            let sql = "select id from task where bytes is null and status not in ('queued', 'running')";
-            db.prepare(sql)?.query_map((), |row| row.get(0))?.collect()
-        })
+    pub(crate) async fn unmeasured_tasks(&self) -> Result<Vec<String>> {
+        let sql = format!("select id from task where bytes is null and {}", has_ended());
+        self.read(|tx| tx.all(&sql, &[], |row| row.get(0))).await
     }
 
     /// Notes what the objects of such a task take.
     pub(crate) async fn set_task_bytes(&self, id: String, bytes: u64) -> Result<()> {
         self.write(move |tx| {
-            let sql = "
-                update task set bytes = ? where id = ? and bytes is null and status not in ('queued', 'running')";
-            tx.prepare_cached(sql)?.execute(params![bytes as i64, id]).map(drop)
+            let sql = format!(
+                "update task set bytes = ?1 where id = ?2 and bytes is null and {}",
+                has_ended()
+            );
+            tx.execute(&sql, values![bytes as i64, id]).map(drop)
         })
         .await
     }
 
     /// Prefixes of objects that are to be removed.
-    pub(crate) fn garbage(&self) -> rusqlite::Result<Vec<String>> {
-        self.read(|db| db.prepare("select prefix from garbage")?.query_map((), |row| row.get(0))?.collect())
+    pub(crate) async fn garbage(&self) -> Result<Vec<String>> {
+        self.read(|tx| tx.all("select prefix from garbage", &[], |row| row.get(0))).await
     }
 
     /// Forgets a prefix whose objects have been removed.
     pub(crate) async fn forget_garbage(&self, prefix: String) -> Result<()> {
-        self.write_also_when_full(move |tx| tx.execute("delete from garbage where prefix = ?", [prefix]).map(drop))
-            .await
+        self.write_also_when_full(move |tx| {
+            tx.execute("delete from garbage where prefix = ?1", values![prefix]).map(drop)
+        })
+        .await
     }
 
     /// How many tasks there are, by kind and status.
-    pub(crate) fn task_counts(&self) -> rusqlite::Result<Vec<(String, String, i64)>> {
-        self.read(|db| {
-            let sql = "select kind, status, n from task_count order by kind, status";
-            db.prepare_cached(sql)?.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
-        })
+    pub(crate) async fn task_counts(&self) -> Result<Vec<(Kind, Status, i64)>> {
+        let sql = "select kind, status, n from task_count order by kind, status";
+        self.read(|tx| tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))).await
     }
 
     /// Ends a task; false when it has ended already.
-    pub(crate) async fn end_task(&self, id: String, end: End, now: i64) -> Result<bool> {
+    pub(crate) async fn end_task(&self, id: String, end: End, now: Timestamp) -> Result<bool> {
         self.write_also_when_full(move |tx| {
-            if !transition(tx, &id, &["running", "queued"], end.status)? {
+            if !transition(tx, &id, &[Status::Running, Status::Queued], end.status)? {
                 return Ok(false);
             }
-            let sql =
-                "update task set finished_at = ?, outcome = ?, bundle = coalesce(?, bundle), bytes = ? where id = ?";
-            tx.prepare_cached(sql)?.execute(params![now, end.outcome, end.bundle, end.bytes as i64, id])?;
+            let sql = "
+                update task
+                set finished_at = ?1, outcome = ?2, bundle = coalesce(?3, bundle), bytes = ?4
+                where id = ?5";
+            let End { outcome, bundle, bytes, .. } = end;
+            tx.execute(sql, values![now, outcome, bundle, bytes as i64, id])?;
             Ok(true)
         })
         .await
     }
 }
 
+fn find(tx: &Tx<'_>, account: i64, kind: Kind, id: &str) -> Result<Option<TaskRow>> {
+    let sql = format!("select {COLUMNS} from task where id = ?1 and account = ?2 and kind = ?3");
+    tx.first(&sql, values![id, account, kind], task_row)
+}
+
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.
 pub(super) fn listing(filter: &Filter) -> String {
-    let status = if filter.status.is_some() { "status = ?5" } else { "?5 is null" };
-    let name = if filter.name.is_some() { "name = ?6" } else { "?6 is null" };
+    let status = if filter.status.is_some() { "status = ?5" } else { "cast(?5 as text) is null" };
+    let name = if filter.name.is_some() { "name = ?6" } else { "cast(?6 as text) is null" };
     format!(
         "select {COLUMNS} from task
-         where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807) and {status} and {name}
+         where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807)
+             and {status} and {name}
          order by seq desc limit ?4"
     )
 }

@@ -1,39 +1,36 @@
-//! Tasks as processes of this machine.
-//!
-//! `molboxd run-task` stands between the service and the command, so that there is somebody to
-//! note how it ended while the service is away: the service may stop and start again, and finds
-//! in the directory what it missed.
+//! Tasks as processes of this machine: to start, find and signal them.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal, setsid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpgrp, kill_process, pidfd_open, pidfd_send_signal,
+};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::confine::{Confinement, THIS_PROGRAM};
-use super::{Attempt, EXIT, Exit, Lock, lock_of, oom_kills};
+use super::attempt::{Attempt, EXIT, Lock, lock_of};
+use super::confine::Confinement;
 
-/// How long what a command leaves behind may take to die before it is killed again.
-const LEFTOVER_PAUSE: Duration = Duration::from_millis(20);
-
-/// Starts a command in the directory of an attempt, confined, with its output in `log.txt` there. It
-/// goes on when the service ends.
-pub(crate) fn launch(lock: Lock, attempt: &Attempt, command: &[String], confinement: &Confinement) -> Result<Child> {
+/// Starts a command in the directory of an attempt, confined, with its output in `log.txt` there.
+/// It goes on when the service ends.
+pub(crate) fn launch(
+    program: &Path,
+    lock: Lock,
+    attempt: &Attempt,
+    command: &[String],
+    confinement: &Confinement,
+) -> Result<Child> {
     let stale = attempt.folder.join(EXIT);
     if stale.exists() {
         fs::remove_file(&stale)?;
     }
-    // This very program, also when its file has been replaced by a newer one since.
-    Command::new(THIS_PROGRAM)
+    Command::new(program)
         .arg0("molboxd")
         .arg("run-task")
         .arg(format!("--attempt={}", attempt.number))
@@ -50,70 +47,15 @@ pub(crate) fn launch(lock: Lock, attempt: &Attempt, command: &[String], confinem
         .with_context(|| format!("start a task in {}", attempt.folder.display()))
 }
 
-/// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended. It is not
-/// confined itself: what it writes, the command cannot.
-pub(crate) async fn run_task(attempt: &Attempt, command: &[String], confinement: &Confinement) -> Result<u8> {
-    let folder = &attempt.folder;
-    // Ctrl-C at the service's terminal is not meant for its tasks; and no task can enter the process
-    // group of the service, which is spared when tasks are killed.
-    let session = setsid().context("begin a session")?;
-    let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
-    let mut stop = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let killed_before = oom_kills();
-    let mut child = Command::new(THIS_PROGRAM)
-        .arg0("molboxd")
-        .args(confinement.arguments(folder, command))
-        .stdin(Stdio::inherit())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()
-        .context("confine the command")?;
-    let status = loop {
-        tokio::select! {
-            status = child.wait() => break status?,
-            _ = stop.recv() => terminate(&child),
-            _ = interrupt.recv() => terminate(&child),
-        }
-    };
-    let memory_ran_out = killed_before.and_then(|before| Some(oom_kills()? > before));
-    // Programs that a killed worker had started would write into the directory of the next attempt.
-    loop {
-        let mut left = processes()?;
-        left.retain(|process| process.group == session && process.pid != session);
-        if left.is_empty() {
-            break;
-        }
-        left.iter().for_each(|process| process.signal(Signal::KILL));
-        tokio::time::sleep(LEFTOVER_PAUSE).await;
-    }
-    note(folder, Exit { attempt: attempt.number, code: status.code(), signal: status.signal(), memory_ran_out })?;
-    Ok(status.code().map_or(1, |code| code as u8))
-}
-
-fn terminate(child: &Child) {
-    if let Some(pid) = child.id().and_then(|id| Pid::from_raw(id as i32)) {
-        // It may have ended in the meantime.
-        let _ = kill_process(pid, Signal::TERM);
-    }
-}
-
-fn note(folder: &Path, exit: Exit) -> Result<()> {
-    let partial = folder.join("exit.json.tmp");
-    let mut file = File::create(&partial)?;
-    serde_json::to_writer(&mut file, &exit)?;
-    file.sync_all()?;
-    fs::rename(&partial, folder.join(EXIT))?;
-    Ok(())
-}
-
-/// Asks the task in a directory to stop, whoever launched it: `run-task`, which passes it on, or the
-/// command itself when `run-task` is gone.
+/// Asks the task in a directory to stop, whoever launched it: `run-task`, which passes it on, or
+/// the command itself when `run-task` is gone.
 pub(crate) fn ask_to_stop(folder: &Path) -> io::Result<()> {
     let all = processes()?;
     let holders = holders(folder, &all)?;
     let pids: HashSet<Pid> = holders.iter().map(|process| process.pid).collect();
-    for process in holders.iter().filter(|process| process.parent.is_none_or(|parent| !pids.contains(&parent))) {
+    for process in
+        holders.iter().filter(|process| process.parent.is_none_or(|parent| !pids.contains(&parent)))
+    {
         process.signal(Signal::TERM);
     }
     Ok(())
@@ -130,16 +72,17 @@ pub(crate) fn kill(folder: &Path) -> io::Result<usize> {
 }
 
 /// A process of this machine, alive when it was looked at.
-struct Process {
-    pid: Pid,
+pub(super) struct Process {
+    pub(super) pid: Pid,
     /// Refers to this process, also when its number is another's by now. None before Linux 5.3.
     handle: Option<OwnedFd>,
     parent: Option<Pid>,
-    group: Pid,
+    pub(super) group: Pid,
 }
 
-/// All processes. One that has ended meanwhile, or is not ours to look at, is nobody that we look for.
-fn processes() -> io::Result<Vec<Process>> {
+/// All processes. One that has ended meanwhile, or is not ours to look at, is nobody that we look
+/// for.
+pub(super) fn processes() -> io::Result<Vec<Process>> {
     let number = |entry: fs::DirEntry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
     Ok(fs::read_dir("/proc")?.flatten().filter_map(number).filter_map(Process::look).collect())
 }
@@ -184,14 +127,17 @@ impl Process {
     fn holds(&self, lock: &fs::Metadata) -> bool {
         let files = fs::read_dir(format!("/proc/{}/fd", self.pid)).into_iter().flatten().flatten();
         files.map(|file| file.path()).any(|file| {
-            let is_it = fs::metadata(&file).is_ok_and(|it| (it.dev(), it.ino()) == (lock.dev(), lock.ino()));
+            let is_it = fs::metadata(&file)
+                .is_ok_and(|it| (it.dev(), it.ino()) == (lock.dev(), lock.ino()));
             let number = file.file_name().unwrap_or_default().display().to_string();
             let has_lock = |text: String| text.lines().any(|line| line.starts_with("lock:"));
-            is_it && fs::read_to_string(format!("/proc/{}/fdinfo/{number}", self.pid)).is_ok_and(has_lock)
+            is_it
+                && fs::read_to_string(format!("/proc/{}/fdinfo/{number}", self.pid))
+                    .is_ok_and(has_lock)
         })
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         // It may have ended in the meantime.
         let _ = match &self.handle {
             Some(handle) => pidfd_send_signal(handle, signal),

@@ -1,27 +1,32 @@
-//! Custom energies, as far as OpenMM's parser can do them: it calls itself for each parenthesis, and
-//! what it makes of an expression grows with the square of its terms, and with what it defines.
+//! Custom energies, as far as OpenMM's parser can do them: it calls itself for each parenthesis,
+//! and what it makes of an expression grows with the square of its terms, and with what it defines.
 
 use std::collections::HashMap;
 
-/// Operands and operators, with each name in place of which its definition stands. A sum of 1,000 terms
-/// takes OpenMM 8.6 a minute; the longest of published force fields have some hundred.
+/// Operands and operators, with each name in place of which its definition stands. A sum of 1,000
+/// terms takes OpenMM 8.6 a minute; the longest of published force fields have some hundred.
 const MAX_TERMS: usize = 1000;
 /// Parentheses within each other. Sixty thousand end the process, a hundred sines take seconds.
 const MAX_DEPTH: usize = 100;
 
-/// Whether an expression, with the definitions that follow it after `;`, is one of bounded size. What
-/// it means is left to OpenMM.
+/// Whether an expression, with the definitions that follow it after `;`, is one of bounded size.
+/// What it means is left to OpenMM.
 pub(super) fn check(text: &str) -> Result<(), String> {
     // The last definition first: one may use those after it.
     let mut defined: HashMap<&str, Size> = HashMap::new();
     for part in text.rsplit(';') {
-        let (name, expression) = part.split_once('=').map_or(("", part), |(name, rest)| (name.trim(), rest));
+        let (name, expression) =
+            part.split_once('=').map_or(("", part), |(name, rest)| (name.trim(), rest));
         let size = size(expression, &defined);
         if size.depth > MAX_DEPTH {
-            return Err(format!("has more than {MAX_DEPTH} parentheses or signs within each other"));
+            return Err(format!(
+                "has more than {MAX_DEPTH} parentheses or signs within each other"
+            ));
         }
         if size.terms > MAX_TERMS {
-            return Err(format!("has more than {MAX_TERMS} terms, with what it defines in its place"));
+            return Err(format!(
+                "has more than {MAX_TERMS} terms, with what it defines in its place"
+            ));
         }
         defined.insert(name, size);
     }

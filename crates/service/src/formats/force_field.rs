@@ -7,7 +7,8 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesDecl, BytesStart, Event};
 
-use super::{Problem, expression};
+use super::expression;
+use super::problem::Problem;
 
 const MAX_ELEMENTS: usize = 1_000_000;
 const MAX_DEPTH: usize = 12;
@@ -110,9 +111,13 @@ pub(super) fn check(text: &str) -> Result<(), Problem> {
     loop {
         let line = |reader: &Reader<&[u8]>| line_at(text, reader.buffer_position());
         match reader.read_event() {
-            Err(error) => return Err(Problem::at(line_at(text, reader.error_position()), error.to_string())),
+            Err(error) => {
+                return Err(Problem::at(line_at(text, reader.error_position()), error.to_string()));
+            }
             Ok(Event::Decl(declaration)) => check_encoding(&declaration, line(&reader))?,
-            Ok(Event::DocType(_)) => return Err(Problem::at(line(&reader), "DOCTYPE is not allowed")),
+            Ok(Event::DocType(_)) => {
+                return Err(Problem::at(line(&reader), "DOCTYPE is not allowed"));
+            }
             Ok(Event::Start(element)) => {
                 check_element(&element, depth, line(&reader))?;
                 (depth, elements) = (depth + 1, elements + 1);
@@ -123,12 +128,17 @@ pub(super) fn check(text: &str) -> Result<(), Problem> {
             }
             Ok(Event::End(_)) => depth = depth.saturating_sub(1),
             Ok(Event::Eof) if elements == 0 => return Err(Problem::whole("it has no element")),
-            Ok(Event::Eof) if depth > 0 => return Err(Problem::at(line(&reader), "an element is not closed")),
+            Ok(Event::Eof) if depth > 0 => {
+                return Err(Problem::at(line(&reader), "an element is not closed"));
+            }
             Ok(Event::Eof) => return Ok(()),
             Ok(_) => {}
         }
         if depth > MAX_DEPTH || elements > MAX_ELEMENTS {
-            return Err(Problem::at(line(&reader), "it has too many elements, or they are nested too deeply"));
+            return Err(Problem::at(
+                line(&reader),
+                "it has too many elements, or they are nested too deeply",
+            ));
         }
     }
 }
@@ -157,10 +167,16 @@ fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<
         return Err(Problem::at(line, format!("the root is <{name}>, not <ForceField>")));
     }
     if DANGEROUS.contains(&name) {
-        return Err(Problem::at(line, format!("<{name}> is not allowed: it can run code or read files")));
+        return Err(Problem::at(
+            line,
+            format!("<{name}> is not allowed: it can run code or read files"),
+        ));
     }
     if !ELEMENTS.contains(&name) {
-        return Err(Problem::at(line, format!("<{name}> is not an element that is known to be harmless")));
+        return Err(Problem::at(
+            line,
+            format!("<{name}> is not an element that is known to be harmless"),
+        ));
     }
     for attribute in element.attributes() {
         let attribute = attribute.map_err(|e| Problem::at(line, e.to_string()))?;
@@ -172,10 +188,14 @@ fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<
         let is_name = NAMES.contains(&stem) && !value.contains(['<', '&']);
         let is_truth = ["true", "false", "True", "False", "0", "1"].contains(&value.trim());
         if ["energy", "expression"].contains(&stem) {
-            expression::check(value).map_err(|reason| Problem::at(line, format!("{key} of <{name}> {reason}")))?;
+            expression::check(value)
+                .map_err(|reason| Problem::at(line, format!("{key} of <{name}> {reason}")))?;
         }
         if key == "useDispersionCorrection" && !is_truth {
-            return Err(Problem::at(line, format!("{key} of <{name}> is {value:?}, neither true nor false")));
+            return Err(Problem::at(
+                line,
+                format!("{key} of <{name}> is {value:?}, neither true nor false"),
+            ));
         }
         if !is_name && !is_truth && !value.trim().parse::<f64>().is_ok_and(f64::is_finite) {
             return Err(Problem::at(line, format!("{key} of <{name}> is {value:?}, not a number")));

@@ -3,22 +3,24 @@
 mod expression;
 mod force_field;
 mod molecule;
+mod problem;
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use molbox_analysis::Error;
-use molbox_analysis::error::Place;
-use molbox_analysis::read::{Structure, Trajectory};
+use molbox_analysis::{Error, Place, Structure, Trajectory};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::bundle::hex;
+use crate::hex::hex;
 use crate::shown::without_folders;
+use problem::Problem;
 
 /// A format that a file can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
     Pdb,
     Cif,
@@ -37,35 +39,9 @@ pub(crate) struct Content {
     pub(crate) sha256: String,
 }
 
-/// Why a content is not what it is said to be.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// Line, from 1; none when it is about the whole.
-    line: Option<u64>,
-    message: String,
-}
-
-impl Problem {
-    fn at(line: usize, message: impl Into<String>) -> Self {
-        Self { line: Some(line as u64), message: message.into() }
-    }
-
-    fn whole(message: impl Into<String>) -> Self {
-        Self { line: None, message: message.into() }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "line {line}: {}", self.message),
-            None => f.write_str(&self.message),
-        }
-    }
-}
-
 impl Format {
-    const ALL: [Self; 8] = [Self::Pdb, Self::Cif, Self::Sdf, Self::Mol, Self::Mol2, Self::Xml, Self::Dcd, Self::Xtc];
+    const ALL: [Self; 8] =
+        [Self::Pdb, Self::Cif, Self::Sdf, Self::Mol, Self::Mol2, Self::Xml, Self::Dcd, Self::Xtc];
 
     /// The format that people call by this name or extension.
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -125,9 +101,13 @@ impl fmt::Display for Format {
     }
 }
 
-/// Reads a file: whether it is what it is said to be, its size and checksum. PDB files and trajectories
-/// are read bit by bit, others whole, if they have no more than `max_text_bytes`.
-pub(crate) fn check(path: &Path, format: Format, max_text_bytes: u64) -> io::Result<Result<Content, Problem>> {
+/// Reads a file: whether it is what it is said to be, its size and checksum. PDB files and
+/// trajectories are read bit by bit, others whole, if they have no more than `max_text_bytes`.
+pub(crate) fn check(
+    path: &Path,
+    format: Format,
+    max_text_bytes: u64,
+) -> io::Result<Result<Content, Problem>> {
     let size = std::fs::metadata(path)?.len();
     let checked = match format {
         Format::Dcd | Format::Xtc => Some(trajectory(path, format)),
@@ -141,7 +121,9 @@ pub(crate) fn check(path: &Path, format: Format, max_text_bytes: u64) -> io::Res
         });
     }
     if size > max_text_bytes {
-        return Ok(Err(Problem::whole(format!("it has {size} bytes; {max_text_bytes} is the most that is read"))));
+        return Ok(Err(Problem::whole(format!(
+            "it has {size} bytes; {max_text_bytes} is the most that is read"
+        ))));
     }
     let bytes = std::fs::read(path)?;
     let sha256 = hex(&Sha256::digest(&bytes));
@@ -216,7 +198,7 @@ fn not_text(line: usize) -> Problem {
     Problem::at(line, "it is not text")
 }
 
-fn structure<T>(parsed: Result<T, molbox_analysis::error::FormatError>) -> Result<(), Problem> {
+fn structure<T>(parsed: Result<T, molbox_analysis::FormatError>) -> Result<(), Problem> {
     match parsed {
         Ok(_) => Ok(()),
         Err(error) => Err(match error.place {
@@ -233,10 +215,16 @@ fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
         Trajectory::Xtc(_) => format == Format::Xtc,
     };
     match Trajectory::open(path) {
-        Ok(trajectory) if !of_format(&trajectory) => Err(Problem::whole("it is a trajectory of another format")),
-        Ok(trajectory) if trajectory.n_frames() == 0 => Err(Problem::whole("it has no whole frame")),
+        Ok(trajectory) if !of_format(&trajectory) => {
+            Err(Problem::whole("it is a trajectory of another format"))
+        }
+        Ok(trajectory) if trajectory.n_frames() == 0 => {
+            Err(Problem::whole("it has no whole frame"))
+        }
         Ok(_) => Ok(()),
-        Err(Error::Format { source, .. }) => Err(Problem::whole(format!("{}: {}", source.place, source.problem))),
+        Err(Error::Format { source, .. }) => {
+            Err(Problem::whole(format!("{}: {}", source.place, source.problem)))
+        }
         Err(error) => Err(Problem::whole(without_folders(&error.to_string()))),
     }
 }
@@ -246,17 +234,20 @@ mod tests {
     use super::*;
 
     fn problem(text: &str, format: Format) -> String {
-        check_text(text.as_bytes(), format).err().map_or_else(|| "fine".to_owned(), |p| p.to_string())
+        check_text(text.as_bytes(), format)
+            .err()
+            .map_or_else(|| "fine".to_owned(), |p| p.to_string())
     }
 
     const SDF: &str = "ethanol\n  made by hand\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n    0.0000    0.0000    0.0000 C   0  0\n    1.5000    0.0000    0.0000 C   0  0\n    2.0000    1.2000    0.0000 O   0  0\n  1  2  1  0\n  2  3  1  0\nM  END\n$$$$\n";
     const MOL2: &str = "@<TRIPOS>MOLECULE\nx\n 2 1 0 0 0\nSMALL\nNO_CHARGES\n@<TRIPOS>ATOM\n 1 C1 0.0 0.0 0.0 C.3\n 2 O1 1.4 0.0 0.0 O.3\n@<TRIPOS>BOND\n 1 1 2 1\n";
-    const XML: &str =
-        "<ForceField><AtomTypes><Type name=\"a\" class=\"A\" element=\"C\" mass=\"12.0\"/></AtomTypes></ForceField>";
+    const XML: &str = "<ForceField><AtomTypes><Type name=\"a\" class=\"A\" element=\"C\" mass=\"12.0\"/></AtomTypes></ForceField>";
 
     #[test]
     fn what_is_well_made_is_taken() {
-        for (text, format) in [(SDF, Format::Sdf), (SDF, Format::Mol), (MOL2, Format::Mol2), (XML, Format::Xml)] {
+        for (text, format) in
+            [(SDF, Format::Sdf), (SDF, Format::Mol), (MOL2, Format::Mol2), (XML, Format::Xml)]
+        {
             assert_eq!(problem(text, format), "fine", "{format}");
         }
         let v3000 = "x\n\n\n  0  0  0     0  0            999 V3000\nM  V30 BEGIN CTAB\nM  V30 COUNTS 1 0 0 0 0\nM  V30 BEGIN ATOM\nM  V30 1 C 0 0 0 0\nM  V30 END ATOM\nM  V30 END CTAB\nM  END\n";
@@ -268,9 +259,17 @@ mod tests {
     #[test]
     fn what_is_not_is_told_with_its_line() {
         for (text, format, words) in [
-            (SDF.replace("1.5000", "1.5x00"), Format::Sdf, "line 6: the x coordinate is \"1.5x00\", not a number"),
+            (
+                SDF.replace("1.5000", "1.5x00"),
+                Format::Sdf,
+                "line 6: the x coordinate is \"1.5x00\", not a number",
+            ),
             (SDF.replace(" O   0", " Qq  0"), Format::Sdf, "line 7: \"Qq\" is no element"),
-            (SDF.replace("  2  3  1  0\n", "  2  9  1  0\n"), Format::Sdf, "line 9: a bond to atom 9 of 3"),
+            (
+                SDF.replace("  2  3  1  0\n", "  2  9  1  0\n"),
+                Format::Sdf,
+                "line 9: a bond to atom 9 of 3",
+            ),
             (SDF.replace("M  END\n", ""), Format::Sdf, "it has no M  END"),
             (SDF.replace("  3  2", "  9  2"), Format::Sdf, "line 8: the x coordinate"),
             ("x\n".to_owned(), Format::Sdf, "it has no counts line"),
@@ -294,10 +293,22 @@ mod tests {
                 Format::Xml,
                 "<Include> is not allowed",
             ),
-            (format!("<!DOCTYPE x [<!ENTITY a \"b\">]>{XML}"), Format::Xml, "line 1: DOCTYPE is not allowed"),
-            (XML.replace("ForceField", "Residues"), Format::Xml, "line 1: the root is <Residues>, not <ForceField>"),
+            (
+                format!("<!DOCTYPE x [<!ENTITY a \"b\">]>{XML}"),
+                Format::Xml,
+                "line 1: DOCTYPE is not allowed",
+            ),
+            (
+                XML.replace("ForceField", "Residues"),
+                Format::Xml,
+                "line 1: the root is <Residues>, not <ForceField>",
+            ),
             ("".to_owned(), Format::Xml, "it has no element"),
-            (format!("<?xml version=\"1.0\" encoding=\"utf-7\"?>{XML}"), Format::Xml, "its encoding is utf-7"),
+            (
+                format!("<?xml version=\"1.0\" encoding=\"utf-7\"?>{XML}"),
+                Format::Xml,
+                "its encoding is utf-7",
+            ),
             ("ATOM\0".to_owned(), Format::Pdb, "line 1: it is not text"),
         ] {
             let found = problem(&text, format);
@@ -313,7 +324,10 @@ mod tests {
             )
         };
         assert_eq!(problem(&with("False"), Format::Xml), "fine");
-        assert_eq!(problem(&format!("<?xml version='1.0' encoding='UTF-8'?>{XML}"), Format::Xml), "fine");
+        assert_eq!(
+            problem(&format!("<?xml version='1.0' encoding='UTF-8'?>{XML}"), Format::Xml),
+            "fine"
+        );
         assert!(problem(&with("exit()"), Format::Xml).contains("useDispersionCorrection"));
     }
 
@@ -321,7 +335,9 @@ mod tests {
     fn garbage_of_any_kind_is_refused_in_bounded_time_and_without_a_panic() {
         let mut state = 17_u64;
         let mut random = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize
         };
         let seeds = [(SDF, Format::Sdf), (MOL2, Format::Mol2), (XML, Format::Xml)];

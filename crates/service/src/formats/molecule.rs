@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use molbox_analysis::Element;
 
-use super::Problem;
+use super::problem::Problem;
 
 /// An SD file: molfiles with data between them.
 pub(super) fn check_sdf(text: &str) -> Result<(), Problem> {
@@ -13,7 +13,10 @@ pub(super) fn check_sdf(text: &str) -> Result<(), Problem> {
     let mut start = 0;
     let mut molecules = 0;
     while lines[start..].iter().any(|line| !line.trim().is_empty()) {
-        let end = lines[start..].iter().position(|line| line.starts_with("$$$$")).map_or(lines.len(), |n| start + n);
+        let end = lines[start..]
+            .iter()
+            .position(|line| line.starts_with("$$$$"))
+            .map_or(lines.len(), |n| start + n);
         molfile(&lines, start, end)?;
         molecules += 1;
         start = (end + 1).min(lines.len());
@@ -32,7 +35,8 @@ pub(super) fn check_mol(text: &str) -> Result<(), Problem> {
 fn molfile(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
     let counts_at = start + 3;
     let counts = lines.get(counts_at).filter(|_| counts_at < end);
-    let counts = counts.ok_or_else(|| Problem::whole("it has no counts line, the fourth of a molecule"))?;
+    let counts =
+        counts.ok_or_else(|| Problem::whole("it has no counts line, the fourth of a molecule"))?;
     if !lines[counts_at..end].iter().any(|line| line.starts_with("M  END")) {
         return Err(Problem::whole("it has no M  END"));
     }
@@ -41,16 +45,20 @@ fn molfile(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
     }
     let number = |columns: Range<usize>, what: &str| {
         let text = counts.get(columns).unwrap_or_default().trim();
-        text.parse::<usize>().map_err(|_| Problem::at(counts_at + 1, format!("the number of {what} is {text:?}")))
+        text.parse::<usize>()
+            .map_err(|_| Problem::at(counts_at + 1, format!("the number of {what} is {text:?}")))
     };
     let (n_atoms, n_bonds) = (number(0..3, "atoms")?, number(3..6, "bonds")?);
     if n_atoms == 0 {
         return Err(Problem::at(counts_at + 1, "the molecule has no atom"));
     }
-    let body = |index: usize| lines.get(counts_at + 1 + index).filter(|_| counts_at + 1 + index < end).copied();
+    let body = |index: usize| {
+        lines.get(counts_at + 1 + index).filter(|_| counts_at + 1 + index < end).copied()
+    };
     for index in 0..n_atoms {
         let at = counts_at + 2 + index;
-        let line = body(index).ok_or_else(|| Problem::whole(format!("it has {index} of {n_atoms} atoms")))?;
+        let line = body(index)
+            .ok_or_else(|| Problem::whole(format!("it has {index} of {n_atoms} atoms")))?;
         for (axis, columns) in [("x", 0..10), ("y", 10..20), ("z", 20..30)] {
             coordinate(line.get(columns).unwrap_or_default().trim(), axis, at)?;
         }
@@ -58,7 +66,8 @@ fn molfile(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
     }
     for index in 0..n_bonds {
         let at = counts_at + 2 + n_atoms + index;
-        let line = body(n_atoms + index).ok_or_else(|| Problem::whole(format!("it has {index} of {n_bonds} bonds")))?;
+        let line = body(n_atoms + index)
+            .ok_or_else(|| Problem::whole(format!("it has {index} of {n_bonds} bonds")))?;
         for columns in [0..3, 3..6] {
             bond_end(line.get(columns).unwrap_or_default().trim(), n_atoms, at)?;
         }
@@ -77,7 +86,9 @@ fn v3000(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
         match words.as_slice() {
             ["COUNTS", atoms, ..] => {
                 n_atoms =
-                    Some(atoms.parse().map_err(|_| Problem::at(at, format!("the number of atoms is {atoms:?}")))?);
+                    Some(atoms.parse().map_err(|_| {
+                        Problem::at(at, format!("the number of atoms is {atoms:?}"))
+                    })?);
             }
             ["BEGIN", name, ..] => section = name,
             ["END", ..] => section = "",
@@ -92,14 +103,18 @@ fn v3000(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
                 bond_end(from, n_atoms.unwrap_or(0), at)?;
                 bond_end(to, n_atoms.unwrap_or(0), at)?;
             }
-            _ if section == "ATOM" || section == "BOND" => return Err(Problem::at(at, "the line is too short")),
+            _ if section == "ATOM" || section == "BOND" => {
+                return Err(Problem::at(at, "the line is too short"));
+            }
             _ => {}
         }
     }
     match n_atoms {
         None => Err(Problem::whole("it has no COUNTS line")),
         Some(0) => Err(Problem::whole("the molecule has no atom")),
-        Some(n) if n != found => Err(Problem::whole(format!("it has {found} atoms, its COUNTS line says {n}"))),
+        Some(n) if n != found => {
+            Err(Problem::whole(format!("it has {found} atoms, its COUNTS line says {n}")))
+        }
         Some(_) => Ok(()),
     }
 }
@@ -128,7 +143,10 @@ pub(super) fn check_mol2(text: &str) -> Result<(), Problem> {
         match section {
             "MOLECULE" if line_of_section == 2 => {
                 let text = words.first().copied().unwrap_or_default();
-                declared = Some(text.parse().map_err(|_| Problem::at(at, format!("the number of atoms is {text:?}")))?);
+                declared =
+                    Some(text.parse().map_err(|_| {
+                        Problem::at(at, format!("the number of atoms is {text:?}"))
+                    })?);
             }
             "ATOM" if !words.is_empty() => {
                 let [_, _, x, y, z, kind, ..] = words[..] else {
@@ -143,7 +161,9 @@ pub(super) fn check_mol2(text: &str) -> Result<(), Problem> {
                 atoms += 1;
             }
             "BOND" if !words.is_empty() => {
-                let [_, from, to, _, ..] = words[..] else { return Err(Problem::at(at, "a bond has four columns")) };
+                let [_, from, to, _, ..] = words[..] else {
+                    return Err(Problem::at(at, "a bond has four columns"));
+                };
                 bond_end(from, atoms, at)?;
                 bond_end(to, atoms, at)?;
             }
@@ -181,7 +201,8 @@ fn element(symbol: &str, line: usize) -> Result<(), Problem> {
     Err(Problem::at(line, format!("{symbol:?} is no element")))
 }
 
-/// Whether an atom type is one of GAFF's, as antechamber writes them: lower case, the element first.
+/// Whether an atom type is one of GAFF's, as antechamber writes them: lower case, the element
+/// first.
 fn is_gaff_type(kind: &str) -> bool {
     kind.starts_with(['c', 'h', 'n', 'o', 's', 'p', 'f', 'i', 'b'])
         && !kind.contains(|c: char| c.is_uppercase() || c == '.')

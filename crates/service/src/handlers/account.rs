@@ -3,9 +3,9 @@
 use axum::response::Response;
 use molbox::workflow::types::Account;
 
-use super::{Call, json};
-use crate::app::rfc3339;
 use crate::error::ApiError;
+use crate::http::answer::json;
+use crate::http::call::Call;
 
 pub(crate) async fn account_view(call: Call) -> Result<Response, ApiError> {
     let key = call.key.as_ref().expect("the operation takes a key");
@@ -13,7 +13,7 @@ pub(crate) async fn account_view(call: Call) -> Result<Response, ApiError> {
         account: key.account_name.clone(),
         key_id: key.id.clone(),
         key_name: key.name.clone(),
-        key_expires_at: key.expires_at.map(rfc3339),
+        key_expires_at: key.expires_at.map(|at| at.to_string()),
         extra: Default::default(),
     })
 }

@@ -4,18 +4,23 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::{AnalysisRequest, Notice};
+use molbox::workflow::types::AnalysisRequest;
+use tokio::runtime::Handle;
 
-use super::{
-    Call, cancelled, delete_task, download, new_task, not_ready, page, paged, queue, record, stored, task_prefix, text,
-};
-use crate::bundle::read_chunks;
-use crate::db::TaskRow;
-use crate::error::ApiError;
-use crate::tasks::analyze;
-use crate::validate::loc;
+use super::record_text::{both, record};
+use super::task::{cancelled, delete_task, new_task, queue};
+use crate::db::{Reads, TaskRow};
+use crate::error::{ApiError, not_ready, stored};
+use crate::http::answer::text;
+use crate::http::call::Call;
+use crate::http::download::download;
+use crate::http::page::{page, paged};
+use crate::http::validate::loc;
+use crate::objects::Key;
+use crate::plan::analyze;
+use crate::record::{Kind, Status};
 
-const KIND: &str = "analysis";
+const KIND: Kind = Kind::Analysis;
 
 pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
@@ -23,23 +28,25 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     app.check_disk()?;
     let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
     // Reads topologies, perhaps large ones.
-    let plan = tokio::task::spawn_blocking(move || analyze::resolve(&resolving, account, &asked, outside));
+    let plan = tokio::task::spawn_blocking(move || {
+        Handle::current().block_on(analyze::resolve(&resolving, account, &asked, outside))
+    });
     let (plan, partial) = plan.await.map_err(ApiError::internal)??;
-    let mut notices: Vec<Notice> = stored(&warnings)?;
-    notices.extend(partial);
-    let warnings = serde_json::to_string(&notices).map_err(ApiError::internal)?;
-    let row = TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, "ana", &request, &plan, warnings)? };
-    queue(&call, row, plan.inputs()).await
+    let partial: Vec<_> = partial.into_iter().collect();
+    let warnings = both(&warnings, &serde_json::to_string(&partial).map_err(ApiError::internal)?);
+    let row =
+        TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, &request, &plan, warnings)? };
+    queue(&call, row, Reads { files: plan.inputs(), reference: plan.reference_task() }).await
 }
 
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
-    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
+    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1).await?;
     paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))
 }
 
 pub(crate) async fn analysis_view(call: Call) -> Result<Response, ApiError> {
-    Ok(text(record(&call.app, &find(&call, call.parameter("analysis_id"))?)?))
+    Ok(text(record(&call.app, &find(&call, call.parameter("analysis_id")).await?)?))
 }
 
 pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
@@ -51,39 +58,56 @@ pub(crate) async fn analysis_cancel(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> {
-    let row = analysed(&call)?;
+    let row = analysed(&call).await?;
     call.note_download(&row.id).await;
-    if call.headers.get_all(ACCEPT).iter().any(|value| value.as_bytes().starts_with(b"application/zip")) {
-        let layout = call.app.db.bundle(&row.id)?;
-        let layout = layout.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no bundle", row.id)))?;
+    if call
+        .headers
+        .get_all(ACCEPT)
+        .iter()
+        .any(|value| value.as_bytes().starts_with(b"application/zip"))
+    {
+        let layout = call.app.db.bundle(&row.id).await?;
+        let layout = layout
+            .ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no bundle", row.id)))?;
         return download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id));
     }
-    let file = call.app.objects.open_object(&format!("{}/data.json", task_prefix(&row.id)))?;
-    let size = file.metadata()?.len();
-    let body = Body::from_stream(read_chunks(tokio::fs::File::from_std(file), size));
+    let (objects, key) = (&call.app.objects, Key::task(&row.id).under("data.json"));
+    let size = objects.size(&key)?;
+    let body = Body::from_stream(objects.clone().stream(key, 0..size));
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }
 
 /// The analysis that is asked for, by itself or by its job; it has to have succeeded.
-fn analysed(call: &Call) -> Result<TaskRow, ApiError> {
+async fn analysed(call: &Call) -> Result<TaskRow, ApiError> {
     let (db, id) = (&call.app.db, call.parameter("job_id"));
     let at = || vec![loc("path"), loc("job_id")];
     let needs = "its data can be retrieved when it has succeeded";
-    if let Some(row) = db.task(call.account(), KIND, id)? {
-        return if row.status == "succeeded" { Ok(row) } else { Err(not_ready(at(), id, &row.status, needs)) };
+    if let Some(row) = db.task(call.account(), KIND, id).await? {
+        return if row.status == Status::Succeeded {
+            Ok(row)
+        } else {
+            Err(not_ready(at(), id, row.status, needs))
+        };
     }
-    if db.task(call.account(), "job", id)?.is_none() {
-        return Err(ApiError::not_found("job", id));
+    if db.task(call.account(), Kind::Job, id).await?.is_none() {
+        return Err(ApiError::not_found(Kind::Job.name(), id));
     }
-    if let Some(row) = db.latest_analysis(call.account(), id, Some("succeeded"))? {
+    if let Some(row) = db.latest_analysis(call.account(), id, Some(Status::Succeeded)).await? {
         return Ok(row);
     }
-    Err(match db.latest_analysis(call.account(), id, None)? {
-        Some(row) => not_ready(at(), &row.id, &row.status, needs),
-        None => ApiError::conflict(at(), format!("{id} has not been analysed; submit an analysis of it")),
+    Err(match db.latest_analysis(call.account(), id, None).await? {
+        Some(row) => not_ready(at(), &row.id, row.status, needs),
+        None => ApiError::conflict(
+            at(),
+            format!("{id} has not been analysed; submit an analysis of it"),
+        ),
     })
 }
 
-fn find(call: &Call, id: &str) -> Result<TaskRow, ApiError> {
-    call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
+async fn find(call: &Call, id: &str) -> Result<TaskRow, ApiError> {
+    call.app
+        .db
+        .task(call.account(), KIND, id)
+        .await?
+        .ok_or_else(|| ApiError::not_found(KIND.name(), id))
 }

@@ -6,16 +6,23 @@ use axum::response::Response;
 use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Call, deleted, download, json, not_ready, once, over_quota, page, paged, record_answer, stored, sweep, text,
-};
-use crate::app::{App, rfc3339};
-use crate::bundle::{Layout, hex};
-use crate::db::{Answer, Claim, Deed, FileRow, Once, Unregistered};
-use crate::error::ApiError;
+use crate::accounts::link::LIFETIME;
+use crate::app::App;
+use crate::db::{Answer, Deed, FileRow, IdempotentWrite, Once, Unregistered};
+use crate::error::{ApiError, not_ready, stored};
 use crate::formats::{self, Format};
+use crate::hex::hex;
+use crate::http::answer::{deleted, json, record_answer, text};
+use crate::http::call::Call;
+use crate::http::download::download;
+use crate::http::once::once;
+use crate::http::page::{page, paged};
+use crate::http::validate::{joined, loc, unprintable, violation};
+use crate::objects::Key;
+use crate::objects::bundle::Layout;
+use crate::objects::garbage::sweep;
 use crate::pdb;
-use crate::validate::{joined, loc, unprintable, violation};
+use crate::record::FileStatus;
 
 pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
@@ -28,8 +35,8 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         id: id.clone(),
         name: id.clone(),
         kind: format.kinds()[0].to_owned(),
-        format: format.name().to_owned(),
-        status: "pending".to_owned(),
+        format,
+        status: FileStatus::Pending,
         size: None,
         sha256: None,
         pdb_id: None,
@@ -37,13 +44,17 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         object: None,
         warnings: "[]".to_owned(),
     };
-    let made = app.db.create_pending_file(call.account(), file, app.config.limits.account_bytes, call.deed()).await?;
-    made.map_err(|over| over_quota(app, over))?;
-    let (upload_url, expires) = app.upload_link(&id, call.key_id());
+    let made = app
+        .db
+        .create_pending_file(call.account(), file, app.config.limits.account_bytes, call.deed())
+        .await?;
+    made.map_err(|over| ApiError::over_quota(over, app.config.limits.account_bytes))?;
+    let expires = app.now() + LIFETIME;
+    let signed = app.links.query(&id, call.key_id(), expires);
     json(&UploadLink {
         file_id: id.clone(),
-        upload_url,
-        expires_at: rfc3339(expires),
+        upload_url: format!("{}/upload/{id}?{signed}", app.base_url()),
+        expires_at: expires.to_string(),
         content_type: Some(format.media().to_owned()),
         max_bytes: Some(app.config.limits.upload_bytes),
         extra: Default::default(),
@@ -57,8 +68,8 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     if let Some(pdb_id) = &request.pdb_id {
         return register_entry(&call, pdb_id, &request, warnings, outside).await;
     }
-    let file = pending(&call, &request);
-    let format = file.as_ref().ok().and_then(|file| Format::named(&file.format));
+    let file = pending(&call, &request).await;
+    let format = file.as_ref().ok().map(|file| file.format);
     let mut violations = joined(outside, violations(&request, format));
     let mut file = match file {
         Ok(file) if violations.is_empty() => file,
@@ -73,17 +84,21 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     file.warnings = warnings;
     file.created_at = app.now();
     // A row of an earlier version names an object whether or not there is one.
-    let object = file.object.clone().filter(|key| app.objects.exists(key)).ok_or_else(|| {
-        let msg = format!("{id} is pending: send the content to its upload link first");
-        ApiError::conflict(vec![loc("body"), loc("file_id")], msg)
-    })?;
-    let format = Format::named(&file.format).expect("completed from the known ones");
+    let object =
+        file.object.clone().map(Key::stored).filter(|key| app.objects.exists(key)).ok_or_else(
+            || {
+                let msg = format!("{id} is pending: send the content to its upload link first");
+                ApiError::conflict(vec![loc("body"), loc("file_id")], msg)
+            },
+        )?;
+    let format = file.format;
     let objects = app.objects.clone();
-    let (turn, max_bytes) = (app.turn(&app.registrations, call.account()).await?, app.config.limits.text_bytes);
+    let (turn, max_bytes) =
+        (app.turn(&app.registrations, call.account()).await?, app.config.limits.text_bytes);
     let content = tokio::task::spawn_blocking(move || {
         // Until the check has ended, also when nobody waits for it any more.
         let _turn = turn;
-        formats::check(&objects.local_file(&object), format, max_bytes)
+        formats::check(objects.local(&object)?.path(), format, max_bytes)
     });
     let content = match content.await.map_err(ApiError::internal)? {
         // Other content has arrived, and this was removed before it could be read.
@@ -101,21 +116,25 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     })?;
     file.size = Some(content.size as i64);
     file.sha256 = Some(content.sha256);
-    file.status = "ready".to_owned();
+    file.status = FileStatus::Ready;
 
     let answer = record_answer(record(&file)?);
-    let done = app.db.register_file(file.clone(), call.account(), call.claim(), answer.clone()).await?;
+    let done = app
+        .db
+        .register_file(file.clone(), call.account(), call.idempotent_write(), answer.clone())
+        .await?;
     once(done, &answer, |reason| unregistered(app, &file, reason))
 }
 
 /// The file that a registration names, which has not been registered.
-fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, ApiError> {
+async fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, ApiError> {
     let Some(id) = &request.file_id else {
         return Err(ApiError::invalid_body("missing", vec![loc("file_id")], "Field required"));
     };
-    let found = call.app.db.file(call.account(), id)?;
-    let file = found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
-    if file.status == "ready" {
+    let found = call.app.db.file(call.account(), id).await?;
+    let file =
+        found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
+    if file.status == FileStatus::Ready {
         return Err(unregistered(&call.app, &file, Unregistered::IsReady));
     }
     Ok(file)
@@ -124,18 +143,25 @@ fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, ApiError>
 /// Why a file was not registered.
 fn unregistered(app: &App, file: &FileRow, reason: Unregistered) -> ApiError {
     let id = &file.id;
-    let conflict = |field: &str, msg: String| ApiError::conflict(vec![loc("body"), loc(field)], msg);
+    let conflict =
+        |field: &str, msg: String| ApiError::conflict(vec![loc("body"), loc(field)], msg);
     match reason {
         Unregistered::NameTaken => {
             conflict("name", format!("there is a file named {:?}; choose another name", file.name))
         }
-        Unregistered::IsReady => conflict("file_id", format!("{id} is ready: it has been registered")),
+        Unregistered::IsReady => {
+            conflict("file_id", format!("{id} is ready: it has been registered"))
+        }
         Unregistered::Replaced => conflict(
             "file_id",
-            format!("{id} is pending: other content arrived while it was checked; register it again"),
+            format!(
+                "{id} is pending: other content arrived while it was checked; register it again"
+            ),
         ),
         Unregistered::Deleted => ApiError::not_found_in_body("file_id", format!("no file {id}")),
-        Unregistered::OverQuota(over) => over_quota(app, over),
+        Unregistered::OverQuota(over) => {
+            ApiError::over_quota(over, app.config.limits.account_bytes)
+        }
     }
 }
 
@@ -157,16 +183,17 @@ async fn register_entry(
     }
     let app = &call.app;
     let _turn = app.turn(&app.registrations, call.account()).await?;
-    let (content, format) = pdb::fetch(app, pdb_id, "pdb_id").await?;
+    let (content, format) = app.mirror.fetch(pdb_id, "pdb_id").await?;
     let mut file = FileRow { warnings, ..entry(app, pdb_id, format, &content) };
     complete(&mut file, request)?;
-    let named = Format::named(&file.format);
-    if named != Some(format) {
+    if file.format != format {
         let msg = format!("the mirror has entries as {format} files");
         return Err(ApiError::invalid_body("value_error", vec![loc("format")], msg));
     }
     let answer = record_answer(record(&file)?);
-    let done = store_entry(app, call.account(), &file, content, call.claim(), answer.clone()).await?;
+    let done =
+        store_entry(app, call.account(), &file, content, call.idempotent_write(), answer.clone())
+            .await?;
     once(done, &answer, |reason| unregistered(app, &file, reason))
 }
 
@@ -176,20 +203,20 @@ fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
         id: app.new_id("file"),
         name: pdb_id.to_uppercase(),
         kind: format.kinds()[0].to_owned(),
-        format: format.name().to_owned(),
-        status: "ready".to_owned(),
+        format,
+        status: FileStatus::Ready,
         size: Some(content.len() as i64),
         sha256: Some(hex(&Sha256::digest(content))),
         pdb_id: Some(pdb_id.to_owned()),
         created_at: app.now(),
-        object: Some(new_object(app)),
+        object: Some(new_object(app).to_string()),
         warnings: "[]".to_owned(),
     }
 }
 
 /// Key of an object that is yet to be written.
-pub(crate) fn new_object(app: &App) -> String {
-    format!("files/{}", app.new_id("object"))
+pub(crate) fn new_object(app: &App) -> Key {
+    Key::upload(&app.new_id("object"))
 }
 
 async fn store_entry(
@@ -197,12 +224,12 @@ async fn store_entry(
     account: i64,
     file: &FileRow,
     content: Vec<u8>,
-    claim: Claim,
+    write: IdempotentWrite,
     answer: Answer,
 ) -> Result<Once<Unregistered>, ApiError> {
-    let key = file.object.clone().expect("an entry has content");
-    let format = Format::named(&file.format).expect("one of ours");
-    app.db.announce_object(key.clone()).await?;
+    let key = Key::stored(file.object.clone().expect("an entry has content"));
+    let format = file.format;
+    app.db.announce_object(key.to_string()).await?;
     let max_bytes = app.config.limits.account_bytes;
     let (objects, to) = (app.objects.clone(), key.clone());
     let written = tokio::task::spawn_blocking(move || {
@@ -213,11 +240,14 @@ async fn store_entry(
     });
     let written = written.await.map_err(ApiError::internal)?;
     let done = match written {
-        Ok(()) => app.db.create_ready_file(file.clone(), account, max_bytes, claim, answer).await,
+        Ok(()) => {
+            let made = app.db.create_ready_file(file.clone(), account, max_bytes, write, answer);
+            made.await.map_err(anyhow::Error::from)
+        }
         Err(error) => Err(error),
     };
-    if !matches!(done, Ok(Once::Done)) {
-        sweep(app, key).await;
+    if !matches!(done, Ok(Once::Stored)) {
+        sweep(&app.objects, &app.db, key).await;
     }
     Ok(done?)
 }
@@ -225,16 +255,25 @@ async fn store_entry(
 /// Makes a public entry that a request names, and that is not there yet, a file of the account.
 pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Result<(), ApiError> {
     let app = &call.app;
-    if !pdb::is_id(name) || app.config.pdb.mirror.is_empty() || app.db.ready_file(call.account(), name)?.is_some() {
+    if !pdb::is_id(name)
+        || app.config.pdb.mirror.is_empty()
+        || app.db.ready_file(call.account(), name).await?.is_some()
+    {
         return Ok(());
     }
     let _turn = app.turn(&app.registrations, call.account()).await?;
-    let (content, format) = pdb::fetch(app, name, field).await?;
+    let (content, format) = app.mirror.fetch(name, field).await?;
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
-    let claim = Claim { key: None, deed: Deed { action: "file_register", ..call.deed() }, ..call.claim() };
+    let write = IdempotentWrite {
+        key: None,
+        deed: Deed { action: "file_register", ..call.deed() },
+        ..call.idempotent_write()
+    };
     let answer = record_answer(record(&file)?);
-    match store_entry(app, call.account(), &file, content, claim, answer).await? {
-        Once::Refused(Unregistered::OverQuota(over)) => Err(over_quota(app, over)),
+    match store_entry(app, call.account(), &file, content, write, answer).await? {
+        Once::Refused(Unregistered::OverQuota(over)) => {
+            Err(ApiError::over_quota(over, app.config.limits.account_bytes))
+        }
         // Not done means that another request has made it in the meantime.
         _ => Ok(()),
     }
@@ -242,17 +281,22 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
 
 /// A format that the document lists.
 fn known(format: &str) -> Result<Format, ApiError> {
-    Format::named(format).ok_or_else(|| ApiError::internal(anyhow::anyhow!("{format} is a format of the document")))
+    Format::named(format)
+        .ok_or_else(|| ApiError::internal(anyhow::anyhow!("{format} is a format of the document")))
 }
 
-/// Everything that a registration asks for that no file can be, or none of the format that its link was
-/// made for. Of what the document does not allow, the check against it reports.
+/// Everything that a registration asks for that no file can be, or none of the format that its link
+/// was made for. Of what the document does not allow, the check against it reports.
 fn violations(request: &FileRegistration, format: Option<Format>) -> Vec<ValidationError> {
     let mut violations = Vec::new();
     let name = request.name.as_deref();
     violations.extend(unprintable(name, "name"));
     if name.is_some_and(|name| name.trim().is_empty()) {
-        violations.push(violation("value_error", vec![loc("body"), loc("name")], "must not be blank"));
+        violations.push(violation(
+            "value_error",
+            vec![loc("body"), loc("name")],
+            "must not be blank",
+        ));
     }
     let format = request.format.as_deref().map_or(format, Format::named);
     if let (Some(format), Some(kind)) = (format, &request.type_)
@@ -269,48 +313,48 @@ fn complete(file: &mut FileRow, request: &FileRegistration) -> Result<(), ApiErr
     if let Some(name) = &request.name {
         file.name.clone_from(name);
     }
-    let format = known(request.format.as_deref().unwrap_or(&file.format))?;
-    file.format = format.name().to_owned();
-    file.kind = request.type_.clone().unwrap_or_else(|| format.kinds()[0].to_owned());
+    if let Some(format) = &request.format {
+        file.format = known(format)?;
+    }
+    file.kind = request.type_.clone().unwrap_or_else(|| file.format.kinds()[0].to_owned());
     Ok(())
 }
 
 pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
-    let rows = call.app.db.files(call.account(), &filter, limit + 1)?;
+    let rows = call.app.db.files(call.account(), &filter, limit + 1).await?;
     paged(&call, rows, &filter, limit, |row| row.seq, record)
 }
 
 pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
-    Ok(text(record(&find(&call)?)?))
+    Ok(text(record(&find(&call).await?)?))
 }
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
     let id = call.parameter("file_id").to_owned();
     let (result, object) = call.app.db.delete_file(call.account(), id.clone(), call.deed()).await?;
-    deleted(&call, "file", &id, result, object).await
+    let answer = deleted("file", &id, result)?;
+    if let Some(object) = object {
+        sweep(&call.app.objects, &call.app.db, Key::stored(object)).await;
+    }
+    Ok(answer)
 }
 
 pub(crate) async fn file_download(call: Call) -> Result<Response, ApiError> {
-    let file = find(&call)?;
+    let file = find(&call).await?;
     let (Some(size), Some(sha256), Some(object)) = (file.size, file.sha256, file.object) else {
         let at = vec![loc("path"), loc("file_id")];
-        return Err(not_ready(at, &file.id, &file.status, "its content has not been registered"));
+        return Err(not_ready(at, &file.id, file.status, "its content has not been registered"));
     };
     call.note_download(&file.id).await;
     let name = format!("{}.{}", file.id, file.format);
-    let layout = Layout::of_object(object, size.unsigned_abs(), sha256);
+    let layout = Layout::of_object(Key::stored(object), size.unsigned_abs(), sha256);
     download(&call, layout, "application/octet-stream", &name)
 }
 
-fn find(call: &Call) -> Result<FileRow, ApiError> {
+async fn find(call: &Call) -> Result<FileRow, ApiError> {
     let id = call.parameter("file_id");
-    call.app.db.file(call.account(), id)?.ok_or_else(|| ApiError::not_found("file", id))
-}
-
-/// A file that a request refers to by identifier or name.
-pub(crate) fn referred(app: &App, account: i64, id_or_name: &str) -> Result<Option<FileRow>, ApiError> {
-    Ok(app.db.ready_file(account, id_or_name)?)
+    call.app.db.file(call.account(), id).await?.ok_or_else(|| ApiError::not_found("file", id))
 }
 
 /// `FileRecord` of the document, as JSON.
@@ -319,12 +363,12 @@ fn record(row: &FileRow) -> Result<String, ApiError> {
         file_id: row.id.clone(),
         name: row.name.clone(),
         type_: row.kind.clone(),
-        format: row.format.clone(),
-        status: row.status.clone(),
+        format: row.format.to_string(),
+        status: row.status.to_string(),
         size_bytes: row.size.map(i64::unsigned_abs),
         sha256: row.sha256.clone(),
         pdb_id: row.pdb_id.clone(),
-        created_at: rfc3339(row.created_at),
+        created_at: row.created_at.to_string(),
         warnings: stored(&row.warnings)?,
         extra: Default::default(),
     };

@@ -1,6 +1,5 @@
 //! Jobs: submission, progress, results.
 
-use std::io::{Seek, SeekFrom};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,68 +8,82 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension};
 
-use super::{
-    Call, both, cancelled, delete_task, download, new_task, not_ready, once, page, paged, queue, record, record_answer,
-    stored, text, unqueued,
-};
-use crate::bundle::read_chunks;
-use crate::db::{Extended, Lane, TaskRow};
-use crate::error::ApiError;
-use crate::tasks::{has_commit, log_of, simulate};
-use crate::validate::loc;
+use super::record_text::{both, record};
+use super::task::{cancelled, delete_task, new_task, queue, unqueued};
+use crate::accounts::key;
+use crate::db::{Extended, Reads, TaskRow};
+use crate::error::{ApiError, not_ready, stored};
+use crate::http::answer::{record_answer, text};
+use crate::http::call::Call;
+use crate::http::download::download;
+use crate::http::once::once;
+use crate::http::page::{page, paged};
+use crate::http::validate::loc;
+use crate::plan::simulate;
+use crate::record::{Kind, Lane, Status};
+use crate::runner::folder::has_commit;
+use crate::runner::log::Log;
 
-const KIND: &str = "job";
+const KIND: Kind = Kind::Job;
 
 pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     app.check_disk()?;
-    let system = match system(&call, &request) {
+    let system = match system(&call, &request).await {
         Ok(system) => system,
         Err(error) => {
-            let mut violations = simulate::violations(app, &request, outside)?;
+            let mut violations = simulate::violations(app, &request, outside);
             error.add_to(&mut violations)?;
             return Err(ApiError::unresolved(violations));
         }
     };
-    let parameters = simulate::resolve(app, &request, &system, outside)?;
+    let built = simulate::System::of(&system)?;
+    let parameters = simulate::resolve(app, &request, &built, outside)?;
     let row = TaskRow {
         name: request.batch_name.clone(),
-        bytes: simulate::result_bytes(&parameters, &system)?,
-        parent: Some(system.id),
-        seed: parameters.seed.map_or(0, |seed| seed as i64),
-        ..new_task(&call, KIND, "job", &request, &parameters, warnings)?
+        bytes: simulate::result_bytes(&parameters, &built),
+        parent: Some(system.id.clone()),
+        seed: parameters.seed as i64,
+        ..new_task(&call, KIND, &request, &parameters, warnings)?
     };
-    queue(&call, row, Vec::new()).await
+    queue(&call, row, Reads::default()).await
 }
 
 /// The system that a job is to run on, which must be built.
-fn system(call: &Call, request: &JobCreateParams) -> Result<TaskRow, ApiError> {
+async fn system(call: &Call, request: &JobCreateParams) -> Result<TaskRow, ApiError> {
     let at = vec![loc("body"), loc("box_id")];
     let system = match &request.box_id {
-        Some(id) => call
-            .app
-            .db
-            .task(call.account(), "system", id)?
-            .ok_or_else(|| ApiError::not_found_in_body("box_id", format!("no system {}", id.as_str())))?,
-        None => call.app.db.latest_task(call.account(), "system")?.ok_or_else(|| {
-            ApiError::invalid_body("missing", vec![loc("box_id")], "there is no system yet; build one and give its id")
+        Some(id) => call.app.db.task(call.account(), Kind::System, id).await?.ok_or_else(|| {
+            ApiError::not_found_in_body("box_id", format!("no system {}", id.as_str()))
+        })?,
+        None => call.app.db.latest_task(call.account(), Kind::System).await?.ok_or_else(|| {
+            ApiError::invalid_body(
+                "missing",
+                vec![loc("box_id")],
+                "there is no system yet; build one and give its id",
+            )
         })?,
     };
-    if system.status != "succeeded" {
-        return Err(not_ready(at, &system.id, &system.status, "a job needs a system that has succeeded"));
+    if system.status != Status::Succeeded {
+        return Err(not_ready(
+            at,
+            &system.id,
+            system.status,
+            "a job needs a system that has succeeded",
+        ));
     }
     Ok(system)
 }
 
 pub(crate) async fn job_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
-    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1)?;
+    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1).await?;
     paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))
 }
 
 pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {
-    Ok(text(record(&call.app, &find(&call)?)?))
+    Ok(text(record(&call.app, &find(&call).await?)?))
 }
 
 pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
@@ -85,24 +98,33 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (extension, warnings) = call.request::<JobExtension>()?;
     app.check_disk()?;
-    let row = find(&call)?;
+    let row = find(&call).await?;
     let at = || vec![loc("path"), loc("job_id")];
-    if row.status != "succeeded" {
-        return Err(not_ready(at(), &row.id, &row.status, "only a job that has succeeded can be extended"));
+    if row.status != Status::Succeeded {
+        return Err(not_ready(
+            at(),
+            &row.id,
+            row.status,
+            "only a job that has succeeded can be extended",
+        ));
     }
     let parameters = simulate::extended(&stored(&row.parameters)?, &row.id, extension.time)?;
-    if !has_commit(app, &row.id) {
-        return Err(ApiError::conflict(at(), format!("{} left nothing to go on from; submit it anew", row.id)));
+    if !has_commit(&app.objects, &row.id) {
+        return Err(ApiError::conflict(
+            at(),
+            format!("{} left nothing to go on from; submit it anew", row.id),
+        ));
     }
-    let system = system_of(&call, &row)?;
+    let system = system_of(&call, &row).await?;
+    let system = simulate::System::of(&system)?;
     if let Some(excess) = simulate::excess(app, &parameters, &system)? {
         let remedy = "ask for less time, or submit a job that writes less often";
         return Err(excess.at(vec![loc("body"), loc("time")], remedy));
     }
-    let bytes = simulate::result_bytes(&parameters, &system)?;
+    let bytes = simulate::result_bytes(&parameters, &system);
     let parameters = serde_json::to_string(&parameters).map_err(ApiError::internal)?;
     let queued = TaskRow {
-        status: "queued".to_owned(),
+        status: Status::Queued,
         parameters: parameters.clone(),
         warnings: both(&row.warnings, &warnings),
         finished_at: None,
@@ -112,7 +134,16 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     };
     let answer = record_answer(record(app, &queued)?);
     let extended = Extended { parameters, warnings: queued.warnings.clone(), bytes };
-    let done = app.db.extend_task(queued.id.clone(), extended, app.allowance(), call.claim(), answer.clone()).await?;
+    let done = app
+        .db
+        .extend_task(
+            queued.id.clone(),
+            extended,
+            app.allowance(),
+            call.idempotent_write(),
+            answer.clone(),
+        )
+        .await?;
     app.queued(Lane::Workers).notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
 }
@@ -120,50 +151,65 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     app.check_disk()?;
-    let row = find(&call)?;
+    let row = find(&call).await?;
     let at = || vec![loc("path"), loc("job_id")];
-    if !["failed", "cancelled"].contains(&row.status.as_str()) {
+    if !matches!(row.status, Status::Failed | Status::Cancelled) {
         return Err(not_ready(
             at(),
             &row.id,
-            &row.status,
+            row.status,
             "only a job that has failed or was cancelled can be retried",
         ));
     }
-    let (parameters, system) = (stored(&row.parameters)?, system_of(&call, &row)?);
+    let parameters = stored(&row.parameters)?;
+    let system = system_of(&call, &row).await?;
+    let system = simulate::System::of(&system)?;
     if let Some(excess) = simulate::excess(app, &parameters, &system)? {
-        return Err(excess.at(at(), "submit a job that writes less often, or delete what is not needed"));
+        return Err(
+            excess.at(at(), "submit a job that writes less often, or delete what is not needed")
+        );
     }
-    let queued = TaskRow { status: "queued".to_owned(), finished_at: None, is_cancelled: false, outcome: None, ..row };
+    let queued = TaskRow {
+        status: Status::Queued,
+        finished_at: None,
+        is_cancelled: false,
+        outcome: None,
+        ..row
+    };
     let answer = record_answer(record(app, &queued)?);
-    let bytes = simulate::result_bytes(&parameters, &system)?;
-    let done = app.db.retry_task(queued.id.clone(), bytes, app.allowance(), call.claim(), answer.clone()).await?;
+    let bytes = simulate::result_bytes(&parameters, &system);
+    let done = app
+        .db
+        .retry_task(
+            queued.id.clone(),
+            bytes,
+            app.allowance(),
+            call.idempotent_write(),
+            answer.clone(),
+        )
+        .await?;
     tracing::info!(task = %queued.id, "retried");
     app.queued(Lane::Workers).notify_one();
     once(done, &answer, |reason| unqueued(app, reason, at))
 }
 
 /// The system of a job, which is not deleted before it.
-fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
+async fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
     let id = job.parent.as_deref().unwrap_or_default();
-    let system = call.app.db.task(call.account(), "system", id)?;
+    let system = call.app.db.task(call.account(), Kind::System, id).await?;
     system.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no system", job.id)))
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
-    let row = find(&call)?;
+    let row = find(&call).await?;
     let offset = call.query("offset").map_or(0, |text| text.trim().parse().unwrap_or(u64::MAX));
-    let body = match log_of(&call.app, &row.id)? {
-        Some(mut file) => {
-            // The log may grow while it is read; what is there now is the answer.
-            let size = file.metadata()?.len();
-            let start = offset.min(size);
-            file.seek(SeekFrom::Start(start))?;
-            Body::from_stream(read_chunks(tokio::fs::File::from_std(file), size - start))
-        }
+    let app = &call.app;
+    let body = match Log::of(&app.objects, &app.task_folder(&row.id), &row.id)? {
+        Some(log) => Body::from_stream(log.stream(&app.objects, offset)?),
         None => Body::empty(),
     };
-    Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body).into_response())
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body)
+        .into_response())
 }
 
 /// How often a watched job is looked at.
@@ -172,7 +218,7 @@ const WATCH_TICK: Duration = Duration::from_millis(500);
 const KEEP_ALIVE_TICKS: u32 = 30;
 
 pub(crate) async fn job_watch(call: Call) -> Result<Response, ApiError> {
-    find(&call)?;
+    find(&call).await?;
     let state = Watch { call, last: String::new(), quiet: 0, is_over: false };
     let events = futures::stream::unfold(state, |mut watch| async move {
         let event = watch.next().await?;
@@ -196,16 +242,17 @@ struct Watch {
 }
 
 impl Watch {
-    /// The next event; none when the job has ended, was deleted, the key is no longer good, or the service
-    /// ends.
+    /// The next event; none when the job has ended, was deleted, the key is no longer good, or the
+    /// service ends.
     async fn next(&mut self) -> Option<Result<String, ApiError>> {
         loop {
             let mut stopping = self.call.app.stopping.subscribe();
             if self.is_over || *stopping.borrow_and_update() {
                 return None;
             }
-            let row = match self.call.app.is_still_good(self.call.key_id()) {
-                Ok(true) => find(&self.call),
+            let app = &self.call.app;
+            let row = match key::is_still_good(&app.db, self.call.key_id(), app.now()).await {
+                Ok(true) => find(&self.call).await,
                 Ok(false) => return None,
                 Err(error) => Err(error),
             };
@@ -217,7 +264,7 @@ impl Watch {
                     return (!error.is_not_found()).then_some(Err(error));
                 }
             };
-            self.is_over = ["succeeded", "failed", "cancelled"].contains(&status.as_str());
+            self.is_over = !status.is_open();
             if record != self.last {
                 let event = format!("event: job\ndata: {record}\n\n");
                 (self.last, self.quiet) = (record, 0);
@@ -236,21 +283,26 @@ impl Watch {
 }
 
 pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
-    let row = find(&call)?;
+    let row = find(&call).await?;
     let not_ended = || {
         let at = vec![loc("path"), loc("job_id")];
-        not_ready(at, &row.id, &row.status, "its results can be downloaded when it has ended")
+        not_ready(at, &row.id, row.status, "its results can be downloaded when it has ended")
     };
-    // One that is extended or retried has those of before until it has others; they are not its results any more.
-    if ["queued", "running"].contains(&row.status.as_str()) {
+    // One that is extended or retried has those of before until it has others; they are not its
+    // results any more.
+    if row.status.is_open() {
         return Err(not_ended());
     }
-    let layout = call.app.db.bundle(&row.id)?.ok_or_else(not_ended)?;
+    let layout = call.app.db.bundle(&row.id).await?.ok_or_else(not_ended)?;
     call.note_download(&row.id).await;
     download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
 }
 
-fn find(call: &Call) -> Result<TaskRow, ApiError> {
+async fn find(call: &Call) -> Result<TaskRow, ApiError> {
     let id = call.parameter("job_id");
-    call.app.db.task(call.account(), KIND, id)?.ok_or_else(|| ApiError::not_found(KIND, id))
+    call.app
+        .db
+        .task(call.account(), KIND, id)
+        .await?
+        .ok_or_else(|| ApiError::not_found(KIND.name(), id))
 }

@@ -16,13 +16,15 @@ use molbox::workflow::types::{LocItem, ValidationError};
 use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
 use serde_json::Value;
 
-use super::{Call, remembered};
 use crate::app::App;
 use crate::db::Answer;
 use crate::error::ApiError;
-use crate::room::Share;
-use crate::slots::Slot;
-use crate::validate::{loc, violation};
+use crate::http::body;
+use crate::http::call::{self, Call};
+use crate::http::once::remembered;
+use crate::http::room::Share;
+use crate::http::slots::Slot;
+use crate::http::validate::{loc, violation};
 
 /// Up when the service is, and the market data that it has can be used.
 pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
@@ -35,7 +37,9 @@ pub(crate) async fn margin_submit(mut call: Call) -> Result<Response, ApiError> 
     let store = match call.app.market.store() {
         Ok(store) => store,
         // What is wrong with the request comes before what is wrong with the service.
-        Err(error) => return Err(refused_anyway(&call.app, data_format(&call), &body)?.unwrap_or(error)),
+        Err(error) => {
+            return Err(refused_anyway(&call.app, data_format(&call), &body)?.unwrap_or(error));
+        }
     };
     // Dropped with this future when the caller leaves, which ends the calculation.
     let cancel = Cancel(Arc::new(AtomicBool::new(false)));
@@ -54,13 +58,16 @@ pub(crate) async fn margin_submit(mut call: Call) -> Result<Response, ApiError> 
     };
     let seconds = call.app.config.margin.seconds;
     let limit = if seconds == 0 { Duration::MAX } else { Duration::from_secs(seconds) };
-    let calculated = tokio::time::timeout(limit, tokio::task::spawn_blocking(move || work.run())).await;
+    let calculated =
+        tokio::time::timeout(limit, tokio::task::spawn_blocking(move || work.run())).await;
     let answer = calculated.map_err(|_| too_long(seconds))?.map_err(ApiError::internal)??;
     remembered(&call, answer).await
 }
 
 fn too_long(seconds: u64) -> ApiError {
-    let msg = format!("the calculation takes longer than {seconds} s; ask for fewer scenarios, days or tickers");
+    let msg = format!(
+        "the calculation takes longer than {seconds} s; ask for fewer scenarios, days or tickers"
+    );
     ApiError::invalid_body("time_limit", Vec::new(), msg)
 }
 
@@ -112,11 +119,13 @@ impl Work {
             }
         };
         let refused = |error| match (error, body) {
-            (Error::Refused(violations), Sent::Job(bytes)) => match breaks_the_document(app, *format, bytes) {
-                Ok(None) => refusal(violations),
-                Ok(Some(violations)) => ApiError::invalid(violations),
-                Err(error) => error,
-            },
+            (Error::Refused(violations), Sent::Job(bytes)) => {
+                match breaks_the_document(app, *format, bytes) {
+                    Ok(None) => refusal(violations),
+                    Ok(Some(violations)) => ApiError::invalid(violations),
+                    Err(error) => error,
+                }
+            }
             (Error::Refused(violations), _) => refusal(violations),
             (other, _) => ApiError::internal(anyhow::Error::new(other)),
         };
@@ -134,25 +143,38 @@ impl Work {
 /// What a JSON job breaks of the document, when its portfolio is none by the document: then these
 /// are the violations. A portfolio that is one is judged by the rules of the calculation, and so
 /// are the fields around it.
-fn breaks_the_document(app: &App, format: DataFormat, bytes: &[u8]) -> Result<Option<Vec<ValidationError>>, ApiError> {
-    // Of one with so many values the calculation names what is wrong; it reads without keeping them.
-    let Some(mut job) = crate::routes::parse_small(app, bytes)? else { return Ok(None) };
+fn breaks_the_document(
+    app: &App,
+    format: DataFormat,
+    bytes: &[u8],
+) -> Result<Option<Vec<ValidationError>>, ApiError> {
+    // Of one with so many values the calculation names what is wrong; it reads without keeping
+    // them.
+    let Some(mut job) = body::parse_small(bytes, app.config.limits.body_values)? else {
+        return Ok(None);
+    };
     let operation = app.contract.operation("margin_submit").expect("the route table has it");
     // Values outside of their ranges are for the calculation to name, as in the other formats.
     let body = operation.check_body(&mut job);
     let violations = if body.is_readable { Vec::new() } else { body.violations };
     let job = job.into_serde();
     // A text can be a document; in JSON only one that begins like an object.
-    let is_document =
-        job["portfolio"].as_str().is_some_and(|text| format != DataFormat::Json || text.trim_start().starts_with('{'));
-    let is_of_portfolio = |v: &ValidationError| v.loc.get(1) == Some(&loc("portfolio")) && v.type_ != "finite_number";
+    let is_document = job["portfolio"]
+        .as_str()
+        .is_some_and(|text| format != DataFormat::Json || text.trim_start().starts_with('{'));
+    let is_of_portfolio =
+        |v: &ValidationError| v.loc.get(1) == Some(&loc("portfolio")) && v.type_ != "finite_number";
     let has_none = job.get("portfolio").is_none();
     let decides = !is_document && (has_none || violations.iter().any(is_of_portfolio));
     Ok((decides && !violations.is_empty()).then_some(violations))
 }
 
 /// The refusal of a request that would be refused with any market data.
-fn refused_anyway(app: &App, format: DataFormat, body: &Sent) -> Result<Option<ApiError>, ApiError> {
+fn refused_anyway(
+    app: &App,
+    format: DataFormat,
+    body: &Sent,
+) -> Result<Option<ApiError>, ApiError> {
     let Sent::Job(bytes) = body else { return Ok(None) };
     Ok(breaks_the_document(app, format, bytes)?.map(ApiError::invalid))
 }
@@ -162,7 +184,9 @@ fn refusal(violations: Vec<molbox_margin::Violation>) -> ApiError {
         Loc::Field(name) => loc(name),
         Loc::Index(index) => LocItem::Int64(index as i64),
     };
-    let one = |v: molbox_margin::Violation| violation(v.kind, v.loc.into_iter().map(step).collect(), v.msg);
+    let one = |v: molbox_margin::Violation| {
+        violation(v.kind, v.loc.into_iter().map(step).collect(), v.msg)
+    };
     ApiError::invalid(violations.into_iter().map(one).collect())
 }
 
@@ -187,7 +211,10 @@ fn fields(call: &Call) -> Vec<(String, String)> {
 /// Warnings about query parameters that the operation does not have.
 fn ignored_parameters(call: &Call) -> Vec<String> {
     let operation = call.app.contract.operation(call.operation).expect("the route table has it");
-    let unknown = call.query.iter().filter(|(name, _)| operation.query_parameters().all(|known| known != name));
+    let unknown = call
+        .query
+        .iter()
+        .filter(|(name, _)| operation.query_parameters().all(|known| known != name));
     unknown.take(MAX_IGNORED).map(|(name, _)| ignored("query parameter", name)).collect()
 }
 
@@ -197,8 +224,13 @@ const MAX_IGNORED: usize = 20;
 /// A warning about something beside the job, which is called as a field of the job is.
 fn ignored(what: &str, name: &str) -> String {
     let field = UnknownField::at::<MarginJobRequest>(vec![loc(name)]);
-    let meant: Vec<&str> = field.nearest.iter().filter_map(|path| path.rsplit('.').next()).collect();
-    let question = if meant.is_empty() { String::new() } else { format!("; did you mean {}?", meant.join(" or ")) };
+    let meant: Vec<&str> =
+        field.nearest.iter().filter_map(|path| path.rsplit('.').next()).collect();
+    let question = if meant.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", meant.join(" or "))
+    };
     format!("{} is not a {what} of this request and was ignored{question}", field.path())
 }
 
@@ -213,10 +245,10 @@ fn unknown_fields(unknown: &molbox_margin::UnknownFields) -> Vec<String> {
         // Without the `body` in front.
         let within = field.within.iter().skip(1).map(step);
         let at = within.chain([loc(field.name.as_str())]).collect();
-        warnings.push(super::unknown_field(&UnknownField::at::<MarginJobRequest>(at)));
+        warnings.push(call::unknown_field(&UnknownField::at::<MarginJobRequest>(at)));
     }
     if unknown.more > 0 {
-        warnings.push(super::more_unknown_fields(unknown.more));
+        warnings.push(call::more_unknown_fields(unknown.more));
     }
     warnings
 }
@@ -225,7 +257,9 @@ fn unknown_fields(unknown: &molbox_margin::UnknownFields) -> Vec<String> {
 /// about the parts of it that were ignored.
 async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     if let Some(encoding) = call.header("content-encoding") {
-        return Err(ApiError::unsupported_media(format!("the content encoding {encoding} is not gzip")));
+        return Err(ApiError::unsupported_media(format!(
+            "the content encoding {encoding} is not gzip"
+        )));
     }
     let media = call.media();
     let formats: &[DataFormat] = match media.as_str() {
@@ -239,7 +273,7 @@ async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     if formats.contains(&data_format(call)) {
         return Ok((Sent::Document(mem::take(&mut call.bytes)), Vec::new()));
     }
-    let is_json = crate::routes::is_json(&media);
+    let is_json = body::is_json(&media);
     if !formats.is_empty() || !is_json {
         let format = call.parameter("data_format");
         return Err(ApiError::unsupported_media(format!(
@@ -253,7 +287,11 @@ async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
 /// Refuses fields that came as parameters although the body has a place for them.
 fn beside_the_job(call: &Call) -> Result<(), ApiError> {
     let misplaced = fields(call).into_iter().map(|(name, _)| {
-        violation("misplaced", vec![loc("query"), loc(name)], "belongs into the job, which the body holds")
+        violation(
+            "misplaced",
+            vec![loc("query"), loc(name)],
+            "belongs into the job, which the body holds",
+        )
     });
     let misplaced: Vec<_> = misplaced.collect();
     if misplaced.is_empty() { Ok(()) } else { Err(ApiError::invalid(misplaced)) }
@@ -266,14 +304,15 @@ async fn form(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     *request.headers_mut() = call.headers.clone();
     // It has been read whole, within the limit of this address.
     DefaultBodyLimit::disable().apply(&mut request);
-    let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(e.body_text()))?;
+    let mut form =
+        Multipart::from_request(request, &()).await.map_err(|e| broken(e.body_text()))?;
     let (mut job, mut portfolio) = (Value::Object(serde_json::Map::new()), None);
     let mut warnings = Vec::new();
     while let Some(field) = form.next_field().await.map_err(|e| broken(e.body_text()))? {
         let name = field.name().unwrap_or_default().to_owned();
         let bytes = field.bytes().await.map_err(|e| broken(e.body_text()))?;
         match name.as_str() {
-            "job" => job = crate::routes::parse(&call.app, &bytes)?.into_serde(),
+            "job" => job = body::parse(&bytes, call.app.config.limits.body_values)?.into_serde(),
             "portfolio" => portfolio = Some(bytes.to_vec()),
             _ if warnings.len() < MAX_IGNORED => warnings.push(ignored("part", &name)),
             _ => {}
@@ -320,9 +359,12 @@ impl AnswerKind {
         for range in lists.flat_map(|list| list.split(',')) {
             let mut parts = range.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default().to_ascii_lowercase();
-            let quality = parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            let quality =
+                parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
             let found = ANSWERS.iter().find(|(name, _)| {
-                media == *name || media == "*/*" || media.strip_suffix('*').is_some_and(|of| name.starts_with(of))
+                media == *name
+                    || media == "*/*"
+                    || media.strip_suffix('*').is_some_and(|of| name.starts_with(of))
             });
             if let Some((_, kind)) = found.filter(|_| quality > best.0) {
                 best = (quality, *kind);
@@ -345,10 +387,14 @@ fn answer(report: &Report, kind: AnswerKind, store: &Store) -> Answer {
     let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
     if !extension.is_empty() {
         let date = report.margin_date.map(|date| format!("_{date}")).unwrap_or_default();
-        add(CONTENT_DISPOSITION.as_str(), format!("attachment; filename=\"margin{date}.{extension}\""));
+        add(
+            CONTENT_DISPOSITION.as_str(),
+            format!("attachment; filename=\"margin{date}.{extension}\""),
+        );
     }
     add("x-margin-initial", report.summary.initial_margin.to_string());
-    let currency = report.summary.simulation.as_ref().map_or(store.base_currency(), |s| &s.base_currency);
+    let currency =
+        report.summary.simulation.as_ref().map_or(store.base_currency(), |s| &s.base_currency);
     add("x-margin-currency", currency.to_string());
     if !report.warnings.is_empty() {
         add("x-margin-warnings", header_text(&report.warnings.join("; ")));

@@ -11,70 +11,93 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 
 use super::file::new_object;
-use super::sweep;
+use crate::accounts::key;
+use crate::accounts::link::UploadLink;
 use crate::app::App;
-use crate::connections::Pace;
 use crate::db::{Arrival, Deed, OverQuota, Pending};
 use crate::error::ApiError;
-use crate::links::UploadLink;
-use crate::objects::ReceiveError;
-use crate::routes::{answer, origin, query_of};
-use crate::validate::{loc, violation};
+use crate::http::answer::answer;
+use crate::http::body::query_of;
+use crate::http::connections::Pace;
+use crate::http::peer::origin;
+use crate::http::validate::{loc, violation};
+use crate::objects::garbage::sweep;
+use crate::objects::{Key, ReceiveError};
 
 /// Takes the content of a file: raw by PUT or POST, or the first file of a form by POST. Until the
 /// file is registered, sending again replaces what was sent.
-pub(crate) async fn upload(State(app): State<Arc<App>>, Path(file_id): Path<String>, request: Request) -> Response {
+pub(crate) async fn upload(
+    State(app): State<Arc<App>>,
+    Path(file_id): Path<String>,
+    request: Request,
+) -> Response {
     answer(receive(&app, &file_id, request).await)
 }
 
 /// What of a refused upload is read all the same, so that its sender comes to see the answer: one
 /// that is cut off while it sends sees a broken connection instead.
-const READ_IN_VAIN_BYTES: usize = 64 << 20;
-const READ_IN_VAIN: Duration = Duration::from_secs(10);
+const DRAIN_BYTES: usize = 64 << 20;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Response, ApiError> {
-    let (address, request_id) = origin(app, request.headers(), request.extensions());
+    let (address, request_id) =
+        origin(&app.config.proxies, request.headers(), request.extensions());
     let query = query_of(&request);
     let link = UploadLink::of(&query);
     let key = Some(link.key.to_owned());
-    let deed = || Deed { at: app.now(), key, address, request: Some(request_id), action: "upload", ..Deed::default() };
+    let deed = || Deed {
+        at: app.now(),
+        key,
+        address,
+        request: Some(request_id),
+        action: "upload",
+        ..Deed::default()
+    };
     let (object, allowance) = match allowed(app, file_id, &link).await {
         Ok(allowed) => allowed,
         Err(error) => {
-            read_in_vain(request.into_body().into_data_stream()).await;
+            drain(request.into_body().into_data_stream()).await;
             return Err(error);
         }
     };
     let max = app.config.limits.account_bytes;
     let arrived = match write(app, &object, &allowance, request).await {
         // The key may have been revoked while it arrived.
-        Ok(size) => match app.check_link_key(&link) {
-            // What arrived in a folder that is not in its place has not arrived: the write finds that out.
+        Ok(size) => match check_key(app, &link).await {
+            // What arrived in a folder that is not in its place has not arrived: the write finds
+            // that out.
             Ok(()) => {
-                app.db.take_upload(file_id.to_owned(), object.clone(), size, max, deed()).await.map_err(ApiError::from)
+                let taken = app
+                    .db
+                    .take_upload(file_id.to_owned(), object.to_string(), size, max, deed())
+                    .await;
+                taken.map_err(ApiError::from)
             }
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
     };
     let (garbage, answer) = match arrived {
-        Ok(Arrival::Taken { replaced }) => (replaced, Ok(StatusCode::OK.into_response())),
+        Ok(Arrival::Taken { replaced }) => {
+            (replaced.map(Key::stored), Ok(StatusCode::OK.into_response()))
+        }
         Ok(Arrival::Registered) => (Some(object), Err(ApiError::link_refused(REGISTERED))),
         Ok(Arrival::Deleted) => (Some(object), Err(ApiError::link_refused(DELETED))),
         Ok(Arrival::OverQuota(over)) => (Some(object), Err(over_quota(app, over))),
         Err(error) => (Some(object), Err(error)),
     };
     if let Some(key) = garbage {
-        sweep(app, key).await;
+        sweep(&app.objects, &app.db, key).await;
     }
     answer
 }
 
-const REGISTERED: &str = "the file has been registered, or there is none any more; ask for another link";
+const REGISTERED: &str =
+    "the file has been registered, or there is none any more; ask for another link";
 const DELETED: &str = "the file has been deleted; ask for another link";
 
 fn over_quota(app: &App, over: OverQuota) -> ApiError {
-    ApiError::over_quota(vec![loc("body")], over, app.config.limits.account_bytes)
+    ApiError::content_over_quota(vec![loc("body")], over, app.config.limits.account_bytes)
 }
 
 /// How large an upload may be.
@@ -99,44 +122,64 @@ impl Allowance {
     }
 }
 
-/// Key of the object that an upload may write, and how large it may be; whether its link is good, its file
-/// waits for content, and there is room.
-async fn allowed(app: &App, file_id: &str, link: &UploadLink<'_>) -> Result<(String, Allowance), ApiError> {
-    app.check_upload_link(file_id, link)?;
-    let pending = app.db.pending_file(file_id)?.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
+/// Key of the object that an upload may write, and how large it may be; whether its link is good,
+/// its file waits for content, and there is room.
+async fn allowed(
+    app: &App,
+    file_id: &str,
+    link: &UploadLink<'_>,
+) -> Result<(Key, Allowance), ApiError> {
+    app.links.check(file_id, link, app.now())?;
+    check_key(app, link).await?;
+    let pending =
+        app.db.pending_file(file_id).await?.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
     app.check_disk()?;
     let object = new_object(app);
-    app.db.announce_object(object.clone()).await?;
+    app.db.announce_object(object.to_string()).await?;
     Ok((object, Allowance::of(app, pending)))
+}
+
+/// Checks that the key of a link is still good.
+async fn check_key(app: &App, link: &UploadLink<'_>) -> Result<(), ApiError> {
+    if key::is_still_good(&app.db, link.key, app.now()).await? {
+        return Ok(());
+    }
+    Err(ApiError::link_refused("the key that asked for the link is no longer good"))
 }
 
 /// What a form may hold besides the file.
 const FORM_BYTES: usize = 1 << 20;
 
 /// Writes the content of an upload to its object; its size.
-async fn write(app: &App, object: &str, allowance: &Allowance, mut request: Request) -> Result<u64, ApiError> {
-    let unique = app.new_id("upload");
+async fn write(
+    app: &App,
+    object: &Key,
+    allowance: &Allowance,
+    mut request: Request,
+) -> Result<u64, ApiError> {
     let max = allowance.bytes;
     let pace = request.extensions().get::<Pace>().cloned();
     let broken = |message: &str| Pace::error_or(pace.as_ref(), || broken(message));
-    let media = request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let media =
+        request.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     let received = if media.starts_with("multipart/form-data") {
         // The file is held against its own limit as it arrives; without this a form ends at 2 MB.
         let limit = usize::try_from(max).unwrap_or(usize::MAX).saturating_add(FORM_BYTES);
         DefaultBodyLimit::max(limit).apply(&mut request);
-        let mut form = Multipart::from_request(request, &()).await.map_err(|e| broken(&e.body_text()))?;
+        let mut form =
+            Multipart::from_request(request, &()).await.map_err(|e| broken(&e.body_text()))?;
         loop {
             let field = form.next_field().await.map_err(|e| broken(&e.body_text()))?;
             let field = field.ok_or_else(|| broken("the form has no file"))?;
             if field.file_name().is_some() {
-                break app.objects.receive(object, &unique, max, field).await;
+                break app.objects.receive(object, max, field).await;
             }
         }
     } else {
         let mut content = request.into_body().into_data_stream();
-        let received = app.objects.receive(object, &unique, max, &mut content).await;
+        let received = app.objects.receive(object, max, &mut content).await;
         if received.is_err() {
-            read_in_vain(content).await;
+            drain(content).await;
         }
         received
     };
@@ -147,8 +190,8 @@ async fn write(app: &App, object: &str, allowance: &Allowance, mut request: Requ
     })
 }
 
-async fn read_in_vain(mut content: BodyDataStream) {
-    let mut left = READ_IN_VAIN_BYTES;
+async fn drain(mut content: BodyDataStream) {
+    let mut left = DRAIN_BYTES;
     let reading = async {
         while let Some(Ok(chunk)) = content.next().await
             && chunk.len() <= left
@@ -157,9 +200,13 @@ async fn read_in_vain(mut content: BodyDataStream) {
         }
     };
     // Whoever sends more, or more slowly, does without the answer.
-    let _ = tokio::time::timeout(READ_IN_VAIN, reading).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }
 
 fn broken(message: &str) -> ApiError {
-    ApiError::invalid(vec![violation("upload_broken", vec![loc("body")], format!("the upload broke off: {message}"))])
+    ApiError::invalid(vec![violation(
+        "upload_broken",
+        vec![loc("body")],
+        format!("the upload broke off: {message}"),
+    )])
 }

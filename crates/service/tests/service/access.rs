@@ -1,4 +1,5 @@
-//! What ends when it is taken away, and what nobody is shown: the data folder, links, streams, row numbers.
+//! What ends when it is taken away, and what nobody is shown: the data folder, links, streams, row
+//! numbers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -48,9 +49,12 @@ async fn a_data_folder_is_its_owner_s_alone_and_another_is_refused() {
     service.stop();
     for others in [0o740, 0o704, 0o750, 0o770, 0o722, 0o777] {
         set_mode(&service.data, others);
-        for command in [&["serve"][..], &["account", "create", "bob"], &["key", "create", "ada"], &["doctor"]] {
+        for command in
+            [&["serve"][..], &["account", "create", "bob"], &["key", "create", "ada"], &["doctor"]]
+        {
             let refused = service.failing_command(command);
-            let remedy = format!("mode {others:o}), which holds the data of all accounts: run `chmod 700 ");
+            let remedy =
+                format!("mode {others:o}), which holds the data of all accounts: run `chmod 700 ");
             assert!(refused.contains(&remedy), "{command:?}: {refused}");
         }
     }
@@ -74,26 +78,35 @@ async fn what_a_disabled_account_has_under_way_ends_and_others_go_on() {
     let running = endless_job(&molbox, &system).await;
     until_it_produces(&molbox, &running).await;
     let queued = endless_job(&molbox, &system).await;
-    let watched = molbox.job_watch().job_id(queued.as_str()).send().await.unwrap().into_inner_stream();
-    let [unused, begun] = [molbox.upload_url_create().filetype("pdb"), molbox.upload_url_create().filetype("pdb")]
-        .map(|link| link.send());
+    let watched =
+        molbox.job_watch().job_id(queued.as_str()).send().await.unwrap().into_inner_stream();
+    let [unused, begun] =
+        [molbox.upload_url_create().filetype("pdb"), molbox.upload_url_create().filetype("pdb")]
+            .map(|link| link.send());
     let (unused, begun) = (unused.await.unwrap().into_inner(), begun.await.unwrap().into_inner());
     let content = atom(1.0);
     let upload = SlowUpload::begin(&service, &begun.upload_url, &content[..300_000]);
     // More than what connections hold on their way.
     let large = tempfile::NamedTempFile::with_suffix(".pdb").unwrap();
-    fs::write(&large, [b"REMARK 999 a line of a large file\n".repeat(1 << 20), content.clone()].concat()).unwrap();
+    fs::write(
+        &large,
+        [b"REMARK 999 a line of a large file\n".repeat(1 << 20), content.clone()].concat(),
+    )
+    .unwrap();
     let large = molbox.upload(large.path()).name("large").await.unwrap();
-    let mut download = molbox.file_download().file_id(&large.file_id).send().await.unwrap().into_inner_stream();
+    let mut download =
+        molbox.file_download().file_id(&large.file_id).send().await.unwrap().into_inner_stream();
     download.next().await.unwrap().unwrap();
 
     service.command(&["account", "disable", "ada"]);
-    let sent = reqwest::Client::new().put(&unused.upload_url).body(content.clone()).send().await.unwrap();
+    let sent =
+        reqwest::Client::new().put(&unused.upload_url).body(content.clone()).send().await.unwrap();
     assert_eq!(sent.status(), 403, "a link is refused at once");
     assert_eq!(upload.finish(&content[300_000..]).await, 403, "and what is on its way at its end");
     let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, watched.collect::<Vec<_>>()).await.expect("a stream ends");
-    let rest = tokio::time::timeout(limit, download.collect::<Vec<_>>()).await.expect("a download ends");
+    let rest =
+        tokio::time::timeout(limit, download.collect::<Vec<_>>()).await.expect("a download ends");
     assert!(rest.iter().any(Result::is_err), "it breaks off");
 
     let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
@@ -103,7 +116,11 @@ async fn what_a_disabled_account_has_under_way_ends_and_others_go_on() {
     };
     wait_for("the running job is cancelled", || (task(&running).0 == "cancelled").then_some(()));
     assert_eq!(task(&running), ("cancelled".to_owned(), 1, true), "and keeps what it wrote");
-    assert_eq!(task(&queued), ("cancelled".to_owned(), 0, false), "what was queued has never started");
+    assert_eq!(
+        task(&queued),
+        ("cancelled".to_owned(), 0, false),
+        "what was queued has never started"
+    );
     water(&service.client("bob")).await;
 }
 
@@ -114,9 +131,12 @@ async fn a_stream_ends_when_its_key_is_revoked() {
     let system = water(&molbox).await;
     let job = endless_job(&molbox, &system).await;
     let revoked = service.client_with(&key);
-    let watched = revoked.job_watch().job_id(job.as_str()).send().await.unwrap().into_inner_stream();
+    let watched =
+        revoked.job_watch().job_id(job.as_str()).send().await.unwrap().into_inner_stream();
     service.command(&["key", "revoke", &revoked.account_view().send().await.unwrap().key_id]);
-    tokio::time::timeout(Duration::from_secs(60), watched.collect::<Vec<_>>()).await.expect("a stream ends");
+    tokio::time::timeout(Duration::from_secs(60), watched.collect::<Vec<_>>())
+        .await
+        .expect("a stream ends");
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
 }
 
@@ -128,9 +148,12 @@ async fn a_link_ends_with_the_key_that_asked_for_it_and_with_no_other() {
     let http = reqwest::Client::new();
     let mut links = Vec::new();
     for molbox in [&revoked, &other] {
-        links.push(molbox.upload_url_create().filetype("pdb").send().await.unwrap().upload_url.clone());
+        links.push(
+            molbox.upload_url_create().filetype("pdb").send().await.unwrap().upload_url.clone(),
+        );
     }
-    let send = async |link: &str| http.put(link).body(atom(1.0)).send().await.unwrap().status().as_u16();
+    let send =
+        async |link: &str| http.put(link).body(atom(1.0)).send().await.unwrap().status().as_u16();
     // The link of one key with the name of the other has been altered.
     let first = revoked.account_view().send().await.unwrap().key_id.clone();
     let second = other.account_view().send().await.unwrap().key_id.clone();
@@ -141,7 +164,8 @@ async fn a_link_ends_with_the_key_that_asked_for_it_and_with_no_other() {
 }
 
 async fn ask(method: Method, url: &str, key: &str) -> (StatusCode, String) {
-    let answer = reqwest::Client::new().request(method, url).header("x-api-key", key).send().await.unwrap();
+    let answer =
+        reqwest::Client::new().request(method, url).header("x-api-key", key).send().await.unwrap();
     (answer.status(), answer.text().await.unwrap())
 }
 
@@ -153,9 +177,11 @@ async fn a_page_token_shows_nothing_and_is_good_for_its_listing_alone() {
     for _ in 0..3 {
         molbox.upload_url_create().filetype("pdb").send().await.unwrap();
     }
-    let url = |listing: &str, rest: &str| format!("{}/info/{listing}?limit=1{rest}", service.base_url);
+    let url =
+        |listing: &str, rest: &str| format!("{}/info/{listing}?limit=1{rest}", service.base_url);
     let next = async || -> String {
-        let page: Value = serde_json::from_str(&ask(Method::GET, &url("files", ""), &ada).await.1).unwrap();
+        let page: Value =
+            serde_json::from_str(&ask(Method::GET, &url("files", ""), &ada).await.1).unwrap();
         page["next_page"].as_str().unwrap().to_owned()
     };
     let (token, another) = (next().await, next().await);
@@ -184,9 +210,18 @@ async fn head_makes_no_link_and_no_file() {
     let key = service.key("ada");
     let url = format!("{}/submit/upload-url?filetype=pdb", service.base_url);
     let answer = reqwest::Client::new().head(&url).header("x-api-key", &key).send().await.unwrap();
-    assert_eq!((answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()), (405, "GET"));
+    assert_eq!(
+        (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap()),
+        (405, "GET")
+    );
     let molbox = service.client_with(&key);
     assert!(molbox.file_list().send().await.unwrap().items.is_empty());
-    let listed = reqwest::Client::new().head(format!("{}/info/files", service.base_url)).header("x-api-key", &key);
-    assert_eq!(listed.send().await.unwrap().status(), 200, "where nothing is made it is what it was");
+    let listed = reqwest::Client::new()
+        .head(format!("{}/info/files", service.base_url))
+        .header("x-api-key", &key);
+    assert_eq!(
+        listed.send().await.unwrap().status(),
+        200,
+        "where nothing is made it is what it was"
+    );
 }

@@ -57,11 +57,18 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
 }
 
 /// Asks, and gives status and body.
-async fn ask(service: &Service, key: &str, method: &str, path: &str, body: Option<&Value>) -> (u16, String) {
+async fn ask(
+    service: &Service,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: Option<&Value>,
+) -> (u16, String) {
     let is_margin = path.starts_with("/margin");
     let base = if is_margin { &service.margin_url } else { &service.base_url };
     let method: Method = method.to_uppercase().parse().unwrap();
-    let mut request = reqwest::Client::new().request(method, format!("{base}{path}")).header("x-api-key", key);
+    let mut request =
+        reqwest::Client::new().request(method, format!("{base}{path}")).header("x-api-key", key);
     if let Some(body) = body {
         request = request.json(body);
     }
@@ -83,7 +90,8 @@ async fn no_operation_tells_another_account_anything() {
     });
     let job = job.send().await.unwrap();
     ada.wait_job(&job.job_id).await.unwrap();
-    let analysis = ada.analysis_submit().body_map(|a| a.distance_masks([":1@O :2@O"])).send().await.unwrap();
+    let analysis =
+        ada.analysis_submit().body_map(|a| a.distance_masks([":1@O :2@O"])).send().await.unwrap();
     ada.wait_analysis(&analysis.analysis_id).await.unwrap();
     let of_ada = Things(vec![
         ("file_id", file.file_id.as_str().to_owned()),
@@ -95,7 +103,8 @@ async fn no_operation_tells_another_account_anything() {
     let of_nobody = Things::of_nobody();
     let before = everything(&service, &ada).await;
 
-    let document: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     let mut walked = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
@@ -107,7 +116,8 @@ async fn no_operation_tells_another_account_anything() {
                 for (name, id) in &things.0 {
                     path = path.replace(&format!("{{{name}}}"), id);
                 }
-                path.replace("{data_format}", "json").replace("/upload-url", "/upload-url?filetype=pdb")
+                path.replace("{data_format}", "json")
+                    .replace("/upload-url", "/upload-url?filetype=pdb")
             };
             let has_body = operation.get("requestBody").is_some();
             let (theirs, nobodys) = (bodies(id, &of_ada), bodies(id, &of_nobody));
@@ -127,7 +137,11 @@ async fn no_operation_tells_another_account_anything() {
                 let refers = place(&of_ada) != place(&of_nobody) || their_body != nobodys_body;
                 if refers {
                     assert!([404, 422].contains(&theirs.0), "{id} {their_body:?}: {theirs:?}");
-                    assert_eq!((theirs.0, told), nobodys, "{id} {their_body:?} tells one that is not there apart");
+                    assert_eq!(
+                        (theirs.0, told),
+                        nobodys,
+                        "{id} {their_body:?} tells one that is not there apart"
+                    );
                 } else {
                     for (_, theirs_id) in of_ada.0.iter().filter(|(name, _)| *name != "name") {
                         assert!(!theirs.1.contains(theirs_id), "{id} shows {theirs_id}");
@@ -152,7 +166,11 @@ async fn everything(service: &Service, client: &molbox::Client) -> Vec<String> {
     }
     let files = client.file_list().send().await.unwrap();
     for file in &files.items {
-        all.push(ask(service, &key, "get", &format!("/retrieve/file/{}", file.file_id.as_str()), None).await.1);
+        all.push(
+            ask(service, &key, "get", &format!("/retrieve/file/{}", file.file_id.as_str()), None)
+                .await
+                .1,
+        );
     }
     all
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use molbox::workflow::types::builder::AnalysisRequest as AnalysisBuilder;
 use molbox::workflow::types::{AnalysisRecord, EquilibrationStep, Notice, ProductionParams};
 use molbox::{Client, Error};
 use serde_json::{Value, json};
@@ -20,7 +21,8 @@ async fn villin(service: &Service) -> (Client, String, String) {
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
-    let system = molbox.system_submit().body_map(|s| s.protein("villin").minimum_padding(0.5).seed(1));
+    let system =
+        molbox.system_submit().body_map(|s| s.protein("villin").minimum_padding(0.5).seed(1));
     let system = molbox.wait_system(&system.send().await.unwrap().system_id).await.unwrap();
     let job = molbox.job_submit().body_map(|job| {
         job.box_id(system.system_id.as_str())
@@ -33,7 +35,8 @@ async fn villin(service: &Service) -> (Client, String, String) {
 }
 
 async fn retrieve(service: &Service, key: &str, id: &str, accept: &str) -> (u16, Vec<u8>) {
-    let request = reqwest::Client::new().get(format!("{}/retrieve/analysis/{id}", service.base_url));
+    let request =
+        reqwest::Client::new().get(format!("{}/retrieve/analysis/{id}", service.base_url));
     let response = request.header("x-api-key", key).header("accept", accept).send().await.unwrap();
     (response.status().as_u16(), response.bytes().await.unwrap().to_vec())
 }
@@ -65,15 +68,23 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
     let (status, data) = retrieve(&service, &key, &job, "application/json").await;
     assert_eq!(status, 200);
     let data: Value = serde_json::from_slice(&data).unwrap();
-    assert_eq!((&data["frames_total"], &data["frames_analyzed"], &data["stride"]), (&json!(20), &json!(10), &json!(2)));
-    let tables: BTreeMap<&str, &Value> =
-        data["tables"].as_array().unwrap().iter().map(|t| (t["name"].as_str().unwrap(), t)).collect();
+    assert_eq!(
+        (&data["frames_total"], &data["frames_analyzed"], &data["stride"]),
+        (&json!(20), &json!(10), &json!(2))
+    );
+    let tables: BTreeMap<&str, &Value> = data["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| (t["name"].as_str().unwrap(), t))
+        .collect();
     for name in ["distance", "rmsd", "rmsf", "hydrogen_bonds"] {
         assert!(tables.contains_key(name), "{name} is missing from {:?}", tables.keys());
     }
     let column = |table: &str, name: &str| -> Vec<f64> {
         let columns = tables[table]["columns"].as_array().unwrap();
-        let column = columns.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{columns:?}"));
+        let column =
+            columns.iter().find(|c| c["name"] == name).unwrap_or_else(|| panic!("{columns:?}"));
         assert_eq!(column["unit"], "Å");
         column["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
     };
@@ -94,17 +105,29 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
         }
     };
     let files = bundle(analysis.analysis_id.as_str().to_owned()).await;
-    for name in ["manifest.json", "data.json", "rmsd.csv", "rmsd.parquet", "rmsd.png", "rmsd.svg", "rmsf.csv"] {
+    for name in [
+        "manifest.json",
+        "data.json",
+        "rmsd.csv",
+        "rmsd.parquet",
+        "rmsd.png",
+        "rmsd.svg",
+        "rmsf.csv",
+    ] {
         assert!(files.contains_key(name), "{name} is missing from {:?}", files.keys());
     }
     assert!(files["rmsd.csv"].starts_with(b"frame,time_ps,"));
-    assert!(files["rmsd.parquet"].starts_with(b"PAR1") && files["rmsd.png"].starts_with(b"\x89PNG"));
+    assert!(
+        files["rmsd.parquet"].starts_with(b"PAR1") && files["rmsd.png"].starts_with(b"\x89PNG")
+    );
 
     // The same again gives the same bytes.
     let again = molbox.analysis_submit().body(record.request.clone()).send().await.unwrap();
     analysed(&molbox, &again.analysis_id).await;
     let again = bundle(again.analysis_id.as_str().to_owned()).await;
-    for (name, bytes) in files.iter().filter(|(name, _)| !["manifest.json", "data.json"].contains(&name.as_str())) {
+    for (name, bytes) in
+        files.iter().filter(|(name, _)| !["manifest.json", "data.json"].contains(&name.as_str()))
+    {
         assert!(again[name] == *bytes, "{name} is not the same");
     }
 
@@ -126,7 +149,10 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
     molbox.upload(folder.path().join("production.dcd")).name("frames").await.unwrap();
     molbox.upload(folder.path().join("system_system.pdb")).name("atoms").await.unwrap();
     let own = molbox.analysis_submit().body_map(|a| {
-        a.topology("atoms").trajectory("frames").downsample_frames(2).rmsd_masks([vec!["@CA".to_owned()]])
+        a.topology("atoms")
+            .trajectory("frames")
+            .downsample_frames(2)
+            .rmsd_masks([vec!["@CA".to_owned()]])
     });
     let own = own.send().await.unwrap();
     assert_eq!(own.job_id, None);
@@ -134,13 +160,22 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
     let (_, data) = retrieve(&service, &key, &own.analysis_id, "*/*").await;
     let data: Value = serde_json::from_slice(&data).unwrap();
     let values = data["tables"][0]["columns"].as_array().unwrap();
-    let values = values.iter().find(|c| c["name"] == "rmsd_angstrom").unwrap()["values"].as_array().unwrap();
-    assert!(values.iter().zip(&rmsd).all(|(a, b)| (a.as_f64().unwrap() - b).abs() < 1e-6), "{values:?} {rmsd:?}");
-    let mismatched = molbox.analysis_submit().body_map(|a| a.topology("villin").trajectory("frames")).send().await;
+    let values =
+        values.iter().find(|c| c["name"] == "rmsd_angstrom").unwrap()["values"].as_array().unwrap();
+    assert!(
+        values.iter().zip(&rmsd).all(|(a, b)| (a.as_f64().unwrap() - b).abs() < 1e-6),
+        "{values:?} {rmsd:?}"
+    );
+    let mismatched = molbox
+        .analysis_submit()
+        .body_map(|a| a.topology("villin").trajectory("frames"))
+        .send()
+        .await;
     assert_eq!(mismatched.unwrap_err().status().unwrap(), 422);
 }
 
-/// The dodecahedral test system's trajectory with an x that is no number, of the first atom in frame 3.
+/// The dodecahedral test system's trajectory with an x that is no number, of the first atom in
+/// frame 3.
 fn damaged_trajectory() -> Vec<u8> {
     const N_ATOMS: usize = 2111;
     let frame_bytes = 56 + 3 * (4 * N_ATOMS + 8);
@@ -177,12 +212,20 @@ async fn a_damaged_frame_fails_the_analysis_or_is_left_out_by_request() {
         let failure = record.error.as_ref().unwrap_or_else(|| panic!("{error}"));
         assert_eq!(failure.code, "frame_damaged");
         let message = &failure.message;
-        assert!(message.starts_with("trajectory.dcd, frame 3 (counted from 0): atom 1, A:SER"), "{message}");
+        assert!(
+            message.starts_with("trajectory.dcd, frame 3 (counted from 0): atom 1, A:SER"),
+            "{message}"
+        );
         assert!(failure.remedy.as_ref().unwrap().contains("skip_damaged_frames"), "{failure:?}");
     }
     let left_out = analysed(&molbox, &submit(Some(true)).await.unwrap().analysis_id).await;
-    assert!(left_out.warnings[0].message.starts_with("1 damaged frame was left out: 3"), "{:?}", left_out.warnings);
-    let data = molbox.analysis_retrieve().job_id(left_out.analysis_id.as_str()).send().await.unwrap();
+    assert!(
+        left_out.warnings[0].message.starts_with("1 damaged frame was left out: 3"),
+        "{:?}",
+        left_out.warnings
+    );
+    let data =
+        molbox.analysis_retrieve().job_id(left_out.analysis_id.as_str()).send().await.unwrap();
     assert_eq!((data.frames_total, data.frames_analyzed), (40, 39));
 }
 
@@ -200,7 +243,10 @@ async fn masks_that_cannot_be_are_told_by_their_place() {
     });
     let error = wrong.send().await.unwrap_err();
     let Error::Refused(refusal) = &error else { panic!("{error}") };
-    let said = refusal.violations.iter().map(|v| (serde_json::to_value(&v.loc).unwrap(), v.type_.as_str()));
+    let said = refusal
+        .violations
+        .iter()
+        .map(|v| (serde_json::to_value(&v.loc).unwrap(), v.type_.as_str()));
     // What can be told without atoms comes first, and all of it at once.
     let said: Vec<_> = said.collect();
     assert_eq!(
@@ -211,12 +257,15 @@ async fn masks_that_cannot_be_are_told_by_their_place() {
             (json!(["body", "rmsd_masks", 1, 1]), "mask"),
         ]
     );
-    let wrong = molbox
-        .analysis_submit()
-        .body_map(|a| a.job_id(job.as_str()).distance_masks([":1@CA :2@CA", ":1@CA :99@CA"]).rmsf_masks(["@NOTHING"]));
+    let wrong = molbox.analysis_submit().body_map(|a| {
+        a.job_id(job.as_str())
+            .distance_masks([":1@CA :2@CA", ":1@CA :99@CA"])
+            .rmsf_masks(["@NOTHING"])
+    });
     let error = wrong.send().await.unwrap_err();
     let Error::Refused(refusal) = &error else { panic!("{error}") };
-    let said: Vec<_> = refusal.violations.iter().map(|v| serde_json::to_value(&v.loc).unwrap()).collect();
+    let said: Vec<_> =
+        refusal.violations.iter().map(|v| serde_json::to_value(&v.loc).unwrap()).collect();
     assert_eq!(said, [json!(["body", "distance_masks", 1]), json!(["body", "rmsf_masks", 0])]);
 }
 
@@ -228,17 +277,30 @@ async fn a_running_job_is_analysed_on_request_alone() {
     assert_eq!(none.status().unwrap(), 422, "there is no job yet");
     let system = water(&molbox).await;
     let job = endless_job(&molbox, &system).await;
-    let so_far = || molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).allow_unfinished(true));
+    let so_far =
+        || molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).allow_unfinished(true));
     let early = so_far().send().await.unwrap_err();
     assert_eq!(early.status().unwrap(), 409);
     assert!(early.to_string().contains("has no frames yet"), "{early}");
     until_it_produces(&molbox, &job).await;
-    let refused = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str())).send().await.unwrap_err();
-    assert_eq!((refused.status().unwrap().as_u16(), refused.violations()[0].path()), (409, "job_id".to_owned()));
+    let refused =
+        molbox.analysis_submit().body_map(|a| a.job_id(job.as_str())).send().await.unwrap_err();
+    assert_eq!(
+        (refused.status().unwrap().as_u16(), refused.violations()[0].path()),
+        (409, "job_id".to_owned())
+    );
     assert!(refused.violations()[0].msg.starts_with(&format!("{job} is running; ")), "{refused}");
     let latest = molbox.analysis_submit().send().await.unwrap_err();
-    assert_eq!(latest.status().unwrap(), 409, "the job that is meant when none is named is one, too");
-    let no = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).allow_unfinished(false)).send().await;
+    assert_eq!(
+        latest.status().unwrap(),
+        409,
+        "the job that is meant when none is named is one, too"
+    );
+    let no = molbox
+        .analysis_submit()
+        .body_map(|a| a.job_id(job.as_str()).allow_unfinished(false))
+        .send()
+        .await;
     assert_eq!(no.unwrap_err().status().unwrap(), 409);
     assert!(molbox.analysis_list().send().await.unwrap().items.is_empty(), "nothing was queued");
     let download = molbox.job_download().job_id(job.as_str()).send().await.err().unwrap();
@@ -252,16 +314,24 @@ async fn a_running_job_is_analysed_on_request_alone() {
         let of_job = |warning: &&Notice| warning.code == "partial_trajectory";
         record.warnings.iter().find(of_job).map(|warning| warning.message.clone())
     };
-    assert_eq!(partial(&record), Some(format!("{job} has not ended; the frames that it has written are analysed")));
-    let data = molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
+    assert_eq!(
+        partial(&record),
+        Some(format!("{job} has not ended; the frames that it has written are analysed"))
+    );
+    let data =
+        molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
     assert!(data.frames_analyzed > 0);
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
     molbox.wait_job(&job).await.unwrap_err();
-    let ended = molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).distance_masks([":1@O :2@O"]));
+    let ended =
+        molbox.analysis_submit().body_map(|a| a.job_id(job.as_str()).distance_masks([":1@O :2@O"]));
     let ended = ended.send().await.unwrap();
     let ended = analysed(&molbox, &ended.analysis_id).await;
     assert_eq!(ended.status, "succeeded", "a cancelled job has ended");
-    assert_eq!(partial(&ended), Some(format!("{job} was cancelled; the frames that it has written are analysed")));
+    assert_eq!(
+        partial(&ended),
+        Some(format!("{job} was cancelled; the frames that it has written are analysed"))
+    );
     molbox.analysis_delete().analysis_id(ended.analysis_id.as_str()).send().await.unwrap();
     // Analyses of it stay when the job goes, and go by themselves.
     molbox.wait_job(&job).await.unwrap_err();
@@ -269,4 +339,140 @@ async fn a_running_job_is_analysed_on_request_alone() {
     molbox.analysis_retrieve().job_id(analysis.analysis_id.as_str()).send().await.unwrap();
     molbox.analysis_delete().analysis_id(analysis.analysis_id.as_str()).send().await.unwrap();
     assert!(molbox.analysis_list().send().await.unwrap().items.is_empty());
+}
+
+/// The tables of an analysis by their names.
+async fn tables(service: &Service, key: &str, id: &str) -> BTreeMap<String, Value> {
+    let (status, data) = retrieve(service, key, id, "application/json").await;
+    assert_eq!(status, 200);
+    let data: Value = serde_json::from_slice(&data).unwrap();
+    let tables = data["tables"].as_array().unwrap().iter();
+    tables.map(|table| (table["name"].as_str().unwrap().to_owned(), table.clone())).collect()
+}
+
+fn numbers(table: &Value, name: &str) -> Vec<f64> {
+    let columns = table["columns"].as_array().unwrap();
+    let column = columns
+        .iter()
+        .find(|c| c["name"] == name)
+        .unwrap_or_else(|| panic!("no {name} in {columns:?}"));
+    column["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn every_analysis_and_every_reference_has_a_field() {
+    let service = Service::start();
+    let (molbox, job, key) = villin(&service).await;
+    let submitted = molbox.analysis_submit().body_map(|a| {
+        a.job_id(job.as_str())
+            .first_frame(4)
+            .last_frame(15)
+            .downsample_frames(3)
+            .hbond_masks([":1-36", ":1-18 :19-36", ":HOH :1-36"])
+            .hbond_criterion("Baker-Hubbard")
+            .contact_masks([":1-18&!@/H :19-36&!@/H"])
+            .contact_distance(4)
+            .gyration_masks([":1-36"])
+            .surface_masks([":1-36"])
+            .surface_probe(1.5)
+            .secondary_structure_masks([":1-36"])
+    });
+    let record = analysed(&molbox, &submitted.send().await.unwrap().analysis_id).await;
+    assert_eq!(record.status, "succeeded", "{:?}", record.error);
+    let found = tables(&service, &key, &record.analysis_id).await;
+    for name in [
+        "hydrogen_bonds",
+        "hydrogen_bonds_3",
+        "contacts",
+        "contacts_by_frame",
+        "radius_of_gyration",
+        "surface_area",
+        "surface_area_by_frame",
+        "secondary_structure",
+        "secondary_structure_by_frame",
+    ] {
+        assert!(found.contains_key(name), "{name} is missing from {:?}", found.keys());
+    }
+    assert_eq!(numbers(&found["radius_of_gyration"], "frame"), [4.0, 7.0, 10.0, 13.0]);
+    assert!(
+        numbers(&found["radius_of_gyration"], "radius_angstrom")
+            .iter()
+            .all(|r| (8.0..12.0).contains(r))
+    );
+    assert!(found["hydrogen_bonds"]["definition"].as_str().unwrap().contains("Baker"));
+
+    let rmsd = async |configure: &dyn Fn(AnalysisBuilder) -> AnalysisBuilder| {
+        let body = molbox
+            .analysis_submit()
+            .body_map(|a| configure(a.job_id(job.as_str()).rmsd_masks([vec!["@CA".to_owned()]])));
+        let record = analysed(&molbox, &body.send().await.unwrap().analysis_id).await;
+        assert_eq!(record.status, "succeeded", "{:?}", record.error);
+        let table = tables(&service, &key, &record.analysis_id).await.remove("rmsd").unwrap();
+        (table["title"].as_str().unwrap().to_owned(), numbers(&table, "rmsd_angstrom"))
+    };
+    let system = molbox.job_view().job_id(job.as_str()).send().await.unwrap().box_id.clone();
+    let (title, from_7) = rmsd(&|a| a.reference_frame(7)).await;
+    assert_eq!(title, "RMSD from frame 7: @CA");
+    assert!(from_7[7].abs() < 1e-6 && from_7[0] > 0.01, "{from_7:?}");
+    // The same frame as one of another trajectory.
+    let (title, of_job) = rmsd(&|a| a.reference_job(job.as_str()).reference_frame(7)).await;
+    assert_eq!(title, format!("RMSD from frame 7 of {job}: @CA"));
+    assert_eq!(of_job, from_7);
+    let (title, as_built) = rmsd(&|a| a.reference_system(system.as_str())).await;
+    assert_eq!(title, format!("RMSD from {} as built: @CA", system.as_str()));
+    let (title, deposited) = rmsd(&|a| a.reference_file("villin")).await;
+    assert_eq!(title, "RMSD from villin: @CA");
+    // Heavy atoms stay where they were when hydrogens and water are added.
+    for (a, b) in as_built.iter().zip(&deposited) {
+        assert!((a - b).abs() < 2e-3 && *a > 0.05, "{as_built:?} {deposited:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_reference_that_cannot_be_is_refused_at_its_field() {
+    let service = Service::start();
+    let (molbox, job, _) = villin(&service).await;
+    let ca = || [vec!["@CA".to_owned()]];
+    let refused =
+        async |status: u16, field: &str, configure: &dyn Fn(AnalysisBuilder) -> AnalysisBuilder| {
+            let body = molbox.analysis_submit().body_map(|a| configure(a.job_id(job.as_str())));
+            let error = body.send().await.unwrap_err();
+            assert_eq!(error.status().map(|s| s.as_u16()), Some(status), "{field}: {error}");
+            assert!(error.to_string().contains(field), "{field}: {error}");
+        };
+    refused(422, "reference_frame", &|a| a.rmsd_masks(ca()).reference_frame(20)).await;
+    refused(422, "first_frame", &|a| a.rmsd_masks(ca()).first_frame(20)).await;
+    refused(422, "last_frame", &|a| a.rmsd_masks(ca()).first_frame(3).last_frame(2)).await;
+    refused(422, "reference_file", &|a| {
+        a.rmsd_masks(ca()).reference_job(job.as_str()).reference_file("villin")
+    })
+    .await;
+    refused(422, "reference_frame", &|a| {
+        a.rmsd_masks(ca()).reference_file("villin").reference_frame(0)
+    })
+    .await;
+    refused(404, "reference_file", &|a| a.rmsd_masks(ca()).reference_file("nothing")).await;
+    refused(404, "reference_job", &|a| {
+        a.rmsd_masks(ca()).reference_job("job_00000000000000000000")
+    })
+    .await;
+    refused(404, "reference_system", &|a| {
+        a.rmsd_masks(ca()).reference_system("sys_00000000000000000000")
+    })
+    .await;
+    refused(422, "reference_frame", &|a| a.gyration_masks(["@CA"]).reference_frame(3)).await;
+    refused(422, "rmsd_masks", &|a| {
+        a.rmsd_masks([vec!["!@/H".to_owned()]]).reference_file("villin")
+    })
+    .await;
+    refused(422, "hbond_masks", &|a| a.hbond_masks([":HOH"])).await;
+    refused(422, "hbond_criterion", &|a| a.hbond_criterion("luzar")).await;
+
+    // Another account's job and system are none.
+    let stranger = service.client_with(&service.key("bob"));
+    stranger.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let own = stranger.analysis_submit().body_map(|a| {
+        a.topology("villin").trajectory("villin").rmsd_masks(ca()).reference_job(job.as_str())
+    });
+    assert!(own.send().await.unwrap_err().to_string().contains("reference_job"));
 }

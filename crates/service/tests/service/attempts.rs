@@ -32,14 +32,21 @@ async fn job_of(molbox: &Client, system: &SystemRecord, steps: f64) -> String {
         job.box_id(system.system_id.as_str())
             .minimization_steps(20)
             .equilibration(Vec::<EquilibrationStep>::new())
-            .production(ProductionParams::builder().type_("NVT").time(steps * 2e-6).traj_freq(100).log_freq(50))
+            .production(
+                ProductionParams::builder()
+                    .type_("NVT")
+                    .time(steps * 2e-6)
+                    .traj_freq(100)
+                    .log_freq(50),
+            )
     });
     job.send().await.unwrap().job_id.as_str().to_owned()
 }
 
 #[tokio::test]
 async fn a_worker_whose_run_task_was_killed_stays_the_only_one_and_its_result_counts() {
-    let mut service = Service::start_with(&["worker.checkpoint_seconds=0.5", "limits.requests_per_minute=0"]);
+    let mut service =
+        Service::start_with(&["worker.checkpoint_seconds=0.5", "limits.requests_per_minute=0"]);
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let system = water(&molbox).await;
@@ -103,7 +110,10 @@ async fn a_worker_whose_run_task_was_killed_keeps_to_the_limit_of_time() {
 
 #[tokio::test]
 async fn a_worker_that_stands_still_is_killed_also_without_its_run_task() {
-    let service = Service::start_with(&["worker.silence_seconds=3", "worker.checkpoint_seconds=0.5"]);
+    let service = Service::start_with(&[
+        "worker.heartbeat_timeout_seconds=3",
+        "worker.checkpoint_seconds=0.5",
+    ]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
     let id = endless_job(&molbox, &system).await;
@@ -122,14 +132,16 @@ async fn an_analysis_whose_run_task_was_killed_stays_the_only_one_and_its_result
     let job = molbox.wait_job(&job_of(&molbox, &system, 1000.0).await).await.unwrap();
     // It is over so soon that it may be missed.
     for _ in 0..20 {
-        let analysis = molbox.analysis_submit().body_map(|a| a.job_id(job.job_id.as_str()).rmsf_masks(["@O"]));
+        let analysis =
+            molbox.analysis_submit().body_map(|a| a.job_id(job.job_id.as_str()).rmsf_masks(["@O"]));
         let id = analysis.send().await.unwrap().analysis_id.as_str().to_owned();
         let found = wait_for("the analysis runs or has run", || {
             let found = processes(&folder(&service, &id));
             let has_ended = service.data.join("objects/tasks").join(&id).exists();
             (found.len() > 1 || has_ended).then_some(found)
         });
-        let (run_task, workers): (Vec<_>, Vec<_>) = found.into_iter().partition(Process::is_run_task);
+        let (run_task, workers): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(Process::is_run_task);
         let [run_task] = run_task.as_slice() else { continue };
         run_task.signal("KILL");
         let after = processes(&folder(&service, &id));
@@ -157,15 +169,18 @@ async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
     let late = json!({ "attempt": 1, "code": 3, "signal": null });
     fs::write(folder(&service, &id).join("exit.json"), late.to_string()).unwrap();
     assert!(kill_task(&folder(&service, &id)));
-    let job = wait_until(&molbox, &id, |job| ["queued", "failed"].contains(&job.status.as_str())).await;
+    let job =
+        wait_until(&molbox, &id, |job| ["queued", "failed"].contains(&job.status.as_str())).await;
     assert_eq!((job.status.as_str(), job.attempts), ("failed", 2));
     assert_eq!(job.error.unwrap().code, "worker_died");
 }
 
-/// The service dies after a failed task's files have become objects, and before its record has ended.
+/// The service dies after a failed task's files have become objects, and before its record has
+/// ended.
 #[tokio::test]
 async fn results_that_were_collected_before_the_service_died_are_kept() {
-    let mut service = Service::start_with(&["worker.attempts=1", "worker.checkpoint_seconds=100000"]);
+    let mut service =
+        Service::start_with(&["worker.attempts=1", "worker.checkpoint_seconds=100000"]);
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let system = water(&molbox).await;
@@ -176,9 +191,12 @@ async fn results_that_were_collected_before_the_service_died_are_kept() {
     until_it_produces(&molbox, &id).await;
     service.kill();
     // Of a task that was killed as a whole nobody knows that it was not the machine.
-    let workers = processes(&folder(&service, &id)).into_iter().filter(|process| !process.is_run_task());
+    let workers =
+        processes(&folder(&service, &id)).into_iter().filter(|process| !process.is_run_task());
     workers.for_each(|worker| worker.signal("KILL"));
-    wait_for("its processes are gone", || processes(&folder(&service, &id)).is_empty().then_some(()));
+    wait_for("its processes are gone", || {
+        processes(&folder(&service, &id)).is_empty().then_some(())
+    });
     let before = tempfile::tempdir().unwrap();
     copy(&service.data, before.path());
 
@@ -187,9 +205,14 @@ async fn results_that_were_collected_before_the_service_died_are_kept() {
     service.stop();
     let results = service.data.join("objects/tasks").join(&id);
     let kept = content(&results);
-    assert!(kept.keys().any(|name| name == "production.dcd") && kept.contains_key("log.txt"), "{:?}", kept.keys());
+    assert!(
+        kept.keys().any(|name| name == "production.dcd") && kept.contains_key("log.txt"),
+        "{:?}",
+        kept.keys()
+    );
 
-    // As that was: the record as before, the files among the objects, the rest of the folder still there.
+    // As that was: the record as before, the files among the objects, the rest of the folder still
+    // there.
     for name in ["molbox.sqlite", "molbox.sqlite-wal", "molbox.sqlite-shm"] {
         let (from, to) = (before.path().join(name), service.data.join(name));
         if from.exists() {
@@ -209,13 +232,23 @@ async fn results_that_were_collected_before_the_service_died_are_kept() {
     service.restart();
     let again = wait_until(&service.client_with(&key), &id, |job| job.status == "failed").await;
     assert_eq!(again.error.unwrap(), ended.error.unwrap());
-    let differs = |name: &&String| *name != "manifest.json" && content(&results).get(*name) != kept.get(*name);
+    let differs = |name: &&String| {
+        *name != "manifest.json" && content(&results).get(*name) != kept.get(*name)
+    };
     assert_eq!(kept.keys().find(differs), None);
 }
 
 /// Copies a folder onto another.
 fn copy(from: &Path, to: &Path) {
-    assert!(Command::new("cp").args(["-a", "--"]).arg(from.join(".")).arg(to).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .args(["-a", "--"])
+            .arg(from.join("."))
+            .arg(to)
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 /// The files of a folder and of those in it.
@@ -224,7 +257,11 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
         if entry.path().is_dir() {
-            files.extend(content(&entry.path()).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
+            files.extend(
+                content(&entry.path())
+                    .into_iter()
+                    .map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)),
+            );
         } else {
             files.insert(name, fs::read(entry.path()).unwrap());
         }
@@ -246,7 +283,8 @@ async fn a_job_that_gets_further_each_time_is_never_given_up() {
     let mut committed = 0;
     for attempt in 1..=4 {
         wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == attempt).await;
-        committed = wait_for("it has got further", || n_commits(&service, &id).filter(|n| *n > committed));
+        committed =
+            wait_for("it has got further", || n_commits(&service, &id).filter(|n| *n > committed));
         assert!(kill_task(&folder(&service, &id)));
     }
     wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == 5).await;
@@ -262,7 +300,8 @@ async fn the_loss_of_the_machine_is_held_against_no_task() {
     until_it_produces(&molbox, &id).await;
     let has_worker = |service: &Service, attempt: u64| {
         let found = processes(&folder(service, &id));
-        let is_started = found.iter().any(|process| process.command.contains(&format!("--attempt={attempt}")));
+        let is_started =
+            found.iter().any(|process| process.command.contains(&format!("--attempt={attempt}")));
         found.into_iter().find(|process| !process.is_run_task()).filter(|_| is_started)
     };
     // Nothing is committed between them: the next checkpoint is a minute away.
@@ -270,7 +309,8 @@ async fn the_loss_of_the_machine_is_held_against_no_task() {
         wait_for("it runs", || has_worker(&service, attempt));
         service.power_cut_and_restart();
     }
-    // The machine is shut down: the worker is killed, its end is noted, and another run of the machine begins.
+    // The machine is shut down: the worker is killed, its end is noted, and another run of the
+    // machine begins.
     let worker = wait_for("it runs", || has_worker(&service, 4));
     service.kill();
     worker.signal("KILL");
@@ -302,8 +342,13 @@ fn what_a_killed_worker_had_started_does_not_outlive_it() {
     run_task.args(["run-task", "--attempt=4"]).arg(format!("--confinement={confinement}"));
     run_task.arg(folder.path()).args(["--", "sh", "-c", worker]).arg(folder.path());
     run_task.stdin(lock).status().unwrap();
-    let exit: Value = serde_json::from_slice(&fs::read(folder.path().join("exit.json")).unwrap()).unwrap();
-    assert_eq!((&exit["attempt"], &exit["code"], &exit["signal"]), (&json!(4), &Value::Null, &json!(9)), "{exit}");
+    let exit: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("exit.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&exit["attempt"], &exit["code"], &exit["signal"]),
+        (&json!(4), &Value::Null, &json!(9)),
+        "{exit}"
+    );
     let started = fs::read_to_string(folder.path().join("started")).unwrap();
     let state = fs::read_to_string(format!("/proc/{}/stat", started.trim())).unwrap_or_default();
     assert!(state.is_empty() || state.contains(" Z "), "{state}");

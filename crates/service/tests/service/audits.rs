@@ -3,18 +3,21 @@
 use reqwest::header::RANGE;
 use serde_json::Value;
 
-use crate::common::{Service, example, wait_for};
+use crate::common::{Service, example};
 use crate::files::{atom, database};
 
 /// The entries that are asked for.
-fn audit(service: &Service, filters: &[&str]) -> Vec<Value> {
+pub(crate) fn audit(service: &Service, filters: &[&str]) -> Vec<Value> {
     let lines = service.command(&[&["audit", "--json"], filters].concat());
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Action and subject of entries.
-fn deeds(entries: &[Value]) -> Vec<(&str, &str)> {
-    entries.iter().map(|entry| (entry["action"].as_str().unwrap(), entry["subject"].as_str().unwrap())).collect()
+pub(crate) fn deeds(entries: &[Value]) -> Vec<(&str, &str)> {
+    entries
+        .iter()
+        .map(|entry| (entry["action"].as_str().unwrap(), entry["subject"].as_str().unwrap()))
+        .collect()
 }
 
 #[tokio::test]
@@ -30,12 +33,26 @@ async fn what_is_made_changed_downloaded_and_deleted_is_noted_and_nothing_secret
     molbox.file_register().body_map(|f| f.file_id(file).name("one")).send().await.unwrap();
     // In pieces, and looked at.
     for range in ["bytes=0-9", "bytes=10-19", "bytes=20-"] {
-        let part = http.get(format!("{}/retrieve/file/{file}", service.base_url)).header("x-api-key", &key);
+        let part = http
+            .get(format!("{}/retrieve/file/{file}", service.base_url))
+            .header("x-api-key", &key);
         assert_eq!(part.header(RANGE, range).send().await.unwrap().status(), 206);
     }
     molbox.file_list().send().await.unwrap();
-    let system = molbox.system_submit().body_map(|s| s.protein("one")).idempotency_key("once").send().await.unwrap();
-    let again = molbox.system_submit().body_map(|s| s.protein("one")).idempotency_key("once").send().await.unwrap();
+    let system = molbox
+        .system_submit()
+        .body_map(|s| s.protein("one"))
+        .idempotency_key("once")
+        .send()
+        .await
+        .unwrap();
+    let again = molbox
+        .system_submit()
+        .body_map(|s| s.protein("one"))
+        .idempotency_key("once")
+        .send()
+        .await
+        .unwrap();
     assert_eq!(system.system_id, again.system_id);
     let system = system.system_id.as_str();
     molbox.file_delete().file_id(file).send().await.unwrap_err();
@@ -65,8 +82,8 @@ async fn what_is_made_changed_downloaded_and_deleted_is_noted_and_nothing_secret
     assert_eq!(deeds(&entries), expected, "each once, and nothing that was refused or did nothing");
     for entry in &entries {
         assert_eq!(entry["account"], "ada", "{entry}");
-        let by_command =
-            entry["action"].as_str().unwrap().starts_with("account_") || entry["subject"] == key_id.as_str();
+        let by_command = entry["action"].as_str().unwrap().starts_with("account_")
+            || entry["subject"] == key_id.as_str();
         assert_eq!(entry["operator"].is_string(), by_command, "{entry}");
         assert_eq!(entry["address"].as_str(), (!by_command).then_some("127.0.0.1"), "{entry}");
         assert_eq!(entry["key"].as_str(), (!by_command).then_some(key_id.as_str()), "{entry}");
@@ -94,15 +111,28 @@ async fn entries_are_found_by_what_they_are_about() {
     assert_eq!(actions, ["upload_url_create", "upload", "file_register", "file_delete"]);
     assert_eq!(of(&["--account", "bob", "--action", "upload_url_create"]).len(), 1);
     let of_ada = of(&["--account", "ada"]);
-    assert!(of_ada.iter().all(|entry| entry["account"] == "ada") && of_ada.len() == 6, "{of_ada:?}");
+    assert!(
+        of_ada.iter().all(|entry| entry["account"] == "ada") && of_ada.len() == 6,
+        "{of_ada:?}"
+    );
     assert_eq!(of(&["--key", of_file[0]["key"].as_str().unwrap()]).len(), 4);
     let last = of_file[3]["seq"].to_string();
     assert!(of(&["--after", &last]).is_empty());
-    assert!(of(&["--until", "2020-01-01"]).is_empty() && !of(&["--since", "2020-01-01T00:00:00Z"]).is_empty());
-    assert!(service.failing_command(&["audit", "--since", "yesterday"]).contains("must be a date, 2026-01-31"));
+    assert!(
+        of(&["--until", "2020-01-01"]).is_empty()
+            && !of(&["--since", "2020-01-01T00:00:00Z"]).is_empty()
+    );
+    assert!(
+        service
+            .failing_command(&["audit", "--since", "yesterday"])
+            .contains("must be a date, 2026-01-31")
+    );
     let line = service.command(&["audit", "--subject", id, "--action", "file_delete"]);
     let fields: Vec<&str> = line.split('\t').collect();
-    assert_eq!(fields[1..], ["ada", of_file[3]["key"].as_str().unwrap(), "127.0.0.1", "file_delete", id]);
+    assert_eq!(
+        fields[1..],
+        ["ada", of_file[3]["key"].as_str().unwrap(), "127.0.0.1", "file_delete", id]
+    );
 }
 
 #[tokio::test]
@@ -110,7 +140,8 @@ async fn a_change_that_cannot_be_noted_is_not_made() {
     let service = Service::start();
     let molbox = service.client("ada");
     let file = molbox.upload(example("1vii.pdb")).name("one").await.unwrap();
-    let stop = "create trigger stop before insert on audit begin select raise(abort, 'no entry'); end";
+    let stop =
+        "create trigger stop before insert on audit begin select raise(abort, 'no entry'); end";
     database(&service).execute_batch(stop).unwrap();
     for error in [
         molbox.system_submit().send().await.err().unwrap(),
@@ -136,27 +167,4 @@ async fn the_address_behind_a_proxy_is_believed_only_of_those_that_are_named() {
         request.header("x-forwarded-for", "192.0.2.1, 198.51.100.7").send().await.unwrap();
         assert_eq!(audit(&service, &["--action", "upload_url_create"])[0]["address"], address);
     }
-}
-
-#[tokio::test]
-async fn old_entries_go_and_what_expires_is_noted() {
-    let mut service = Service::start_with(&["audit_days=30"]);
-    let molbox = service.client("ada");
-    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
-    service.stop();
-    let days = |days: i64| days * 24 * 3600 * 1_000_000;
-    let change = format!(
-        "update audit set at = at - {} where action = 'account_create'; update audit set at = at - {} where action = \
-         'key_create'; update file set created_at = created_at - {}",
-        days(31),
-        days(29),
-        days(2)
-    );
-    database(&service).execute_batch(&change).unwrap();
-    service.restart();
-    wait_for("the oldest entry is gone", || audit(&service, &["--action", "account_create"]).is_empty().then_some(()));
-    let id = link.file_id.as_str();
-    let entries = audit(&service, &[]);
-    assert_eq!(deeds(&entries)[1..], [("upload_url_create", id), ("file_expire", id)]);
-    assert_eq!((&entries[2]["operator"], &entries[2]["account"]), (&"molboxd".into(), &"ada".into()));
 }

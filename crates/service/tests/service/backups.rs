@@ -25,7 +25,8 @@ fn molboxd(data: &Path, arguments: &[&str]) -> (bool, String) {
 async fn come_and_go(molbox: &Client, worker: usize, is_over: &AtomicBool) {
     let mut count = 0;
     while !is_over.load(Ordering::Relaxed) {
-        let file = molbox.upload(example("1vii.pdb")).name(format!("{worker} {count}")).await.unwrap();
+        let file =
+            molbox.upload(example("1vii.pdb")).name(format!("{worker} {count}")).await.unwrap();
         if count % 3 > 0 {
             molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
         }
@@ -36,7 +37,8 @@ async fn come_and_go(molbox: &Client, worker: usize, is_over: &AtomicBool) {
 /// Submits systems and cancels or deletes most of them, until it is told to stop.
 async fn submit_and_delete(molbox: &Client, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Relaxed) {
-        let system = molbox.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
+        let system =
+            molbox.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
         let cancelled = molbox.system_cancel().system_id(&system.system_id).send().await.unwrap();
         if cancelled.status == "cancelled" {
             molbox.system_delete().system_id(&system.system_id).send().await.unwrap();
@@ -50,7 +52,9 @@ async fn extend(molbox: &Client, system: &SystemRecord, is_over: &AtomicBool) ->
         job.box_id(system.system_id.as_str())
             .minimization_steps(10)
             .equilibration(Vec::<EquilibrationStep>::new())
-            .production(ProductionParams::builder().type_("NVT").time(0.0002).traj_freq(20).log_freq(20))
+            .production(
+                ProductionParams::builder().type_("NVT").time(0.0002).traj_freq(20).log_freq(20),
+            )
     });
     let job = job.send().await.unwrap().into_inner();
     molbox.wait_job(&job.job_id).await.unwrap();
@@ -78,7 +82,8 @@ async fn a_backup_under_load_is_restored_with_the_content_of_every_record() {
             said.push(tokio::task::spawn_blocking(run).await.unwrap());
             // Each is whole by itself.
             let backup = to.clone();
-            let checked = tokio::task::spawn_blocking(move || molboxd(&backup, &["check"])).await.unwrap();
+            let checked =
+                tokio::task::spawn_blocking(move || molboxd(&backup, &["check"])).await.unwrap();
             assert!(checked.0 && checked.1.ends_with("0 damaged, 0 orphans\n"), "{}", checked.1);
         }
         is_over.store(true, Ordering::Relaxed);
@@ -101,13 +106,15 @@ async fn a_backup_under_load_is_restored_with_the_content_of_every_record() {
     assert!(succeeded && text.ends_with("0 damaged, 0 orphans\n"), "{text}");
     let restored = Service::start_in(&data, &[]);
     let molbox = restored.client_with(&key);
-    let files: Vec<FileRecord> = molbox.file_list().status("ready").stream().map(Result::unwrap).collect().await;
+    let files: Vec<FileRecord> =
+        molbox.file_list().status("ready").stream().map(Result::unwrap).collect().await;
     assert!(!files.is_empty());
     for file in files {
         // The client compares the digest.
         molbox.download_file(&file.file_id, folder.path().join("file")).await.unwrap();
     }
-    let bundle = molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
+    let bundle =
+        molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
     assert!(archive(&bundle).contains_key("system.pdb"));
     // Perhaps it was running when the backup was taken; then it goes on.
     molbox.wait_job(&job).await.unwrap();
@@ -136,10 +143,14 @@ async fn a_second_backup_copies_what_is_new_and_drops_what_is_gone() {
 
     // What is lost is named, and the rest is backed up all the same.
     let sql = "select object from file where id = ?";
-    let object: String = database(&service).query_row(sql, [kept.file_id.as_str()], |row| row.get(0)).unwrap();
+    let object: String =
+        database(&service).query_row(sql, [kept.file_id.as_str()], |row| row.get(0)).unwrap();
     fs::remove_file(service.data.join("objects").join(&object)).unwrap();
     let said = service.failing_command(&["backup", to.to_str().unwrap()]);
-    assert!(said.contains(&format!("lost: {} {object}: the content is missing", kept.file_id.as_str())), "{said}");
+    assert!(
+        said.contains(&format!("lost: {} {object}: the content is missing", kept.file_id.as_str())),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -162,7 +173,10 @@ async fn what_is_no_backup_or_no_new_folder_is_refused() {
     let used = folder.path().join("used");
     molboxd(&used, &["account", "create", "bob"]);
     let (succeeded, said) = molboxd(&used, &["restore", path]);
-    assert!(!succeeded && said.contains("is in use, it has molbox.sqlite: restore to a new folder"), "{said}");
+    assert!(
+        !succeeded && said.contains("is in use, it has molbox.sqlite: restore to a new folder"),
+        "{said}"
+    );
 
     // One that was cut off between content and database.
     let marker = fs::read_to_string(to.join("backup.json")).unwrap();

@@ -1,4 +1,5 @@
-//! What costs memory and CPUs, and who pays for it: bodies, registrations, margins of several accounts.
+//! What costs memory and CPUs, and who pays for it: bodies, registrations, margins of several
+//! accounts.
 
 use std::fs;
 use std::io::Write;
@@ -23,9 +24,14 @@ fn margin(service: &Service, key: &str) -> reqwest::RequestBuilder {
 }
 
 fn job(scenarios: u32, days: u32) -> Value {
-    let tickers = ["XEQ1", "XEQ2", "XEQ3", "XEQ4", "XBD1", "XBD2", "XIR1", "XFX1", "XCM1", "XCM2", "XCM3", "XSP1"];
-    let futures: Vec<Value> =
-        tickers.iter().map(|ticker| json!({ "ticker": ticker, "type": "long", "quantity": 1 })).collect();
+    let tickers = [
+        "XEQ1", "XEQ2", "XEQ3", "XEQ4", "XBD1", "XBD2", "XIR1", "XFX1", "XCM1", "XCM2", "XCM3",
+        "XSP1",
+    ];
+    let futures: Vec<Value> = tickers
+        .iter()
+        .map(|ticker| json!({ "ticker": ticker, "type": "long", "quantity": 1 }))
+        .collect();
     json!({ "marginDate": "2024-12-31", "numScenarios": scenarios, "timeHorizonDays": days,
         "portfolio": { "futures": futures } })
 }
@@ -49,18 +55,27 @@ async fn a_small_body_that_unpacks_to_a_large_one_is_refused_before_it_is_large(
     let service = with_market(&[]);
     let key = service.key("ada");
     let send = |body: Vec<u8>| {
-        let request = margin(&service, &key).header(CONTENT_TYPE, "application/json").header(CONTENT_ENCODING, "gzip");
+        let request = margin(&service, &key)
+            .header(CONTENT_TYPE, "application/json")
+            .header(CONTENT_ENCODING, "gzip");
         async { request.body(body).send().await.unwrap() }
     };
     assert_eq!(send(gzip(job(100, 1).to_string().as_bytes())).await.status(), 200);
     let before = peak(&service);
-    let bomb = gzip(format!("{{\"portfolio\":{{\"futures\":[{}0]}}}}", "0,".repeat(15 << 20)).as_bytes());
+    let bomb =
+        gzip(format!("{{\"portfolio\":{{\"futures\":[{}0]}}}}", "0,".repeat(15 << 20)).as_bytes());
     assert!(bomb.len() < 40_000);
     let refusal = send(bomb).await;
     assert_eq!(refusal.status(), 413);
     let refusal: Value = refusal.json().await.unwrap();
-    assert_eq!((&refusal["detail"][0]["type"], &refusal["detail"][0]["loc"]), (&json!("too_large"), &json!(["body"])));
-    assert!(refusal["detail"][0]["msg"].as_str().unwrap().contains("compressed more than 200 times"), "{refusal}");
+    assert_eq!(
+        (&refusal["detail"][0]["type"], &refusal["detail"][0]["loc"]),
+        (&json!("too_large"), &json!(["body"]))
+    );
+    assert!(
+        refusal["detail"][0]["msg"].as_str().unwrap().contains("compressed more than 200 times"),
+        "{refusal}"
+    );
     assert!(peak(&service) < before + 32, "{before} MiB before, {} MiB after", peak(&service));
     // The end of it is missing, and it is not gzip at all.
     let whole = gzip(job(100, 1).to_string().as_bytes());
@@ -74,7 +89,8 @@ async fn a_body_of_very_many_values_is_refused_where_they_would_be_kept() {
     let key = service.key("ada");
     let submit = |values: usize| {
         let request = reqwest::Client::new().post(format!("{}/submit/system", service.base_url));
-        let request = request.header("x-api-key", &key).json(&json!({ "ligands": vec![0; values] }));
+        let request =
+            request.header("x-api-key", &key).json(&json!({ "ligands": vec![0; values] }));
         async { request.send().await.unwrap() }
     };
     // The object and the list are values, too.
@@ -87,7 +103,11 @@ async fn a_body_of_very_many_values_is_refused_where_they_would_be_kept() {
     let refusal = margin(&service, &key).json(&futures).send().await.unwrap();
     assert_eq!(refusal.status(), 422);
     let refusal: Value = refusal.json().await.unwrap();
-    assert_eq!(refusal["detail"][0]["loc"], json!(["body", "portfolio", "futures", 0]), "{refusal}");
+    assert_eq!(
+        refusal["detail"][0]["loc"],
+        json!(["body", "portfolio", "futures", 0]),
+        "{refusal}"
+    );
 }
 
 #[tokio::test]
@@ -99,12 +119,14 @@ async fn bodies_share_a_bounded_memory_of_which_no_account_has_more_than_half() 
         "limits.requests_per_minute=0",
     ];
     let service = Service::start_with(&settings);
-    let host = service.base_url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+    let host =
+        service.base_url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
     let (ada, bob, eve) = (service.key("ada"), service.key("bob"), service.key("eve"));
     let begin = |key: &str| {
         let mut stream = TcpStream::connect(&host).unwrap();
-        let head =
-            format!("POST /local/submit/job HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-length: 1000\r\n\r\n");
+        let head = format!(
+            "POST /local/submit/job HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-length: 1000\r\n\r\n"
+        );
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&[b' '; 900]).unwrap();
         stream
@@ -120,11 +142,19 @@ async fn bodies_share_a_bounded_memory_of_which_no_account_has_more_than_half() 
     assert_eq!(until(&service, &eve, |status| status == 422).await.0, 422, "it is given back");
 }
 
-/// Submits 300 bytes of blanks, which are no job, until the answer is as wanted: its status and type.
+/// Submits 300 bytes of blanks, which are no job, until the answer is as wanted: its status and
+/// type.
 async fn until(service: &Service, key: &str, is_wanted: impl Fn(u16) -> bool) -> (u16, String) {
     loop {
-        let request = reqwest::Client::new().post(format!("{}/submit/job", service.base_url)).header("x-api-key", key);
-        let answer = request.header(CONTENT_TYPE, "application/json").body(" ".repeat(300)).send().await.unwrap();
+        let request = reqwest::Client::new()
+            .post(format!("{}/submit/job", service.base_url))
+            .header("x-api-key", key);
+        let answer = request
+            .header(CONTENT_TYPE, "application/json")
+            .body(" ".repeat(300))
+            .send()
+            .await
+            .unwrap();
         let status = answer.status().as_u16();
         let answer: Value = answer.json().await.unwrap();
         if is_wanted(status) {
@@ -142,10 +172,19 @@ async fn a_registration_takes_no_more_memory_for_a_larger_file() {
     let atom = "ATOM      1  O   HOH A   1       1.000   2.000   3.000  1.00  0.00           O  \n";
     fs::write(&file, atom.repeat(250_000)).unwrap();
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
-    let sent = reqwest::Client::new().put(&link.upload_url).body(fs::read(&file).unwrap()).send().await.unwrap();
+    let sent = reqwest::Client::new()
+        .put(&link.upload_url)
+        .body(fs::read(&file).unwrap())
+        .send()
+        .await
+        .unwrap();
     assert_eq!(sent.status(), 200);
     let before = peak(&service);
-    let registered = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("large")).send().await;
+    let registered = molbox
+        .file_register()
+        .body_map(|f| f.file_id(link.file_id.as_str()).name("large"))
+        .send()
+        .await;
     assert_eq!(registered.unwrap().size_bytes, Some(81 * 250_000));
     assert!(peak(&service) < before + 12, "{before} MiB before, {} MiB after", peak(&service));
 }
@@ -163,8 +202,15 @@ async fn a_text_that_is_too_large_to_be_checked_is_refused_and_so_is_a_custom_en
     let large = register("sdf", " ".repeat(2001)).await;
     assert!(large.contains("it has 2001 bytes; 2000 is the most"), "{large}");
     let nested = format!("{}r{}", "(".repeat(800), ")".repeat(800));
-    let deep = register("xml", format!("<ForceField>\n<CustomBondForce energy=\"{nested}\"/></ForceField>")).await;
-    assert!(deep.contains("line 2: energy of <CustomBondForce> has more than 100 parentheses"), "{deep}");
+    let deep = register(
+        "xml",
+        format!("<ForceField>\n<CustomBondForce energy=\"{nested}\"/></ForceField>"),
+    )
+    .await;
+    assert!(
+        deep.contains("line 2: energy of <CustomBondForce> has more than 100 parentheses"),
+        "{deep}"
+    );
 }
 
 #[tokio::test]

@@ -35,6 +35,24 @@ impl Service {
         service
     }
 
+    /// With a clock that the test sets, which builds for use have not.
+    #[cfg(debug_assertions)]
+    pub(crate) fn start_with_clock(settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let place = Place { clock: Some(data.with_extension("clock")), ..Place::here(&data) };
+        place.set_clock(0);
+        let mut service = Self::start_at(&data, place, settings);
+        service._folder = Some(folder);
+        service
+    }
+
+    /// Sets the clock so many seconds ahead of the machine's.
+    #[cfg(debug_assertions)]
+    pub(crate) fn set_clock(&self, seconds_ahead: i64) {
+        self.place.set_clock(seconds_ahead);
+    }
+
     /// On data that others keep.
     pub(crate) fn start_in(data: &Path, settings: &[&str]) -> Self {
         Self::start_at(data, Place::here(data), settings)
@@ -113,7 +131,11 @@ impl Service {
     /// Runs a command of `molboxd` on the service's data; its standard output.
     pub(crate) fn command(&self, arguments: &[&str]) -> String {
         let output = self.place.molboxd().args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -121,7 +143,11 @@ impl Service {
     pub(crate) fn failing_command(&self, arguments: &[&str]) -> String {
         let output = self.place.molboxd().args(arguments).output().unwrap();
         assert!(!output.status.success(), "{arguments:?} succeeded");
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        )
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -130,7 +156,11 @@ impl Service {
 
     /// A key of an account, which is made when it is not there.
     pub(crate) fn key(&self, account: &str) -> String {
-        if !self.command(&["account", "list"]).lines().any(|line| line.split('\t').next() == Some(account)) {
+        if !self
+            .command(&["account", "list"])
+            .lines()
+            .any(|line| line.split('\t').next() == Some(account))
+        {
             self.command(&["account", "create", account]);
         }
         self.command(&["key", "create", account])
@@ -180,7 +210,13 @@ fn spawn(data: &Path, place: &Place, settings: &[String]) -> Child {
     for setting in settings {
         command.args(["--set", setting]);
     }
-    command.arg("serve").stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    command
+        .arg("serve")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
 }
 
 /// Where `molboxd` runs, and the data folder as it sees it there.
@@ -189,18 +225,37 @@ pub(crate) struct Place {
     /// A command that runs another one somewhere else; none for here.
     pub(crate) within: Vec<String>,
     pub(crate) data: PathBuf,
+    /// Holds the seconds by which its clock is ahead, if the test sets it.
+    pub(crate) clock: Option<PathBuf>,
 }
 
 impl Place {
     fn here(data: &Path) -> Self {
-        Self { within: Vec::new(), data: data.to_owned() }
+        Self::within(Vec::new(), data)
+    }
+
+    pub(crate) fn within(within: Vec<String>, data: &Path) -> Self {
+        Self { within, data: data.to_owned(), clock: None }
     }
 
     pub(crate) fn molboxd(&self) -> Command {
-        let mut words = self.within.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_molboxd")]);
+        let mut words =
+            self.within.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_molboxd")]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).arg("--data").arg(&self.data);
+        if let Some(clock) = &self.clock {
+            command.arg("--clock-ahead").arg(clock);
+        }
         command
+    }
+
+    /// Sets the clock at once, for the service and for commands.
+    #[cfg(debug_assertions)]
+    fn set_clock(&self, seconds_ahead: i64) {
+        let clock = self.clock.as_ref().expect("a service whose clock is set");
+        let partial = clock.with_extension("partial");
+        fs::write(&partial, seconds_ahead.to_string()).unwrap();
+        fs::rename(partial, clock).unwrap();
     }
 }
 
@@ -216,7 +271,9 @@ pub(crate) fn processes(folder: &Path) -> Vec<Process> {
     let id = folder.file_name().unwrap().to_str().unwrap();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
         // Gone, or a zombie, when it cannot be read or is empty.
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
@@ -245,14 +302,21 @@ pub(crate) fn kill_task(folder: &Path) -> bool {
     let stopped = found.iter().filter(|process| process.is_run_task());
     // Who notes how the worker ended goes first.
     stopped.clone().for_each(|process| process.signal("KILL"));
-    found.iter().filter(|process| !process.is_run_task()).for_each(|process| process.signal("KILL"));
+    found
+        .iter()
+        .filter(|process| !process.is_run_task())
+        .for_each(|process| process.signal("KILL"));
     !found.is_empty()
 }
 
 /// The worker's interpreter: what `cargo xtask test` names, or what it has made.
 pub(crate) fn python() -> Option<PathBuf> {
-    let made = Path::new(env!("CARGO_BIN_EXE_molboxd")).ancestors().nth(2)?.join("worker-env/bin/python");
-    std::env::var_os("MOLBOX_TEST_PYTHON").map(PathBuf::from).or(Some(made)).filter(|python| python.exists())
+    let made =
+        Path::new(env!("CARGO_BIN_EXE_molboxd")).ancestors().nth(2)?.join("worker-env/bin/python");
+    std::env::var_os("MOLBOX_TEST_PYTHON")
+        .map(PathBuf::from)
+        .or(Some(made))
+        .filter(|python| python.exists())
 }
 
 /// Waits for a state; names it when it does not come about.

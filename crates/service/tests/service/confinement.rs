@@ -51,7 +51,8 @@ fn interpreter() -> PathBuf {
 /// What came of each attack, by its name.
 fn attacks(log: &str) -> BTreeMap<String, String> {
     let lines = log.lines().filter_map(|line| line.strip_prefix("attack ")?.split_once(": "));
-    let found: BTreeMap<_, _> = lines.map(|(name, came)| (name.to_owned(), came.to_owned())).collect();
+    let found: BTreeMap<_, _> =
+        lines.map(|(name, came)| (name.to_owned(), came.to_owned())).collect();
     let n_known = ATTACKER.lines().filter(|line| *line == "@attack").count();
     let n_tried = n_known - usize::from(is_root() && !found.contains_key("multiply"));
     assert!(n_known > 60 && found.len() == n_tried, "{} of {n_known}: {log}", found.len());
@@ -59,7 +60,11 @@ fn attacks(log: &str) -> BTreeMap<String, String> {
 }
 
 fn done(attacks: &BTreeMap<String, String>) -> Vec<&str> {
-    attacks.iter().filter(|(_, came)| !came.starts_with("refused")).map(|(name, _)| name.as_str()).collect()
+    attacks
+        .iter()
+        .filter(|(_, came)| !came.starts_with("refused"))
+        .map(|(name, _)| name.as_str())
+        .collect()
 }
 
 fn is_root() -> bool {
@@ -69,8 +74,12 @@ fn is_root() -> bool {
 /// Processes and threads of this user now, and some more.
 fn processes_setting() -> String {
     let own = fs::metadata("/proc/self").unwrap().uid();
-    let threads = |entry: fs::DirEntry| fs::read_dir(entry.path().join("task")).map_or(0, Iterator::count);
-    let of_user = fs::read_dir("/proc").unwrap().flatten().filter(|e| e.metadata().is_ok_and(|m| m.uid() == own));
+    let threads =
+        |entry: fs::DirEntry| fs::read_dir(entry.path().join("task")).map_or(0, Iterator::count);
+    let of_user = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|e| e.metadata().is_ok_and(|m| m.uid() == own));
     format!("worker.processes={}", of_user.map(threads).sum::<usize>() + 500)
 }
 
@@ -89,12 +98,18 @@ async fn attack(service: &Service) -> BTreeMap<String, String> {
     let id = submit(&molbox).await;
     let system = ended(&molbox, &id).await;
     let error = system.error.unwrap();
-    assert_eq!((error.code.as_str(), error.message.as_str(), system.attempts), ("internal", "over", 1));
+    assert_eq!(
+        (error.code.as_str(), error.message.as_str(), system.attempts),
+        ("internal", "over", 1)
+    );
     let folder = tempfile::tempdir().unwrap();
-    let files = archive(&molbox.download_system(&id, folder.path().join("system.zip")).await.unwrap());
+    let files =
+        archive(&molbox.download_system(&id, folder.path().join("system.zip")).await.unwrap());
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(names, ["honest.txt", "log.txt", "manifest.json", "shut.txt"]);
-    wait_for("its folder is gone", || fs::read_dir(service.data.join("tasks")).unwrap().next().is_none().then_some(()));
+    wait_for("its folder is gone", || {
+        fs::read_dir(service.data.join("tasks")).unwrap().next().is_none().then_some(())
+    });
     // It serves as before.
     let next = submit(&molbox).await;
     assert_eq!(ended(&molbox, &next).await.error.unwrap().message, "over");
@@ -113,7 +128,8 @@ async fn a_worker_that_was_taken_over_gets_nowhere() {
     assert_eq!(done(&attacks), [""; 0], "{attacks:#?}");
 }
 
-/// Only root can have others run something: elsewhere `cargo xtask test` leaves these out, and says so.
+/// Only root can have others run something: elsewhere `cargo xtask test` leaves these out, and says
+/// so.
 mod as_root {
     use super::*;
 
@@ -122,8 +138,12 @@ mod as_root {
         let attacker = Worker::new(&interpreter_of_all(), ATTACKER);
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let settings =
-            [&*attacker.setting(), "worker.sandbox=\"required\"", "worker.user=270001", "worker.processes=100"];
+        let settings = [
+            &*attacker.setting(),
+            "worker.sandbox=\"required\"",
+            "worker.user=270001",
+            "worker.processes=100",
+        ];
         let service = Service::start_in(&folder.path().join("data"), &settings);
         let attacks = attack(&service).await;
         assert_eq!(done(&attacks), [""; 0], "{attacks:#?}");
@@ -140,7 +160,8 @@ mod as_root {
     #[test]
     fn without_landlock_it_reaches_what_every_user_does() {
         let attacks = attack_without_landlock(Some(270_101));
-        let done: Vec<&str> = done(&attacks).into_iter().filter(|name| !FOR_ALL.contains(name)).collect();
+        let done: Vec<&str> =
+            done(&attacks).into_iter().filter(|name| !FOR_ALL.contains(name)).collect();
         assert_eq!(done, [""; 0], "{attacks:#?}");
     }
 }
@@ -155,7 +176,9 @@ fn without_landlock<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     let act = || {
         let calls = [(libc::SYS_landlock_create_ruleset, Vec::new())].into();
         let missing = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-        let filter = SeccompFilter::new(calls, SeccompAction::Allow, missing, ARCH.try_into().unwrap()).unwrap();
+        let filter =
+            SeccompFilter::new(calls, SeccompAction::Allow, missing, ARCH.try_into().unwrap())
+                .unwrap();
         // Of this thread, and of the processes that it starts.
         seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
         act()
@@ -187,7 +210,11 @@ fn attack_without_landlock(user: Option<u32>) -> BTreeMap<String, String> {
     command.args(["confine", "--confinement", &confinement.to_string()]).arg(&task).arg("--");
     command.arg(attacker.path()).arg(&task);
     let output = without_landlock(|| command.output().unwrap());
-    let log = format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    let log = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&output.stdout)
+    );
     assert!(log.contains("sandbox: without files and sockets of its own"), "{log}");
     attacks(&log)
 }
@@ -216,7 +243,8 @@ const FILES: [&str; 21] = [
     "read_the_home_of_root",
     "read_the_disk",
 ];
-/// What Landlock alone keeps from a worker with a user of its own: what every user of a machine may do.
+/// What Landlock alone keeps from a worker with a user of its own: what every user of a machine may
+/// do.
 const FOR_ALL: [&str; 6] = [
     "list_the_processes",
     "list_the_other_tasks",
@@ -259,10 +287,17 @@ async fn what_is_required_and_missing_holds_all_lanes_and_doctor_names_it() {
     };
     let strict = found("worker.sandbox=\"required\"");
     let text = String::from_utf8(strict.stdout).unwrap();
-    assert!(!strict.status.success() && text.contains("this machine lacks what worker.sandbox requires"), "{text}");
+    assert!(
+        !strict.status.success()
+            && text.contains("this machine lacks what worker.sandbox requires"),
+        "{text}"
+    );
     let lenient = found("worker.sandbox=\"auto\"");
     let text = String::from_utf8(lenient.stdout).unwrap();
-    assert!(lenient.status.success() && text.contains("weak    sandbox: without files and sockets"), "{text}");
+    assert!(
+        lenient.status.success() && text.contains("weak    sandbox: without files and sockets"),
+        "{text}"
+    );
     assert_eq!(text.contains("the service is root"), is_root(), "{text}");
 }
 
@@ -311,6 +346,7 @@ async fn a_result_that_no_worker_writes_ends_its_task_and_nothing_else() {
         "finish(status='failed', error={'code': 'internal', 'message': 'x'}, warnings=[1])",
         "finish(status='failed', error={'code': 'internal', 'message': 'x'}, stages=3)",
         "finish(status='done')",
+        "finish(status='failed', error={'code': 'internal', 'message': 'x', 'remidy': 'x'})",
         // Whose topology is missing, has too few residues, or is no topology.
         "finish(status='succeeded', summary=SUMMARY)",
         "finish(status='succeeded', summary=SUMMARY); topology(atoms={'name': ['O'], 'element': [], 'mass': [], 'residue': [9]})",
@@ -320,11 +356,17 @@ async fn a_result_that_no_worker_writes_ends_its_task_and_nothing_else() {
         let id = submit(&molbox).await;
         let system = ended(&molbox, &id).await;
         let error = system.error.unwrap();
-        assert_eq!((error.code.as_str(), system.attempts), ("result_invalid", 1), "{lie}: {}", error.message);
+        assert_eq!(
+            (error.code.as_str(), system.attempts),
+            ("result_invalid", 1),
+            "{lie}: {}",
+            error.message
+        );
     }
+    // What is wrong with it is for the operator.
+    service.wait_until_it_logs("unknown field `error.remidy`");
     // Nor does it show what it says meanwhile.
-    let lie =
-        "open(work + '/progress.json', 'w').write('{\"fraction\": \"x\", \"stages\": 5}'); time.sleep(2); finish()";
+    let lie = "open(work + '/progress.json', 'w').write('{\"fraction\": \"x\", \"stages\": 5}'); time.sleep(2); finish()";
     fs::write(liar.folder.path().join("lie"), lie).unwrap();
     let id = submit(&molbox).await;
     assert_eq!(ended(&molbox, &id).await.error.unwrap().code, "result_invalid");
@@ -340,8 +382,9 @@ async fn workers_take_no_code_from_where_the_service_was_started() {
     }
     let data = folder.path().join("data");
     let path = place.display().to_string();
-    let within = ["env", "--chdir", &path, &format!("PYTHONPATH={path}")].map(str::to_owned).to_vec();
-    let service = Service::start_at(&data, Place { within, data: data.clone() }, &[]);
+    let within =
+        ["env", "--chdir", &path, &format!("PYTHONPATH={path}")].map(str::to_owned).to_vec();
+    let service = Service::start_at(&data, Place::within(within, &data), &[]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
     assert_eq!(system.attempts, 1, "{}", service.log());
@@ -368,6 +411,6 @@ async fn a_simulation_of_an_earlier_version_resumes_from_its_commit() {
     wait_until(&molbox, &id, |job| job.attempts == 2 && job.status == "running").await;
     wait_for("it has resumed", || {
         let log = fs::read_to_string(folder.join("log.txt")).unwrap_or_default();
-        log.contains("going on from step").then_some(())
+        log.contains("resuming at step").then_some(())
     });
 }

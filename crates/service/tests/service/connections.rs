@@ -1,5 +1,5 @@
-//! Connections as careless and hostile clients leave them: silent, half-sent, slow, smuggled. Spoken to
-//! in bytes, since no client library sends these.
+//! Connections as careless and hostile clients leave them: silent, half-sent, slow, smuggled.
+//! Spoken to in bytes, since no client library sends these.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -43,7 +43,8 @@ fn rest(stream: &mut TcpStream) -> String {
 }
 
 async fn status(service: &Service, key: &str, path: &str) -> StatusCode {
-    let request = reqwest::Client::new().get(format!("{}{path}", service.base_url)).header("x-api-key", key);
+    let request =
+        reqwest::Client::new().get(format!("{}{path}", service.base_url)).header("x-api-key", key);
     request.send().await.map_or(StatusCode::IM_A_TEAPOT, |response| response.status())
 }
 
@@ -75,7 +76,11 @@ async fn silent_and_half_sent_connections_keep_nobody_out() {
     let key = service.key("ada");
     let mut open = Vec::new();
     for n in 0..300 {
-        open.push(if n % 2 == 0 { connect(&service) } else { send(&service, "GET /local/healthz HTTP/1.1\r\nhost") });
+        open.push(if n % 2 == 0 {
+            connect(&service)
+        } else {
+            send(&service, "GET /local/healthz HTTP/1.1\r\nhost")
+        });
     }
     until_answered(&service, &key).await;
     assert_eq!(status(&service, &key, "/healthz").await, 200);
@@ -84,12 +89,15 @@ async fn silent_and_half_sent_connections_keep_nobody_out() {
 #[tokio::test]
 async fn when_all_connections_are_busy_operators_get_in_and_others_learn_when_to_come_again() {
     let settings = ["connections.most=3", "connections.reserve=2", "connections.body_seconds=3600"];
-    let service = Service::start_with(&[settings.as_slice(), &["limits.requests_per_minute=0"]].concat());
+    let service =
+        Service::start_with(&[settings.as_slice(), &["limits.requests_per_minute=0"]].concat());
     let key = service.key("ada");
-    let mut busy: Vec<TcpStream> = (0..3).map(|_| send(&service, &half_a_submission(&key))).collect();
+    let mut busy: Vec<TcpStream> =
+        (0..3).map(|_| send(&service, &half_a_submission(&key))).collect();
     let url = format!("{}/info/files", service.base_url);
     let refusal = loop {
-        let refusal = reqwest::Client::new().get(&url).header("x-api-key", &key).send().await.unwrap();
+        let refusal =
+            reqwest::Client::new().get(&url).header("x-api-key", &key).send().await.unwrap();
         // Perhaps none of them has been read yet.
         if refusal.status() != 200 {
             break refusal;
@@ -128,7 +136,10 @@ async fn a_body_that_pauses_or_drips_is_refused() {
     let upload = format!("PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nATOM");
     for begun in [half_a_submission(&key), upload.clone()] {
         let answer = rest(&mut send(&service, &begun));
-        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("connection: close"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 408 ") && answer.contains("connection: close"),
+            "{answer}"
+        );
         assert!(answer.contains("\"type\":\"too_slow\""), "{answer}");
     }
     // Never a pause, and never an end.
@@ -154,10 +165,11 @@ async fn an_answer_that_nobody_takes_is_broken_off() {
     fs::write(&file, remark + "ATOM      1  O   HOH A   1       0.000   0.000   0.000\n").unwrap();
     let file = service.client_with(&key).upload(&file).name("large").await.unwrap();
     let id = file.file_id.as_str();
-    let download = format!("GET /local/retrieve/file/{id} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
+    let download =
+        format!("GET /local/retrieve/file/{id} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
     let mut stream = send(&service, &download);
-    // It is more than lies between two programs of one machine, so the other end has not sent all of it
-    // when it is found closed.
+    // It is more than lies between two programs of one machine, so the other end has not sent all
+    // of it when it is found closed.
     wait_for("it is broken off", || stream.write_all(b" ").is_err().then_some(()));
 }
 
@@ -170,16 +182,23 @@ async fn the_service_ends_in_bounded_time_whatever_is_open() {
     let system = water(&molbox).await;
     // It stays queued, and its events go on.
     fake.remove();
-    let job = molbox.job_submit().body_map(|job| job.box_id(system.system_id.as_str())).send().await.unwrap();
+    let job = molbox
+        .job_submit()
+        .body_map(|job| job.box_id(system.system_id.as_str()))
+        .send()
+        .await
+        .unwrap();
     let id = job.job_id.as_str();
-    let watch = format!("GET /local/info/job/{id}/events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
+    let watch =
+        format!("GET /local/info/job/{id}/events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
     let path = link.upload_url.split_once(host(&service)).unwrap().1;
     let upload = format!("PUT {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\nATOM");
-    let mut open: Vec<TcpStream> = ["", "GET /local/heal", &watch, &upload, &half_a_submission(&key)]
-        .into_iter()
-        .map(|begun| send(&service, begun))
-        .collect();
+    let mut open: Vec<TcpStream> =
+        ["", "GET /local/heal", &watch, &upload, &half_a_submission(&key)]
+            .into_iter()
+            .map(|begun| send(&service, begun))
+            .collect();
     // The event stream has begun.
     open[2].read_exact(&mut [0; 100]).unwrap();
     let start = Instant::now();
@@ -239,12 +258,20 @@ async fn metrics_need_a_key_but_on_the_address_for_prometheus() {
     assert_eq!(status(&service, "", "/metrics").await, 401);
     assert_eq!(status(&service, &key, "/metrics").await, 200);
     let addresses: Value =
-        serde_json::from_str(&fs::read_to_string(service.data.join("addresses.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(service.data.join("addresses.json")).unwrap())
+            .unwrap();
     let metrics = addresses["metrics_url"].as_str().unwrap();
     let text = reqwest::get(metrics).await.unwrap().text().await.unwrap();
-    assert!(text.contains("molbox_requests_total{operation=\"service_metrics\",status=\"401\"} 1"), "{text}");
+    assert!(
+        text.contains("molbox_requests_total{operation=\"service_metrics\",status=\"401\"} 1"),
+        "{text}"
+    );
     for (path, status) in [("healthz", 200), ("info/files", 404), ("submit/job", 404)] {
-        assert_eq!(reqwest::get(metrics.replace("metrics", path)).await.unwrap().status(), status, "{path}");
+        assert_eq!(
+            reqwest::get(metrics.replace("metrics", path)).await.unwrap().status(),
+            status,
+            "{path}"
+        );
     }
 }
 
@@ -257,9 +284,13 @@ async fn the_counts_of_tasks_follow_them() {
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let counts = async |service: &Service, wanted: &[&str]| loop {
-        let request = reqwest::Client::new().get(format!("{}/metrics", service.base_url)).header("x-api-key", &key);
+        let request = reqwest::Client::new()
+            .get(format!("{}/metrics", service.base_url))
+            .header("x-api-key", &key);
         let text = request.send().await.unwrap().text().await.unwrap();
-        let lines = text.lines().filter_map(|line| line.strip_prefix("molbox_tasks{kind=\"system\",status=\""));
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("molbox_tasks{kind=\"system\",status=\""));
         let mut counts: Vec<&str> = lines.filter(|line| !line.ends_with(" 0")).collect();
         counts.sort_unstable();
         // One may be found running for a moment, until it is seen that it cannot run.
@@ -285,7 +316,10 @@ async fn the_counts_of_tasks_follow_them() {
 async fn wrong_keys_of_an_address_are_limited_and_right_ones_are_not() {
     let post = |service: &Service, key: &str, from: &str| {
         let url = format!("{}/submit/job", service.base_url);
-        let request = reqwest::Client::new().post(url).header("x-api-key", key).header("x-forwarded-for", from);
+        let request = reqwest::Client::new()
+            .post(url)
+            .header("x-api-key", key)
+            .header("x-forwarded-for", from);
         async { request.json(&json!({})).send().await.unwrap() }
     };
     let service = Service::start_with(&["limits.wrong_keys_per_minute=2"]);
@@ -299,8 +333,11 @@ async fn wrong_keys_of_an_address_are_limited_and_right_ones_are_not() {
     assert_eq!(post(&service, &key, "").await.status(), 422, "a good key is accepted all the same");
     assert_eq!(post(&service, "", "").await.status(), 401, "none is not a wrong one");
 
-    let service = Service::start_with(&["limits.wrong_keys_per_minute=1", "proxies=[\"127.0.0.0/8\"]"]);
-    for (from, expected) in [("192.0.2.1", 401), ("192.0.2.2", 401), ("192.0.2.1", 429), ("192.0.2.2", 429)] {
+    let service =
+        Service::start_with(&["limits.wrong_keys_per_minute=1", "proxies=[\"127.0.0.0/8\"]"]);
+    for (from, expected) in
+        [("192.0.2.1", 401), ("192.0.2.2", 401), ("192.0.2.1", 429), ("192.0.2.2", 429)]
+    {
         assert_eq!(post(&service, "mbx_wrong", from).await.status(), expected, "{from}");
     }
 }
@@ -310,12 +347,12 @@ fn a_machine_that_allows_few_open_files_is_told_so_and_served_as_far_as_it_goes(
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let few = ["sh", "-c", "ulimit -n 300 && exec \"$@\"", "sh"].map(str::to_owned).to_vec();
-    let place = crate::common::Place { within: few, data: data.clone() };
+    let place = crate::common::Place::within(few, &data);
     let service = Service::start_at(&data, place, &[]);
     service.wait_until_it_logs("fewer files may be open");
     let soft = ["sh", "-c", "ulimit -Sn 300 && exec \"$@\"", "sh"].map(str::to_owned).to_vec();
     let data = folder.path().join("other");
-    let place = crate::common::Place { within: soft, data: data.clone() };
+    let place = crate::common::Place::within(soft, &data);
     let mut service = Service::start_at(&data, place, &["connections.most=100"]);
     service.stop();
     assert!(!service.log().contains("fewer files may be open"), "{}", service.log());

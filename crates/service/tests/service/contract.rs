@@ -18,7 +18,11 @@ struct Raw {
 
 impl Raw {
     fn new(service: &Service) -> Self {
-        Self { http: reqwest::Client::new(), base_url: service.base_url.clone(), key: service.key("raw") }
+        Self {
+            http: reqwest::Client::new(),
+            base_url: service.base_url.clone(),
+            key: service.key("raw"),
+        }
     }
 
     fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
@@ -26,7 +30,8 @@ impl Raw {
     }
 
     async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> (StatusCode, Value) {
-        let request = self.request(Method::POST, path).header("content-type", "application/json").body(body);
+        let request =
+            self.request(Method::POST, path).header("content-type", "application/json").body(body);
         let response = request.send().await.unwrap();
         (response.status(), response.json().await.unwrap())
     }
@@ -34,7 +39,10 @@ impl Raw {
 
 fn kinds(body: &Value) -> Vec<(String, Value)> {
     let detail = body["detail"].as_array().unwrap();
-    detail.iter().map(|item| (item["type"].as_str().unwrap().to_owned(), item["loc"].clone())).collect()
+    detail
+        .iter()
+        .map(|item| (item["type"].as_str().unwrap().to_owned(), item["loc"].clone()))
+        .collect()
 }
 
 #[tokio::test]
@@ -127,23 +135,32 @@ async fn a_key_is_asked_for_before_anything_else() {
     }
     let health = reqwest::get(format!("{}/healthz", service.base_url)).await.unwrap();
     assert_eq!(health.status(), 200, "health needs no key");
-    assert_eq!(reqwest::get(format!("{}/healthz", service.margin_url)).await.unwrap().status(), 200);
+    assert_eq!(
+        reqwest::get(format!("{}/healthz", service.margin_url)).await.unwrap().status(),
+        200
+    );
 }
 
 #[tokio::test]
-async fn a_key_that_is_revoked_expired_or_of_a_disabled_account_is_refused_at_once() {
+async fn a_key_that_is_revoked_or_of_a_disabled_account_is_refused_at_once() {
     let mut service = Service::start();
     let key = service.key("ada");
     let ada = service.client_with(&key);
     let account = ada.account_view().send().await.unwrap();
     assert_eq!(account.account, "ada");
     service.command(&["key", "revoke", &account.key_id]);
-    assert_eq!(ada.account_view().send().await.unwrap_err().status(), Some(StatusCode::UNAUTHORIZED));
+    assert_eq!(
+        ada.account_view().send().await.unwrap_err().status(),
+        Some(StatusCode::UNAUTHORIZED)
+    );
 
     let other = service.client("ada");
     other.account_view().send().await.unwrap();
     service.command(&["account", "disable", "ada"]);
-    assert_eq!(other.account_view().send().await.unwrap_err().status(), Some(StatusCode::UNAUTHORIZED));
+    assert_eq!(
+        other.account_view().send().await.unwrap_err().status(),
+        Some(StatusCode::UNAUTHORIZED)
+    );
 
     let listed = service.command(&["key", "list", "ada"]);
     assert!(listed.contains("revoked") && !listed.contains(&key), "{listed}");
@@ -160,7 +177,9 @@ async fn the_request_id_of_a_caller_is_kept_when_it_is_plain() {
     let raw = Raw::new(&service);
     let id = |given: &'static str| {
         let request = raw.request(Method::GET, "/info/account").header("x-request-id", given);
-        async move { request.send().await.unwrap().headers()["x-request-id"].to_str().unwrap().to_owned() }
+        async move {
+            request.send().await.unwrap().headers()["x-request-id"].to_str().unwrap().to_owned()
+        }
     };
     assert_eq!(id("trace-17").await, "trace-17");
     assert_ne!(id("a b;c").await, "a b;c");
@@ -171,7 +190,8 @@ async fn the_request_id_of_a_caller_is_kept_when_it_is_plain() {
 async fn the_document_is_served_as_it_is() {
     let service = Service::start();
     let served = service.client("ada").service_document().send().await.unwrap().into_inner();
-    let written: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let written: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     assert_eq!(serde_json::to_value(&served).unwrap(), written);
     let address = format!("{}/openapi.json", service.margin_url);
     assert_eq!(reqwest::get(address).await.unwrap().json::<Value>().await.unwrap(), written);
@@ -186,7 +206,12 @@ async fn each_address_has_the_document_that_its_clients_are_generated_from() {
     ] {
         let mut written: Value = serde_json::from_str(text).unwrap();
         written["servers"][0]["url"] = url.as_str().into();
-        let served = reqwest::get(format!("{url}/openapi-{name}.json")).await.unwrap().json::<Value>().await.unwrap();
+        let served = reqwest::get(format!("{url}/openapi-{name}.json"))
+            .await
+            .unwrap()
+            .json::<Value>()
+            .await
+            .unwrap();
         assert_eq!(served, written);
     }
 }
@@ -196,7 +221,8 @@ async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
     let service = Service::start();
     for address in [&service.base_url, &service.margin_url] {
         let page = reqwest::get(format!("{address}/docs")).await.unwrap().text().await.unwrap();
-        let scripts: Vec<&str> = page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let scripts: Vec<&str> =
+            page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
         assert_eq!(scripts.len(), 3);
         for script in scripts {
             assert!(script.starts_with("docs/"), "{script}");
@@ -223,7 +249,8 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
         .chain_id("A,,B")
         .seed(1u64 << 40);
     let error = molbox.system_submit().body(wrong).send().await.unwrap_err();
-    let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
+    let mut fields: Vec<String> =
+        error.violations().iter().map(|violation| violation.path()).collect();
     fields.sort();
     fields.dedup();
     let expected = [
@@ -238,7 +265,10 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
         "water_type",
     ];
     assert_eq!(fields, expected);
-    assert!(error.to_string().contains("must be one of cube, rectangular, dodecahedron, octahedron"), "{error}");
+    assert!(
+        error.to_string().contains("must be one of cube, rectangular, dodecahedron, octahedron"),
+        "{error}"
+    );
 
     let wrong = SystemBuildRequest::builder()
         .force_field("amberfb15")
@@ -247,15 +277,29 @@ async fn what_a_system_cannot_be_is_told_field_by_field() {
         .ligand_residue_names(["TOOLONG"])
         .ligand_rotations([vec![serde_json::json!("x")]]);
     let error = molbox.system_submit().body(wrong).send().await.unwrap_err();
-    let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
+    let mut fields: Vec<String> =
+        error.violations().iter().map(|violation| violation.path()).collect();
     fields.sort();
-    let expected = ["ligand_residue_names", "ligand_residue_names[0]", "ligand_rotations", "membrane", "water_type"];
+    let expected = [
+        "ligand_residue_names",
+        "ligand_residue_names[0]",
+        "ligand_rotations",
+        "membrane",
+        "water_type",
+    ];
     assert_eq!(fields, expected, "{error}");
 
-    let error = molbox.system_submit().body_map(|s| s.ligands(["nothing"])).send().await.unwrap_err();
-    assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "ligands[0]".to_owned()));
+    let error =
+        molbox.system_submit().body_map(|s| s.ligands(["nothing"])).send().await.unwrap_err();
+    assert_eq!(
+        (error.status().unwrap().as_u16(), error.violations()[0].path()),
+        (404, "ligands[0]".to_owned())
+    );
     let error = molbox.system_submit().body_map(|s| s.protein("nothing")).send().await.unwrap_err();
-    assert_eq!((error.status().unwrap().as_u16(), error.violations()[0].path()), (404, "protein".to_owned()));
+    assert_eq!(
+        (error.status().unwrap().as_u16(), error.violations()[0].path()),
+        (404, "protein".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -263,12 +307,24 @@ async fn a_job_refers_to_a_system_of_the_account_that_is_built() {
     let service = Service::start();
     let molbox = service.client("ada");
     let none = molbox.job_submit().body(JobCreateParams::default()).send().await.unwrap_err();
-    assert_eq!((none.status().unwrap().as_u16(), none.violations()[0].path()), (422, "box_id".to_owned()));
-    let unknown = molbox.job_submit().body_map(|j| j.box_id("box_00000000000000000000")).send().await.unwrap_err();
-    assert_eq!((unknown.status().unwrap().as_u16(), unknown.violations()[0].path()), (404, "box_id".to_owned()));
+    assert_eq!(
+        (none.status().unwrap().as_u16(), none.violations()[0].path()),
+        (422, "box_id".to_owned())
+    );
+    let unknown = molbox
+        .job_submit()
+        .body_map(|j| j.box_id("box_00000000000000000000"))
+        .send()
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (unknown.status().unwrap().as_u16(), unknown.violations()[0].path()),
+        (404, "box_id".to_owned())
+    );
 
     // No interpreter: the build stays queued or fails, but is never built.
-    let service = Service::start_with(&["worker.python=\"/nonexistent/python\"", "worker.attempts=1"]);
+    let service =
+        Service::start_with(&["worker.python=\"/nonexistent/python\"", "worker.attempts=1"]);
     let molbox = service.client("ada");
     let system = molbox.system_submit().send().await.unwrap();
     let unfinished = molbox.job_submit().send().await.unwrap_err();
@@ -282,9 +338,14 @@ async fn metrics_count_and_name_nobody() {
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     molbox.account_view().send().await.unwrap();
-    let request = reqwest::Client::new().get(format!("{}/metrics", service.base_url)).header("x-api-key", &key);
+    let request = reqwest::Client::new()
+        .get(format!("{}/metrics", service.base_url))
+        .header("x-api-key", &key);
     let text = request.send().await.unwrap().text().await.unwrap();
-    assert!(text.contains("molbox_requests_total{operation=\"account_view\",status=\"200\"} 1"), "{text}");
+    assert!(
+        text.contains("molbox_requests_total{operation=\"account_view\",status=\"200\"} 1"),
+        "{text}"
+    );
     assert!(text.contains("molbox_free_disk_bytes "));
     assert!(!text.contains("ada") && !text.contains(&key[4..12]));
 }
@@ -319,8 +380,11 @@ async fn a_salt_is_refused_where_the_force_field_lacks_its_ions() {
         ["charmm36", "charmm36.xml", "charmm36/water.xml"],
         ["charmm36_2024", "charmm36_2024.xml", "charmm36_2024/water.xml"],
     ]);
-    let answer = std::process::Command::new(python().unwrap()).args(["-c", ANIONS, &files.to_string()]).output();
-    let anions: BTreeMap<String, Vec<String>> = serde_json::from_slice(&answer.unwrap().stdout).unwrap();
+    let answer = std::process::Command::new(python().unwrap())
+        .args(["-c", ANIONS, &files.to_string()])
+        .output();
+    let anions: BTreeMap<String, Vec<String>> =
+        serde_json::from_slice(&answer.unwrap().stdout).unwrap();
     assert_eq!(anions.len(), 6);
     for (force_field, has) in anions {
         for anion in ["Cl", "Br", "F", "I"] {
@@ -328,8 +392,11 @@ async fn a_salt_is_refused_where_the_force_field_lacks_its_ions() {
             let body = json!({"force_field": force_field, "ions": format!("K{anion}"), "concentration": 9});
             let (status, answer) = raw.post("/submit/system", body.to_string()).await;
             assert_eq!(status, 422);
-            let refused =
-                answer["detail"].as_array().unwrap().iter().find(|item| item["loc"] == json!(["body", "ions"]));
+            let refused = answer["detail"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|item| item["loc"] == json!(["body", "ions"]));
             let has = has.iter().any(|other| other == anion);
             assert_eq!(refused.is_none(), has, "{force_field} with K{anion}: {answer}");
             if let Some(refused) = refused {
@@ -349,11 +416,14 @@ fn the_doctor_finds_what_is_missing() {
     assert!(found.contains("ok      database: sound, 1 accounts"), "{found}");
     let broken = service.failing_command(&["--set", "worker.python=\"/nonexistent\"", "doctor"]);
     assert!(
-        broken.contains("cannot start /nonexistent: No such file or directory (os error 2); set worker.python"),
+        broken.contains(
+            "cannot start /nonexistent: No such file or directory (os error 2); set worker.python"
+        ),
         "{broken}"
     );
     let missing = format!("worker.python={python:?}");
-    let broken = service.failing_command(&["--set", &missing, "--set", "worker.platform=CUDA", "doctor"]);
+    let broken =
+        service.failing_command(&["--set", &missing, "--set", "worker.platform=CUDA", "doctor"]);
     assert!(broken.contains("has no platform CUDA"), "{broken}");
 }
 
@@ -368,12 +438,23 @@ fn two_services_do_not_share_a_folder() {
 fn accounts_and_keys_are_managed_with_clear_words() {
     let service = Service::start();
     service.command(&["account", "create", "ada"]);
-    assert!(service.failing_command(&["account", "create", "ada"]).contains("there is an account named ada"));
-    assert!(service.failing_command(&["key", "create", "bob"]).contains("make it with `molboxd account create bob`"));
+    assert!(
+        service
+            .failing_command(&["account", "create", "ada"])
+            .contains("there is an account named ada")
+    );
+    assert!(
+        service
+            .failing_command(&["key", "create", "bob"])
+            .contains("make it with `molboxd account create bob`")
+    );
     assert!(service.failing_command(&["key", "revoke", "nope"]).contains("there is no key nope"));
     service.command(&["key", "create", "ada", "--name", "laptop", "--days", "30"]);
     let listed = service.command(&["key", "list", "ada"]);
-    assert!(listed.contains("laptop") && listed.contains("expires") && listed.contains("never used"), "{listed}");
+    assert!(
+        listed.contains("laptop") && listed.contains("expires") && listed.contains("never used"),
+        "{listed}"
+    );
     assert!(service.failing_command(&["key", "create", "ada", "--days", "0"]).contains("days"));
 }
 
@@ -382,16 +463,22 @@ fn stated_defaults(document: &Value) -> BTreeMap<String, Map<String, Value>> {
     let schemas = document["components"]["schemas"].as_object().unwrap().iter();
     let of = |schema: &Value| -> Map<String, Value> {
         let properties = schema["properties"].as_object().into_iter().flatten();
-        properties.filter_map(|(name, value)| Some((name.clone(), value.get("x-default")?.clone()))).collect()
+        properties
+            .filter_map(|(name, value)| Some((name.clone(), value.get("x-default")?.clone())))
+            .collect()
     };
-    schemas.map(|(name, schema)| (name.clone(), of(schema))).filter(|(_, defaults)| !defaults.is_empty()).collect()
+    schemas
+        .map(|(name, schema)| (name.clone(), of(schema)))
+        .filter(|(_, defaults)| !defaults.is_empty())
+        .collect()
 }
 
 /// Whether the parameters have every default; JSON writes the same number as 1 or as 1.0.
 fn assert_states(parameters: &Value, defaults: &Map<String, Value>, what: &str) {
     for (field, default) in defaults {
         let used = &parameters[field];
-        let is_same = used == default || used.as_f64().is_some_and(|number| Some(number) == default.as_f64());
+        let is_same =
+            used == default || used.as_f64().is_some_and(|number| Some(number) == default.as_f64());
         assert!(is_same, "{what}.{field}: the document states {default}, the service uses {used}");
     }
 }
@@ -403,9 +490,12 @@ async fn every_default_of_the_document_is_the_services() {
     service.command(&["market", "reload"]);
     let raw = Raw::new(&service);
     let molbox = service.client_with(&raw.key);
-    let document: Value = raw.request(Method::GET, "/openapi.json").send().await.unwrap().json().await.unwrap();
+    let document: Value =
+        raw.request(Method::GET, "/openapi.json").send().await.unwrap().json().await.unwrap();
     let mut stated = stated_defaults(&document);
-    let mut take = |schema: &str| stated.remove(schema).unwrap_or_else(|| panic!("{schema} states no defaults"));
+    let mut take = |schema: &str| {
+        stated.remove(schema).unwrap_or_else(|| panic!("{schema} states no defaults"))
+    };
     let post = async |path: &str, body: &Value| -> Value {
         let response = raw.request(Method::POST, path).json(body).send().await.unwrap();
         assert_eq!(response.status(), 200, "{path}: {body}");
@@ -426,7 +516,8 @@ async fn every_default_of_the_document_is_the_services() {
         .unwrap()
         .lines()
         .filter(|line| {
-            line.starts_with("ATOM") && line[22..26].trim().parse::<i32>().is_ok_and(|residue| residue <= 46)
+            line.starts_with("ATOM")
+                && line[22..26].trim().parse::<i32>().is_ok_and(|residue| residue <= 46)
         })
         .flat_map(|line| [line, "\n"])
         .collect();
@@ -434,8 +525,8 @@ async fn every_default_of_the_document_is_the_services() {
     fs::write(folder.path().join("six.pdb"), protein + "END\n").unwrap();
     molbox.upload(folder.path().join("six.pdb")).name("six").await.unwrap();
 
-    // A system shows its parameters in its bundle alone, and in the service's words: leaving all out
-    // must come to the same as stating all.
+    // A system shows its parameters in its bundle alone, and in the service's words: leaving all
+    // out must come to the same as stating all.
     let mut systems = Vec::new();
     let all = Value::Object(take("SystemBuildRequest"));
     for mut body in [json!({}), all] {
@@ -448,13 +539,20 @@ async fn every_default_of_the_document_is_the_services() {
         molbox.wait_system(id).await.unwrap();
         built.push(parameters(format!("/retrieve/system/{id}")).await);
     }
-    assert_eq!(built[0], built[1], "a system with its protein alone, and one with every default stated");
+    assert_eq!(
+        built[0], built[1],
+        "a system with its protein alone, and one with every default stated"
+    );
 
     // A job's record has every parameter.
     let body = json!({ "box_id": systems[0], "equilibration": [{}], "production": {} });
     let job = post("/submit/job", &body).await;
     assert_states(&job["parameters"], &take("JobCreateParams"), "JobCreateParams");
-    assert_states(&job["parameters"]["equilibration"][0], &take("EquilibrationStep"), "EquilibrationStep");
+    assert_states(
+        &job["parameters"]["equilibration"][0],
+        &take("EquilibrationStep"),
+        "EquilibrationStep",
+    );
     assert_states(&job["parameters"]["production"], &take("ProductionParams"), "ProductionParams");
     molbox.job_cancel().job_id(job["job_id"].as_str().unwrap()).send().await.unwrap();
 
@@ -470,13 +568,20 @@ async fn every_default_of_the_document_is_the_services() {
         let mut body = defaults.clone();
         body.remove(left_out);
         body.insert("job_id".to_owned(), json!(short));
-        let id = post("/submit/analysis", &Value::Object(body)).await["analysis_id"].as_str().unwrap().to_owned();
+        let id = post("/submit/analysis", &Value::Object(body)).await["analysis_id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         molbox.wait_analysis(&id).await.unwrap();
         parameters(format!("/retrieve/analysis/{id}")).await
     };
     let all = analysis("nothing").await;
     for field in defaults.keys() {
-        assert_eq!(analysis(field).await, all, "AnalysisRequest.{field} left out, and its default stated");
+        assert_eq!(
+            analysis(field).await,
+            all,
+            "AnalysisRequest.{field} left out, and its default stated"
+        );
     }
 
     // A margin is the same to the last digit.
@@ -495,7 +600,11 @@ async fn every_default_of_the_document_is_the_services() {
     };
     let all = margin("nothing").await;
     for field in defaults.keys() {
-        assert_eq!(margin(field).await, all, "MarginJobRequest.{field} left out, and its default stated");
+        assert_eq!(
+            margin(field).await,
+            all,
+            "MarginJobRequest.{field} left out, and its default stated"
+        );
     }
     assert!(stated.is_empty(), "defaults that no part of this test compares: {stated:?}");
 }

@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use crate::common::{Place, Service, example, wait_for};
 use crate::work::water;
 
-/// A disk of its own, as small as a test needs: a file system in memory that is mounted in a namespace,
-/// which any user may make. It goes with the value.
+/// A disk of its own, as small as a test needs: a file system in memory that is mounted in a
+/// namespace, which any user may make. It goes with the value.
 struct Disk {
     /// Holds the namespace until its standard input is closed.
     holder: Child,
@@ -30,13 +30,21 @@ impl Disk {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("data");
         fs::create_dir(&inside).unwrap();
-        let mount = format!("mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs \"$0\" && echo mounted && exec cat");
-        for (unshare, enter) in
-            [(&["--user", "--map-root-user", "--mount"][..], &["--user", "--mount"][..]), (&["--mount"], &["--mount"])]
-        {
+        let mount = format!(
+            "mount -t tmpfs -o size={megabytes}m,mode=700 tmpfs \"$0\" && echo mounted && exec cat"
+        );
+        for (unshare, enter) in [
+            (&["--user", "--map-root-user", "--mount"][..], &["--user", "--mount"][..]),
+            (&["--mount"], &["--mount"]),
+        ] {
             let mut holder = Command::new("unshare");
             holder.args(unshare).args(["sh", "-c", &mount]).arg(&inside);
-            let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            let mut holder = holder
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
             let mut line = String::new();
             BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
             if line == "mounted\n" {
@@ -57,7 +65,7 @@ impl Disk {
     }
 
     fn place(&self) -> Place {
-        Place { within: self.within.clone(), data: self.inside.clone() }
+        Place::within(self.within.clone(), &self.inside)
     }
 
     fn serve(&self, settings: &[&str]) -> Service {
@@ -66,7 +74,10 @@ impl Disk {
 
     fn make(&self, option: &str) {
         let mut mount = Command::new(&self.within[0]);
-        mount.args(&self.within[1..]).args(["mount", "-o", &format!("remount,{option}")]).arg(&self.inside);
+        mount
+            .args(&self.within[1..])
+            .args(["mount", "-o", &format!("remount,{option}")])
+            .arg(&self.inside);
         // What a service killed when it stopped may have files open a moment longer.
         wait_for(option, || mount.status().unwrap().success().then_some(()));
     }
@@ -133,7 +144,8 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
     let listed = molbox.file_list().send().await.unwrap();
     assert_eq!(listed.items.iter().filter(|file| file.status == "ready").count(), kept.len());
     for (n, file) in kept.iter().enumerate() {
-        let path = molbox.download_file(&file.file_id, folder.path().join("back.pdb")).await.unwrap();
+        let path =
+            molbox.download_file(&file.file_id, folder.path().join("back.pdb")).await.unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), content(n));
     }
     // Room is made, and work goes on.
@@ -153,7 +165,8 @@ async fn a_disk_that_fills_up_loses_nothing_that_was_acknowledged() {
     let ballast = wait_for("the disk is nearly full", || {
         let path = disk.outside.join("ballast");
         fs::write(&path, vec![0; 1 << 20]).ok()?;
-        fs::write(&path, vec![0; (disk.free_bytes() as usize).saturating_sub(2 << 20) + (1 << 20)]).ok()?;
+        fs::write(&path, vec![0; (disk.free_bytes() as usize).saturating_sub(2 << 20) + (1 << 20)])
+            .ok()?;
         Some(path)
     });
     let seen = wait_for("the job has met the full disk", || {
@@ -206,7 +219,11 @@ async fn on_a_full_disk_everything_says_so_and_deleting_makes_room() {
     full(molbox.upload_url_create().filetype("pdb").send().await.unwrap_err());
     full(molbox.upload(example("1vii.pdb")).name("four").await.unwrap_err());
     full(molbox.system_submit().send().await.unwrap_err());
-    assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 3, "what is there can be looked at");
+    assert_eq!(
+        molbox.file_list().send().await.unwrap().items.len(),
+        3,
+        "what is there can be looked at"
+    );
 
     // What makes room, or keeps others out, is done.
     molbox.file_delete().file_id(&files[0].file_id).send().await.unwrap();
@@ -235,8 +252,10 @@ async fn a_database_that_another_program_holds_is_named() {
     let molbox = service.client("ada");
     let other = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
     other.execute_batch("begin immediate").unwrap();
-    let (first, second) =
-        tokio::join!(molbox.system_submit().send(), molbox.upload_url_create().filetype("pdb").send());
+    let (first, second) = tokio::join!(
+        molbox.system_submit().send(),
+        molbox.upload_url_create().filetype("pdb").send()
+    );
     for error in [first.err().unwrap(), second.err().unwrap()] {
         let Error::Refused(refusal) = &error else { panic!("{error}") };
         assert!(refusal.retry_after.is_some_and(|after| after > Duration::ZERO));
@@ -244,7 +263,11 @@ async fn a_database_that_another_program_holds_is_named() {
     }
     other.execute_batch("rollback").unwrap();
     molbox.system_submit().send().await.unwrap();
-    assert_eq!(molbox.system_list().send().await.unwrap().items.len(), 1, "what was refused was not done");
+    assert_eq!(
+        molbox.system_list().send().await.unwrap().items.len(),
+        1,
+        "what was refused was not done"
+    );
 }
 
 #[test]
@@ -270,10 +293,19 @@ async fn a_copy_of_the_folder_is_a_backup() {
 
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("data");
-    assert!(Command::new("cp").arg("--archive").arg(&service.data).arg(&copy).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("--archive")
+            .arg(&service.data)
+            .arg(&copy)
+            .status()
+            .unwrap()
+            .success()
+    );
     let restored = Service::start_in(&copy, &[]);
     let molbox = restored.client_with(&key);
     assert_eq!(molbox.file_view().file_id(&file.file_id).send().await.unwrap().name, "villin");
-    let path = molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
+    let path =
+        molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
     assert!(crate::work::archive(&path).contains_key("system.pdb"));
 }

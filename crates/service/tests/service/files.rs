@@ -18,7 +18,10 @@ async fn a_file_goes_up_and_comes_back_byte_for_byte() {
     let molbox = service.client("ada");
     let path = example("1vii.pdb");
     let file = molbox.upload(&path).name("villin").kind("protein").await.unwrap();
-    assert_eq!((file.name.as_str(), file.type_.as_str(), file.format.as_str()), ("villin", "protein", "pdb"));
+    assert_eq!(
+        (file.name.as_str(), file.type_.as_str(), file.format.as_str()),
+        ("villin", "protein", "pdb")
+    );
     assert_eq!(file.status, "ready");
     assert_eq!(file.size_bytes, Some(fs::metadata(&path).unwrap().len()));
     let viewed = molbox.file_view().file_id(&file.file_id).send().await.unwrap().into_inner();
@@ -51,8 +54,12 @@ async fn a_link_takes_put_post_and_a_form_and_needs_no_key() {
                 .body(form.clone()),
         };
         assert_eq!(request.send().await.unwrap().status(), 200, "{name}");
-        let file =
-            molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name(name)).send().await.unwrap();
+        let file = molbox
+            .file_register()
+            .body_map(|f| f.file_id(link.file_id.as_str()).name(name))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(file.size_bytes, Some(content.len() as u64), "{name}");
     }
 }
@@ -98,11 +105,15 @@ async fn a_link_that_is_altered_or_used_up_is_refused() {
         assert_eq!(http.put(&url).body("END").send().await.unwrap().status(), 403, "{url}");
     }
     let content = fs::read(example("1vii.pdb")).unwrap();
-    assert_eq!(http.put(&link.upload_url).body(content.clone()).send().await.unwrap().status(), 200);
+    assert_eq!(
+        http.put(&link.upload_url).body(content.clone()).send().await.unwrap().status(),
+        200
+    );
     molbox.file_register().body_map(|f| f.file_id(id)).send().await.unwrap();
     let again = http.put(&link.upload_url).body("something else").send().await.unwrap();
     assert_eq!(again.status(), 403);
-    let bytes = molbox.file_download().file_id(&link.file_id).send().await.unwrap().into_inner_stream();
+    let bytes =
+        molbox.file_download().file_id(&link.file_id).send().await.unwrap().into_inner_stream();
     let bytes: Vec<u8> = bytes.map(|chunk| chunk.unwrap().to_vec()).concat().await;
     assert_eq!(bytes, content, "what was registered stays");
 }
@@ -114,10 +125,17 @@ async fn an_upload_that_is_too_large_leaves_nothing() {
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
     assert_eq!(link.max_bytes, Some(1000));
     // The service may stop reading before all is sent.
-    if let Ok(response) = reqwest::Client::new().put(&link.upload_url).body("x".repeat(5000)).send().await {
+    if let Ok(response) =
+        reqwest::Client::new().put(&link.upload_url).body("x".repeat(5000)).send().await
+    {
         assert_eq!(response.status(), 413);
     }
-    let error = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap_err();
+    let error = molbox
+        .file_register()
+        .body_map(|f| f.file_id(link.file_id.as_str()))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!(status(&error), 409, "{error}");
     assert_eq!(fs::read_dir(service.data.join("partial")).unwrap().count(), 0);
 }
@@ -144,14 +162,21 @@ async fn a_registration_says_what_is_wrong_with_it() {
 
     let error = molbox.file_register().send().await.unwrap_err();
     assert_eq!((status(&error), error.violations()[0].path()), (422, "file_id".to_owned()));
-    let unknown = molbox.file_register().body_map(|f| f.file_id("file_00000000000000000000")).send().await.unwrap_err();
+    let unknown = molbox
+        .file_register()
+        .body_map(|f| f.file_id("file_00000000000000000000"))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!((status(&unknown), unknown.violations()[0].path()), (404, "file_id".to_owned()));
 
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
-    let wrong =
-        molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("").type_("song").format("mp3"));
+    let wrong = molbox
+        .file_register()
+        .body_map(|f| f.file_id(link.file_id.as_str()).name("").type_("song").format("mp3"));
     let error = wrong.send().await.unwrap_err();
-    let mut fields: Vec<String> = error.violations().iter().map(|violation| violation.path()).collect();
+    let mut fields: Vec<String> =
+        error.violations().iter().map(|violation| violation.path()).collect();
     fields.sort();
     assert_eq!(fields, ["format", "name", "type"]);
 }
@@ -175,18 +200,33 @@ async fn a_repeated_registration_gives_the_first_answer_also_after_a_crash() {
     let content = fs::read(example("1vii.pdb")).unwrap();
     reqwest::Client::new().put(&link.upload_url).body(content).send().await.unwrap();
     let id = link.file_id.as_str().to_owned();
-    let first =
-        molbox.file_register().idempotency_key("once").body_map(|f| f.file_id(id.as_str()).name("a")).send().await;
+    let first = molbox
+        .file_register()
+        .idempotency_key("once")
+        .body_map(|f| f.file_id(id.as_str()).name("a"))
+        .send()
+        .await;
     let first = first.unwrap().into_inner();
     service.kill_and_restart();
     let molbox = service.client_with(&key);
-    let again =
-        molbox.file_register().idempotency_key("once").body_map(|f| f.file_id(id.as_str()).name("a")).send().await;
+    let again = molbox
+        .file_register()
+        .idempotency_key("once")
+        .body_map(|f| f.file_id(id.as_str()).name("a"))
+        .send()
+        .await;
     assert_eq!(again.unwrap().into_inner(), first);
-    let other =
-        molbox.file_register().idempotency_key("once").body_map(|f| f.file_id(id.as_str()).name("b")).send().await;
+    let other = molbox
+        .file_register()
+        .idempotency_key("once")
+        .body_map(|f| f.file_id(id.as_str()).name("b"))
+        .send()
+        .await;
     let error = other.unwrap_err();
-    assert_eq!((status(&error), error.violations()[0].path()), (409, "header idempotency-key".to_owned()));
+    assert_eq!(
+        (status(&error), error.violations()[0].path()),
+        (409, "header idempotency-key".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -197,7 +237,8 @@ async fn a_listing_is_newest_first_paged_and_filtered() {
         molbox.upload(example("1vii.pdb")).name(format!("file {index}")).await.unwrap();
     }
     molbox.upload_url_create().filetype("cif").send().await.unwrap();
-    let all: Vec<FileRecord> = molbox.file_list().limit(2).stream().map(Result::unwrap).collect().await;
+    let all: Vec<FileRecord> =
+        molbox.file_list().limit(2).stream().map(Result::unwrap).collect().await;
     let names: Vec<&str> = all[1..].iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, ["file 4", "file 3", "file 2", "file 1", "file 0"]);
     assert_eq!(all[0].status, "pending");
@@ -223,11 +264,16 @@ async fn a_download_can_be_taken_in_ranges() {
     assert_eq!(part.status(), StatusCode::PARTIAL_CONTENT);
     assert_eq!(part.headers()["content-range"], format!("bytes 100-199/{}", content.len()));
     assert_eq!(part.headers()["etag"], format!("\"sha256-{}\"", file.sha256.as_ref().unwrap()));
-    let bytes: Vec<u8> = part.into_inner_stream().map(|chunk| chunk.unwrap().to_vec()).concat().await;
+    let bytes: Vec<u8> =
+        part.into_inner_stream().map(|chunk| chunk.unwrap().to_vec()).concat().await;
     assert_eq!(bytes, content[100..200]);
     let beyond = get("bytes=10000000-").await.err().unwrap();
     assert_eq!(status(&beyond), 416);
-    assert_eq!(get("lines=1-2").await.unwrap().status(), StatusCode::OK, "what is no range is ignored");
+    assert_eq!(
+        get("lines=1-2").await.unwrap().status(),
+        StatusCode::OK,
+        "what is no range is ignored"
+    );
 }
 
 #[tokio::test]
@@ -266,7 +312,11 @@ async fn a_public_entry_comes_from_the_mirror() {
     assert_eq!((status(&missing), missing.violations()[0].path()), (404, "pdb_id".to_owned()));
     let broken = molbox.file_register().body_map(|f| f.pdb_id("1BAD")).send().await.unwrap_err();
     assert_eq!(status(&broken), 500, "what the mirror has wrong is not the caller's fault");
-    let both = molbox.file_register().body_map(|f| f.pdb_id("1VII").file_id(file.file_id.as_str())).send().await;
+    let both = molbox
+        .file_register()
+        .body_map(|f| f.pdb_id("1VII").file_id(file.file_id.as_str()))
+        .send()
+        .await;
     assert_eq!(status(&both.unwrap_err()), 422);
 
     // A build that names an entry fetches it for another account, and finds it for this one.
@@ -280,20 +330,49 @@ async fn a_public_entry_comes_from_the_mirror() {
 #[tokio::test]
 async fn without_a_mirror_or_with_one_out_of_reach_an_entry_says_so() {
     let service = Service::start();
-    let error = service.client("ada").file_register().body_map(|f| f.pdb_id("1L2Y")).send().await.unwrap_err();
+    let error = service
+        .client("ada")
+        .file_register()
+        .body_map(|f| f.pdb_id("1L2Y"))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!(status(&error), 422);
     assert!(error.to_string().contains("has no mirror"), "{error}");
-    let error = service.client("ada").system_submit().body_map(|s| s.protein("1L2Y")).send().await.unwrap_err();
+    let error = service
+        .client("ada")
+        .system_submit()
+        .body_map(|s| s.protein("1L2Y"))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!((status(&error), error.violations()[0].type_.as_str()), (422, "no_mirror"));
-    for part in ["no registered file \"1L2Y\"", "public structure entry's code", "no mirror", "upload the file"] {
+    for part in [
+        "no registered file \"1L2Y\"",
+        "public structure entry's code",
+        "no mirror",
+        "upload the file",
+    ] {
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
-    let error = service.client("ada").system_submit().body_map(|s| s.protein("villin")).send().await.unwrap_err();
+    let error = service
+        .client("ada")
+        .system_submit()
+        .body_map(|s| s.protein("villin"))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!(status(&error), 404);
     assert!(!error.to_string().contains("mirror"), "{error}");
 
     let service = Service::start_with(&["pdb.mirror=\"http://127.0.0.1:9/{ID}.cif\""]);
-    let error = service.client("ada").file_register().body_map(|f| f.pdb_id("1L2Y")).send().await.unwrap_err();
+    let error = service
+        .client("ada")
+        .file_register()
+        .body_map(|f| f.pdb_id("1L2Y"))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!(status(&error), 503);
     assert!(error.to_string().contains("cannot be reached"), "{error}");
 }
@@ -303,29 +382,39 @@ async fn a_reference_that_leads_nowhere_hides_no_other_violation() {
     let service = Service::start();
     let molbox = service.client("ada");
     let paths = |error: &molbox::Error| -> Vec<String> {
-        let mut paths: Vec<String> = error.violations().iter().map(|v| v.path().trim_end().to_owned()).collect();
+        let mut paths: Vec<String> =
+            error.violations().iter().map(|v| v.path().trim_end().to_owned()).collect();
         paths.sort();
         paths
     };
-    let missing = molbox.system_submit().body_map(|s| s.protein("none").ligands(["neither".to_owned()]));
+    let missing =
+        molbox.system_submit().body_map(|s| s.protein("none").ligands(["neither".to_owned()]));
     let error = missing.send().await.unwrap_err();
     assert_eq!(status(&error), 404);
     assert_eq!(paths(&error), ["ligands[0]", "protein"]);
     let wrong = molbox.system_submit().body_map(|s| {
-        s.protein("none").ligands(["neither".to_owned()]).p_h(molbox::Finite::new(20.0).unwrap()).ions("XyZ")
+        s.protein("none")
+            .ligands(["neither".to_owned()])
+            .p_h(molbox::Finite::new(20.0).unwrap())
+            .ions("XyZ")
     });
     let error = wrong.send().await.unwrap_err();
     assert_eq!(status(&error), 422);
     assert_eq!(paths(&error), ["ions", "ligands[0]", "pH", "protein"]);
 
     let job = "job_00000000000000000000";
-    let error = molbox.analysis_submit().body_map(|a| a.job_id(job.to_owned()).rmsf_masks(["@@".to_owned()])).send();
+    let error = molbox
+        .analysis_submit()
+        .body_map(|a| a.job_id(job.to_owned()).rmsf_masks(["@@".to_owned()]))
+        .send();
     let error = error.await.unwrap_err();
     assert_eq!(status(&error), 422);
     assert_eq!(paths(&error), ["job_id", "rmsf_masks[0]"]);
-    let error = molbox
-        .analysis_submit()
-        .body_map(|a| a.topology("none".to_owned()).trajectory("neither".to_owned()).rmsf_masks(["@CA".to_owned()]));
+    let error = molbox.analysis_submit().body_map(|a| {
+        a.topology("none".to_owned())
+            .trajectory("neither".to_owned())
+            .rmsf_masks(["@CA".to_owned()])
+    });
     let error = error.send().await.unwrap_err();
     assert_eq!(status(&error), 404);
     assert_eq!(paths(&error), ["topology", "trajectory"]);
@@ -337,13 +426,17 @@ async fn a_reference_that_leads_nowhere_hides_no_other_violation() {
     });
     let error = wrong.send().await.unwrap_err();
     assert_eq!(status(&error), 422);
-    assert_eq!(paths(&error), ["box_id", "equilibration[0].restraint_mask", "production.traj_freq"]);
+    assert_eq!(
+        paths(&error),
+        ["box_id", "equilibration[0].restraint_mask", "production.traj_freq"]
+    );
     let missing = molbox.job_submit().body_map(|j| j.box_id("box_00000000000000000000"));
     assert_eq!(status(&missing.send().await.unwrap_err()), 404);
 
     let unknown = "file_00000000000000000000";
-    let wrong =
-        molbox.file_register().body_map(|f| f.file_id(unknown).name("two\nlines").format("sdf").type_("protein"));
+    let wrong = molbox
+        .file_register()
+        .body_map(|f| f.file_id(unknown).name("two\nlines").format("sdf").type_("protein"));
     let error = wrong.send().await.unwrap_err();
     assert_eq!(status(&error), 422);
     assert_eq!(paths(&error), ["file_id", "name", "type"]);
@@ -355,15 +448,35 @@ async fn a_reference_that_leads_nowhere_hides_no_other_violation() {
 async fn labels_have_no_control_characters() {
     let service = Service::start();
     let molbox = service.client("ada");
-    let paths = |error: &molbox::Error| -> Vec<String> { error.violations().iter().map(|v| v.path()).collect() };
+    let paths = |error: &molbox::Error| -> Vec<String> {
+        error.violations().iter().map(|v| v.path()).collect()
+    };
     for label in ["two\nlines", "nothing\0", "\u{1b}[2J", "\u{85}"] {
-        let system = molbox.system_submit().body_map(|s| s.protein("none").box_name(label)).send().await.unwrap_err();
-        assert_eq!((status(&system), paths(&system).contains(&"box_name".to_owned())), (422, true), "{label:?}");
+        let system = molbox
+            .system_submit()
+            .body_map(|s| s.protein("none").box_name(label))
+            .send()
+            .await
+            .unwrap_err();
+        assert_eq!(
+            (status(&system), paths(&system).contains(&"box_name".to_owned())),
+            (422, true),
+            "{label:?}"
+        );
         let job = molbox.job_submit().body_map(|j| j.batch_name(label)).send().await.unwrap_err();
-        assert_eq!((status(&job), paths(&job).contains(&"batch_name".to_owned())), (422, true), "{label:?}");
+        assert_eq!(
+            (status(&job), paths(&job).contains(&"batch_name".to_owned())),
+            (422, true),
+            "{label:?}"
+        );
     }
-    let system = molbox.system_submit().body_map(|s| s.protein("none").box_name("Häm, 2 µM – \u{1f9ea}"));
-    assert_eq!(status(&system.send().await.unwrap_err()), 404, "of what people write nothing is refused");
+    let system =
+        molbox.system_submit().body_map(|s| s.protein("none").box_name("Häm, 2 µM – \u{1f9ea}"));
+    assert_eq!(
+        status(&system.send().await.unwrap_err()),
+        404,
+        "of what people write nothing is refused"
+    );
 }
 
 #[tokio::test]
@@ -373,7 +486,10 @@ async fn a_range_outside_of_the_content_is_refused_with_its_size() {
     let file = service.client_with(&key).upload(example("1vii.pdb")).await.unwrap();
     let size = fs::metadata(example("1vii.pdb")).unwrap().len();
     let url = format!("{}/retrieve/file/{}", service.base_url, file.file_id.as_str());
-    let request = reqwest::Client::new().get(url).header("x-api-key", &key).header("range", format!("bytes={size}-"));
+    let request = reqwest::Client::new()
+        .get(url)
+        .header("x-api-key", &key)
+        .header("range", format!("bytes={size}-"));
     let answer = request.send().await.unwrap();
     assert_eq!(answer.status(), 416);
     assert_eq!(answer.headers()["content-range"], format!("bytes */{size}").as_str());
@@ -387,7 +503,8 @@ pub(crate) fn contents(service: &Service) -> Vec<String> {
 
 #[tokio::test]
 async fn a_deleted_file_is_gone_with_its_content() {
-    let mut service = Service::start_with(&["worker.python=\"/nonexistent\"", "limits.free_disk_bytes=0"]);
+    let mut service =
+        Service::start_with(&["worker.python=\"/nonexistent\"", "limits.free_disk_bytes=0"]);
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
@@ -413,7 +530,8 @@ pub(crate) fn database(service: &Service) -> rusqlite::Connection {
     rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap()
 }
 
-/// An upload that is under way: what is sent to it goes to the service, and its end ends the upload.
+/// An upload that is under way: what is sent to it goes to the service, and its end ends the
+/// upload.
 pub(crate) struct SlowUpload {
     content: futures::channel::mpsc::UnboundedSender<Result<Vec<u8>, std::io::Error>>,
     answer: tokio::task::JoinHandle<reqwest::Result<reqwest::Response>>,
@@ -454,7 +572,8 @@ pub(crate) fn atom(x: f64) -> Vec<u8> {
 }
 
 async fn content_of(molbox: &molbox::Client, file: &FileRecord) -> Vec<u8> {
-    let stream = molbox.file_download().file_id(&file.file_id).send().await.unwrap().into_inner_stream();
+    let stream =
+        molbox.file_download().file_id(&file.file_id).send().await.unwrap().into_inner_stream();
     stream.map(|chunk| chunk.unwrap().to_vec()).concat().await
 }
 
@@ -467,7 +586,8 @@ async fn what_arrives_after_the_registration_does_not_replace_what_was_checked()
     let unchecked = b"this is no structure".repeat(50_000);
     let late = SlowUpload::begin(&service, &link.upload_url, &unchecked[..300_000]);
     assert_eq!(http.put(&link.upload_url).body(atom(1.0)).send().await.unwrap().status(), 200);
-    let register = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("one"));
+    let register =
+        molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("one"));
     let file = register.send().await.unwrap().into_inner();
     assert_eq!(late.finish(&unchecked[300_000..]).await, 403, "the file has been registered");
     assert_eq!(content_of(&molbox, &file).await, atom(1.0));
@@ -488,12 +608,18 @@ async fn an_upload_to_a_file_that_is_deleted_meanwhile_leaves_nothing() {
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
     let content = atom(1.0);
     let late = SlowUpload::begin(&service, &link.upload_url, &content[..300_000]);
-    let early = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap_err();
+    let early = molbox
+        .file_register()
+        .body_map(|f| f.file_id(link.file_id.as_str()))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!(status(&early), 409, "no content has arrived yet: {early}");
     molbox.file_delete().file_id(&link.file_id).send().await.unwrap();
     assert_eq!(late.finish(&content[300_000..]).await, 403);
     assert!(contents(&service).is_empty());
-    let garbage: i64 = database(&service).query_row("select count(*) from garbage", (), |row| row.get(0)).unwrap();
+    let garbage: i64 =
+        database(&service).query_row("select count(*) from garbage", (), |row| row.get(0)).unwrap();
     assert_eq!(garbage, 0);
 }
 
@@ -507,8 +633,11 @@ async fn an_upload_that_a_kill_cuts_off_leaves_nothing() {
     service.kill_and_restart();
     late.answer.await.unwrap().unwrap_err();
     assert_eq!(fs::read_dir(service.data.join("partial")).unwrap().count(), 0);
-    let count =
-        || database(&service).query_row("select count(*) from garbage", (), |row| row.get::<_, i64>(0)).unwrap();
+    let count = || {
+        database(&service)
+            .query_row("select count(*) from garbage", (), |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
     wait_for("what was announced is forgotten", || (count() == 0).then_some(()));
     assert!(contents(&service).is_empty());
 }
@@ -558,8 +687,9 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     let key = service.key("ada");
     let molbox = service.client_with(&key);
     let ready = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
-    let [sent, empty] = [molbox.upload_url_create().filetype("pdb"), molbox.upload_url_create().filetype("pdb")]
-        .map(|link| link.send());
+    let [sent, empty] =
+        [molbox.upload_url_create().filetype("pdb"), molbox.upload_url_create().filetype("pdb")]
+            .map(|link| link.send());
     let (sent, empty) = (sent.await.unwrap().into_inner(), empty.await.unwrap().into_inner());
     reqwest::Client::new().put(&sent.upload_url).body(atom(1.0)).send().await.unwrap();
     service.stop();
@@ -567,8 +697,11 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     // As the first version had it: the content of a file lies under the file's own identifier.
     let database = database(&service);
     let objects = service.data.join("objects");
-    let mut query = database.prepare("select id, object from file where object is not null").unwrap();
-    let rows = query.query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();
+    let mut query =
+        database.prepare("select id, object from file where object is not null").unwrap();
+    let rows = query
+        .query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))
+        .unwrap();
     for row in rows {
         let (id, object) = row.unwrap();
         fs::rename(objects.join(object), objects.join("files").join(id)).unwrap();
@@ -576,7 +709,7 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop table audit; drop trigger task_counted; drop trigger task_counted_again; drop trigger task_discounted;
+            "drop table task_reference; drop table audit; drop trigger task_counted; drop trigger task_counted_again; drop trigger task_discounted;
              drop table task_count;
              drop trigger file_made; drop trigger file_changed; drop trigger file_deleted; drop trigger task_made;
              drop trigger task_changed; drop trigger task_deleted; drop index task_unmeasured; drop index file_pending;
@@ -595,9 +728,19 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     let viewed = molbox.file_view().file_id(&ready.file_id).send().await.unwrap().into_inner();
     assert_eq!(viewed, ready);
     assert_eq!(content_of(&molbox, &ready).await, fs::read(example("1vii.pdb")).unwrap());
-    let late = molbox.file_register().body_map(|f| f.file_id(sent.file_id.as_str()).name("late")).send().await.unwrap();
+    let late = molbox
+        .file_register()
+        .body_map(|f| f.file_id(sent.file_id.as_str()).name("late"))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(content_of(&molbox, &late).await, atom(1.0));
-    let none = molbox.file_register().body_map(|f| f.file_id(empty.file_id.as_str())).send().await.unwrap_err();
+    let none = molbox
+        .file_register()
+        .body_map(|f| f.file_id(empty.file_id.as_str()))
+        .send()
+        .await
+        .unwrap_err();
     assert_eq!(status(&none), 409);
     for file in [&ready.file_id, &late.file_id] {
         molbox.file_delete().file_id(file).send().await.unwrap();

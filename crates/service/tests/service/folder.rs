@@ -1,5 +1,5 @@
-//! The data folder: a database without its objects or the other way round, a folder that is moved under
-//! the service, content that is damaged.
+//! The data folder: a database without its objects or the other way round, a folder that is moved
+//! under the service, content that is damaged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,8 @@ use crate::work::water;
 /// Names of everything in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -34,11 +35,18 @@ async fn contents_without_their_database_are_not_taken_for_a_new_service() {
     service.client("ada").upload(example("1vii.pdb")).await.unwrap();
     service.stop();
     let refused = |what: &str| {
-        for command in
-            [&["serve"][..], &["account", "create", "bob"], &["key", "list", "ada"], &["migrate"], &["check"]]
-        {
+        for command in [
+            &["serve"][..],
+            &["account", "create", "bob"],
+            &["key", "list", "ada"],
+            &["migrate"],
+            &["check"],
+        ] {
             let said = service.failing_command(command);
-            assert!(said.contains("has contents in objects/files but"), "{what}, {command:?}: {said}");
+            assert!(
+                said.contains("has contents in objects/files but"),
+                "{what}, {command:?}: {said}"
+            );
             assert!(said.contains("restore molbox.sqlite"), "{what}, {command:?}: {said}");
         }
     };
@@ -107,7 +115,10 @@ async fn a_folder_that_is_moved_away_is_noticed_at_once() {
         let answer: Value = answer.json().await.unwrap();
         assert_eq!(answer["detail"][0]["msg"], displaced);
     }
-    assert!(names(&service.data.join("objects")).is_empty(), "nothing was written to the other folder");
+    assert!(
+        names(&service.data.join("objects")).is_empty(),
+        "nothing was written to the other folder"
+    );
 
     // Back in its place, it is served again; nothing was acknowledged meanwhile.
     fs::remove_dir_all(&service.data).unwrap();
@@ -139,7 +150,10 @@ async fn a_database_that_is_damaged_is_not_served() {
     service.stop();
     let database = service.data.join("molbox.sqlite");
     // What is in the log goes into the file.
-    rusqlite::Connection::open(&database).unwrap().execute_batch("pragma wal_checkpoint(truncate)").unwrap();
+    rusqlite::Connection::open(&database)
+        .unwrap()
+        .execute_batch("pragma wal_checkpoint(truncate)")
+        .unwrap();
     let whole = fs::read(&database).unwrap();
     // Every page but the first is overwritten in its middle.
     for page in 1..whole.len() / 4096 {
@@ -147,9 +161,14 @@ async fn a_database_that_is_damaged_is_not_served() {
     }
     let said = service.failing_command(&["serve"]);
     assert!(said.contains("molbox.sqlite is damaged; restore it from a backup"), "{said}");
-    let found: Value = serde_json::from_str(&service.failing_command(&["check", "--json"])).unwrap();
+    let found: Value =
+        serde_json::from_str(&service.failing_command(&["check", "--json"])).unwrap();
     assert_eq!(found["findings"][0]["kind"], "database", "{found}");
-    fs::write(&database, "this is no database, and longer than the header of one would be: ".repeat(20)).unwrap();
+    fs::write(
+        &database,
+        "this is no database, and longer than the header of one would be: ".repeat(20),
+    )
+    .unwrap();
     let said = service.failing_command(&["serve"]);
     assert!(said.contains("molbox.sqlite") && said.contains("not a database"), "{said}");
     assert!(service.failing_command(&["check"]).contains("damaged database: "));
@@ -166,7 +185,9 @@ async fn a_check_reads_everything_and_names_what_is_damaged_missing_or_nobody_s(
         files.push(molbox.upload(example("1vii.pdb")).name(name).await.unwrap());
     }
     let [first, second] = [water(&molbox).await, water(&molbox).await];
-    let check = |service: &Service| -> Value { serde_json::from_str(&service.command(&["check", "--json"])).unwrap() };
+    let check = |service: &Service| -> Value {
+        serde_json::from_str(&service.command(&["check", "--json"])).unwrap()
+    };
     let nothing = json!({"files": 4, "tasks": 2, "findings": []});
     assert_eq!(check(&service), nothing, "while the service runs");
     service.stop();
@@ -176,16 +197,25 @@ async fn a_check_reads_everything_and_names_what_is_damaged_missing_or_nobody_s(
     let objects = service.data.join("objects");
     let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
     let object = |name: &str| -> String {
-        database.query_row("select object from file where name = ?", [name], |row| row.get(0)).unwrap()
+        database
+            .query_row("select object from file where name = ?", [name], |row| row.get(0))
+            .unwrap()
     };
     let orphan = "files/object_00000000000000000000";
     fs::write(objects.join(orphan), "nobody's").unwrap();
     fs::create_dir(objects.join("tasks/job_00000000000000000000")).unwrap();
     let report = check(&service);
-    let found: Vec<&str> =
-        report["findings"].as_array().unwrap().iter().map(|finding| finding["object"].as_str().unwrap()).collect();
+    let found: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["object"].as_str().unwrap())
+        .collect();
     assert_eq!(found, [orphan, "tasks/job_00000000000000000000"]);
-    assert_eq!(service.command(&["check"]).lines().last(), Some("4 files, 2 tasks: 0 damaged, 2 orphans"));
+    assert_eq!(
+        service.command(&["check"]).lines().last(),
+        Some("4 files, 2 tasks: 0 damaged, 2 orphans")
+    );
 
     damage(&objects.join(object("altered")), 1000, b"X");
     fs::write(objects.join(object("shorter")), "short").unwrap();

@@ -1,4 +1,5 @@
-//! What is wrong with the machine, or with how the service is set up: it ends no task, it holds the queue.
+//! What is wrong with the machine, or with how the service is set up: it ends no task, it holds the
+//! queue.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,10 +11,10 @@ use molbox::workflow::types::{EquilibrationStep, Health, JobRecord, SystemRecord
 use tempfile::TempDir;
 
 use crate::common::{Service, python};
-use crate::work::{wait_until, water};
+use crate::work::{short_job, wait_until, water};
 
-/// An interpreter of workers that can be broken and repaired. Builds and checks are done by the real one,
-/// simulations take no time.
+/// An interpreter of workers that can be broken and repaired. Builds and checks are done by the
+/// real one, simulations take no time.
 pub(crate) struct FakeWorker {
     folder: TempDir,
 }
@@ -21,6 +22,8 @@ pub(crate) struct FakeWorker {
 const FAKE: &str = r#"
 import json, os, sys
 
+# It shares the worker's modules with all that use the environment, and leaves nothing beside them.
+sys.dont_write_bytecode = True
 if "-c" in sys.argv:
     # Asked where its modules lie; this folder is among them.
     exec(sys.argv[sys.argv.index("-c") + 1])
@@ -39,6 +42,9 @@ def fail(code):
 is_check = task["kind"] == "environment"
 if mode[0] == "import":
     sys.exit("ModuleNotFoundError: No module named 'numpy'")
+if mode[0] == "unloadable":
+    print("cannot import openmm: libOpenMM.so is missing")
+    sys.exit(5)
 if mode[0] == "fails":
     fail(mode[1])
 if mode[0] == "gpu" and task["device"] == int(mode[1]) and task["kind"] != "build":
@@ -49,7 +55,7 @@ if mode[0] == "blames" and not is_check and task["kind"] != "build":
     fail(mode[1])
 if mode[0] == "memory" and task["kind"] == "simulate":
     from molbox_worker import __main__ as main, simulate
-    def hungry(job):
+    def hungry(*_):
         raise MemoryError("as the test has it")
     simulate.simulate = hungry
     sys.exit(main.main(["", folder]))
@@ -61,7 +67,7 @@ if mode[0] == "ligandless":
     os.execv(REAL, [REAL, "-B", "-m", "molbox_worker", folder])
 if is_check or task["kind"] == "build":
     os.execv(REAL, [REAL, *sys.argv[1:]])
-finish(status="succeeded", stages=[], platform="GPU " + str(task["device"]))
+finish(status="succeeded", versions={}, stages=[], platform="GPU " + str(task["device"]))
 "#;
 
 impl FakeWorker {
@@ -117,9 +123,9 @@ async fn until_health(molbox: &Client, is_wanted: impl Fn(&Health) -> bool) -> H
 async fn submit(molbox: &Client, system: &SystemRecord, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
-        let job = molbox
-            .job_submit()
-            .body_map(|job| job.box_id(system.system_id.as_str()).equilibration(Vec::<EquilibrationStep>::new()));
+        let job = molbox.job_submit().body_map(|job| {
+            job.box_id(system.system_id.as_str()).equilibration(Vec::<EquilibrationStep>::new())
+        });
         ids.push(job.send().await.unwrap().job_id.as_str().to_owned());
     }
     ids
@@ -149,8 +155,12 @@ async fn a_queue_of_sixty_outlasts_a_broken_environment() {
         assert_eq!(job.held.unwrap().code, "environment_broken", "the record has why it waits");
     }
     let metrics = molbox.service_metrics().send().await.unwrap().into_inner().into_inner();
-    let metrics = String::from_utf8(metrics.try_collect::<Vec<_>>().await.unwrap().concat()).unwrap();
-    assert!(metrics.contains("molbox_held{lane=\"workers\",code=\"environment_broken\"} 1"), "{metrics}");
+    let metrics =
+        String::from_utf8(metrics.try_collect::<Vec<_>>().await.unwrap().concat()).unwrap();
+    assert!(
+        metrics.contains("molbox_held{lane=\"workers\",code=\"environment_broken\"} 1"),
+        "{metrics}"
+    );
     service.wait_until_it_logs("no task is started until this is repaired");
     let doctor = service.failing_command(&["--set", &fake.setting(), "doctor"]);
     assert!(doctor.contains("broken  workers: ") && doctor.contains("cannot start "), "{doctor}");
@@ -159,7 +169,8 @@ async fn a_queue_of_sixty_outlasts_a_broken_environment() {
     fake.put_back();
     until_health(&molbox, |health| health.status == "ok" && health.held.is_empty()).await;
     for id in &ids {
-        let job = wait_until(&molbox, id, |job| job.status != "queued" && job.status != "running").await;
+        let job =
+            wait_until(&molbox, id, |job| job.status != "queued" && job.status != "running").await;
         assert_eq!((job.status.as_str(), job.attempts, job.held), ("succeeded", 1, None));
     }
 }
@@ -191,6 +202,31 @@ async fn whatever_breaks_all_workers_holds_their_lane_until_it_has_passed() {
             assert_eq!(molbox.wait_job(id).await.unwrap().attempts, 1, "{mode}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_doctor_shows_what_a_worker_reports_that_cannot_begin() {
+    let fake = FakeWorker::new();
+    let service = Service::start_with(&[&fake.setting()]);
+    fake.set("unloadable");
+    let doctor = service.failing_command(&["--set", &fake.setting(), "doctor"]);
+    assert!(doctor.contains("cannot import openmm: libOpenMM.so is missing"), "{doctor}");
+}
+
+#[tokio::test]
+async fn memory_in_which_no_worker_starts_holds_their_lane_and_is_named() {
+    let memory = "worker.memory_mb=20";
+    let service = Service::start_with(&[memory, "worker.attempts=1"]);
+    let molbox = service.client("ada");
+    let system = molbox.system_submit().send().await.unwrap();
+    let held = until_health(&molbox, |health| health.status == "held").await;
+    assert_eq!(held.held[0].code, "environment_broken");
+    let worker = python().expect("the workers' environment").display().to_string();
+    let worker = format!("worker.python={worker:?}");
+    let doctor = service.failing_command(&["--set", memory, "--set", &worker, "doctor"]);
+    assert!(doctor.contains("worker.memory_mb, now 20, higher"), "{doctor}");
+    let system = molbox.system_view().system_id(&system.system_id).send().await.unwrap();
+    assert!(["queued", "running"].contains(&system.status.as_str()), "{system:?}");
 }
 
 #[tokio::test]
@@ -250,7 +286,9 @@ async fn without_the_programs_for_ligands_all_but_ligands_are_built() {
     let molbox = service.client("ada");
     assert_eq!(water(&molbox).await.attempts, 1);
     let ligand = molbox.upload(folder.path().join("methanol.sdf")).await.unwrap();
-    let system = molbox.system_submit().body_map(|s| s.ligands([ligand.file_id.as_str()]).minimum_padding(1.2));
+    let system = molbox
+        .system_submit()
+        .body_map(|s| s.ligands([ligand.file_id.as_str()]).minimum_padding(1.2));
     let id = system.send().await.unwrap().system_id.clone();
     molbox.wait_system(&id).await.unwrap_err();
     let system = molbox.system_view().system_id(&id).send().await.unwrap().into_inner();
@@ -268,7 +306,12 @@ async fn without_the_programs_for_ligands_all_but_ligands_are_built() {
 #[tokio::test]
 async fn a_lost_gpu_leaves_the_others_their_work() {
     let fake = FakeWorker::new();
-    let service = Service::start_with(&[&fake.setting(), "worker.gpus=[0, 1]", "worker.attempts=1", "worker.slots=2"]);
+    let service = Service::start_with(&[
+        &fake.setting(),
+        "worker.gpus=[0, 1]",
+        "worker.attempts=1",
+        "worker.slots=2",
+    ]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
     fake.set("gpu 1");
@@ -277,7 +320,10 @@ async fn a_lost_gpu_leaves_the_others_their_work() {
         assert_eq!((job.platform.as_deref(), job.attempts), (Some("GPU 0"), 1));
     }
     let held = until_health(&molbox, |health| health.status == "held").await;
-    assert_eq!((held.held.len(), held.held[0].code.as_str(), held.held[0].fault.as_str()), (1, "gpu_lost", "machine"));
+    assert_eq!(
+        (held.held.len(), held.held[0].code.as_str(), held.held[0].fault.as_str()),
+        (1, "gpu_lost", "machine")
+    );
     fake.set("sound");
     until_health(&molbox, |health| health.status == "ok").await;
     service.wait_until_it_logs("sound again");
@@ -298,7 +344,10 @@ async fn a_worker_without_memory_names_it_and_one_that_is_killed_does_not() {
         molbox.wait_job(&id).await.unwrap_err();
         let job = molbox.job_view().job_id(id.as_str()).send().await.unwrap().into_inner();
         let error = job.error.unwrap();
-        assert_eq!((error.code.as_str(), error.fault.as_deref(), job.attempts), (code, Some(fault), attempts));
+        assert_eq!(
+            (error.code.as_str(), error.fault.as_deref(), job.attempts),
+            (code, Some(fault), attempts)
+        );
         assert!(error.remedy.as_ref().is_some_and(|text| text.contains(remedy)), "{error:?}");
     }
 }
@@ -315,8 +364,38 @@ async fn a_fault_of_the_machine_that_no_check_finds_is_counted_and_ends_the_task
     }
     for job in jobs(&molbox).await {
         let error = job.error.unwrap();
-        assert_eq!((job.status.as_str(), job.attempts, error.code.as_str()), ("failed", 2, "gpu_lost"));
+        assert_eq!(
+            (job.status.as_str(), job.attempts, error.code.as_str()),
+            ("failed", 2, "gpu_lost")
+        );
         assert_eq!(error.fault.as_deref(), Some("engine"));
     }
     assert_eq!(health(&molbox).await.status, "ok");
+}
+
+#[tokio::test]
+async fn what_an_analysis_that_waits_refers_to_is_not_deleted() {
+    let fake = FakeWorker::new();
+    fake.set("ligandless /nonexistent");
+    let service = Service::start_with(&[&fake.setting(), "worker.attempts=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = short_job(&molbox, &system).await;
+    let (job, reference) = (molbox.wait_job(&job.job_id).await.unwrap(), water(&molbox).await);
+    // Nothing is confined from now on, so that analyses wait.
+    fake.set("fails sandbox_unavailable");
+    submit(&molbox, &system, 1).await;
+    until_health(&molbox, |health| health.status == "held").await;
+    let analysis = molbox.analysis_submit().body_map(|analysis| {
+        let analysis = analysis.job_id(job.job_id.as_str()).rmsd_masks([vec![":1-4@O".to_owned()]]);
+        analysis.reference_system(reference.system_id.as_str())
+    });
+    let analysis = analysis.send().await.unwrap();
+    let delete = async || molbox.system_delete().system_id(&reference.system_id).send().await;
+    let needed = delete().await.unwrap_err();
+    assert_eq!(needed.status().unwrap(), 409);
+    assert!(needed.to_string().contains(analysis.analysis_id.as_str()), "{needed}");
+    fake.set("sound");
+    molbox.wait_analysis(&analysis.analysis_id).await.unwrap();
+    delete().await.unwrap();
 }

@@ -1,12 +1,14 @@
-//! What the document allows is what the service takes: every value that it lists, both sides of every
-//! end that it names, posted to a running service. The client refuses the same.
+//! What the document allows is what the service takes: every value that it lists, both sides of
+//! every end that it names, posted to a running service. The client refuses the same.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
-use molbox::workflow::types::{AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest};
+use molbox::workflow::types::{
+    AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest,
+};
 use molbox::{InvalidRequest, margin};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -15,7 +17,8 @@ use crate::common::Service;
 use crate::work::water;
 
 /// Keywords that allow some values and not others.
-const KEYWORDS: [&str; 8] = ["enum", "x-values", "minLength", "maxLength", "minimum", "x-from", "x-above", "x-to"];
+const KEYWORDS: [&str; 8] =
+    ["enum", "x-values", "minLength", "maxLength", "minimum", "x-from", "x-above", "x-to"];
 
 /// Limits that are too large to be posted: their places, and the number that the code has.
 const TOO_LARGE: [(&str, usize); 1] =
@@ -41,7 +44,8 @@ impl fmt::Display for Field {
 /// The keywords of a schema that this test is about, with null left out of nullable references.
 fn keywords(schema: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let is_null = |value: &Value| value == &json!([null]);
-    let known = move |(key, value): &(&String, &Value)| KEYWORDS.contains(&key.as_str()) && !is_null(value);
+    let known =
+        move |(key, value): &(&String, &Value)| KEYWORDS.contains(&key.as_str()) && !is_null(value);
     schema.iter().filter(known).map(|(key, _)| key.as_str())
 }
 
@@ -55,7 +59,8 @@ fn probes(field: &Field) -> Vec<(Value, bool)> {
             ("enum" | "x-values", _) => {
                 for value in schema[keyword].as_array().unwrap() {
                     values.push(value.clone());
-                    // What is beside open values is another field's test: whether a file is called so.
+                    // What is beside open values is another field's test: whether a file is called
+                    // so.
                     if !schema.contains_key("x-open") {
                         values.push(json!(format!("{}x", value.as_str().unwrap())));
                     }
@@ -63,12 +68,16 @@ fn probes(field: &Field) -> Vec<(Value, bool)> {
             }
             (_, "string") => {
                 let end = schema[keyword].as_f64().unwrap() as usize;
-                values.extend([end.saturating_sub(1), end, end + 1].map(|length| json!("a".repeat(length))));
+                values.extend(
+                    [end.saturating_sub(1), end, end + 1].map(|length| json!("a".repeat(length))),
+                );
             }
             (_, "array") => {
                 let end = schema[keyword].as_f64().unwrap() as usize;
                 let item = item(field);
-                values.extend([end.saturating_sub(1), end, end + 1].map(|length| json!(vec![&item; length])));
+                values.extend(
+                    [end.saturating_sub(1), end, end + 1].map(|length| json!(vec![&item; length])),
+                );
             }
             (_, "integer" | "number") => {
                 let end = schema[keyword].as_f64().unwrap();
@@ -145,7 +154,11 @@ fn collect(document: &Value, schema: &Value, pointer: &str, loc: &[Value], out: 
         pointer += "/anyOf/0";
         schema = follow(document, first, &mut pointer);
     }
-    out.push(Field { pointer: pointer.clone(), loc: loc.to_vec(), schema: schema.as_object().unwrap().clone() });
+    out.push(Field {
+        pointer: pointer.clone(),
+        loc: loc.to_vec(),
+        schema: schema.as_object().unwrap().clone(),
+    });
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let at = [loc, &[json!(name)]].concat();
         collect(document, property, &format!("{pointer}/properties/{name}"), &at, out);
@@ -160,17 +173,26 @@ fn places(document: &Value, value: &Value, pointer: &str, out: &mut BTreeSet<Str
     match value {
         Value::Object(map) => {
             if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-                return places(document, document.pointer(&reference[1..]).unwrap(), reference, out);
+                return places(
+                    document,
+                    document.pointer(&reference[1..]).unwrap(),
+                    reference,
+                    out,
+                );
             }
             for keyword in keywords(map) {
                 out.insert(format!("{pointer}/{keyword}"));
             }
             let inner = map.iter().filter(|(key, _)| !KEYWORDS.contains(&key.as_str()));
-            inner.for_each(|(key, value)| places(document, value, &format!("{pointer}/{}", escaped(key)), out));
+            inner.for_each(|(key, value)| {
+                places(document, value, &format!("{pointer}/{}", escaped(key)), out)
+            });
         }
         Value::Array(items) => {
             let items = items.iter().enumerate();
-            items.for_each(|(index, item)| places(document, item, &format!("{pointer}/{index}"), out));
+            items.for_each(|(index, item)| {
+                places(document, item, &format!("{pointer}/{index}"), out)
+            });
         }
         _ => {}
     }
@@ -197,15 +219,24 @@ fn operations(document: &Value) -> (Vec<Operation>, BTreeSet<String>) {
             let Some(id) = operation["operationId"].as_str() else { continue };
             let at = format!("#/paths/{}/{method}", escaped(path));
             let mut fields = Vec::new();
-            for (index, parameter) in operation["parameters"].as_array().into_iter().flatten().enumerate() {
+            for (index, parameter) in
+                operation["parameters"].as_array().into_iter().flatten().enumerate()
+            {
                 let mut pointer = format!("{at}/parameters/{index}");
                 places(document, parameter, &pointer, &mut stated);
                 let parameter = follow(document, parameter, &mut pointer);
                 let loc = [parameter["in"].clone(), parameter["name"].clone()];
                 let mut of_schema = Vec::new();
-                collect(document, &parameter["schema"], &format!("{pointer}/schema"), &loc, &mut of_schema);
+                collect(
+                    document,
+                    &parameter["schema"],
+                    &format!("{pointer}/schema"),
+                    &loc,
+                    &mut of_schema,
+                );
                 let beside = keywords(parameter.as_object().unwrap()).map(str::to_owned);
-                let own: Map<_, _> = beside.map(|keyword| (keyword.clone(), parameter[&keyword].clone())).collect();
+                let own: Map<_, _> =
+                    beside.map(|keyword| (keyword.clone(), parameter[&keyword].clone())).collect();
                 if !own.is_empty() {
                     let mut schema = own;
                     schema.insert("type".to_owned(), of_schema[0].schema["type"].clone());
@@ -221,7 +252,13 @@ fn operations(document: &Value) -> (Vec<Operation>, BTreeSet<String>) {
             fields.retain(|field| keywords(&field.schema).next().is_some());
             let is_margin = item.get("servers").is_some();
             let method = method.to_uppercase().parse().unwrap();
-            operations.push(Operation { id: id.to_owned(), method, path: path.clone(), is_margin, fields });
+            operations.push(Operation {
+                id: id.to_owned(),
+                method,
+                path: path.clone(),
+                is_margin,
+                fields,
+            });
         }
     }
     (operations, stated)
@@ -260,8 +297,12 @@ impl World {
                 // The content has not arrived: that is looked at last.
                 let mut body = json!({ "file_id": self.pending });
                 if is("type") {
-                    let formats = [("ligand", "sdf"), ("force_field", "xml"), ("trajectory", "dcd")];
-                    let format = formats.iter().find(|(kind, _)| value == kind).map_or("pdb", |&(_, format)| format);
+                    let formats =
+                        [("ligand", "sdf"), ("force_field", "xml"), ("trajectory", "dcd")];
+                    let format = formats
+                        .iter()
+                        .find(|(kind, _)| value == kind)
+                        .map_or("pdb", |&(_, format)| format);
                     body["format"] = json!(format);
                 }
                 (Some(body), 409)
@@ -272,7 +313,11 @@ impl World {
                 if is("water_type") && of_charmm.iter().any(|name| value == name) {
                     body["force_field"] = json!("charmm36");
                 }
-                if field.loc.get(1).is_some_and(|name| name.as_str().unwrap().starts_with("ligand_")) {
+                if field
+                    .loc
+                    .get(1)
+                    .is_some_and(|name| name.as_str().unwrap().starts_with("ligand_"))
+                {
                     body["ligands"] = json!(["ligand"]);
                 }
                 (Some(body), 200)
@@ -298,7 +343,9 @@ impl World {
                     },
                 )
             }
-            "analysis_submit" => (Some(json!({ "topology": "atoms", "trajectory": "frames" })), 200),
+            "analysis_submit" => {
+                (Some(json!({ "topology": "atoms", "trajectory": "frames" })), 200)
+            }
             "job_extend" => (Some(json!({ "time": 1 })), 404),
             "margin_submit" if field.loc[0] == "query" && !is("shape") => (None, 200),
             "margin_submit" => {
@@ -311,11 +358,19 @@ impl World {
                 }
                 (Some(body), 200)
             }
-            id if operation.method == Method::POST => (None, if id.contains('_') { 404 } else { 200 }),
+            id if operation.method == Method::POST => {
+                (None, if id.contains('_') { 404 } else { 200 })
+            }
             _ => (None, if operation.path.contains('{') { 404 } else { 200 }),
         };
-        let mut request =
-            Request { path: operation.path.clone(), query: Vec::new(), headers: Vec::new(), csv: None, body, status };
+        let mut request = Request {
+            path: operation.path.clone(),
+            query: Vec::new(),
+            headers: Vec::new(),
+            csv: None,
+            body,
+            status,
+        };
         if operation.id == "upload_url_create" && !is("filetype") {
             request.query.push(("filetype".to_owned(), "pdb".to_owned()));
         }
@@ -332,9 +387,12 @@ impl World {
             "header" => request.headers.push((name.to_owned(), text)),
             _ => put(request.body.as_mut().unwrap(), &field.loc[1..], value),
         }
-        let ids = [("job_id", "job"), ("system_id", "box"), ("analysis_id", "ana"), ("file_id", "file")];
+        let ids =
+            [("job_id", "job"), ("system_id", "box"), ("analysis_id", "ana"), ("file_id", "file")];
         for (parameter, prefix) in ids {
-            request.path = request.path.replace(&format!("{{{parameter}}}"), &format!("{prefix}_{}", "0".repeat(20)));
+            request.path = request
+                .path
+                .replace(&format!("{{{parameter}}}"), &format!("{prefix}_{}", "0".repeat(20)));
         }
         request.path = request.path.replace("{data_format}", "json");
         request
@@ -342,9 +400,13 @@ impl World {
 
     /// Status of the answer, and the places that it complains of.
     async fn send(&self, operation: &Operation, request: &Request) -> (u16, Vec<Value>, String) {
-        let base = if operation.is_margin { &self.service.margin_url } else { &self.service.base_url };
-        let url = reqwest::Url::parse_with_params(&format!("{base}{}", request.path), &request.query).unwrap();
-        let mut sent = self.http.request(operation.method.clone(), url).header("x-api-key", &self.key);
+        let base =
+            if operation.is_margin { &self.service.margin_url } else { &self.service.base_url };
+        let url =
+            reqwest::Url::parse_with_params(&format!("{base}{}", request.path), &request.query)
+                .unwrap();
+        let mut sent =
+            self.http.request(operation.method.clone(), url).header("x-api-key", &self.key);
         for (name, value) in &request.headers {
             sent = sent.header(name, value);
         }
@@ -430,7 +492,8 @@ async fn world(folder: &Path) -> World {
     molbox.upload(folder.join("ligand.sdf")).name("ligand").await.unwrap();
     molbox.upload(test_data.join("mini_tri.dcd")).name("frames").await.unwrap();
     molbox.upload(test_data.join("mini_tri.pdb")).name("atoms").await.unwrap();
-    let pending = molbox.upload_url_create().filetype("pdb").send().await.unwrap().file_id.to_string();
+    let pending =
+        molbox.upload_url_create().filetype("pdb").send().await.unwrap().file_id.to_string();
     let system = water(&molbox).await.system_id.to_string();
     service.stop();
     let settings = [
@@ -447,20 +510,26 @@ async fn world(folder: &Path) -> World {
 async fn what_the_document_allows_is_what_the_service_takes() {
     let folder = tempfile::tempdir().unwrap();
     let world = world(folder.path()).await;
-    let document: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     let (operations, stated) = operations(&document);
     let mut tried = BTreeSet::new();
     let mut wrong = Vec::new();
     for operation in &operations {
         for field in &operation.fields {
             let before = tried.len();
-            tried.extend(keywords(&field.schema).map(|keyword| format!("{}/{keyword}", field.pointer)));
+            tried.extend(
+                keywords(&field.schema).map(|keyword| format!("{}/{keyword}", field.pointer)),
+            );
             let is_new = tried.len() > before;
-            if let Some((_, number)) = TOO_LARGE.iter().find(|(pointer, _)| *pointer == field.pointer) {
+            if let Some((_, number)) =
+                TOO_LARGE.iter().find(|(pointer, _)| *pointer == field.pointer)
+            {
                 assert_eq!(field.schema["x-to"], json!(number), "{field}");
                 continue;
             }
-            // Parameters that operations share are tried once; a body's fields have places of their own.
+            // Parameters that operations share are tried once; a body's fields have places of their
+            // own.
             if field.loc[0] != "body" && !is_new {
                 continue;
             }
@@ -469,18 +538,27 @@ async fn what_the_document_allows_is_what_the_service_takes() {
                 let (status, places, text) = world.send(operation, &request).await;
                 let at = Value::Array(field.loc.clone());
                 let names_it = places.contains(&at);
-                let is_right = if is_allowed { status == request.status } else { status == 422 && names_it };
+                let is_right =
+                    if is_allowed { status == request.status } else { status == 422 && names_it };
                 let shown: String = value.to_string().chars().take(60).collect();
                 let said: String = text.chars().take(300).collect();
                 if !is_right {
-                    wrong
-                        .push(format!("{} {field} = {shown}: allowed {is_allowed}, got {status} {said}", operation.id));
+                    wrong.push(format!(
+                        "{} {field} = {shown}: allowed {is_allowed}, got {status} {said}",
+                        operation.id
+                    ));
                 }
-                let Some(body) = request.body.as_ref().filter(|_| field.loc[0] == "body") else { continue };
+                let Some(body) = request.body.as_ref().filter(|_| field.loc[0] == "body") else {
+                    continue;
+                };
                 let refused = refused_by_client(&operation.id, body).unwrap();
-                if refused.is_empty() != is_allowed || (!is_allowed && !refused.contains(&path_of(&field.loc[1..]))) {
-                    wrong
-                        .push(format!("{} {field} = {shown}: allowed {is_allowed}, client: {refused:?}", operation.id));
+                if refused.is_empty() != is_allowed
+                    || (!is_allowed && !refused.contains(&path_of(&field.loc[1..])))
+                {
+                    wrong.push(format!(
+                        "{} {field} = {shown}: allowed {is_allowed}, client: {refused:?}",
+                        operation.id
+                    ));
                 }
             }
         }

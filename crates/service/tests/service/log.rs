@@ -10,7 +10,11 @@ use crate::common::Service;
 async fn ask(service: &Service, path: &str, id: &str) {
     // So long only when the service does not answer at all.
     let http = reqwest::Client::builder().timeout(Duration::from_secs(60)).build().unwrap();
-    http.get(format!("{}/{path}", service.base_url)).header("x-request-id", id).send().await.unwrap();
+    http.get(format!("{}/{path}", service.base_url))
+        .header("x-request-id", id)
+        .send()
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -21,7 +25,12 @@ async fn every_line_is_there_when_the_service_has_stopped() {
     }
     service.stop();
     for number in 0..20 {
-        assert_eq!(service.log().matches(&format!("request-{number}-")).count(), 1, "{}", service.log());
+        assert_eq!(
+            service.log().matches(&format!("request-{number}-")).count(),
+            1,
+            "{}",
+            service.log()
+        );
     }
 }
 

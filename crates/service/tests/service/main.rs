@@ -10,6 +10,8 @@ mod audits;
 mod backups;
 mod builds;
 mod burdens;
+#[cfg(debug_assertions)]
+mod clock;
 mod common;
 mod confinement;
 mod connections;
@@ -23,6 +25,7 @@ mod limits;
 mod log;
 mod margin;
 mod oracle;
+mod plans;
 mod quotas;
 mod repeats;
 mod retries;

@@ -68,15 +68,19 @@ async fn every_case_has_the_result_that_other_programs_calculated() {
                 .unwrap();
             assert_eq!(response.status(), 200, "{}", case.display());
             assert!(response.headers()[CONTENT_TYPE].to_str().unwrap().starts_with("text/csv"));
-            let initial: f64 = response.headers()["x-margin-initial"].to_str().unwrap().parse().unwrap();
+            let initial: f64 =
+                response.headers()["x-margin-initial"].to_str().unwrap().parse().unwrap();
             let expected: Value = serde_json::from_str(&read("expected.json")).unwrap();
             let wanted = expected["summary"]["initialMargin"].as_f64().unwrap();
             assert!((initial - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{initial} {wanted}");
-            let warnings = response.headers().get("x-margin-warnings").map(|v| v.to_str().unwrap().to_owned());
+            let warnings =
+                response.headers().get("x-margin-warnings").map(|v| v.to_str().unwrap().to_owned());
             // The cases are older than the warning of few scenarios.
             let warnings = warnings.unwrap_or_default();
-            let warnings: Vec<&str> =
-                warnings.split("; ").filter(|w| !w.is_empty() && !w.contains(" scenarios: ")).collect();
+            let warnings: Vec<&str> = warnings
+                .split("; ")
+                .filter(|w| !w.is_empty() && !w.contains(" scenarios: "))
+                .collect();
             assert_eq!(json!(warnings), expected["warnings"], "{}", case.display());
             same_table(&response.text().await.unwrap(), &read("expected.csv"));
             checked += 1;
@@ -87,14 +91,20 @@ async fn every_case_has_the_result_that_other_programs_calculated() {
 
 /// Numbers to 1e-9, relative to the gross margin; everything else equal.
 fn same_table(got: &str, expected: &str) {
-    let gross: f64 =
-        expected.lines().skip(1).map(|line| line.split(',').nth(6).unwrap().parse::<f64>().unwrap().abs()).sum();
+    let gross: f64 = expected
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(6).unwrap().parse::<f64>().unwrap().abs())
+        .sum();
     assert_eq!(got.lines().count(), expected.lines().count());
     for (got, expected) in got.lines().zip(expected.lines()) {
         for (got, expected) in got.split(',').zip(expected.split(',')) {
             match (got.parse::<f64>(), expected.parse::<f64>()) {
                 (Ok(got), Ok(wanted)) => {
-                    assert!((got - wanted).abs() <= 1e-9 * gross.max(wanted.abs()).max(1.0), "{got} {wanted}");
+                    assert!(
+                        (got - wanted).abs() <= 1e-9 * gross.max(wanted.abs()).max(1.0),
+                        "{got} {wanted}"
+                    );
                 }
                 _ => assert_eq!(got, expected),
             }
@@ -105,19 +115,26 @@ fn same_table(got: &str, expected: &str) {
 #[tokio::test]
 async fn every_refusal_has_the_expected_status_place_and_type() {
     let cases: Vec<Value> =
-        serde_json::from_str(&fs::read_to_string(margin_data("cases/errors.json")).unwrap()).unwrap();
+        serde_json::from_str(&fs::read_to_string(margin_data("cases/errors.json")).unwrap())
+            .unwrap();
     let (service, key) = serve("sample");
     for case in cases.iter().filter(|case| case["store"] == "sample") {
         let response = post(&service, &key, "json").json(&case["request"]).send().await.unwrap();
         assert_eq!(response.status().as_u16(), case["status"], "{}", case["name"]);
-        assert_eq!(response.json::<Value>().await.unwrap()["detail"], case["detail"], "{}", case["name"]);
+        assert_eq!(
+            response.json::<Value>().await.unwrap()["detail"],
+            case["detail"],
+            "{}",
+            case["name"]
+        );
     }
 }
 
 #[tokio::test]
 async fn one_portfolio_in_five_formats_gives_the_same_file() {
     let (service, key) = serve("sample");
-    let document = |name: &str| fs::read_to_string(crate::common::example("portfolio").join(name)).unwrap();
+    let document =
+        |name: &str| fs::read_to_string(crate::common::example("portfolio").join(name)).unwrap();
     let of_json: Value = serde_json::from_str(&document("portfolio.json")).unwrap();
     let mut files = Vec::new();
     for (format, name, media) in [
@@ -151,7 +168,14 @@ async fn one_portfolio_in_five_formats_gives_the_same_file() {
         );
         if !media.is_empty() {
             let path = format!("{format}?marginDate=2024-12-31");
-            files.push(post(&service, &key, &path).header(CONTENT_TYPE, media).body(text).send().await.unwrap());
+            files.push(
+                post(&service, &key, &path)
+                    .header(CONTENT_TYPE, media)
+                    .body(text)
+                    .send()
+                    .await
+                    .unwrap(),
+            );
         }
     }
     let mut texts = Vec::new();
@@ -169,7 +193,8 @@ async fn one_portfolio_in_five_formats_gives_the_same_file() {
 #[tokio::test]
 async fn numbers_beside_a_document_count_in_every_format() {
     let (service, key) = serve("sample");
-    let document = |name: &str| fs::read_to_string(crate::common::example("portfolio").join(name)).unwrap();
+    let document =
+        |name: &str| fs::read_to_string(crate::common::example("portfolio").join(name)).unwrap();
     for (format, name, media) in [
         ("csv", "portfolio.csv", "text/csv"),
         ("xml", "portfolio.xml", "application/xml"),
@@ -178,13 +203,19 @@ async fn numbers_beside_a_document_count_in_every_format() {
     ] {
         let margin = async |number: &str| {
             let path = format!("{format}?marginDate=2024-12-31&numScenarios=500&{number}");
-            let sent =
-                post(&service, &key, &path).header(CONTENT_TYPE, media).body(document(name)).send().await.unwrap();
+            let sent = post(&service, &key, &path)
+                .header(CONTENT_TYPE, media)
+                .body(document(name))
+                .send()
+                .await
+                .unwrap();
             assert_eq!(sent.status(), 200, "{format} {number}");
             sent.headers()["x-margin-initial"].to_str().unwrap().to_owned()
         };
         let usual = margin("").await;
-        for number in ["ewmaDecayFactor=0.9", "volatilityLookbackDays=100", "volatilityMultiplier=2"] {
+        for number in
+            ["ewmaDecayFactor=0.9", "volatilityLookbackDays=100", "volatilityMultiplier=2"]
+        {
             assert_ne!(margin(number).await, usual, "{format} {number}");
         }
     }
@@ -205,7 +236,10 @@ async fn the_client_downloads_the_file() {
     assert!(file.starts_with("ticker,positionType,currency,"), "{file}");
     assert_eq!(file.lines().count(), 2);
     let error = margin.margin_submit().data_format("pdf").send().await.err().unwrap();
-    assert_eq!(error.to_string(), "path data_format: must be one of fpml, csv, json, xml, yaml, got \"pdf\"");
+    assert_eq!(
+        error.to_string(),
+        "path data_format: must be one of fpml, csv, json, xml, yaml, got \"pdf\""
+    );
 }
 
 #[tokio::test]
@@ -216,7 +250,10 @@ async fn the_answer_is_the_file_that_accept_asks_for() {
         async { request.send().await.unwrap() }
     };
     let csv = ask("*/*").await;
-    assert_eq!(csv.headers()["content-disposition"], "attachment; filename=\"margin_2024-12-31.csv\"");
+    assert_eq!(
+        csv.headers()["content-disposition"],
+        "attachment; filename=\"margin_2024-12-31.csv\""
+    );
     assert_eq!(csv.headers()["x-margin-currency"], "USD");
     let sha256 = csv.headers()["x-market-data"].to_str().unwrap().to_owned();
     assert_eq!(sha256.len(), 64);
@@ -224,13 +261,32 @@ async fn the_answer_is_the_file_that_accept_asks_for() {
     let json: Value = ask("application/json").await.json().await.unwrap();
     let initial = json["summary"]["initialMargin"].as_f64().unwrap();
     assert!(csv.contains(&initial.to_string()), "{csv} {json}");
-    assert!(ask("application/xml").await.text().await.unwrap().contains(&format!("<initialMargin>{initial}<")));
-    assert!(ask("application/yaml").await.text().await.unwrap().contains(&format!("initialMargin: {initial}\n")));
+    assert!(
+        ask("application/xml")
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains(&format!("<initialMargin>{initial}<"))
+    );
+    assert!(
+        ask("application/yaml")
+            .await
+            .text()
+            .await
+            .unwrap()
+            .contains(&format!("initialMargin: {initial}\n"))
+    );
     let lines = post(&service, &key, "json?shape=lines").json(&one_future()).send().await.unwrap();
     let lines: Vec<String> = lines.json().await.unwrap();
     assert_eq!(lines, csv.lines().collect::<Vec<_>>());
 
-    let gzip = post(&service, &key, "json").header("accept-encoding", "gzip").json(&one_future()).send().await.unwrap();
+    let gzip = post(&service, &key, "json")
+        .header("accept-encoding", "gzip")
+        .json(&one_future())
+        .send()
+        .await
+        .unwrap();
     assert_eq!(gzip.headers()["content-encoding"], "gzip");
     let mut text = String::new();
     GzDecoder::new(&gzip.bytes().await.unwrap()[..]).read_to_string(&mut text).unwrap();
@@ -241,7 +297,9 @@ async fn the_answer_is_the_file_that_accept_asks_for() {
 fn leaves(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(name, value)| leaves(name, value, out)),
-        Value::Array(items) => items.iter().for_each(|item| leaves(name.trim_end_matches('s'), item, out)),
+        Value::Array(items) => {
+            items.iter().for_each(|item| leaves(name.trim_end_matches('s'), item, out))
+        }
         Value::String(text) => out.push((name.to_owned(), text.clone())),
         other => out.push((name.to_owned(), other.as_f64().unwrap().to_string())),
     }
@@ -250,25 +308,37 @@ fn leaves(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
 /// The same of XML, where a ticker is an attribute.
 fn leaves_of_xml(text: &str) -> Vec<(String, String)> {
     let document = roxmltree::Document::parse(text).unwrap();
-    let elements = document.descendants().filter(|node| node.is_element() && node.first_element_child().is_none());
+    let elements = document
+        .descendants()
+        .filter(|node| node.is_element() && node.first_element_child().is_none());
     let leaf = |node: roxmltree::Node<'_, '_>| {
         let name = node.attribute("ticker").unwrap_or(node.tag_name().name());
         let text = node.text().unwrap_or_default();
-        (name.to_owned(), text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| number.to_string()))
+        (
+            name.to_owned(),
+            text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| number.to_string()),
+        )
     };
-    elements.filter(|node| !["rows", "warnings"].contains(&node.tag_name().name())).map(leaf).collect()
+    elements
+        .filter(|node| !["rows", "warnings"].contains(&node.tag_name().name()))
+        .map(leaf)
+        .collect()
 }
 
 /// Texts that differ in the last digits of numbers at most.
 fn assert_alike(got: &str, expected: &str) {
     let words = |text: &str| -> Vec<String> {
-        text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && !".+-".contains(c)).map(str::to_owned).collect()
+        text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && !".+-".contains(c))
+            .map(str::to_owned)
+            .collect()
     };
     let number = |word: &str| word.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<f64>();
     assert_eq!(words(got).len(), words(expected).len(), "{got}\n{expected}");
     for (got, wanted) in words(got).iter().zip(&words(expected)) {
         match (number(got), number(wanted)) {
-            (Ok(got), Ok(wanted)) => assert!((got - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{got} {wanted}"),
+            (Ok(got), Ok(wanted)) => {
+                assert!((got - wanted).abs() <= 1e-9 * wanted.abs().max(1.0), "{got} {wanted}")
+            }
             _ => assert_eq!(got, wanted),
         }
     }
@@ -277,14 +347,22 @@ fn assert_alike(got: &str, expected: &str) {
 #[tokio::test]
 async fn each_media_type_of_the_answer_keeps_to_its_schema_and_is_as_its_example() {
     let (service, key) = serve("sample");
-    let document: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     let api = Api::new(document.clone());
     let operation = &document["paths"]["/margin/submit_job/historical/{data_format}"]["post"];
     let content = &operation["responses"]["200"]["content"];
     let ask = async |path: &str, accept: &str, job: &Value| {
-        let response = post(&service, &key, path).header(ACCEPT, accept).json(job).send().await.unwrap();
+        let response =
+            post(&service, &key, path).header(ACCEPT, accept).json(job).send().await.unwrap();
         assert_eq!(response.status(), 200, "{job}");
-        let media = response.headers()[CONTENT_TYPE].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let media = response.headers()[CONTENT_TYPE]
+            .to_str()
+            .unwrap()
+            .split(';')
+            .next()
+            .unwrap()
+            .to_owned();
         (media, response.text().await.unwrap())
     };
     let examples = &operation["requestBody"]["content"]["application/json"]["examples"];
@@ -322,9 +400,15 @@ async fn each_media_type_of_the_answer_keeps_to_its_schema_and_is_as_its_example
         assert_eq!(violations(&api, schema, &lines), []);
         assert_eq!(lines, json!(csv.lines().collect::<Vec<_>>()));
         if job == one_future {
-            assert_alike(&lines.to_string(), &content["application/json"]["examples"]["lines"]["value"].to_string());
+            assert_alike(
+                &lines.to_string(),
+                &content["application/json"]["examples"]["lines"]["value"].to_string(),
+            );
         }
-        let columns = document["components"]["schemas"]["MarginRow"]["properties"].as_object().unwrap().keys();
+        let columns = document["components"]["schemas"]["MarginRow"]["properties"]
+            .as_object()
+            .unwrap()
+            .keys();
         let columns: Vec<&str> = columns.map(String::as_str).collect();
         assert_eq!(lines[0], columns.join(","));
         for (line, row) in csv.lines().skip(1).zip(json["rows"].as_array().unwrap()) {
@@ -373,13 +457,16 @@ async fn what_disagrees_with_the_data_format_is_refused() {
         ("json?seed=1", "application/json", 422, json!(["query", "seed"])),
     ] {
         let body = if media.ends_with("json") { one_future().to_string() } else { csv.to_owned() };
-        let response = post(&service, &key, path).header(CONTENT_TYPE, media).body(body).send().await.unwrap();
+        let response =
+            post(&service, &key, path).header(CONTENT_TYPE, media).body(body).send().await.unwrap();
         assert_eq!(response.status(), status, "{path} {media}");
         let error: Value = response.json().await.unwrap();
         assert_eq!(error["detail"][0]["loc"], at, "{path} {media}: {error}");
     }
     let no_portfolio = "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{}\r\n--x--\r\n";
-    let form = post(&service, &key, "csv").header(CONTENT_TYPE, "multipart/form-data; boundary=x").body(no_portfolio);
+    let form = post(&service, &key, "csv")
+        .header(CONTENT_TYPE, "multipart/form-data; boundary=x")
+        .body(no_portfolio);
     let error: Value = form.send().await.unwrap().json().await.unwrap();
     assert_eq!(error["detail"][0]["loc"], json!(["body", "portfolio"]));
 }
@@ -394,7 +481,9 @@ async fn a_form_takes_a_portfolio_as_large_as_any_other_body() {
         "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{{\"marginDate\": \"2024-12-31\"}}\r\n\
          --x\r\ncontent-disposition: form-data; name=\"portfolio\"; filename=\"p.csv\"\r\n\r\n{csv}\r\n--x--\r\n"
     );
-    let sent = post(&service, &key, "csv").header(CONTENT_TYPE, "multipart/form-data; boundary=x").body(form);
+    let sent = post(&service, &key, "csv")
+        .header(CONTENT_TYPE, "multipart/form-data; boundary=x")
+        .body(form);
     let answer = sent.send().await.unwrap();
     let status = answer.status();
     assert_eq!(status, 200, "{}", answer.text().await.unwrap());
@@ -412,10 +501,18 @@ async fn a_repeated_request_gets_the_first_answer_whatever_happened_to_the_data(
     let text = fs::read_to_string(&prices).unwrap();
     let cut = text.rfind("2024-12-31,XEQ1").unwrap();
     let line = text[cut..].lines().next().unwrap().len();
-    fs::write(&prices, format!("{}2024-12-31,XEQ1,1{}", &text[..cut], &text[cut + line..])).unwrap();
+    fs::write(&prices, format!("{}2024-12-31,XEQ1,1{}", &text[..cut], &text[cut + line..]))
+        .unwrap();
     service.kill_and_restart();
     assert_eq!(ask(&service, one_future()).await.text().await.unwrap(), first);
-    let anew = post(&service, &key, "json").json(&one_future()).send().await.unwrap().text().await.unwrap();
+    let anew = post(&service, &key, "json")
+        .json(&one_future())
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
     assert_ne!(anew, first);
     let mut other = one_future();
     other["seed"] = json!(7);
@@ -433,7 +530,10 @@ async fn market_data_is_exchanged_as_a_whole_and_only_when_it_is_good() {
     service.command(&["market", "sample"]);
     assert!(service.failing_command(&["market", "sample"]).contains("is there already"));
     let said = service.command(&["market", "check"]);
-    assert!(said.contains("12 contracts") && said.contains("from 2005-01-03 to 2024-12-31"), "{said}");
+    assert!(
+        said.contains("12 contracts") && said.contains("from 2005-01-03 to 2024-12-31"),
+        "{said}"
+    );
     service.command(&["market", "reload"]);
     let sha256 = async || {
         let response = post(&service, &key, "json").json(&one_future()).send().await.unwrap();
@@ -461,14 +561,20 @@ async fn a_calculation_ends_when_its_caller_leaves() {
     let key = service.key("ada");
     service.command(&["market", "sample"]);
     service.command(&["market", "reload"]);
-    let tickers = ["XEQ1", "XEQ2", "XEQ3", "XEQ4", "XBD1", "XBD2", "XIR1", "XFX1", "XCM1", "XCM2", "XCM3", "XSP1"];
-    let futures: Vec<Value> =
-        tickers.iter().map(|ticker| json!({ "ticker": ticker, "type": "long", "quantity": 1 })).collect();
+    let tickers = [
+        "XEQ1", "XEQ2", "XEQ3", "XEQ4", "XBD1", "XBD2", "XIR1", "XFX1", "XCM1", "XCM2", "XCM3",
+        "XSP1",
+    ];
+    let futures: Vec<Value> = tickers
+        .iter()
+        .map(|ticker| json!({ "ticker": ticker, "type": "long", "quantity": 1 }))
+        .collect();
     let long = json!({ "marginDate": "2024-12-31", "numScenarios": 1_000_000, "timeHorizonDays": 250,
         "portfolio": { "futures": futures } });
     let request = post(&service, &key, "json").json(&long).timeout(Duration::from_millis(500));
     assert!(request.send().await.unwrap_err().is_timeout());
-    // The only slot is free again long before the calculation could have been done: it takes minutes.
+    // The only slot is free again long before the calculation could have been done: it takes
+    // minutes.
     let next = post(&service, &key, "json").json(&one_future()).timeout(Duration::from_secs(40));
     assert_eq!(next.send().await.unwrap().status(), 200);
 }

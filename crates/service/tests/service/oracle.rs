@@ -45,15 +45,21 @@ async fn recorded_requests_are_refused_as_fastapi_refuses_them() {
     let service = Service::start();
     let key = service.key("ada");
     let recorded: Value = serde_json::from_str(include_str!("../data/fastapi.json")).unwrap();
-    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let http =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let (mut alike, mut wrong) = (0, Vec::new());
     for case in recorded["cases"].as_array().unwrap() {
         let path = case["path"].as_str().unwrap();
-        let base = if path.starts_with("/margin") { &service.margin_url } else { &service.base_url };
+        let base =
+            if path.starts_with("/margin") { &service.margin_url } else { &service.base_url };
         let method: Method = case["method"].as_str().unwrap().parse().unwrap();
         let mut request = http.request(method, format!("{base}{path}"));
         for (name, value) in case["headers"].as_object().unwrap() {
-            let value = if name.eq_ignore_ascii_case("x-api-key") { key.as_str() } else { value.as_str().unwrap() };
+            let value = if name.eq_ignore_ascii_case("x-api-key") {
+                key.as_str()
+            } else {
+                value.as_str().unwrap()
+            };
             request = request.header(name, value);
         }
         if let Some(body) = case["body"].as_str() {
@@ -64,8 +70,12 @@ async fn recorded_requests_are_refused_as_fastapi_refuses_them() {
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         let answer: Value = response.json().await.unwrap_or_default();
-        let kinds: Vec<&str> =
-            answer["detail"].as_array().into_iter().flatten().filter_map(|item| item["type"].as_str()).collect();
+        let kinds: Vec<&str> = answer["detail"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|item| item["type"].as_str())
+            .collect();
         let was = case["status"].as_u64().unwrap() as u16;
         let is_fine = match decided_otherwise(case) {
             Some((wanted, kind)) => status == wanted && (kind.is_empty() || kinds == [kind]),
@@ -74,17 +84,25 @@ async fn recorded_requests_are_refused_as_fastapi_refuses_them() {
             }
             // Accepted as far as the schema goes; what it refers to is not there.
             None if was == 200 => {
-                let is_lax = status == 422 && kinds.iter().all(|k| k.ends_with("_type") || *k == "finite_number");
-                let is_past = ![400, 401, 405].contains(&status) && !kinds.iter().any(|k| OF_THE_SCHEMA.contains(k));
-                is_past || (is_lax && case["group"] != "accepted" && case["group"] != "accepted-null")
+                let is_lax = status == 422
+                    && kinds.iter().all(|k| k.ends_with("_type") || *k == "finite_number");
+                let is_past = ![400, 401, 405].contains(&status)
+                    && !kinds.iter().any(|k| OF_THE_SCHEMA.contains(k));
+                is_past
+                    || (is_lax && case["group"] != "accepted" && case["group"] != "accepted-null")
             }
-            None if was == 422 => status == 422 && refusal(&answer["detail"]) == refusal(&case["detail"]),
+            None if was == 422 => {
+                status == 422 && refusal(&answer["detail"]) == refusal(&case["detail"])
+            }
             None => status == was,
         };
         if is_fine {
             alike += 1;
         } else {
-            wrong.push(format!("{}: {was} {} -> {status} {}", case["id"], case["detail"], answer["detail"]));
+            wrong.push(format!(
+                "{}: {was} {} -> {status} {}",
+                case["id"], case["detail"], answer["detail"]
+            ));
         }
     }
     assert!(wrong.is_empty(), "{alike} alike, not these:\n{}", wrong.join("\n"));

@@ -1,4 +1,5 @@
-//! What an account may hold: counted as things change, exact after a crash, refused with the numbers.
+//! What an account may hold: counted as things change, exact after a crash, refused with the
+//! numbers.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +16,13 @@ use crate::work::{endless_job, water};
 fn bytes_below(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap());
     entries
-        .map(|entry| if entry.path().is_dir() { bytes_below(&entry.path()) } else { entry.metadata().unwrap().len() })
+        .map(|entry| {
+            if entry.path().is_dir() {
+                bytes_below(&entry.path())
+            } else {
+                entry.metadata().unwrap().len()
+            }
+        })
         .sum()
 }
 
@@ -53,24 +60,40 @@ async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
         assert_eq!(http.put(&link.upload_url).body(atom(2.0)).send().await.unwrap().status(), 200);
         assert_eq!(held(&service, "ada"), size, "what is replaced is not counted any more");
     }
-    let file = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str()).name("one")).send().await.unwrap();
+    let file = molbox
+        .file_register()
+        .body_map(|f| f.file_id(link.file_id.as_str()).name("one"))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(held(&service, "ada"), size);
     assert_eq!(send(&molbox).await.0, 200);
 
     // Each of two has room, both together have not.
-    let links = [molbox.upload_url_create().filetype("pdb").send(), molbox.upload_url_create().filetype("pdb").send()];
+    let links = [
+        molbox.upload_url_create().filetype("pdb").send(),
+        molbox.upload_url_create().filetype("pdb").send(),
+    ];
     let links = futures::future::try_join_all(links).await.unwrap();
     let content = atom(3.0);
-    let [first, second] = [0, 1].map(|n| SlowUpload::begin(&service, &links[n].upload_url, &content[..300_000 + n]));
+    let [first, second] =
+        [0, 1].map(|n| SlowUpload::begin(&service, &links[n].upload_url, &content[..300_000 + n]));
     assert_eq!(first.finish(&content[300_000..]).await, 200);
     assert_eq!(second.finish(&content[300_001..]).await, 422);
     let (status, body) = send(&molbox).await;
     let body: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((status, body["detail"][0]["type"].as_str()), (422, Some("quota")), "{body}");
     let message = body["detail"][0]["msg"].as_str().unwrap();
-    assert!(message.contains("the account holds 1.1 MB of the 1.2 MB that it may (limits.account_bytes)"), "{message}");
+    assert!(
+        message
+            .contains("the account holds 1.1 MB of the 1.2 MB that it may (limits.account_bytes)"),
+        "{message}"
+    );
     assert_eq!(contents(&service).len(), 3, "what was refused is not kept");
-    assert_eq!((held(&service, "ada"), held(&service, "ada")), (3 * size, bytes_below(&service.data.join("objects"))));
+    assert_eq!(
+        (held(&service, "ada"), held(&service, "ada")),
+        (3 * size, bytes_below(&service.data.join("objects")))
+    );
     assert_eq!(send(&service.client("bob")).await.0, 200, "another account has its own");
 
     molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
@@ -89,13 +112,15 @@ async fn a_full_account_can_read_and_delete_and_nothing_else() {
     let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
     let content = atom(1.0);
     reqwest::Client::new().put(&link.upload_url).body(content.clone()).send().await.unwrap();
-    let file = molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap();
+    let file =
+        molbox.file_register().body_map(|f| f.file_id(link.file_id.as_str())).send().await.unwrap();
     // Killed in the middle of another, nothing of that is counted.
     let other = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
     let cut_off = SlowUpload::begin(&service, &other.upload_url, &content[..300_000]);
     service.kill();
     drop(cut_off);
-    service.restart_with(&[&format!("limits.account_bytes={size}"), "worker.python=\"/bin/false\""]);
+    service
+        .restart_with(&[&format!("limits.account_bytes={size}"), "worker.python=\"/bin/false\""]);
     assert_eq!(held(&service, "ada"), size as u64);
     assert!(service.command(&["check"]).ends_with("0 damaged, 0 orphans"));
     let molbox = service.client_with(&key);
@@ -127,7 +152,13 @@ async fn a_job_is_counted_by_what_it_may_write_and_then_by_what_it_wrote() {
             job.box_id(system.system_id.as_str())
                 .minimization_steps(10)
                 .equilibration(Vec::<EquilibrationStep>::new())
-                .production(ProductionParams::builder().type_("NVT").time(0.002).traj_freq(every).log_freq(1000))
+                .production(
+                    ProductionParams::builder()
+                        .type_("NVT")
+                        .time(0.002)
+                        .traj_freq(every)
+                        .log_freq(1000),
+                )
         });
         job.send().await.map(|job| job.job_id.as_str().to_owned())
     };
@@ -209,8 +240,10 @@ async fn a_check_compares_what_is_counted_and_a_start_counts_what_is_not() {
     let objects = held(&service, "ada");
     change("update account set bytes = bytes + 1");
     let said = service.failing_command(&["check"]);
-    let expected =
-        format!("miscounted account ada: {} bytes are counted, its files and tasks have {objects}", objects + 1);
+    let expected = format!(
+        "miscounted account ada: {} bytes are counted, its files and tasks have {objects}",
+        objects + 1
+    );
     assert!(said.contains(&expected), "{said}");
     change("update account set bytes = bytes - 1");
     change("update file set bytes = bytes - 7");

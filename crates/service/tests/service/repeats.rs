@@ -60,7 +60,8 @@ impl Account {
 
 async fn answer(request: reqwest::RequestBuilder) -> Answer {
     let response = request.send().await.unwrap();
-    let content_type = response.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
+    let content_type =
+        response.headers().get("content-type").map(|value| value.to_str().unwrap().to_owned());
     let status = response.status().as_u16();
     Answer { status, content_type, body: response.bytes().await.unwrap().to_vec() }
 }
@@ -73,8 +74,19 @@ struct Repeats {
 
 impl Repeats {
     /// Sends a request for the first time; the record that it is answered with.
-    async fn first(&mut self, base: &str, operation: &'static str, path: &str, body: Option<Value>) -> Value {
-        let post = Post { operation, url: format!("{base}{path}"), key: format!("{operation} once"), body };
+    async fn first(
+        &mut self,
+        base: &str,
+        operation: &'static str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Value {
+        let post = Post {
+            operation,
+            url: format!("{base}{path}"),
+            key: format!("{operation} once"),
+            body,
+        };
         let first = self.account.send(&post).await;
         assert_eq!(first.status, 200, "{operation}: {}", String::from_utf8_lossy(&first.body));
         let record = serde_json::from_slice(&first.body).unwrap_or_default();
@@ -92,7 +104,8 @@ impl Repeats {
 
 /// The operations whose requests can be named.
 fn repeatable() -> BTreeSet<String> {
-    let document: Value = serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     let items = document["paths"].as_object().unwrap().values();
     let posts = items.filter_map(|item| item.get("post"));
     let named = posts.inspect(|post| {
@@ -120,7 +133,9 @@ async fn every_post_is_answered_as_the_first_time_in_every_state() {
     let file = json!({"file_id": link.file_id.as_str(), "name": "villin"});
     repeats.first(&base, "file_register", "/submit/file/", Some(file)).await;
     let system = json!({"minimum_padding": 1.2, "seed": 7});
-    let system = text(&repeats.first(&base, "system_submit", "/submit/system", Some(system)).await["system_id"]);
+    let system = text(
+        &repeats.first(&base, "system_submit", "/submit/system", Some(system)).await["system_id"],
+    );
     repeats.again("while it is built").await;
     molbox.wait_system(&system).await.unwrap();
     let job = json!({
@@ -135,7 +150,8 @@ async fn every_post_is_answered_as_the_first_time_in_every_state() {
     let extended = molbox.wait_job(&job).await.unwrap();
     assert_eq!(extended.stages.last().unwrap().steps, 150, "it was extended once");
     repeats.again("after it was extended").await;
-    let stopped = molbox.job_submit().body_map(|job| job.box_id(system.as_str())).send().await.unwrap();
+    let stopped =
+        molbox.job_submit().body_map(|job| job.box_id(system.as_str())).send().await.unwrap();
     let stopped = stopped.job_id.as_str();
     molbox.job_cancel().job_id(stopped).send().await.unwrap();
     molbox.wait_job(stopped).await.unwrap_err();
@@ -147,15 +163,19 @@ async fn every_post_is_answered_as_the_first_time_in_every_state() {
     assert_eq!(after.status, "cancelled", "it was retried once");
     molbox.job_delete().job_id(stopped).send().await.unwrap();
     let analysis = json!({"job_id": job, "distance_masks": [":1@O :2@O"]});
-    let analysis = repeats.first(&base, "analysis_submit", "/submit/analysis", Some(analysis)).await;
+    let analysis =
+        repeats.first(&base, "analysis_submit", "/submit/analysis", Some(analysis)).await;
     let analysis = text(&analysis["analysis_id"]);
     repeats.first(&base, "analysis_cancel", &format!("/cancel/analysis/{analysis}"), None).await;
     repeats.first(&base, "job_cancel", &format!("/cancel/job/{job}"), None).await;
     repeats.first(&base, "system_cancel", &format!("/cancel/system/{system}"), None).await;
     let position = json!({"ticker": "XEQ1", "type": "long", "quantity": 2});
     let portfolio = json!({"numScenarios": 500, "portfolio": {"futures": [position]}});
-    repeats.first(&margin, "margin_submit", "/margin/submit_job/historical/json", Some(portfolio)).await;
-    let walked: BTreeSet<String> = repeats.done.iter().map(|(post, _)| post.operation.to_owned()).collect();
+    repeats
+        .first(&margin, "margin_submit", "/margin/submit_job/historical/json", Some(portfolio))
+        .await;
+    let walked: BTreeSet<String> =
+        repeats.done.iter().map(|(post, _)| post.operation.to_owned()).collect();
     assert_eq!(walked, repeatable());
 
     // Whether it was cancelled in time or not, it ends.
@@ -185,7 +205,12 @@ async fn a_key_with_another_request_is_refused() {
     let margin = format!("{}/margin/submit_job/historical", service.margin_url);
     let position = json!({"ticker": "XEQ1", "type": "long", "quantity": 2});
     let body = json!({"numScenarios": 500, "portfolio": {"futures": [position]}});
-    let post = Post { operation: "", url: format!("{margin}/json"), key: "one".to_owned(), body: Some(body.clone()) };
+    let post = Post {
+        operation: "",
+        url: format!("{margin}/json"),
+        key: "one".to_owned(),
+        body: Some(body.clone()),
+    };
     assert_eq!(account.send(&post).await.status, 200);
     let with = |url: String| Post { url, ..post.clone() };
     let other_body = json!({"numScenarios": 600, "portfolio": body["portfolio"]});
@@ -194,7 +219,10 @@ async fn a_key_with_another_request_is_refused() {
         ("query", account.request(&with(format!("{margin}/json?shape=lines")))),
         ("body", account.request(&Post { body: Some(other_body), ..post.clone() })),
         ("accept", account.http.post(&post.url).header("accept", JSON)),
-        ("content type", account.http.post(&post.url).header("content-type", "application/json; charset=utf-8")),
+        (
+            "content type",
+            account.http.post(&post.url).header("content-type", "application/json; charset=utf-8"),
+        ),
     ] {
         let mut request = request.build().unwrap();
         for (name, value) in account.request(&post).build().unwrap().headers() {
@@ -206,10 +234,18 @@ async fn a_key_with_another_request_is_refused() {
         let request = reqwest::RequestBuilder::from_parts(account.http.clone(), request);
         let refused = answer(request).await;
         assert_eq!((what, refused.status), (what, 409));
-        assert_eq!(refused.json()["detail"][0]["loc"], json!(["header", "idempotency-key"]), "{what}");
+        assert_eq!(
+            refused.json()["detail"][0]["loc"],
+            json!(["header", "idempotency-key"]),
+            "{what}"
+        );
     }
     assert_eq!(account.send(&post).await.status, 200, "the first answer stays");
-    assert_eq!(Account::new(&service.key("bob")).send(&post).await.status, 200, "keys are an account's own");
+    assert_eq!(
+        Account::new(&service.key("bob")).send(&post).await.status,
+        200,
+        "keys are an account's own"
+    );
 }
 
 #[tokio::test]
@@ -218,17 +254,33 @@ async fn a_key_that_cannot_be_one_is_refused_and_never_ignored() {
     let api_key = service.key("ada");
     let account = Account::new(&api_key);
     let url = format!("{}/submit/system", service.base_url);
-    let request = || account.http.post(&url).header("x-api-key", &api_key).header("content-type", JSON).body("{}");
+    let request = || {
+        account
+            .http
+            .post(&url)
+            .header("x-api-key", &api_key)
+            .header("content-type", JSON)
+            .body("{}")
+    };
     let long = "x".repeat(256);
-    let keys: [&[u8]; 6] = [b"", "sch\u{f6}n".as_bytes(), b"\xff", b"a\tb", b"   ", long.as_bytes()];
+    let keys: [&[u8]; 6] =
+        [b"", "sch\u{f6}n".as_bytes(), b"\xff", b"a\tb", b"   ", long.as_bytes()];
     for key in keys {
         let value = reqwest::header::HeaderValue::from_bytes(key).unwrap();
         let refused = answer(request().header("idempotency-key", value)).await;
         assert_eq!(refused.status, 422, "{key:?}");
-        assert_eq!(refused.json()["detail"][0]["loc"], json!(["header", "Idempotency-Key"]), "{key:?}");
+        assert_eq!(
+            refused.json()["detail"][0]["loc"],
+            json!(["header", "Idempotency-Key"]),
+            "{key:?}"
+        );
     }
-    let twice = answer(request().header("idempotency-key", "a").header("idempotency-key", "b")).await;
-    assert_eq!((twice.status, &twice.json()["detail"][0]["msg"]), (422, &json!("is given more than once")));
+    let twice =
+        answer(request().header("idempotency-key", "a").header("idempotency-key", "b")).await;
+    assert_eq!(
+        (twice.status, &twice.json()["detail"][0]["msg"]),
+        (422, &json!("is given more than once"))
+    );
     let longest = "~".repeat(255);
     assert_eq!(answer(request().header("idempotency-key", longest)).await.status, 200);
     let listed = account.http.request(Method::GET, format!("{}/info/systems", service.base_url));
@@ -258,7 +310,12 @@ async fn a_request_that_was_refused_may_be_corrected_under_its_key() {
     let service = Service::start();
     let account = Account::new(&service.key("ada"));
     let url = format!("{}/submit/system", service.base_url);
-    let post = |body: Value| Post { operation: "", url: url.clone(), key: "one".to_owned(), body: Some(body) };
+    let post = |body: Value| Post {
+        operation: "",
+        url: url.clone(),
+        key: "one".to_owned(),
+        body: Some(body),
+    };
     assert_eq!(account.send(&post(json!({"pH": 15}))).await.status, 422);
     assert_eq!(account.send(&post(json!({"pH": "x"}))).await.status, 422);
     assert_eq!(account.send(&post(json!({"pH": 5}))).await.status, 200);

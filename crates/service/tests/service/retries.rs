@@ -10,13 +10,23 @@ use serde_json::Value;
 use crate::common::{Service, processes, wait_for};
 use crate::work::{archive, endless_job, unstable_job, until_it_produces, wait_until, water};
 
-async fn submit(molbox: &Client, system: &SystemRecord, minimization_steps: i64, steps: u32) -> String {
+async fn submit(
+    molbox: &Client,
+    system: &SystemRecord,
+    minimization_steps: i64,
+    steps: u32,
+) -> String {
     let job = molbox.job_submit().body_map(|job| {
         job.box_id(system.system_id.as_str())
             .seed(11)
             .minimization_steps(minimization_steps)
             .equilibration([EquilibrationStep::builder().time(0.0001).log_freq(10)])
-            .production(ProductionParams::builder().time(f64::from(steps) * 2e-6).traj_freq(20).log_freq(10))
+            .production(
+                ProductionParams::builder()
+                    .time(f64::from(steps) * 2e-6)
+                    .traj_freq(20)
+                    .log_freq(10),
+            )
     });
     job.send().await.unwrap().job_id.as_str().to_owned()
 }
@@ -48,7 +58,8 @@ fn refused<T>(answer: Result<T, Error>) -> (u16, String) {
 #[tokio::test]
 async fn a_job_cancelled_anywhere_and_retried_gives_the_bytes_of_one_that_ran_through() {
     // On one thread a simulation is exact.
-    let service = Service::start_with(&["worker.cpus=1", "worker.slots=1", "worker.checkpoint_seconds=0.3"]);
+    let service =
+        Service::start_with(&["worker.cpus=1", "worker.slots=1", "worker.checkpoint_seconds=0.3"]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
     let whole = submit(&molbox, &system, 100, 400).await;
@@ -62,14 +73,21 @@ async fn a_job_cancelled_anywhere_and_retried_gives_the_bytes_of_one_that_ran_th
         wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == attempt).await;
         wait_for("it is in the stage", || {
             let commit = committed(&service, &id)?;
-            (commit["stage"].as_u64() == stage && (stage != Some(1) || commit["step"] != 0)).then_some(())
+            (commit["stage"].as_u64() == stage && (stage != Some(1) || commit["step"] != 0))
+                .then_some(())
         });
         let job = cancel(&molbox, &id).await;
         assert_eq!((job.status.as_str(), job.attempts), ("cancelled", attempt));
         let names = results(&molbox, &id).await.into_keys().collect::<Vec<_>>();
-        assert!(!names.iter().any(|name| name.contains("commit") || name.contains("checkpoint")), "{names:?}");
+        assert!(
+            !names.iter().any(|name| name.contains("commit") || name.contains("checkpoint")),
+            "{names:?}"
+        );
         let queued = retry(&molbox, &id).await;
-        assert_eq!((queued.status.as_str(), queued.error, queued.finished_at), ("queued", None, None));
+        assert_eq!(
+            (queued.status.as_str(), queued.error, queued.finished_at),
+            ("queued", None, None)
+        );
     }
     let job = molbox.wait_job(&id).await.unwrap();
     assert_eq!(job.attempts, 4);
@@ -81,10 +99,12 @@ async fn a_job_cancelled_anywhere_and_retried_gives_the_bytes_of_one_that_ran_th
             assert!(retried[name] == *content, "{name} differs");
         }
     }
-    let steps = |job: &JobRecord| job.stages.iter().map(|stage| (stage.steps, stage.frames)).collect::<Vec<_>>();
+    let steps = |job: &JobRecord| {
+        job.stages.iter().map(|stage| (stage.steps, stage.frames)).collect::<Vec<_>>()
+    };
     assert_eq!(steps(&job), steps(&whole_job));
     let log = String::from_utf8(retried["log.txt"].clone()).unwrap();
-    assert!(log.contains("going on from step"), "{log}");
+    assert!(log.contains("resuming at step"), "{log}");
 }
 
 #[tokio::test]
@@ -97,7 +117,10 @@ async fn a_job_that_took_longer_than_it_may_ends_by_a_retry() {
     until_it_produces(&molbox, &id).await;
     let folder = service.data.join("tasks").join(&id);
     // However fast the machine is, it stands still until its time is over.
-    processes(&folder).iter().filter(|process| !process.is_run_task()).for_each(|worker| worker.signal("STOP"));
+    processes(&folder)
+        .iter()
+        .filter(|process| !process.is_run_task())
+        .for_each(|worker| worker.signal("STOP"));
     service.kill();
     service.restart_with(&["worker.wall_seconds=1", "worker.stop_seconds=1"]);
     let error = service.client_with(&key).wait_job(&id).await.unwrap_err();
@@ -110,12 +133,19 @@ async fn a_job_that_took_longer_than_it_may_ends_by_a_retry() {
     molbox.wait_job(&id).await.unwrap();
     let files = results(&molbox, &id).await;
     let log = String::from_utf8(files["production.csv"].clone()).unwrap();
-    let steps: Vec<u64> = log.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    let steps: Vec<u64> =
+        log.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
     assert_eq!(steps, (1..=200).map(|n| n * 10).collect::<Vec<u64>>());
     let n_atoms = system.summary.unwrap().atoms as usize;
     assert_eq!(files["production.dcd"].len(), 276 + 100 * (56 + 3 * (4 * n_atoms + 8)));
     // What was retried can be extended.
-    molbox.job_extend().job_id(id.as_str()).body_map(|more| more.time(0.0001)).send().await.unwrap();
+    molbox
+        .job_extend()
+        .job_id(id.as_str())
+        .body_map(|more| more.time(0.0001))
+        .send()
+        .await
+        .unwrap();
     let job = molbox.wait_job(&id).await.unwrap();
     assert_eq!(job.stages.last().unwrap().frames, 102);
 }
@@ -152,7 +182,13 @@ async fn a_job_cancelled_before_its_next_attempt_has_a_manifest_of_that() {
     until_it_produces(&molbox, &busy).await;
 
     retry(&molbox, &failed).await;
-    molbox.job_extend().job_id(done.as_str()).body_map(|more| more.time(0.0001)).send().await.unwrap();
+    molbox
+        .job_extend()
+        .job_id(done.as_str())
+        .body_map(|more| more.time(0.0001))
+        .send()
+        .await
+        .unwrap();
     for id in [&failed, &done] {
         molbox.job_cancel().job_id(id.as_str()).send().await.unwrap();
         let job = wait_until(&molbox, id, |job| job.status != "queued").await;
@@ -212,7 +248,12 @@ async fn analyses_see_the_frames_of_before_and_after_a_retry() {
         (commit["stage"] == 1 && commit["step"].as_u64()? > 20).then_some(())
     });
     cancel(&molbox, &id).await;
-    let analyse = || molbox.analysis_submit().body_map(|a| a.job_id(id.as_str()).distance_masks([":1@O :2@O"])).send();
+    let analyse = || {
+        molbox
+            .analysis_submit()
+            .body_map(|a| a.job_id(id.as_str()).distance_masks([":1@O :2@O"]))
+            .send()
+    };
     let frames = async |analysis: &str| {
         molbox.wait_analysis(analysis).await.unwrap();
         molbox.analysis_retrieve().job_id(analysis).send().await.unwrap().frames_total

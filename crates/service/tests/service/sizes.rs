@@ -13,7 +13,11 @@ fn refused<T: std::fmt::Debug>(answer: Result<T, Error>) -> (Value, String) {
     assert_eq!(error.status().unwrap(), 422, "{error}");
     let Error::Refused(refusal) = &error else { panic!("{error}") };
     let violation = &refusal.violations[0];
-    assert_eq!((refusal.violations.len(), violation.type_.as_str()), (1, "results_too_large"), "{error}");
+    assert_eq!(
+        (refusal.violations.len(), violation.type_.as_str()),
+        (1, "results_too_large"),
+        "{error}"
+    );
     (serde_json::to_value(&violation.loc).unwrap(), violation.msg.clone())
 }
 
@@ -30,11 +34,15 @@ async fn a_trajectory_of_terabytes_is_refused_with_its_size_before_it_is_written
     let system = water(&molbox).await;
     let id = system.system_id.as_str();
     let atoms = system.summary.unwrap().atoms as f64;
-    let everything = json!({"equilibration": [], "production": {"time": 1000, "traj_freq": 1, "log_freq": 0}});
+    let everything =
+        json!({"equilibration": [], "production": {"time": 1000, "traj_freq": 1, "log_freq": 0}});
     let (at, message) = refused(submit(&molbox, id, everything).await);
     assert_eq!(at, json!(["body", "production", "traj_freq"]));
     let terabytes = 5e8 * (80.0 + 12.0 * atoms) / 1e12;
-    assert!(message.contains(&format!("logs of {terabytes:.1} TB in all, more than the ")), "{message}");
+    assert!(
+        message.contains(&format!("logs of {terabytes:.1} TB in all, more than the ")),
+        "{message}"
+    );
     assert!(molbox.job_list().send().await.unwrap().items.is_empty());
 }
 
@@ -47,16 +55,21 @@ async fn what_a_refusal_proposes_is_the_most_that_is_accepted() {
     let job = |every: u64| json!({"equilibration": [{"time": 0.01}], "production": {"time": 0.02, "traj_freq": every, "log_freq": 10}});
     let (at, message) = refused(submit(&molbox, id, job(1)).await);
     assert_eq!(at, json!(["body", "production", "traj_freq"]));
-    assert!(message.contains("10.0 MB that the results of a job may have here (limits.result_bytes)"), "{message}");
+    assert!(
+        message.contains("10.0 MB that the results of a job may have here (limits.result_bytes)"),
+        "{message}"
+    );
     let words: Vec<&str> = message.split_whitespace().collect();
-    let every = words[words.iter().rposition(|word| *word == "every").unwrap() + 1].parse::<u64>().unwrap();
+    let every =
+        words[words.iter().rposition(|word| *word == "every").unwrap() + 1].parse::<u64>().unwrap();
     submit(&molbox, id, job(every)).await.unwrap();
     refused(submit(&molbox, id, job(every - 1)).await);
 
     let stages = json!({"equilibration": [{"time": 0.01}, {"time": 0.1, "traj_freq": 5}]});
     let (at, _) = refused(submit(&molbox, id, stages).await);
     assert_eq!(at, json!(["body", "equilibration", 1, "traj_freq"]));
-    let lines = json!({"equilibration": [], "production": {"time": 1, "traj_freq": 0, "log_freq": 1}});
+    let lines =
+        json!({"equilibration": [], "production": {"time": 1, "traj_freq": 0, "log_freq": 1}});
     let (at, message) = refused(submit(&molbox, id, lines).await);
     assert_eq!(at, json!(["body", "production", "log_freq"]));
     assert!(message.starts_with("a line of "), "{message}");
@@ -95,5 +108,8 @@ async fn a_job_that_goes_on_has_no_more_room_than_a_new_one() {
     let (at, message) = refused(molbox.job_retry().job_id(running.as_str()).send().await);
     assert_eq!(at, json!(["path", "job_id"]));
     assert!(message.contains("more than the 1.0 MB"), "{message}");
-    assert_eq!(molbox.job_view().job_id(running.as_str()).send().await.unwrap().status, "cancelled");
+    assert_eq!(
+        molbox.job_view().job_id(running.as_str()).send().await.unwrap().status,
+        "cancelled"
+    );
 }

@@ -17,12 +17,18 @@ struct Raw {
 
 impl Raw {
     fn new(service: &Service, key: &str) -> Self {
-        Self { http: reqwest::Client::new(), base_url: service.base_url.clone(), key: key.to_owned() }
+        Self {
+            http: reqwest::Client::new(),
+            base_url: service.base_url.clone(),
+            key: key.to_owned(),
+        }
     }
 
     async fn post(&self, path: &str, body: String) -> Value {
-        let request = self.http.post(format!("{}{path}", self.base_url)).header("x-api-key", &self.key);
-        let response = request.header("content-type", "application/json").body(body).send().await.unwrap();
+        let request =
+            self.http.post(format!("{}{path}", self.base_url)).header("x-api-key", &self.key);
+        let response =
+            request.header("content-type", "application/json").body(body).send().await.unwrap();
         let (status, text) = (response.status(), response.text().await.unwrap());
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).unwrap()
@@ -31,7 +37,9 @@ impl Raw {
 
 /// Messages of the warnings about the request, in the order of a record.
 fn told(warnings: &[Notice]) -> Vec<&str> {
-    let of_request = warnings.iter().filter(|warning| ["unknown_field", "repeated_field"].contains(&&*warning.code));
+    let of_request = warnings
+        .iter()
+        .filter(|warning| ["unknown_field", "repeated_field"].contains(&&*warning.code));
     of_request.map(|warning| warning.message.as_str()).collect()
 }
 
@@ -93,7 +101,9 @@ async fn a_misspelt_field_stands_in_the_record_from_the_first_answer_to_the_bund
     let id = submitted["job_id"].as_str().unwrap();
     let job = molbox.wait_job(id).await.unwrap();
     assert_eq!(told(&job.warnings), job_said);
-    let extended = raw.post(&format!("/extend/job/{id}"), json!({"time": 0.0001, "tiem": 1}).to_string()).await;
+    let extended = raw
+        .post(&format!("/extend/job/{id}"), json!({"time": 0.0001, "tiem": 1}).to_string())
+        .await;
     job_said.push("tiem is not a field of this request and was ignored; did you mean time?");
     assert_eq!(told_in(&extended), job_said);
     let job = molbox.wait_job(id).await.unwrap();
@@ -105,7 +115,7 @@ async fn a_misspelt_field_stands_in_the_record_from_the_first_answer_to_the_bund
     let submitted = raw.post("/submit/analysis", body.to_string()).await;
     let said = [
         "stride is not a field of this request and was ignored",
-        "hbond is not a field of this request and was ignored; did you mean hbond_angle?",
+        "hbond is not a field of this request and was ignored; did you mean hbond_angle or hbond_masks?",
     ];
     assert_eq!(told_in(&submitted), said);
     let analysis = molbox.wait_analysis(submitted["analysis_id"].as_str().unwrap()).await.unwrap();
@@ -185,11 +195,15 @@ async fn a_margin_names_fields_that_there_are_not_in_every_shape() {
     service.command(&["market", "reload"]);
     let url = |path: &str| format!("{}/margin/submit_job/historical/{path}", service.margin_url);
     let ask = |path: &str, media: &str, accept: &str, body: String| {
-        let request = reqwest::Client::new().post(url(path)).header("x-api-key", &key).header("content-type", media);
+        let request = reqwest::Client::new()
+            .post(url(path))
+            .header("x-api-key", &key)
+            .header("content-type", media);
         let request = request.header("accept", accept).body(body);
         async move {
             let response = request.send().await.unwrap();
-            let warnings = response.headers().get("x-margin-warnings").map(|v| v.to_str().unwrap().to_owned());
+            let warnings =
+                response.headers().get("x-margin-warnings").map(|v| v.to_str().unwrap().to_owned());
             let (status, text) = (response.status(), response.text().await.unwrap());
             assert_eq!(status, 200, "{text}");
             (warnings.unwrap_or_default(), text)
@@ -214,8 +228,12 @@ async fn a_margin_names_fields_that_there_are_not_in_every_shape() {
             assert!(text.contains(said[0]), "{accept}: {text}");
         }
     }
-    let lines = ask("json?shape=lines&numScenario=7", "application/json", "*/*", job.to_string()).await.0;
-    assert!(lines.starts_with("numScenario is not a query parameter of this request and was ignored"), "{lines}");
+    let lines =
+        ask("json?shape=lines&numScenario=7", "application/json", "*/*", job.to_string()).await.0;
+    assert!(
+        lines.starts_with("numScenario is not a query parameter of this request and was ignored"),
+        "{lines}"
+    );
     assert!(lines.contains("did you mean numScenarios?") && lines.contains(said[0]), "{lines}");
 
     let csv = "ticker,type,quantity,entrydate\nXEQ1,long,2,2024-12-30\n";
@@ -224,22 +242,37 @@ async fn a_margin_names_fields_that_there_are_not_in_every_shape() {
     assert!(header.contains("did you mean portfolio.futures.entryDate?"), "{header}");
     let xml = "<marginJob xmlns='urn:x'><seeed>1</seeed><portfolio><futures>\
                <future ticker='XEQ1' type='long' quantity='2' color='red'/></futures></portfolio></marginJob>";
-    let (header, _) = ask("xml?marginDate=2024-12-31", "application/xml", "*/*", xml.to_owned()).await;
-    assert!(header.contains("seeed is not a field") && header.contains("did you mean seed?"), "{header}");
-    assert!(header.contains("portfolio.futures[0].color is not a field") && !header.contains("xmlns"), "{header}");
-    let yaml = "numScenario: 5\nportfolio:\n  futures:\n    - {ticker: XEQ1, type: long, quantity: 2}\n";
-    let (header, _) = ask("yaml?marginDate=2024-12-31", "application/yaml", "*/*", yaml.to_owned()).await;
-    assert!(header.contains("numScenario is not a field of this request and was ignored; did you mean numScenarios?"));
-    let form = "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{\"lambda\": 1, \"sed\": 2}\r\n\
-                --x\r\ncontent-disposition: form-data; name=\"jbo\"\r\n\r\n{}\r\n\
-                --x\r\ncontent-disposition: form-data; name=\"portfolio\"\r\n\r\n"
-        .to_owned()
-        + csv
-        + "\r\n--x--\r\n";
-    let (header, _) = ask("csv", "multipart/form-data; boundary=x", "*/*", form).await;
+    let (header, _) =
+        ask("xml?marginDate=2024-12-31", "application/xml", "*/*", xml.to_owned()).await;
     assert!(
-        header.contains("jbo is not a part of this request") && header.contains("lambda is not a field"),
+        header.contains("seeed is not a field") && header.contains("did you mean seed?"),
         "{header}"
     );
-    assert!(header.contains("sed is not a field of this request and was ignored; did you mean seed?"), "{header}");
+    assert!(
+        header.contains("portfolio.futures[0].color is not a field") && !header.contains("xmlns"),
+        "{header}"
+    );
+    let yaml =
+        "numScenario: 5\nportfolio:\n  futures:\n    - {ticker: XEQ1, type: long, quantity: 2}\n";
+    let (header, _) =
+        ask("yaml?marginDate=2024-12-31", "application/yaml", "*/*", yaml.to_owned()).await;
+    assert!(header.contains(
+        "numScenario is not a field of this request and was ignored; did you mean numScenarios?"
+    ));
+    let form =
+        "--x\r\ncontent-disposition: form-data; name=\"job\"\r\n\r\n{\"lambda\": 1, \"sed\": 2}\r\n\
+                --x\r\ncontent-disposition: form-data; name=\"jbo\"\r\n\r\n{}\r\n\
+                --x\r\ncontent-disposition: form-data; name=\"portfolio\"\r\n\r\n"
+            .to_owned()
+            + csv + "\r\n--x--\r\n";
+    let (header, _) = ask("csv", "multipart/form-data; boundary=x", "*/*", form).await;
+    assert!(
+        header.contains("jbo is not a part of this request")
+            && header.contains("lambda is not a field"),
+        "{header}"
+    );
+    assert!(
+        header.contains("sed is not a field of this request and was ignored; did you mean seed?"),
+        "{header}"
+    );
 }

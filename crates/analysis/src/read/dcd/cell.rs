@@ -57,7 +57,10 @@ impl Convention {
         let cell = if self == Self::Matrix && is_positive_definite(matrix) {
             Cell::from_vectors(matrix)
         } else if angles.iter().all(|v| v.abs() <= 1.0) {
-            Cell::from_lengths_cosines([a, b, c], angles.map(|v| if v.abs() < NO_COSINE { 0.0 } else { v }))
+            Cell::from_lengths_cosines(
+                [a, b, c],
+                angles.map(|v| if v.abs() < NO_COSINE { 0.0 } else { v }),
+            )
         } else if angles.iter().all(|v| (20.0..=160.0).contains(v)) {
             Cell::from_lengths_angles([a, b, c], angles)
         } else {

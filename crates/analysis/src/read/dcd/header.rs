@@ -6,10 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::cell::Convention;
-use super::{CELL_BYTES, format_error};
 use crate::Error;
-use crate::error::Problem;
+use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::read::decimal::{Decimal, fewest_digits};
+
+/// Size of the record of a cell.
+pub(super) const CELL_BYTES: u64 = 48;
 
 /// The unit of time in which the header has the time step.
 const AKMA_PS: f64 = 0.048_888_21;
@@ -43,7 +45,7 @@ impl Clock {
 }
 
 impl Header {
-    /// How the file writes cells, which its title tells too.
+    /// How the file writes cells, which follows from its title too.
     pub(super) fn convention(&self, title: &[u8]) -> Convention {
         Convention::of(self.version, title)
     }
@@ -62,9 +64,11 @@ pub(super) struct Records<'a> {
 impl<'a> Records<'a> {
     /// Tells byte order and marker size by the length of the first record, which is 84 in each.
     pub(super) fn new(file: &'a File, path: &'a Path) -> Result<Self, Error> {
-        let io = |source| Error::Io { path: path.to_owned(), source };
-        let size = file.metadata().map_err(io)?.len();
-        let mut records = Self { file, path, size, at: 0, endian: Endian { big: false }, marker: 4 };
+        let metadata = file.metadata();
+        let metadata = metadata.map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let size = metadata.len();
+        let mut records =
+            Self { file, path, size, at: 0, endian: Endian { big: false }, marker: 4 };
         let start = records.bytes(12.min(size) as usize)?;
         (records.marker, records.endian.big) = match start.as_slice() {
             [84, 0, 0, 0, b'C', b'O', b'R', b'D', ..] => (4, false),
@@ -73,7 +77,10 @@ impl<'a> Records<'a> {
             [0, 0, 0, 0, 0, 0, 0, 84, b'C', b'O', b'R', b'D'] => (8, true),
             other => {
                 let found = format!("{:?}", String::from_utf8_lossy(other));
-                return Err(records.error(Problem::Unexpected { expected: "a record of 84 bytes with `CORD`", found }));
+                return Err(records.error(FormatErrorKind::Unexpected {
+                    expected: "a record of 84 bytes with `CORD`",
+                    found,
+                }));
             }
         };
         Ok(records)
@@ -84,23 +91,31 @@ impl<'a> Records<'a> {
         let endian = self.endian;
         let int = |n: usize| endian.i32(&record[4 + 4 * n..]);
         let is_charmm = int(19) != 0;
-        let step_akma = if is_charmm { f64::from(endian.f32(&record[40..])) } else { endian.f64(&record[40..]) };
+        let step_akma = if is_charmm {
+            f64::from(endian.f32(&record[40..]))
+        } else {
+            endian.f64(&record[40..])
+        };
         let step_ps = step_akma * AKMA_PS;
-        let (first_step, steps_per_frame) = (i64::from(int(1)), i64::from(int(2)));
+        let first_step = i64::from(int(1));
+        let steps_per_frame = i64::from(int(2));
         let runs = steps_per_frame > 0 && STEPS_PS.contains(&step_ps);
-        let clock = || Clock { first_step, steps_per_frame, step_ps: fewest_digits(step_ps) };
         Ok(Header {
             n_frames: usize::try_from(int(0)).unwrap_or(0),
             n_fixed: int(8),
             has_cell: is_charmm && int(10) == 1,
             has_4d: is_charmm && int(11) == 1,
-            clock: runs.then(clock),
+            clock: runs.then(|| Clock {
+                first_step,
+                steps_per_frame,
+                step_ps: fewest_digits(step_ps),
+            }),
             version: int(19),
         })
     }
 
-    /// The lines of the title, one after another. MDAnalysis has written records that are longer than
-    /// their markers say and as long as their number of lines does.
+    /// The lines of the title, one after another. MDAnalysis has written records that are longer
+    /// than their markers say and as long as their number of lines does.
     pub(super) fn title(&mut self) -> Result<Vec<u8>, Error> {
         let start = self.at;
         let error = match self.record() {
@@ -113,7 +128,8 @@ impl<'a> Records<'a> {
             return Err(error);
         }
         let head_bytes = self.bytes(head as usize)?;
-        let n_lines = u64::try_from(self.endian.i32(&head_bytes[self.marker as usize..])).unwrap_or(0);
+        let n_lines =
+            u64::try_from(self.endian.i32(&head_bytes[self.marker as usize..])).unwrap_or(0);
         let end = start + head + 80 * n_lines;
         if end + self.marker > self.size {
             return Err(error);
@@ -131,12 +147,13 @@ impl<'a> Records<'a> {
         let record = self.record()?;
         let n_atoms = if record.len() == 4 { self.endian.i32(&record) } else { -1 };
         match usize::try_from(n_atoms) {
-            Ok(0) => Err(self.error(Problem::NoAtoms)),
+            Ok(0) => Err(self.error(FormatErrorKind::NoAtoms)),
             Ok(n_atoms) => Ok(n_atoms),
             Err(_) => {
                 let found = format!("{record:?}");
                 self.at = start;
-                Err(self.error(Problem::Unexpected { expected: "the number of atoms", found }))
+                Err(self
+                    .error(FormatErrorKind::Unexpected { expected: "the number of atoms", found }))
             }
         }
     }
@@ -146,26 +163,36 @@ impl<'a> Records<'a> {
         let n_free = usize::try_from(n_fixed).ok().and_then(|n_fixed| n_atoms.checked_sub(n_fixed));
         n_free.filter(|n_free| *n_free > 0).ok_or_else(|| {
             let found = format!("{n_fixed} of {n_atoms}");
-            self.error(Problem::Unexpected { expected: "a number of fixed atoms", found })
+            self.error(FormatErrorKind::Unexpected { expected: "a number of fixed atoms", found })
         })
     }
 
     /// The indices of the atoms that move, where the file counts from 1.
-    pub(super) fn free_atoms(&mut self, n_free: usize, n_atoms: usize) -> Result<Vec<usize>, Error> {
+    pub(super) fn free_atoms(
+        &mut self,
+        n_free: usize,
+        n_atoms: usize,
+    ) -> Result<Vec<usize>, Error> {
         let start = self.at;
         let record = self.record()?;
         let endian = self.endian;
-        let atom =
-            |bytes: &[u8]| usize::try_from(endian.i32(bytes)).ok()?.checked_sub(1).filter(|atom| *atom < n_atoms);
+        let atom = |bytes: &[u8]| {
+            usize::try_from(endian.i32(bytes)).ok()?.checked_sub(1).filter(|atom| *atom < n_atoms)
+        };
         let atoms: Option<Vec<_>> = record.chunks_exact(4).map(atom).collect();
-        atoms.filter(|atoms| 4 * n_free == record.len() && atoms.is_sorted_by(|a, b| a < b)).ok_or_else(|| {
-            let found = format!("{} bytes of something else", record.len());
-            self.at = start;
-            self.error(Problem::Unexpected { expected: "the indices of the free atoms", found })
-        })
+        atoms
+            .filter(|atoms| 4 * n_free == record.len() && atoms.is_sorted_by(|a, b| a < b))
+            .ok_or_else(|| {
+                let found = format!("{} bytes of something else", record.len());
+                self.at = start;
+                self.error(FormatErrorKind::Unexpected {
+                    expected: "the indices of the free atoms",
+                    found,
+                })
+            })
     }
 
-    /// Whether the next record is a cell, if its length tells.
+    /// Whether the next record is a cell, if that follows from its length.
     pub(super) fn cell_follows(&self, n_atoms: usize) -> Result<Option<bool>, Error> {
         if self.size - self.at < self.marker || 4 * n_atoms as u64 == CELL_BYTES {
             return Ok(None);
@@ -184,7 +211,8 @@ impl<'a> Records<'a> {
         };
         if length == 0 || length > room {
             let found = format!("one of {length} bytes, with {room} left");
-            return Err(self.error(Problem::Unexpected { expected: "a record of the header", found }));
+            return Err(self
+                .error(FormatErrorKind::Unexpected { expected: "a record of the header", found }));
         }
         self.at += self.marker;
         let record = self.bytes(length as usize)?;
@@ -192,7 +220,10 @@ impl<'a> Records<'a> {
         let end = endian.length(&self.bytes(self.marker as usize)?, self.marker);
         if end != length {
             let found = format!("{end}");
-            return Err(self.error(Problem::Unexpected { expected: "the length of the record again", found }));
+            return Err(self.error(FormatErrorKind::Unexpected {
+                expected: "the length of the record again",
+                found,
+            }));
         }
         self.at += self.marker;
         Ok(record)
@@ -206,7 +237,7 @@ impl<'a> Records<'a> {
         Ok(bytes)
     }
 
-    fn error(&self, problem: Problem) -> Error {
+    fn error(&self, problem: FormatErrorKind) -> Error {
         format_error(self.path, self.at, problem)
     }
 }
@@ -241,6 +272,15 @@ impl Endian {
 
     /// The length of a record in a marker of 4 or 8 bytes.
     pub(super) fn length(self, bytes: &[u8], marker: u64) -> u64 {
-        if marker == 8 { u64::from_le_bytes(self.array(bytes)) } else { u32::from_le_bytes(self.array(bytes)).into() }
+        if marker == 8 {
+            u64::from_le_bytes(self.array(bytes))
+        } else {
+            u32::from_le_bytes(self.array(bytes)).into()
+        }
     }
+}
+
+pub(super) fn format_error(path: &Path, byte: u64, problem: FormatErrorKind) -> Error {
+    let source = FormatError { format: "DCD", place: Place::Byte(byte), problem };
+    Error::Format { path: path.to_owned(), source }
 }

@@ -13,15 +13,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use self::cell::Convention;
-use self::header::{Clock, Endian, Records};
-use super::{Frame, Window};
-use crate::error::{Damage, FormatError, Place, Problem};
+use self::header::{CELL_BYTES, Clock, Endian, Records, format_error};
+use super::frame::{Frame, ReadPlan};
+use crate::error::{Damage, FormatErrorKind};
 use crate::{AtomSet, Cell, Error};
 
 /// Bytes that are cheaper to read than to skip.
 const GAP_BYTES: u64 = 16 * 1024;
-
-const CELL_BYTES: u64 = 48;
 
 /// A DCD file.
 #[derive(Debug)]
@@ -34,9 +32,9 @@ pub struct Dcd {
     free: Vec<usize>,
     fixed: Option<Box<Fixed>>,
     n_frames: usize,
-    /// Frames that the header tells of.
-    n_told: usize,
-    n_bytes_left: u64,
+    /// Frames that the header counts.
+    n_in_header: usize,
+    trailing_bytes: u64,
 }
 
 /// Where everything stands in the file.
@@ -57,7 +55,7 @@ struct Layout {
 /// Of a file in which some atoms are fixed: what frames after the first leave out.
 #[derive(Debug)]
 struct Fixed {
-    free_window: Window,
+    free_plan: ReadPlan,
     first_frame: Frame,
 }
 
@@ -68,7 +66,8 @@ impl Dcd {
     ///
     /// [`Error::Io`], or [`Error::Format`] if this is no DCD file of coordinates.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        let file =
+            File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         let mut records = Records::new(&file, path)?;
         let header = records.header()?;
         let convention = header.convention(&records.title()?);
@@ -85,8 +84,20 @@ impl Dcd {
             has_4d: header.has_4d,
             first_frame: records.at,
         };
-        let (clock, path, n_told) = (header.clock, path.to_owned(), header.n_frames);
-        let mut dcd = Self { file, path, layout, clock, free, fixed: None, n_frames: 0, n_told, n_bytes_left: 0 };
+        let clock = header.clock;
+        let path = path.to_owned();
+        let n_in_header = header.n_frames;
+        let mut dcd = Self {
+            file,
+            path,
+            layout,
+            clock,
+            free,
+            fixed: None,
+            n_frames: 0,
+            n_in_header,
+            trailing_bytes: 0,
+        };
         dcd.refresh()?;
         Ok(dcd)
     }
@@ -106,13 +117,13 @@ impl Dcd {
     }
 
     /// Bytes after the last whole frame.
-    pub fn n_bytes_left(&self) -> u64 {
-        self.n_bytes_left
+    pub fn trailing_bytes(&self) -> u64 {
+        self.trailing_bytes
     }
 
-    /// Frames that the header tells of and the file does not have, as when it was cut off.
+    /// Frames that the header counts and the file does not have, as when it was cut off.
     pub fn n_missing(&self) -> usize {
-        self.n_told.saturating_sub(self.n_frames)
+        self.n_in_header.saturating_sub(self.n_frames)
     }
 
     /// Looks at the size of the file again, and returns the number of whole frames.
@@ -123,27 +134,28 @@ impl Dcd {
     pub fn refresh(&mut self) -> Result<usize, Error> {
         let size = self.file.metadata().map_err(|source| self.io(source))?.len();
         let size = size.saturating_sub(self.layout.first_frame);
-        let (first, next) = (self.layout.frame_bytes(0), self.layout.frame_bytes(1));
+        let first = self.layout.frame_bytes(0);
+        let next = self.layout.frame_bytes(1);
         let n_later = size.checked_sub(first).map(|rest| rest / next);
         self.n_frames = n_later.map_or(0, |n| n as usize + 1);
-        self.n_bytes_left = size - n_later.map_or(0, |n| first + n * next);
+        self.trailing_bytes = size - n_later.map_or(0, |n| first + n * next);
         if self.n_frames > 0 && self.fixed.is_none() && !self.free.is_empty() {
             let mut first_frame = Frame::new();
-            self.read_columns(0, &self.window(&AtomSet::all(self.n_atoms())), &mut first_frame)?;
-            let free_window = self.layout.window(&AtomSet::all(self.free.len()), self.free.len());
-            self.fixed = Some(Box::new(Fixed { free_window, first_frame }));
+            self.read_columns(0, &self.read_plan(&AtomSet::all(self.n_atoms())), &mut first_frame)?;
+            let free_plan = self.layout.read_plan(&AtomSet::all(self.free.len()), self.free.len());
+            self.fixed = Some(Box::new(Fixed { free_plan, first_frame }));
         }
         Ok(self.n_frames)
     }
 
-    /// The time of a frame in ps, if the header tells the time step.
+    /// The time of a frame in ps, if the header has the time step.
     pub fn time_ps(&self, frame: usize) -> Option<f64> {
         self.clock.map(|clock| clock.time_ps(frame))
     }
 
     /// Prepares reading of these atoms.
-    pub fn window(&self, atoms: &AtomSet) -> Window {
-        self.layout.window(atoms, self.layout.n_atoms)
+    pub fn read_plan(&self, atoms: &AtomSet) -> ReadPlan {
+        self.layout.read_plan(atoms, self.layout.n_atoms)
     }
 
     /// Whether the cell of the first frame may have been meant in another way than it is taken.
@@ -162,26 +174,31 @@ impl Dcd {
         Ok(convention.is_doubtful([0, 1, 2, 3, 4, 5].map(|n| endian.f64(&numbers[8 * n..]))))
     }
 
-    /// Reads the atoms of a window from one frame, in place of what `into` held, whatever their
+    /// Reads the atoms of a plan from one frame, in place of what `into` held, whatever their
     /// coordinates are.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]; [`Error::Format`] if no frame starts where one should; [`Error::Damaged`] for a
-    /// cell that cannot be.
-    pub(super) fn read(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+    /// [`Error::Io`]; [`Error::Format`] if no frame starts where one should; [`Error::Damaged`] for
+    /// a cell that cannot be.
+    pub(super) fn read(
+        &self,
+        frame: usize,
+        plan: &ReadPlan,
+        into: &mut Frame,
+    ) -> Result<(), Error> {
         match &self.fixed {
-            Some(fixed) if frame > 0 => self.read_free(frame, window, fixed, into),
-            _ => self.read_columns(frame, window, into),
+            Some(fixed) if frame > 0 => self.read_free(frame, plan, fixed, into),
+            _ => self.read_columns(frame, plan, into),
         }
     }
 
-    fn read_columns(&self, frame: usize, window: &Window, into: &mut Frame) -> Result<(), Error> {
+    fn read_columns(&self, frame: usize, plan: &ReadPlan, into: &mut Frame) -> Result<(), Error> {
         let start = self.layout.frame_start(frame);
-        let n_bytes: u64 = window.reads.iter().map(|bytes| bytes.end - bytes.start).sum();
+        let n_bytes: u64 = plan.reads.iter().map(|bytes| bytes.end - bytes.start).sum();
         into.words.resize(n_bytes as usize / 4, 0.0);
         let mut rest: &mut [u8] = bytemuck::cast_slice_mut(&mut into.words);
-        for bytes in &window.reads {
+        for bytes in &plan.reads {
             let (part, after) = rest.split_at_mut((bytes.end - bytes.start) as usize);
             self.file.read_exact_at(part, start + bytes.start).map_err(|source| self.io(source))?;
             rest = after;
@@ -194,27 +211,35 @@ impl Dcd {
             let damage = Damage::Cell { numbers };
             Error::Damaged { path: self.path.clone(), frame, damage }
         })?;
-        into.columns = window.columns.map(|first| first..first + window.n_slots);
+        into.columns = plan.columns.map(|first| first..first + plan.n_slots);
         if self.layout.endian.big != cfg!(target_endian = "big") {
-            into.words.iter_mut().for_each(|word| *word = f32::from_bits(word.to_bits().swap_bytes()));
+            into.words
+                .iter_mut()
+                .for_each(|word| *word = f32::from_bits(word.to_bits().swap_bytes()));
         }
         Ok(())
     }
 
     /// Reads a frame without the fixed atoms, which are as they were in the first frame.
-    fn read_free(&self, frame: usize, window: &Window, fixed: &Fixed, into: &mut Frame) -> Result<(), Error> {
+    fn read_free(
+        &self,
+        frame: usize,
+        plan: &ReadPlan,
+        fixed: &Fixed,
+        into: &mut Frame,
+    ) -> Result<(), Error> {
         let mut moved = Frame::new();
-        self.read_columns(frame, &fixed.free_window, &mut moved)?;
+        self.read_columns(frame, &fixed.free_plan, &mut moved)?;
         into.words.clear();
         for k in 0..3 {
-            for (atoms, _) in &window.runs {
+            for (atoms, _) in &plan.runs {
                 into.words.extend_from_slice(&fixed.first_frame.column(k)[atoms.clone()]);
             }
-            into.columns[k] = k * window.n_slots..(k + 1) * window.n_slots;
+            into.columns[k] = k * plan.n_slots..(k + 1) * plan.n_slots;
         }
         for (nth, atom) in self.free.iter().enumerate() {
-            if let Some(slot) = window.slot(*atom) {
-                (0..3).for_each(|k| into.words[k * window.n_slots + slot] = moved.column(k)[nth]);
+            if let Some(slot) = plan.slot(*atom) {
+                (0..3).for_each(|k| into.words[k * plan.n_slots + slot] = moved.column(k)[nth]);
             }
         }
         into.cell = moved.cell;
@@ -249,26 +274,35 @@ impl Layout {
         cell + self.marker + axis * (4 * n_atoms as u64 + 2 * self.marker)
     }
 
-    fn window(&self, atoms: &AtomSet, n_atoms: usize) -> Window {
-        let mut window = Window::new(atoms, GAP_BYTES as usize / 4);
+    fn read_plan(&self, atoms: &AtomSet, n_atoms: usize) -> ReadPlan {
+        let mut plan = ReadPlan::new(atoms, GAP_BYTES as usize / 4);
         let mut reads = Reads { ranges: Vec::new(), n_words: 0 };
         reads.push(0..self.column(0, n_atoms));
         for axis in 0..3 {
             let start = self.column(axis as u64, n_atoms);
-            let bytes = |atoms: &Range<usize>| start + 4 * atoms.start as u64..start + 4 * atoms.end as u64;
-            let words: Vec<_> = window.runs.iter().map(|(atoms, _)| reads.push(bytes(atoms))).collect();
-            window.columns[axis] = words.first().copied().unwrap_or(0);
+            let bytes =
+                |atoms: &Range<usize>| start + 4 * atoms.start as u64..start + 4 * atoms.end as u64;
+            let words: Vec<_> =
+                plan.runs.iter().map(|(atoms, _)| reads.push(bytes(atoms))).collect();
+            plan.columns[axis] = words.first().copied().unwrap_or(0);
         }
-        window.reads = reads.ranges;
-        window
+        plan.reads = reads.ranges;
+        plan
     }
 
     /// Checks that a frame starts here, by the bytes before its coordinates.
-    fn check_start(&self, head: &[u8], n_atoms: usize) -> Result<(), (usize, Problem)> {
-        let record = |at: usize, expected: u64, name| match self.endian.length(&head[at..], self.marker) {
-            found if found == expected => Ok(()),
-            found => Err((at, Problem::Unexpected { expected: name, found: format!("a record of {found} bytes") })),
-        };
+    fn check_start(&self, head: &[u8], n_atoms: usize) -> Result<(), (usize, FormatErrorKind)> {
+        let record =
+            |at: usize, expected: u64, name| match self.endian.length(&head[at..], self.marker) {
+                found if found == expected => Ok(()),
+                found => Err((
+                    at,
+                    FormatErrorKind::Unexpected {
+                        expected: name,
+                        found: format!("a record of {found} bytes"),
+                    },
+                )),
+            };
         let mut coordinates = 0;
         if self.has_cell {
             let end = self.marker as usize + CELL_BYTES as usize;
@@ -289,6 +323,10 @@ impl Layout {
     }
 }
 
+fn n_words(bytes: &Range<u64>) -> usize {
+    (bytes.end - bytes.start) as usize / 4
+}
+
 /// Collects byte ranges to read one after the other into words.
 struct Reads {
     ranges: Vec<Range<u64>>,
@@ -299,10 +337,9 @@ impl Reads {
     /// Adds a range that starts at or after the end of the last, and returns the word it will
     /// start at. What lies between is read along if it is small.
     fn push(&mut self, bytes: Range<u64>) -> usize {
-        let n_words = |from: u64, to: u64| (to - from) as usize / 4;
         let start = match self.ranges.last_mut() {
             Some(last) if bytes.start - last.end <= GAP_BYTES => {
-                let start = self.n_words + n_words(last.end, bytes.start);
+                let start = self.n_words + n_words(&(last.end..bytes.start));
                 last.end = bytes.end;
                 start
             }
@@ -311,12 +348,7 @@ impl Reads {
                 self.n_words
             }
         };
-        self.n_words = start + n_words(bytes.start, bytes.end);
+        self.n_words = start + n_words(&bytes);
         start
     }
-}
-
-fn format_error(path: &Path, byte: u64, problem: Problem) -> Error {
-    let source = FormatError { format: "DCD", place: Place::Byte(byte), problem };
-    Error::Format { path: path.to_owned(), source }
 }

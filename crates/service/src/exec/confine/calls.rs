@@ -7,8 +7,8 @@ use anyhow::Result;
 use libc::c_long;
 use rustix::process::getpid;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, sock_filter,
 };
 
 /// Refused whatever their arguments.
@@ -126,7 +126,8 @@ const NEVER_OLDER: &[c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_OLDER: &[c_long] = &[];
-/// Signals to other processes, and cutting files: what Landlock keeps in from its version 6 and 3 on.
+/// Signals to other processes, and cutting files: what Landlock keeps in from its version 6 and 3
+/// on.
 const WITHOUT_LANDLOCK: [c_long; 5] = [
     libc::SYS_tkill,
     libc::SYS_rt_sigqueueinfo,
@@ -153,20 +154,26 @@ const NEGATIVE: u64 = 1 << 31;
 
 type Refused = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Takes system calls away from this process and from all that it will start; more of them where Landlock is
-/// missing or old.
+/// Takes system calls away from this process and from all that it will start; more of them where
+/// Landlock is missing or old.
 pub(super) fn restrict(has_landlock: bool) -> Result<()> {
-    let mut refused: Refused = NEVER.iter().chain(NEVER_OLDER).map(|&call| (call, Vec::new())).collect();
+    let mut refused: Refused =
+        NEVER.iter().chain(NEVER_OLDER).map(|&call| (call, Vec::new())).collect();
     // Limits and CPUs of other processes.
     for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity] {
         refused.insert(call, vec![when(0, SeccompCmpOp::Ne, 0)?]);
     }
-    // Signals to many: to its process group, which is the service's way to find a task, or to everybody.
-    refused.insert(libc::SYS_kill, vec![when(0, SeccompCmpOp::Eq, 0)?, when(0, SeccompCmpOp::Ge, NEGATIVE)?]);
+    // Signals to many: to its process group, which is the service's way to find a task, or to
+    // everybody.
+    refused.insert(
+        libc::SYS_kill,
+        vec![when(0, SeccompCmpOp::Eq, 0)?, when(0, SeccompCmpOp::Ge, NEGATIVE)?],
+    );
     let flags = NAMESPACES.map(|flag| u64::from(flag.unsigned_abs()));
     let namespaces = flags.map(|flag| when(0, SeccompCmpOp::MaskedEq(flag), flag));
     refused.insert(libc::SYS_clone, namespaces.into_iter().collect::<Result<_>>()?);
-    let controls = FILE_CONTROLS.map(|control| when(1, SeccompCmpOp::Eq, u64::from(control.unsigned_abs())));
+    let controls =
+        FILE_CONTROLS.map(|control| when(1, SeccompCmpOp::Eq, u64::from(control.unsigned_abs())));
     refused.insert(libc::SYS_fcntl, controls.into_iter().collect::<Result<_>>()?);
     if !has_landlock {
         refused.extend(WITHOUT_LANDLOCK.map(|call| (call, Vec::new())));
@@ -190,7 +197,8 @@ fn when(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule>
 
 fn refuse(calls: Refused, error: i32) -> Result<BpfProgram> {
     let answer = SeccompAction::Errno(error.unsigned_abs());
-    let filter = SeccompFilter::new(calls, SeccompAction::Allow, answer, env::consts::ARCH.try_into()?)?;
+    let filter =
+        SeccompFilter::new(calls, SeccompAction::Allow, answer, env::consts::ARCH.try_into()?)?;
     Ok(filter.try_into()?)
 }
 

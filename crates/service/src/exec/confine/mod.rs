@@ -3,9 +3,9 @@
 //! `molboxd confine` limits itself and then becomes the command, so that nothing of it ever runs
 //! unconfined. Each layer holds for all that the command starts, and none relies on another:
 //!
-//! - Landlock leaves the programs of the system to be read and the task's `work` folder and its cache
-//!   to be written; other files are not there for it, nor processes and sockets outside. Links, pipes
-//!   and devices cannot be made.
+//! - Landlock leaves the programs of the system to be read and the task's `work` folder and its
+//!   cache to be written; other files are not there for it, nor processes and sockets outside.
+//!   Links, pipes and devices cannot be made.
 //! - seccomp takes away what such a command never needs: sockets, namespaces, looking into other
 //!   processes, changing modes, owners and times of files, shared memory, leaving the process group.
 //! - Limits bound each file, the number of processes, and memory; no core is dumped.
@@ -26,8 +26,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope, make_bitflags,
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope, make_bitflags,
 };
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
@@ -147,13 +147,14 @@ impl Confinement {
     /// The command that confines itself in the folder of a task and becomes another.
     pub(crate) fn arguments(&self, folder: &Path, command: &[String]) -> Vec<OsString> {
         let json = serde_json::to_string(self).expect("plain members");
-        let own = ["confine".into(), format!("--confinement={json}").into(), folder.into(), "--".into()];
+        let own =
+            ["confine".into(), format!("--confinement={json}").into(), folder.into(), "--".into()];
         own.into_iter().chain(command.iter().map(OsString::from)).collect()
     }
 }
 
-/// Most bytes of all files of a task together, as their lengths have it: what its results may have, or the
-/// disk if it is smaller.
+/// Most bytes of all files of a task together, as their lengths have it: what its results may have,
+/// or the disk if it is smaller.
 pub(crate) fn most_bytes(config: &Config) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(&config.data)?;
     let disk = disk.f_blocks * disk.f_frsize;
@@ -208,12 +209,18 @@ fn become_command(
     let lacks = missing.join("; without ");
     match confinement.sandbox {
         Sandbox::Off => log(&format!("{SANDBOX}off"))?,
-        _ if missing.is_empty() => log(&format!("{SANDBOX}no network, no files of other tasks, no other processes"))?,
+        _ if missing.is_empty() => {
+            log(&format!("{SANDBOX}no network, no files of other tasks, no other processes"))?
+        }
         Sandbox::Auto => log(&format!("{SANDBOX}without {lacks}"))?,
-        Sandbox::Required => bail!("this machine lacks what worker.sandbox requires: it is without {lacks}"),
+        Sandbox::Required => {
+            bail!("this machine lacks what worker.sandbox requires: it is without {lacks}")
+        }
     }
     let error = command.exec();
-    let remedy = confinement.user.map_or_else(String::new, |user| format!("; can user {user} reach and start it?"));
+    let remedy = confinement
+        .user
+        .map_or_else(String::new, |user| format!("; can user {user} reach and start it?"));
     log(&format!("cannot start {program}: {error}{remedy}"))?;
     Ok(NOT_FOUND)
 }
@@ -231,20 +238,34 @@ fn environment(work: &Path, cache: &Path) -> BTreeMap<&'static str, OsString> {
 
 /// Where programs, modules and the task's input lie.
 fn readable(folder: &Path, modules: Vec<PathBuf>, missing: &mut Missing) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = SYSTEM.iter().chain(&KERNEL).map(PathBuf::from).chain(modules).collect();
-    for name in ["LD_LIBRARY_PATH", "OPENMM_PLUGIN_DIR", "AMBERHOME", "CONDA_PREFIX", "CUDA_HOME", "ROCM_PATH"] {
-        paths.extend(env::var_os(name).iter().flat_map(env::split_paths).filter(|path| path.is_absolute()));
+    let mut paths: Vec<PathBuf> =
+        SYSTEM.iter().chain(&KERNEL).map(PathBuf::from).chain(modules).collect();
+    for name in [
+        "LD_LIBRARY_PATH",
+        "OPENMM_PLUGIN_DIR",
+        "AMBERHOME",
+        "CONDA_PREFIX",
+        "CUDA_HOME",
+        "ROCM_PATH",
+    ] {
+        paths.extend(
+            env::var_os(name).iter().flat_map(env::split_paths).filter(|path| path.is_absolute()),
+        );
     }
-    let shared = paths.iter().find(|path| path.canonicalize().is_ok_and(|path| folder.starts_with(path)));
+    let shared =
+        paths.iter().find(|path| path.canonicalize().is_ok_and(|path| folder.starts_with(path)));
     missing.extend(shared.map(|path| {
-        format!("files of its own: {} has programs and the data of the service; move the data", path.display())
+        format!(
+            "files of its own: {} has programs and the data of the service; move the data",
+            path.display()
+        )
     }));
     paths.extend(["input", "task.json"].map(|name| folder.join(name)));
     paths
 }
 
-/// Where a program lies, and its modules if it is an interpreter of Python. That is asked as workers
-/// are started: isolated, so that nothing is taken from the present folder.
+/// Where a program lies, and its modules if it is an interpreter of Python. That is asked as
+/// workers are started: isolated, so that nothing is taken from the present folder.
 fn modules(program: &str) -> Result<Vec<PathBuf>> {
     if program == THIS_PROGRAM {
         return Ok(vec![THIS_PROGRAM.into()]);
@@ -255,11 +276,13 @@ fn modules(program: &str) -> Result<Vec<PathBuf>> {
     if !answer.status.success() {
         bail!("{}; set worker.python to an interpreter", answer.status);
     }
-    let listed: Vec<PathBuf> = serde_json::from_slice(&answer.stdout).context("where Python's modules lie")?;
+    let listed: Vec<PathBuf> =
+        serde_json::from_slice(&answer.stdout).context("where Python's modules lie")?;
     let mut paths: Vec<PathBuf> = listed.into_iter().filter(|path| path.is_absolute()).collect();
     // A virtual environment's interpreter is a link to another's.
     let search = env::var_os("PATH").unwrap_or_default();
-    let programs = env::split_paths(&search).map(|folder| folder.join(program)).chain([program.into()]);
+    let programs =
+        env::split_paths(&search).map(|folder| folder.join(program)).chain([program.into()]);
     paths.extend(programs.filter_map(|path| path.canonicalize().ok()).take(1));
     Ok(paths)
 }
@@ -273,25 +296,35 @@ fn limit(confinement: &Confinement) -> Result<()> {
     ];
     for (resource, most, what) in limits {
         if most.is_some() {
-            setrlimit(resource, Rlimit { current: most, maximum: most }).with_context(|| format!("limit {what}"))?;
+            setrlimit(resource, Rlimit { current: most, maximum: most })
+                .with_context(|| format!("limit {what}"))?;
         }
     }
     Ok(())
 }
 
 /// Has the command run as another user, or at least without the rights of root.
-fn give_up_rights(confinement: &Confinement, folder: &Path, command: &mut Command) -> Result<Option<String>> {
+fn give_up_rights(
+    confinement: &Confinement,
+    folder: &Path,
+    command: &mut Command,
+) -> Result<Option<String>> {
     let is_root = geteuid().is_root();
     let Some(user) = confinement.user else {
         if is_root {
             let none = CapabilitySet::empty();
-            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
-                .context("give up the rights of root")?;
+            set_capabilities(
+                None,
+                CapabilitySets { effective: none, permitted: none, inheritable: none },
+            )
+            .context("give up the rights of root")?;
         }
         return Ok(None);
     };
     if !is_root {
-        return Ok(Some("a user of its own: worker.user needs a service that is started as root".to_owned()));
+        return Ok(Some(
+            "a user of its own: worker.user needs a service that is started as root".to_owned(),
+        ));
     }
     if let Some(data) = folder.ancestors().nth(2) {
         let_through(data).with_context(|| format!("let tasks through {}", data.display()))?;
@@ -303,8 +336,8 @@ fn give_up_rights(confinement: &Confinement, folder: &Path, command: &mut Comman
     Ok(None)
 }
 
-/// Lets users pass through the data folder to those of tasks, and shuts everything else in it: it may have
-/// been the folder itself that kept others out.
+/// Lets users pass through the data folder to those of tasks, and shuts everything else in it: it
+/// may have been the folder itself that kept others out.
 fn let_through(data: &Path) -> io::Result<()> {
     let change = |path: &Path, change: fn(u32) -> u32| {
         let before = fs::symlink_metadata(path)?;
@@ -317,8 +350,12 @@ fn let_through(data: &Path) -> io::Result<()> {
     for entry in fs::read_dir(data)? {
         let entry = entry?;
         let is_passed = ["tasks", "check", "cache"].iter().any(|name| entry.file_name() == *name);
-        match change(&entry.path(), if is_passed { |mode| mode & !0o066 | 0o011 } else { |mode| mode & !0o077 }) {
-            // Another task of the service was just starting, or a file that is replaced by renaming.
+        match change(
+            &entry.path(),
+            if is_passed { |mode| mode & !0o066 | 0o011 } else { |mode| mode & !0o077 },
+        ) {
+            // Another task of the service was just starting, or a file that is replaced by
+            // renaming.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             changed => changed?,
         }
@@ -329,9 +366,11 @@ fn let_through(data: &Path) -> io::Result<()> {
 /// Lets a user, and no other but root, reach the folder of a task and read its input.
 fn open_to(folder: &Path, user: u32) -> Result<()> {
     let open = |path: &Path, mode: u32| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).with_context(|| format!("open {}", path.display()))
+        fs::set_permissions(path, Permissions::from_mode(mode))
+            .with_context(|| format!("open {}", path.display()))
     };
-    chown(folder, None, Some(user)).with_context(|| format!("open {} to user {user}", folder.display()))?;
+    chown(folder, None, Some(user))
+        .with_context(|| format!("open {} to user {user}", folder.display()))?;
     open(folder, 0o710)?;
     open(&folder.join("task.json"), 0o644)?;
     let input = folder.join("input");
@@ -346,7 +385,8 @@ fn open_to(folder: &Path, user: u32) -> Result<()> {
 
 /// Gives a folder to a user, with the files in it. Nobody works in it meanwhile.
 fn hand_over(folder: &Path, user: u32) -> Result<()> {
-    lchown(folder, Some(user), Some(user)).with_context(|| format!("give {} to user {user}", folder.display()))?;
+    lchown(folder, Some(user), Some(user))
+        .with_context(|| format!("give {} to user {user}", folder.display()))?;
     for entry in fs::read_dir(folder)? {
         let (entry, path) = entry.map(|entry| (entry.metadata(), entry.path()))?;
         let found = entry?;
@@ -359,8 +399,8 @@ fn hand_over(folder: &Path, user: u32) -> Result<()> {
     Ok(())
 }
 
-/// Restricts this process to reading, and to writing in some folders, with what the kernel offers. What an
-/// older Landlock does not keep in is refused altogether.
+/// Restricts this process to reading, and to writing in some folders, with what the kernel offers.
+/// What an older Landlock does not keep in is refused altogether.
 fn restrict(readable: &[PathBuf], writable: &[&Path]) -> Result<Missing> {
     let mut missing = Missing::new();
     let status = restrict_files(readable, writable)?;
@@ -386,7 +426,8 @@ fn restrict_files(readable: &[PathBuf], writable: &[&Path]) -> Result<RulesetSta
     let nvidia = nvidia.filter(|path| path.to_string_lossy().starts_with("/dev/nvidia"));
     let rules = readable.iter().cloned().map(|path| (path, read));
     let rules = rules.chain(writable.iter().map(|path| (path.to_path_buf(), write)));
-    let rules = rules.chain(DEVICES.iter().map(PathBuf::from).chain(nvidia).map(|path| (path, device)));
+    let rules =
+        rules.chain(DEVICES.iter().map(PathBuf::from).chain(nvidia).map(|path| (path, device)));
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(KNOWN))?

@@ -1,0 +1,27 @@
+//! Work that several threads share.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// What a function makes of each item, in the order of the items.
+pub(crate) fn in_order<T: Sync, R: Send>(
+    items: &[T],
+    n_threads: usize,
+    f: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let taken = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < items.len());
+        std::iter::from_fn(taken).map(|n| (n, f(&items[n]))).collect::<Vec<_>>()
+    };
+    let mut results = thread::scope(|scope| {
+        let others: Vec<_> = (1..n_threads.min(items.len())).map(|_| scope.spawn(work)).collect();
+        let mut results = work();
+        results.extend(
+            others.into_iter().flat_map(|other| other.join().expect("the function does not panic")),
+        );
+        results
+    });
+    results.sort_by_key(|(n, _)| *n);
+    results.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,181 @@
+//! What the user should know about the numbers.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::mask::MaskWarning;
+use crate::violation::Field;
+
+/// Something about a request or its files that may make the numbers other than expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// A group holds several molecules, the images of which are chosen one by one.
+    SeveralMolecules {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// Molecules it has atoms of.
+        n_molecules: usize,
+    },
+    /// Molecules are broken across the boundary in the trajectory, and were made whole by their
+    /// bonds.
+    BrokenMolecules,
+    /// The trajectory ends with part of a frame, which was left out.
+    PartOfAFrame {
+        /// Bytes after the last whole frame.
+        n_bytes: u64,
+    },
+    /// The header of the trajectory counts more frames than there are, as when it was cut off.
+    MissingFrames {
+        /// How many more.
+        n_frames: usize,
+    },
+    /// The files do not have the times of their frames, or not in ascending order, so that there
+    /// are none in the results.
+    NoTimes,
+    /// The cell of the first frame was taken for lengths and cosines, and could be CHARMM's matrix.
+    DoubtfulCell,
+    /// Damaged frames were left out, as the request allows.
+    LeftOut {
+        /// Which, counted from 0.
+        frames: Vec<usize>,
+    },
+    /// There is only one frame.
+    OneFrame,
+    /// Atoms without a mass do not count where atoms are weighted by mass.
+    NoMass {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// Atoms without a mass.
+        n_atoms: usize,
+    },
+    /// No analysis of hydrogen bonds was made, since there can be none.
+    NoHydrogenBonds {
+        /// Why.
+        reason: String,
+    },
+    /// Residues that RMSD are measured from have other names in the reference.
+    OtherResidues {
+        /// Where in the parameters.
+        at: Field,
+        /// How many.
+        n_residues: usize,
+        /// The names of the first, here and in the reference.
+        first: [String; 2],
+        /// The reference.
+        reference: String,
+    },
+    /// A field has no effect, since nothing is asked for that it applies to.
+    NoEffect {
+        /// The field.
+        at: Field,
+        /// The field that asks for it.
+        needs: &'static str,
+    },
+    /// A mask may not select what was meant.
+    Mask {
+        /// Where in the parameters.
+        at: Field,
+        /// What it does.
+        warning: MaskWarning,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SeveralMolecules { label, n_molecules, .. } => write!(
+                f,
+                "{label} has atoms of {n_molecules} molecules; each is taken in the periodic \
+                 image that is next to where it was in the frame before"
+            ),
+            Self::BrokenMolecules => f.write_str(
+                "molecules are broken across the periodic boundary in the trajectory; they were \
+                 made whole by their bonds",
+            ),
+            Self::PartOfAFrame { n_bytes } => {
+                write!(
+                    f,
+                    "the trajectory ends with {n_bytes} bytes of a frame that is not whole; it \
+                     was left out"
+                )
+            }
+            Self::MissingFrames { n_frames } => {
+                write!(f, "the trajectory has {n_frames} frames fewer than its header gives")
+            }
+            Self::NoTimes => f.write_str(
+                "the trajectory has no times, or they do not ascend; results have the number of \
+                 the frame alone",
+            ),
+            Self::DoubtfulCell => f.write_str(
+                "the angles of the cell are not quite 90°, and the file does not say who wrote \
+                 it; they were taken for cosines, and are others if the file is CHARMM's",
+            ),
+            Self::LeftOut { frames } => write!(
+                f,
+                "{} damaged {} left out: {}; molecules are followed across them",
+                frames.len(),
+                if frames.len() == 1 { "frame was" } else { "frames were" },
+                ranges(frames)
+            ),
+            Self::OneFrame => f.write_str(
+                "only one frame was analysed: deviations from it are 0 by definition, and \
+                 fluctuations cannot be measured, so that their tables are empty",
+            ),
+            Self::NoMass { label, n_atoms, .. } => write!(
+                f,
+                "{n_atoms} atoms of {label} have no mass, for the topology does not give their \
+                 element; they do not count in its centre"
+            ),
+            Self::NoHydrogenBonds { reason } => {
+                write!(f, "no hydrogen bonds were counted: {reason}")
+            }
+            Self::OtherResidues { at, n_residues, first: [here, there], reference } => write!(
+                f,
+                "{at}: {n_residues} residues have other names in {reference}, the first {here} here and {there} there; \
+                 they are compared by their order, so check that they belong together"
+            ),
+            Self::NoEffect { at, needs } => write!(f, "{at}: has no effect without `{needs}`"),
+            Self::Mask { at, warning } => write!(f, "{at}: {warning}"),
+        }
+    }
+}
+
+impl Serialize for Warning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Numbers in ascending order as text, `3, 7-9, 15`; beyond some, how many more there are.
+fn ranges(numbers: &[usize]) -> String {
+    const MOST: usize = 20;
+    let runs: Vec<_> = numbers.chunk_by(|a, b| a + 1 == *b).collect();
+    let shown: Vec<_> = runs.iter().take(MOST).map(|run| range(run)).collect();
+    let n_more: usize = runs.iter().skip(MOST).map(|run| run.len()).sum();
+    if n_more == 0 { shown.join(", ") } else { format!("{} and {n_more} more", shown.join(", ")) }
+}
+
+/// Numbers that follow one another.
+fn range(run: &[usize]) -> String {
+    match run {
+        [only] => only.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn frames_in_a_row_are_written_as_a_range() {
+        assert_eq!(ranges(&[3, 7, 8, 9, 15]), "3, 7-9, 15");
+        let even: Vec<_> = (0..50).map(|n| 2 * n).collect();
+        assert!(ranges(&even).ends_with("36, 38 and 30 more"));
+    }
+}

@@ -1,0 +1,64 @@
+//! A figure as SVG, and as PNG.
+
+use std::sync::{Arc, OnceLock};
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{self, Tree};
+
+use crate::figure::Figure;
+use crate::{layout, svg, text};
+
+/// Pixels of a PNG for each unit of length of the SVG, so that it is sharp on paper and on screens
+/// of today.
+const SCALE: u32 = 2;
+
+impl Figure {
+    /// The figure as SVG. Its texts are texts, in `DejaVu Sans` or what the viewer has instead.
+    pub fn svg(&self) -> String {
+        svg::draw(&layout::Layout::of(self))
+    }
+
+    /// The figure as PNG, opaque: the SVG in twice as many pixels each way.
+    pub fn png(&self) -> Vec<u8> {
+        let options = usvg::Options {
+            font_family: text::FAMILY.to_owned(),
+            fontdb: fonts(),
+            ..usvg::Options::default()
+        };
+        let tree = Tree::from_str(&self.svg(), &options).expect("what is drawn is SVG");
+        let size = tree.size().to_int_size();
+        let width = SCALE * size.width();
+        let height = SCALE * size.height();
+        let mut pixels = Pixmap::new(width, height).expect("a figure has an extent");
+        let scale = Transform::from_scale(SCALE as f32, SCALE as f32);
+        resvg::render(&tree, scale, &mut pixels.as_mut());
+        // The white rectangle behind all leaves nothing to shine through.
+        let colours: Vec<u8> = pixels
+            .data()
+            .chunks_exact(4)
+            .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]])
+            .collect();
+        encode(width, height, &colours).expect("nothing fails that is written to memory")
+    }
+}
+
+fn encode(width: u32, height: u32, colours: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(colours)?;
+    writer.finish()?;
+    Ok(bytes)
+}
+
+fn fonts() -> Arc<usvg::fontdb::Database> {
+    static FONTS: OnceLock<Arc<usvg::fontdb::Database>> = OnceLock::new();
+    FONTS.get_or_init(load_fonts).clone()
+}
+
+fn load_fonts() -> Arc<usvg::fontdb::Database> {
+    let mut fonts = usvg::fontdb::Database::new();
+    fonts.load_font_data(text::FONT.to_vec());
+    Arc::new(fonts)
+}

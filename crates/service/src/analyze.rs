@@ -1,0 +1,220 @@
+//! `molboxd analyze`: carries out the analysis of a folder, in a process of its own.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result};
+use molbox_analysis::{
+    Control, Error, ReferenceStructure, Report, Series, Structure, Topology, analyze,
+    frame_positions,
+};
+use molbox_plot::Figure;
+use serde_json::{Value, json};
+
+use crate::exec::confine::WORK;
+use crate::files;
+use crate::plan::analyze::{AnalyzeInputs, ReferenceInputs, params};
+use crate::plan::topology::Built;
+use crate::record::Status;
+use crate::runner::collect::without_nulls;
+use crate::runner::failure::failure;
+use crate::worker;
+
+/// Exit status of an analysis that failed for a reason that `result.json` explains.
+const FAILED: u8 = 2;
+
+type Task = worker::Task<AnalyzeInputs>;
+
+/// `molboxd analyze`: carries out the analysis of a folder; its exit status.
+pub(crate) fn run(folder: &Path) -> Result<u8> {
+    let task: Task = serde_json::from_slice(&fs::read(folder.join("task.json"))?)?;
+    // The task's log.
+    let mut log = io::stdout();
+    let work = folder.join(WORK);
+    let output = work.join("output");
+    fs::create_dir_all(&output)?;
+    match calculate(folder, &task) {
+        // The other two are in the way of anybody who writes there.
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+            Err(source.into())
+        }
+        Ok(report) => {
+            for warning in &report.warnings {
+                writeln!(log, "warning: {warning}")?;
+            }
+            writeln!(
+                log,
+                "{} of {} frames, {} tables",
+                report.n_analyzed,
+                report.n_frames,
+                report.tables.len()
+            )?;
+            write_results(&output, &task, &report)?;
+            let result = json!({ "status": Status::Succeeded, "warnings": warnings(&report), "versions": versions() });
+            finish(&work, &task, result)?;
+            Ok(0)
+        }
+        Err(error) => {
+            let failure = explain(&error, &folder.join("input"));
+            let text = |member: &str| failure[member].as_str().unwrap_or_default();
+            writeln!(log, "failed: {}: {}", text("code"), text("message"))?;
+            let result = json!({ "status": Status::Failed, "error": failure, "warnings": [], "versions": versions() });
+            finish(&work, &task, result)?;
+            Ok(FAILED)
+        }
+    }
+}
+
+fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
+    let input = folder.join("input");
+    let (topology, positions) = structure(&input.join(&task.plan.structure))?;
+    let params = params(&task.plan.request);
+    let parsed = params.parse().map_err(Error::Params)?;
+    let files: Vec<PathBuf> = task.plan.trajectory.iter().map(|name| input.join(name)).collect();
+    let trajectory = Series::open(&files)?;
+    let reference = task.plan.reference.as_ref();
+    let other = reference.map(|reference| {
+        atoms_of(reference, &input, &topology, &trajectory, params.skip_damaged_frames)
+    });
+    let other = other.transpose()?;
+    let reference = reference.zip(other.as_ref()).map(|(reference, (topology, positions))| {
+        ReferenceStructure {
+            field: "reference_frame",
+            label: reference.label.clone(),
+            topology: topology.as_ref(),
+            positions,
+        }
+    });
+    let selected =
+        parsed.select(&topology, &positions, reference.as_ref()).map_err(Error::Params)?;
+    let progress = |done: usize, all: usize| {
+        let said = json!({ "fraction": done as f64 / all.max(1) as f64, "stage": "frames", "step": done, "steps": all });
+        // A picture of the moment; the next one makes up for it.
+        let _ = write(&folder.join(WORK).join("progress.json"), said.to_string().as_bytes());
+    };
+    let control = Control {
+        n_threads: NonZeroUsize::new(task.threads).unwrap_or(NonZeroUsize::MIN),
+        progress: &progress,
+        cancelled: &AtomicBool::new(false),
+    };
+    let report = analyze(&topology, &trajectory, &selected.request, &control)?;
+    Ok(Report {
+        warnings: selected.warnings.into_iter().chain(report.warnings).collect(),
+        ..report
+    })
+}
+
+/// The topology of a reference, none where it is that of the trajectory, and where its atoms are,
+/// in Å.
+fn atoms_of(
+    reference: &ReferenceInputs,
+    input: &Path,
+    topology: &Topology,
+    trajectory: &Series,
+    skips_damaged: bool,
+) -> Result<(Option<Topology>, Vec<[f64; 3]>), Error> {
+    let never = AtomicBool::new(false);
+    let frame = reference.frame.unwrap_or(0);
+    let Some(name) = &reference.structure else {
+        return Ok((None, frame_positions(topology, trajectory, frame, skips_damaged, &never)?));
+    };
+    let (other, as_built) = structure(&input.join(name))?;
+    let Some(frames) = &reference.trajectory else { return Ok((Some(other), as_built)) };
+    let frames = Series::open(&[input.join(frames)])?;
+    let positions = frame_positions(&other, &frames, frame, skips_damaged, &never)?;
+    Ok((Some(other), positions))
+}
+
+fn structure(path: &Path) -> Result<(Topology, Vec<[f64; 3]>), Error> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        let structure = Structure::open(path)?;
+        return Ok((structure.topology, structure.positions));
+    }
+    let read = |source| Error::Io { path: path.to_owned(), source };
+    let built = fs::read(path).map_err(read)?;
+    Ok(Built::parse(&built).map_err(|e| read(io::Error::other(format!("{e:#}"))))?.parts())
+}
+
+/// The failure in the form of the records; `input` is the folder of the files that it may name.
+fn explain(error: &Error, input: &Path) -> Value {
+    let causes =
+        std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    let message = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let message = message.replace(&format!("{}/", input.display()), "");
+    match error {
+        Error::AtomCount { .. } => {
+            failure("atom_count", message, "give the topology that belongs to the trajectory")
+        }
+        Error::NoSuchFrame { .. } => failure(
+            "no_frames",
+            message,
+            "analyse again when the job has written that frame, or name another",
+        ),
+        Error::NoFrames => {
+            failure("no_frames", message, "analyse again when the job has written frames")
+        }
+        Error::Format { .. } => {
+            failure("trajectory_damaged", message, "check the file, or run the job again")
+        }
+        Error::Damaged { .. } => {
+            let remedy = "run the job again, or leave such frames out with skip_damaged_frames";
+            failure("frame_damaged", message, remedy)
+        }
+        Error::AllDamaged { .. } => {
+            failure("frame_damaged", message, "check the file, or run the job again")
+        }
+        Error::Io { .. } => {
+            let remedy = "analyse again; tell the operator of the service if it stays so";
+            failure("trajectory_unreadable", message, remedy)
+        }
+        Error::NotFinite { .. } => failure("internal", message, "tell the operator of the service"),
+        _ => failure("not_analysed", message, "see the message; change the masks or the topology"),
+    }
+}
+
+fn warnings(report: &Report) -> Vec<Value> {
+    report
+        .warnings
+        .iter()
+        .map(|w| json!({ "code": "analysis", "message": w.to_string() }))
+        .collect()
+}
+
+fn versions() -> Value {
+    json!({ "molbox-analysis": env!("CARGO_PKG_VERSION") })
+}
+
+/// The data as JSON, each table as CSV and Parquet, and plots of those that have a course.
+fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
+    let data = json!({
+        "analysis_id": task.id,
+        "job_id": task.plan.job,
+        "stride": report.stride,
+        "frames_total": report.n_frames,
+        "frames_analyzed": report.n_analyzed,
+        "tables": report.tables,
+    });
+    write(&output.join("data.json"), &serde_json::to_vec(&without_nulls(data))?)?;
+    for table in &report.tables {
+        let path = |extension: &str| output.join(format!("{}.{extension}", table.name));
+        write(&path("csv"), table.to_csv().as_bytes())?;
+        write(&path("parquet"), &table.to_parquet())?;
+        if let Some(figure) = Figure::of(table) {
+            write(&path("png"), &figure.png())?;
+            write(&path("svg"), figure.svg().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn finish(work: &Path, task: &Task, mut result: Value) -> Result<()> {
+    result["attempt"] = task.attempt.into();
+    write(&work.join("result.json"), result.to_string().as_bytes())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    files::write(path, bytes).with_context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,196 @@
+//! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::future::OptionFuture;
+use jiff::{SignedDuration, Timestamp};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::db::Deed;
+use crate::http::connections::{self, Door, raise_file_limit};
+use crate::http::routes;
+use crate::objects::Key;
+use crate::objects::garbage::sweep;
+use crate::{files, folder, runner};
+
+/// Serves until SIGTERM or SIGINT.
+pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
+    folder::make(&config.data)?;
+    // Held until the process ends.
+    let _lock = folder::lock(&config.data)?;
+    let app = Arc::new(App::open(config, clock)?);
+    app.objects.clear_unfinished().context("clear unfinished uploads")?;
+    // Read before anything new can be announced: what stands here now, nobody is writing.
+    let garbage = app.db.garbage().await?;
+    let listen = |address| async move {
+        TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))
+    };
+    raise_file_limit(&app.config.connections, 2);
+    let workflow = listen(app.config.listen).await?;
+    let margin = listen(app.config.margin_listen).await?;
+    let operators = match app.config.metrics_listen.0 {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    app.listens_at(
+        format!("http://{}", workflow.local_addr()?),
+        format!("http://{}", margin.local_addr()?),
+    );
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    tracing::info!(workflow = app.base_url(), margin = app.margin_base_url(), "listening");
+    // Before anybody can know whom to signal.
+    let hangup = signal(SignalKind::hangup())?;
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    // Small files, also on a full disk.
+    app.reserve.with(|| announce(&app, operators.as_ref()))?;
+    app.reserve.with(|| app.market.announce(&app.config, app.now()))?;
+    let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
+    tokio::spawn(sweep_all(app.clone(), garbage));
+    tokio::spawn(keep_house(app.clone()));
+    let runner = tokio::spawn(runner::run(app.clone()));
+    let serve = |listener, router| {
+        connections::serve(
+            Door::new(app.config.connections.clone()),
+            listener,
+            router,
+            stopped.clone(),
+        )
+    };
+    let servers = async {
+        let operators = operators.map(|listener| serve(listener, routes::operators(&app)));
+        tokio::join!(
+            serve(workflow, routes::workflow(&app)),
+            serve(margin, routes::margin(&app)),
+            OptionFuture::from(operators),
+        );
+        Ok::<(), anyhow::Error>(())
+    };
+    let ask_to_stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping; running tasks go on and are adopted at the next start");
+        app.stopping.send_replace(true);
+        stop.send(true).context("tell the servers to stop")
+    };
+    tokio::try_join!(servers, ask_to_stop)?;
+    runner.abort();
+    reloads.abort();
+    Ok(())
+}
+
+/// Removes what an earlier service deleted, or was writing when it ended.
+async fn sweep_all(app: Arc<App>, garbage: Vec<String>) {
+    for key in garbage {
+        sweep(&app.objects, &app.db, Key::stored(key)).await;
+    }
+}
+
+/// How often it is looked for files that have waited too long.
+const HOUSEKEEPING: Duration = Duration::from_secs(600);
+/// So many are deleted in one transaction at most.
+const EXPIRED: usize = 1000;
+
+/// Measures what no earlier version has, and then deletes from time to time what has expired.
+async fn keep_house(app: Arc<App>) {
+    if let Err(error) = measure(&app).await {
+        // The next start tries again.
+        tracing::error!(cause = format!("{error:#}"), "measure the results of tasks");
+    }
+    loop {
+        if let Err(error) = expire_pending_files(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "delete files that have waited too long");
+        }
+        if let Err(error) = forget_audit(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "forget old entries of the audit log");
+        }
+        tokio::time::sleep(HOUSEKEEPING).await;
+    }
+}
+
+async fn measure(app: &Arc<App>) -> Result<()> {
+    for id in app.db.unmeasured_tasks().await? {
+        let (objects, prefix) = (app.objects.clone(), Key::task(&id));
+        let bytes = tokio::task::spawn_blocking(move || objects.size(&prefix)).await??;
+        app.db.set_task_bytes(id, bytes).await?;
+    }
+    Ok(())
+}
+
+/// What the service does by itself.
+fn by_itself(app: &App, action: &'static str) -> Deed {
+    Deed { at: app.now(), operator: Some("molboxd".to_owned()), action, ..Deed::default() }
+}
+
+/// The moment so long ago, or the first of all.
+fn ago(app: &App, time: SignedDuration) -> Timestamp {
+    app.now().checked_sub(time).unwrap_or(Timestamp::MIN)
+}
+
+async fn forget_audit(app: &App) -> Result<()> {
+    let days = i64::from(app.config.audit_days);
+    let before = ago(app, SignedDuration::from_hours(days * 24));
+    while days > 0 && app.db.forget_audit(before, EXPIRED).await? {}
+    Ok(())
+}
+
+async fn expire_pending_files(app: &Arc<App>) -> Result<()> {
+    let hours = i64::from(app.config.limits.pending_hours);
+    if hours == 0 {
+        return Ok(());
+    }
+    let before = ago(app, SignedDuration::from_hours(hours));
+    while app.db.has_expired_files(before).await? {
+        for object in
+            app.db.expire_pending_files(before, EXPIRED, by_itself(app, "file_expire")).await?
+        {
+            sweep(&app.objects, &app.db, Key::stored(object)).await;
+        }
+    }
+    Ok(())
+}
+
+/// SIGHUP asks for the market data to be loaded anew; see `molboxd market reload`.
+async fn reload_on_signal(app: Arc<App>, mut hangup: Signal) {
+    while hangup.recv().await.is_some() {
+        reload(&app).await;
+    }
+}
+
+async fn reload(app: &Arc<App>) {
+    let loading = app.clone();
+    let reloaded =
+        tokio::task::spawn_blocking(move || loading.market.reload(&loading.config)).await;
+    if let Err(error) = reloaded.map_err(anyhow::Error::from).flatten() {
+        tracing::error!(
+            cause = format!("{error:#}"),
+            "market data not reloaded; the old stays in use"
+        );
+    }
+    if let Err(error) = app.market.announce(&app.config, app.now()) {
+        tracing::error!(cause = format!("{error:#}"), "announce which market data is in use");
+    }
+}
+
+/// Writes the addresses to a file, for who started the service on free ports.
+fn announce(app: &App, operators: Option<&TcpListener>) -> Result<()> {
+    let mut addresses = serde_json::json!({
+        "base_url": app.base_url(),
+        "margin_base_url": app.margin_base_url(),
+        "pid": std::process::id(),
+    });
+    if let Some(operators) = operators {
+        addresses["metrics_url"] = format!("http://{}/metrics", operators.local_addr()?).into();
+    }
+    let path = app.config.data.join("addresses.json");
+    files::write(&path, addresses.to_string().as_bytes())
+        .with_context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,487 @@
+//! SQLite: the one place that knows which database this is.
+//!
+//! Reads run where they are asked for, on a connection of a small pool: they take microseconds.
+//! Writes go to one thread, which puts those that wait together into one transaction and one
+//! fsync; a write is on disk when its `await` returns.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::config::DbConfig;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter,
+};
+use tokio::sync::oneshot;
+
+use super::error::{Error, Result};
+use super::value::{FromValue, Value};
+
+const MIGRATIONS: [&str; 7] = [
+    include_str!("0001.sql"),
+    include_str!("0002.sql"),
+    include_str!("0003.sql"),
+    include_str!("0004.sql"),
+    include_str!("0005.sql"),
+    include_str!("0006.sql"),
+    include_str!("0007.sql"),
+];
+/// The version of the schema that this program reads and writes.
+pub(super) const VERSION: usize = MIGRATIONS.len();
+
+/// Prepared statements that a connection keeps: all that there are.
+const STATEMENTS: usize = 200;
+/// Writes that are put into one transaction at most.
+const MAX_BATCH: usize = 256;
+
+/// How long another program may hold the database.
+const BUSY: Duration = Duration::from_secs(10);
+/// How long to wait for who holds a database that is copied.
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        let code = error.sqlite_error_code();
+        let cause = Arc::new(error);
+        match code {
+            Some(ErrorCode::DiskFull) => Self::Full(cause),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy(cause),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(cause),
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                Self::ReadOnly(cause)
+            }
+            Some(ErrorCode::SystemIoFailure) => Self::Io(cause),
+            Some(ErrorCode::OutOfMemory) => Self::NoMemory(cause),
+            Some(ErrorCode::OperationInterrupted) => Self::Interrupted(cause),
+            _ => Self::Other(cause),
+        }
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// A row that is read, as long as it is the present one.
+pub(super) struct Row<'a>(&'a rusqlite::Row<'a>);
+
+impl Row<'_> {
+    /// The value of a column, counted from 0.
+    pub(super) fn get<T: FromValue>(&self, column: usize) -> Result<T> {
+        let value = match self.0.get_ref(column)? {
+            ValueRef::Null => Ok(Value::Null),
+            ValueRef::Integer(number) => Ok(Value::Int(number)),
+            ValueRef::Text(text) => {
+                str::from_utf8(text).map(Value::Text).map_err(|error| error.to_string())
+            }
+            ValueRef::Blob(bytes) => Ok(Value::Bytes(bytes)),
+            ValueRef::Real(number) => Err(format!("is a fraction: {number}")),
+        };
+        value.and_then(T::from_value).map_err(|problem| {
+            let name = self.0.as_ref().column_name(column).unwrap_or_default();
+            Error::other(format!("column {name}: {problem}"))
+        })
+    }
+}
+
+/// What statements run in: a transaction, or a connection that is read from. Their text has `?1`
+/// for the first value, and stays prepared.
+pub(super) struct Tx<'a>(&'a Connection);
+
+impl Tx<'_> {
+    /// Changes rows; how many.
+    pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
+        Ok(self.0.prepare_cached(sql)?.execute(params_from_iter(values))?)
+    }
+
+    /// Hands every row to `take`, until it fails.
+    pub(super) fn each<E: From<Error>>(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+        mut take: impl FnMut(&Row<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut query = self.0.prepare_cached(sql).map_err(Error::from)?;
+        let mut rows = query.query(params_from_iter(values)).map_err(Error::from)?;
+        while let Some(row) = rows.next().map_err(Error::from)? {
+            take(&Row(row))?;
+        }
+        Ok(())
+    }
+
+    /// All rows.
+    pub(super) fn all<T>(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+        read: impl Fn(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        self.each(sql, values, |row| {
+            all.push(read(row)?);
+            Ok::<(), Error>(())
+        })?;
+        Ok(all)
+    }
+
+    /// The first row, if there is one.
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut query = self.0.prepare_cached(sql)?;
+        let mut rows = query.query(params_from_iter(values))?;
+        rows.next()?.map(|row| read(&Row(row))).transpose()
+    }
+
+    /// The first row, which there has to be.
+    pub(super) fn one<T>(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.first(sql, values, read)?.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+    }
+
+    /// Whether there is a row.
+    pub(super) fn exists(&self, sql: &str, values: &[Value<'_>]) -> Result<bool> {
+        Ok(self.first(sql, values, |_| Ok(()))?.is_some())
+    }
+}
+
+/// Called with the transaction, or with why there is none; the error of this write comes back.
+type Write = Box<dyn FnOnce(Result<&Tx<'_>>) -> (Finish, Option<Error>) + Send>;
+/// Called with whether the transaction was committed.
+type Finish = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// A database that is up to date, and is not served yet.
+pub(super) struct Opened {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Opened {
+    /// Opens the database in a file, makes it when there is none, and brings it up to date.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(BUSY)?;
+        connection.pragma_update(None, "journal_mode", "wal")?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+        keep_statements(&connection)?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// Brings it to the version of this program.
+    pub(super) fn migrate(mut self) -> Result<Self> {
+        // Nothing is written to a database that is up to date, also on a full disk.
+        if version(&self.connection)? == VERSION {
+            return Ok(self);
+        }
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Exclusive)?;
+        let found = version(&transaction)?;
+        let missing = MIGRATIONS.get(found..).ok_or_else(|| {
+            Error::other(format!("it was made by a newer molboxd (version {found})"))
+        })?;
+        for sql in missing {
+            transaction.execute_batch(sql)?;
+        }
+        transaction.pragma_update(None, "user_version", VERSION as u32)?;
+        transaction.commit()?;
+        Ok(self)
+    }
+
+    /// Whether it has never held anything but accounts: a number was never drawn for a file or a
+    /// task.
+    pub(super) fn is_unused(&self) -> Result<bool> {
+        let sql =
+            "select not exists (select 1 from sqlite_sequence where name in ('file', 'task'))";
+        Tx(&self.connection).one(sql, &[], |row| row.get(0))
+    }
+
+    /// Starts the thread that writes. A transaction is committed as long as `check` allows it.
+    pub(super) fn serve(
+        self,
+        check: impl Fn() -> Result<()> + Send + 'static,
+    ) -> std::io::Result<Sqlite> {
+        let Self { connection, path } = self;
+        let (writer, writes) = mpsc::channel();
+        thread::Builder::new()
+            .name("database".to_owned())
+            .spawn(move || write_all(connection, &writes, &check))?;
+        Ok(Sqlite { readers: Mutex::default(), path, writer })
+    }
+}
+
+/// A database that is read and written.
+pub(super) struct Sqlite {
+    readers: Mutex<Vec<Connection>>,
+    path: PathBuf,
+    writer: mpsc::Sender<Write>,
+}
+
+impl Sqlite {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads, on the caller's thread.
+    pub(super) fn read<T>(&self, query: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
+        let pooled = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match pooled {
+            Some(connection) => connection,
+            None => reader(&self.path)?,
+        };
+        let result = query(&Tx(&connection));
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        result
+    }
+
+    /// Writes; when this returns, it is on disk. An error undoes this write alone.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let ended = || Error::other("the database's thread has ended");
+        let (answer, result) = oneshot::channel();
+        let write: Write = Box::new(move |tx| {
+            let result = tx.and_then(|tx| within_savepoint(tx, change));
+            let error = result.as_ref().err().cloned();
+            // Nobody waits any more when the request was dropped.
+            let finish = move |committed: Result<()>| {
+                drop(answer.send(result.and_then(|value| committed.map(|()| value))));
+            };
+            (Box::new(finish) as Finish, error)
+        });
+        self.writer.send(write).map_err(|_| ended())?;
+        result.await.map_err(|_| ended())?
+    }
+
+    /// What is wrong with the file, if anything is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Interrupted`] when that could not be told in `limit`.
+    pub(super) fn damage(&self, limit: Duration) -> Result<Option<String>> {
+        let end = Instant::now().checked_add(limit);
+        let mut connection = reader(&self.path)?;
+        // Asked every some ten thousand steps of SQLite's machine, which take less than a
+        // millisecond.
+        connection
+            .progress_handler(10_000, Some(move || end.is_some_and(|end| Instant::now() > end)))?;
+        let verdict: String =
+            Tx(&connection).one("pragma quick_check(5)", &[], |row| row.get(0))?;
+        Ok(Some(verdict).filter(|verdict| verdict != "ok"))
+    }
+}
+
+/// A database in a file that is only read, also while a service uses it.
+pub(super) struct Read(Connection);
+
+impl Read {
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        reader(path).map(Self)
+    }
+
+    pub(super) fn version(&self) -> Result<usize> {
+        version(&self.0)
+    }
+
+    pub(super) fn tx(&self) -> Tx<'_> {
+        Tx(&self.0)
+    }
+
+    /// What is wrong with the file, in so many lines at most, and rows that refer to none.
+    pub(super) fn damage(&self, max_lines: u32) -> Result<Vec<String>> {
+        let sql = format!("pragma integrity_check({max_lines})");
+        let mut lines: Vec<String> = self.tx().all(&sql, &[], |row| row.get(0))?;
+        lines.retain(|line| line != "ok");
+        let sql = "select \"table\", parent, count(*) from pragma_foreign_key_check group by 1, 2";
+        lines.extend(self.tx().all(sql, &[], |row| {
+            let (table, parent, count): (String, String, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(format!("{count} rows of {table} refer to none of {parent}"))
+        })?);
+        Ok(lines)
+    }
+
+    /// Copies it, as it is at one moment, to a new file. Whoever writes is not kept from it.
+    pub(super) fn copy(&self, to: &Path) -> Result<()> {
+        let mut copy = Connection::open(to)?;
+        // All pages at once: one after another would begin anew with each write.
+        while Backup::new(&self.0, &mut copy)?.step(-1)? != StepResult::Done {
+            thread::sleep(PAUSE);
+        }
+        // One file, without a log beside it.
+        Ok(copy.pragma_update(None, "journal_mode", "delete")?)
+    }
+}
+
+/// A connection that reads.
+fn reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    keep_statements(&connection)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
+/// Has a connection keep its statements as they were planned. SQLite would plan again for each new
+/// value, which takes longer than most queries; every query here has the index that it needs.
+fn keep_statements(connection: &Connection) -> Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
+}
+
+fn version(connection: &Connection) -> Result<usize> {
+    let sql = "select user_version from pragma_user_version";
+    let version: i64 = Tx(connection).one(sql, &[], |row| row.get(0))?;
+    Ok(usize::try_from(version).unwrap_or(usize::MAX))
+}
+
+fn within_savepoint<T>(tx: &Tx<'_>, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
+    // Kept prepared: parsing them took longer than running them.
+    let run = |sql| tx.execute(sql, &[]);
+    run("savepoint one")?;
+    let result = change(tx);
+    if result.is_ok() {
+        run("release one")?;
+    } else if let Err(error) = run("rollback to one").and_then(|_| run("release one")) {
+        // The whole transaction is undone already; the first error is the one that counts.
+        tracing::debug!(%error, "undo a write");
+    }
+    result
+}
+
+/// The database's thread: ends when nobody can write any more.
+fn write_all(
+    mut connection: Connection,
+    writes: &mpsc::Receiver<Write>,
+    check: &dyn Fn() -> Result<()>,
+) {
+    while let Ok(first) = writes.recv() {
+        let (finishes, committed) = write_batch(&mut connection, first, writes, check);
+        if let Err(error) = &committed {
+            tracing::error!(cause = %error, "database transaction failed");
+        }
+        for finish in finishes {
+            finish(committed.clone());
+        }
+    }
+}
+
+/// Puts the writes that wait into one transaction; who is to be told, and what.
+fn write_batch(
+    connection: &mut Connection,
+    first: Write,
+    writes: &mpsc::Receiver<Write>,
+    check: &dyn Fn() -> Result<()>,
+) -> (Vec<Finish>, Result<()>) {
+    let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
+        Ok(transaction) => transaction,
+        Err(error) => {
+            // Those that wait have waited, too.
+            let error = Error::from(error);
+            let all = [first].into_iter().chain(writes.try_iter());
+            return (all.map(|write| write(Err(error.clone())).0).collect(), Err(error));
+        }
+    };
+    let mut finishes = Vec::new();
+    let mut next = Some(first);
+    while let Some(write) = next.take() {
+        let (finish, error) = write(Ok(&Tx(&transaction)));
+        finishes.push(finish);
+        // SQLite undoes the whole transaction by itself on some errors, a full disk among them.
+        // What followed would be committed one by one, and be reported as not written.
+        if transaction.is_autocommit() {
+            let error = error.unwrap_or_else(|| Error::other("the transaction was undone"));
+            return (finishes, Err(error));
+        }
+        if finishes.len() < MAX_BATCH {
+            next = writes.try_recv().ok();
+        }
+    }
+    (finishes, commit(transaction, check))
+}
+
+/// Commits a transaction, unless it may not be: it is undone as it is dropped.
+fn commit(transaction: Transaction<'_>, check: &dyn Fn() -> Result<()>) -> Result<()> {
+    check()?;
+    Ok(transaction.commit()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use molbox::workflow::types;
+    use rusqlite::Connection;
+
+    use super::super::{Filter, file, task};
+    use super::MIGRATIONS;
+
+    /// Every step of the plan of a query.
+    fn plan(db: &Connection, sql: &str) -> Vec<String> {
+        let mut query = db.prepare(&format!("explain query plan {sql}")).unwrap();
+        // Without values: they only matter once the query runs.
+        let mut rows = query.raw_query();
+        let mut steps = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            steps.push(row.get(3).unwrap());
+        }
+        steps
+    }
+
+    #[test]
+    fn tasks_of_disabled_accounts_are_found_by_their_account_however_many_are_queued() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&MIGRATIONS.concat()).unwrap();
+        let steps = plan(&db, &task::of_disabled());
+        assert!(steps[0].starts_with("SCAN account"), "{steps:?}");
+        assert!(steps[1].contains("(status=? AND lane=? AND account=?)"), "{steps:?}");
+    }
+
+    #[test]
+    fn a_page_of_a_listing_costs_the_same_however_much_there_is() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&MIGRATIONS.concat()).unwrap();
+        for (status, name) in [(false, false), (true, false), (false, true), (true, true)] {
+            let (status_asked, name_asked) =
+                (status.then_some(types::Status::Ready), name.then(String::new));
+            let filter = Filter { before: None, status: status_asked, name: name_asked };
+            for (table, sql) in [("file", file::listing(&filter)), ("task", task::listing(&filter))]
+            {
+                let steps = plan(&db, &sql);
+                // One search that comes in the right order: neither a scan nor a sort. Every
+                // equality that is asked for is part of the search.
+                assert_eq!(steps.len(), 1, "{steps:?}");
+                let wanted = [
+                    Some("account=?"),
+                    (table == "task").then_some("kind=?"),
+                    status.then_some("status=?"),
+                    name.then_some("name=?"),
+                    Some("seq<?"),
+                ];
+                let wanted: Vec<&str> = wanted.into_iter().flatten().collect();
+                assert!(
+                    steps[0].starts_with(&format!("SEARCH {table} USING INDEX {table}_list")),
+                    "{steps:?}"
+                );
+                assert!(steps[0].ends_with(&format!("({})", wanted.join(" AND "))), "{steps:?}");
+            }
+        }
+    }
+}

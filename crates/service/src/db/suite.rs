@@ -1,0 +1,526 @@
+//! What any database promises. Each test runs on every database there is, each time on a new one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use molbox::workflow::types;
+
+use super::{
+    Allowance, Answer, Before, Db, Deed, Deletion, End, Error, FileRow, Filter, IdempotentWrite,
+    Once, OverQuota, Reads, Requeue, TaskRow, Unqueued, Unregistered, values,
+};
+use crate::formats::Format;
+use crate::record::{FileStatus, Kind, Lane, Status};
+
+const UNLIMITED: Allowance = Allowance { open_tasks: 0, bytes: 0 };
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// Hands a promise every kind of database, new. What it spawns runs at once with it.
+fn on_each_database<F: Future<Output = ()>>(promise: impl Fn(Arc<Db>) -> F) {
+    let data = tempfile::tempdir().unwrap();
+    let db = Arc::new(Db::open(data.path()).unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+    runtime.block_on(promise(db));
+}
+
+/// A moment, in microseconds since 1970.
+fn at(microseconds: i64) -> Timestamp {
+    Timestamp::from_microsecond(microseconds).unwrap()
+}
+
+/// Makes an account; its number.
+async fn account(db: &Db, name: &str) -> i64 {
+    assert!(db.create_account(name.to_owned(), Deed::default()).await.unwrap());
+    let sql = "select id from account where name = ?1";
+    db.read(|tx| tx.one(sql, values![name], |row| row.get(0))).await.unwrap()
+}
+
+fn queued(account: i64, kind: Kind, id: &str) -> TaskRow {
+    TaskRow {
+        id: id.to_owned(),
+        account,
+        kind,
+        parent: None,
+        status: Status::Queued,
+        attempts: 0,
+        started_at: None,
+        finished_at: None,
+        ..TaskRow::example()
+    }
+}
+
+/// A request with this key, without one if it is empty.
+fn request(account: i64, key: &str) -> IdempotentWrite {
+    IdempotentWrite {
+        account,
+        key: Some(key.to_owned()).filter(|key| !key.is_empty()),
+        operation: "job_submit",
+        fingerprint: [7; 32],
+        now: at(0),
+        deed: Deed::default(),
+    }
+}
+
+fn answer(body: &str) -> Answer {
+    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+    Answer { headers, body: body.to_owned() }
+}
+
+async fn queue(db: &Db, task: TaskRow, reads: Reads) -> Once<Unqueued> {
+    let request = request(task.account, "");
+    db.create_task(task, reads, UNLIMITED, request, answer("")).await.unwrap()
+}
+
+/// Queues tasks that read nothing.
+async fn queue_all(db: &Db, account: i64, kind: Kind, ids: &[String]) {
+    for id in ids {
+        let done = queue(db, queued(account, kind, id), Reads::default()).await;
+        assert!(matches!(done, Once::Stored), "{id}: {done:?}");
+    }
+}
+
+fn numbered(prefix: &str, n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("{prefix}_{i}")).collect()
+}
+
+fn file(id: &str, size: i64) -> FileRow {
+    FileRow {
+        seq: 0,
+        id: id.to_owned(),
+        name: id.to_owned(),
+        kind: "protein".to_owned(),
+        format: Format::Pdb,
+        status: FileStatus::Ready,
+        size: Some(size),
+        sha256: Some("00".repeat(32)),
+        pdb_id: None,
+        created_at: at(0),
+        object: Some(format!("files/{id}")),
+        warnings: "[]".to_owned(),
+    }
+}
+
+async fn store(db: &Db, account: i64, file: FileRow, max_bytes: u64) -> Once<Unregistered> {
+    let request = request(account, "");
+    db.create_ready_file(file, account, max_bytes, request, answer("")).await.unwrap()
+}
+
+fn ended(status: Status) -> End {
+    End { status, outcome: "{}".to_owned(), bundle: None, bytes: 0 }
+}
+
+/// Runs as many of these as there are at once; what became of each.
+async fn at_once<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    n: usize,
+    each: impl Fn(usize) -> F,
+) -> Vec<T> {
+    let running: Vec<_> = (0..n).map(|i| tokio::spawn(each(i))).collect();
+    let mut done = Vec::new();
+    for one in running {
+        done.push(one.await.unwrap());
+    }
+    done
+}
+
+#[test]
+fn what_is_written_is_read_as_it_was() {
+    on_each_database(|db| async move {
+        let account = account(&db, "Zoë's \"lab\"; --").await;
+        let text = "{\"a\": \"'Å' ?1 $1 \\\\ \\n\",  \"b\":1.50}".to_owned();
+        let task = TaskRow {
+            name: Some(String::new()),
+            request: text.clone(),
+            parameters: text.repeat(10_000),
+            seed: i64::MAX,
+            created_at: at(-1),
+            warnings: "[ ]".to_owned(),
+            fruitless: 0,
+            bytes: 3,
+            ..queued(account, Kind::Job, "job_1")
+        };
+        // It needs none that is there.
+        queue(&db, task.clone(), Reads::default()).await;
+        let found = db.task(account, Kind::Job, "job_1").await.unwrap().unwrap();
+        assert!(found.seq > 0);
+        assert_eq!(found, TaskRow { seq: found.seq, ..task });
+        assert!(matches!(store(&db, account, file("file_1", 5), 0).await, Once::Stored));
+        let found = db.file(account, "file_1").await.unwrap().unwrap();
+        assert_eq!(found, FileRow { seq: found.seq, ..file("file_1", 5) });
+    });
+}
+
+#[test]
+fn nobody_finds_what_is_another_account_s_or_of_another_kind() {
+    on_each_database(|db| async move {
+        let (own, other) = (account(&db, "own").await, account(&db, "other").await);
+        queue_all(&db, own, Kind::Job, &numbered("job", 1)).await;
+        store(&db, own, file("file_1", 5), 0).await;
+        assert_eq!(db.task(other, Kind::Job, "job_0").await.unwrap(), None);
+        assert_eq!(db.task(own, Kind::System, "job_0").await.unwrap(), None);
+        assert_eq!(db.latest_task(other, Kind::Job).await.unwrap(), None);
+        assert_eq!(db.file(other, "file_1").await.unwrap(), None);
+        assert_eq!(db.ready_file(other, "file_1").await.unwrap(), None);
+        let (id, deed) = ("job_0".to_owned(), Deed::default());
+        assert_eq!(db.cancel_task(other, Kind::Job, id, deed.clone()).await.unwrap(), None);
+        let deleted = db.delete_file(other, "file_1".to_owned(), deed).await.unwrap();
+        assert_eq!(deleted, (Deletion::NotFound, None));
+    });
+}
+
+#[test]
+fn accounts_take_turns_and_one_that_is_disabled_has_none() {
+    on_each_database(|db| async move {
+        let (a, b, c) = (account(&db, "a").await, account(&db, "b").await, account(&db, "c").await);
+        // One that has submitted all before the others does not have all of its tasks run before
+        // theirs.
+        for (account, name, n) in [(a, "a", 4), (b, "b", 2), (c, "c", 2)] {
+            queue_all(&db, account, Kind::Job, &numbered(name, n)).await;
+        }
+        queue_all(&db, a, Kind::Analysis, &numbered("ana", 1)).await;
+        db.disable_account("c".to_owned(), Deed::default()).await.unwrap();
+        let mut started = Vec::new();
+        while let Some((task, _)) = db.next_queued(Lane::Workers, 9).await.unwrap() {
+            assert!(db.start_task(task.id.clone(), at(1)).await.unwrap());
+            started.push(task.id);
+        }
+        assert_eq!(started, ["a_0", "b_0", "a_1", "b_1", "a_2", "a_3"]);
+        let (waiting, n) = db.next_queued(Lane::Analyses, 9).await.unwrap().unwrap();
+        assert_eq!((waiting.id.as_str(), n), ("ana_0", 1));
+    });
+}
+
+#[test]
+fn runners_that_claim_at_once_start_every_task_once() {
+    on_each_database(|db| async move {
+        let (a, b) = (account(&db, "a").await, account(&db, "b").await);
+        let (of_a, of_b) = (numbered("a", 30), numbered("b", 10));
+        queue_all(&db, a, Kind::Job, &of_a).await;
+        queue_all(&db, b, Kind::System, &of_b).await;
+        let claimed = at_once(4, |_| {
+            let db = db.clone();
+            async move {
+                let mut own = Vec::new();
+                while let Some((task, _)) = db.next_queued(Lane::Workers, 1).await.unwrap() {
+                    if db.start_task(task.id.clone(), at(1)).await.unwrap() {
+                        own.push(task.id);
+                    }
+                }
+                own
+            }
+        });
+        let mut claimed = claimed.await.concat();
+        claimed.sort();
+        let mut all = [of_a, of_b].concat();
+        all.sort();
+        assert_eq!(claimed, all);
+        for task in db.running_tasks().await.unwrap() {
+            assert_eq!((task.attempts, task.started_at), (1, Some(at(1))), "{}", task.id);
+        }
+    });
+}
+
+#[test]
+fn an_allowance_holds_for_those_who_write_at_once() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        let allowance = Allowance { open_tasks: 5, bytes: 0 };
+        let queued = at_once(20, |i| {
+            let (db, task) = (db.clone(), queued(account, Kind::Job, &format!("job_{i}")));
+            let request = request(account, "");
+            async move {
+                db.create_task(task, Reads::default(), allowance, request, answer(""))
+                    .await
+                    .unwrap()
+            }
+        });
+        let queued = queued.await;
+        assert_eq!(queued.iter().filter(|done| matches!(done, Once::Stored)).count(), 5);
+        let too_many = |done: &&Once<_>| matches!(done, Once::Refused(Unqueued::TooMany));
+        assert_eq!(queued.iter().filter(too_many).count(), 15);
+        let stored = at_once(20, |i| {
+            let (db, file) = (db.clone(), file(&format!("file_{i}"), 10));
+            async move { store(&db, account, file, 72).await }
+        });
+        let stored = stored.await;
+        assert_eq!(stored.iter().filter(|done| matches!(done, Once::Stored)).count(), 7);
+        let over = OverQuota { held: 70 };
+        let is_over = |done: &&Once<_>| matches!(done, Once::Refused(Unregistered::OverQuota(by)) if *by == over);
+        assert_eq!(stored.iter().filter(is_over).count(), 13);
+    });
+}
+
+#[test]
+fn a_name_is_one_file_s_whoever_registers_it_at_once() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        let stored = at_once(8, |i| {
+            let file = FileRow { name: "1l2y".to_owned(), ..file(&format!("file_{i}"), 1) };
+            let db = db.clone();
+            async move { store(&db, account, file, 0).await }
+        });
+        let stored = stored.await;
+        assert_eq!(stored.iter().filter(|done| matches!(done, Once::Stored)).count(), 1);
+        let taken = |done: &&Once<_>| matches!(done, Once::Refused(Unregistered::NameTaken));
+        assert_eq!(stored.iter().filter(taken).count(), 7);
+        assert_eq!(db.files(account, &Filter::default(), 9).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_repeated_request_is_answered_as_the_first_and_writes_nothing() {
+    on_each_database(|db| async move {
+        let (own, other) = (account(&db, "own").await, account(&db, "other").await);
+        let submit = |task: TaskRow, request: IdempotentWrite| {
+            let (db, answer) = (db.clone(), answer(&task.id));
+            async move {
+                db.create_task(task, Reads::default(), UNLIMITED, request, answer).await.unwrap()
+            }
+        };
+        let job = |id: &str| queued(own, Kind::Job, id);
+        let first = request(own, "key");
+        assert!(db.answered(&first).await.unwrap().is_none());
+        assert!(matches!(submit(job("job_1"), first.clone()).await, Once::Stored));
+        let again =
+            submit(job("job_2"), IdempotentWrite { now: at(0) + DAY, ..first.clone() }).await;
+        assert!(matches!(again, Once::Replayed(found) if found == answer("job_1")));
+        let before = db.answered(&first).await.unwrap();
+        assert!(matches!(before, Some(Before::Replayed(found)) if found == answer("job_1")));
+        for another in [
+            IdempotentWrite { fingerprint: [8; 32], ..first.clone() },
+            IdempotentWrite { operation: "job_extend", ..first.clone() },
+        ] {
+            assert!(matches!(submit(job("job_2"), another.clone()).await, Once::KeyReused));
+            assert!(matches!(db.answered(&another).await.unwrap(), Some(Before::KeyReused)));
+        }
+        assert_eq!(db.task(own, Kind::Job, "job_2").await.unwrap(), None);
+        // A key is its account's, and it is kept for a day.
+        let theirs = submit(queued(other, Kind::Job, "job_3"), request(other, "key")).await;
+        assert!(matches!(theirs, Once::Stored));
+        let later = IdempotentWrite { now: at(1) + DAY, ..first };
+        assert!(db.answered(&later).await.unwrap().is_none());
+        assert!(matches!(submit(job("job_4"), later).await, Once::Stored));
+    });
+}
+
+#[test]
+fn a_request_that_is_refused_leaves_its_key_free() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        let job =
+            TaskRow { parent: Some("box_0".to_owned()), ..queued(account, Kind::Job, "job_1") };
+        let submit = || {
+            db.create_task(
+                job.clone(),
+                Reads::default(),
+                UNLIMITED,
+                request(account, "key"),
+                answer(""),
+            )
+        };
+        let refused = submit().await.unwrap();
+        assert!(matches!(refused, Once::Refused(Unqueued::Deleted(id)) if id == "box_0"));
+        queue_all(&db, account, Kind::System, &numbered("box", 1)).await;
+        assert!(matches!(submit().await.unwrap(), Once::Stored));
+    });
+}
+
+#[test]
+fn of_requests_with_one_key_at_once_one_is_done() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        let done = at_once(8, |i| {
+            let (db, id) = (db.clone(), format!("job_{i}"));
+            let (task, request) = (queued(account, Kind::Job, &id), request(account, "key"));
+            async move {
+                let reads = Reads::default();
+                db.create_task(task, reads, UNLIMITED, request, answer(&id)).await.unwrap()
+            }
+        });
+        let done = done.await;
+        assert_eq!(done.iter().filter(|done| matches!(done, Once::Stored)).count(), 1);
+        let tasks = db.tasks(account, Kind::Job, &Filter::default(), 9).await.unwrap();
+        let [task] = tasks.as_slice() else { panic!("{tasks:?}") };
+        let same = answer(&task.id);
+        let again = |done: &&Once<_>| matches!(done, Once::Replayed(found) if *found == same);
+        assert_eq!(done.iter().filter(again).count(), 7);
+    });
+}
+
+#[test]
+fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
+    on_each_database(|db| async move {
+        let done = at_once(20, |i| {
+            let db = db.clone();
+            async move {
+                db.write(move |tx| {
+                    let sql = "insert into garbage (prefix) values (?1)";
+                    tx.execute(sql, values![format!("files/{i}")])?;
+                    if i % 2 == 1 {
+                        return Err(Error::other("changed its mind"));
+                    }
+                    // Refused by the database itself.
+                    if i % 4 == 2 {
+                        tx.execute(sql, values![format!("files/{i}")])?;
+                    }
+                    Ok(())
+                })
+                .await
+            }
+        });
+        for (i, done) in done.await.into_iter().enumerate() {
+            assert_eq!(done.is_ok(), i % 4 == 0, "{i}: {done:?}");
+        }
+        let kept: BTreeSet<String> = db.garbage().await.unwrap().into_iter().collect();
+        let expected = [0, 4, 8, 12, 16].map(|i| format!("files/{i}"));
+        assert_eq!(kept, BTreeSet::from(expected));
+    });
+}
+
+#[test]
+fn pages_have_every_item_once_while_others_come_and_go() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 20)).await;
+        let (mut filter, mut seen, mut page) = (Filter::default(), Vec::new(), 0);
+        loop {
+            let rows = db.tasks(account, Kind::Job, &filter, 3).await.unwrap();
+            let Some(last) = rows.last() else { break };
+            filter.before = Some(last.seq);
+            let gone = rows[0].id.clone();
+            seen.extend(rows.into_iter().map(|row| row.id));
+            // New ones come first, and what was seen may be gone when the next page is asked for.
+            queue_all(&db, account, Kind::Job, &[format!("new_{page}")]).await;
+            db.end_task(gone.clone(), ended(Status::Failed), at(1)).await.unwrap();
+            let deed = Deed::default();
+            let deleted = db.delete_task(account, Kind::Job, gone, String::new(), deed).await;
+            assert_eq!(deleted.unwrap(), Deletion::Done);
+            page += 1;
+        }
+        let mut expected = numbered("job", 20);
+        expected.reverse();
+        assert_eq!(seen, expected);
+    });
+}
+
+#[test]
+fn a_listing_has_what_was_asked_for() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        for (id, name) in [("job_0", "x"), ("job_1", "y"), ("job_2", "x"), ("job_3", "x")] {
+            let task = TaskRow { name: Some(name.to_owned()), ..queued(account, Kind::Job, id) };
+            queue(&db, task, Reads::default()).await;
+        }
+        for id in ["job_1", "job_2"] {
+            db.start_task(id.to_owned(), at(1)).await.unwrap();
+        }
+        let listed = |status: Option<types::Status>, name: Option<&str>| {
+            let filter = Filter { before: None, status, name: name.map(str::to_owned) };
+            let db = db.clone();
+            async move {
+                let rows = db.tasks(account, Kind::Job, &filter, 9).await.unwrap();
+                rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+            }
+        };
+        let running = Some(types::Status::Running);
+        assert_eq!(listed(None, None).await, ["job_3", "job_2", "job_1", "job_0"]);
+        assert_eq!(listed(None, Some("x")).await, ["job_3", "job_2", "job_0"]);
+        assert_eq!(listed(running, None).await, ["job_2", "job_1"]);
+        assert_eq!(listed(running, Some("x")).await, ["job_2"]);
+        assert!(listed(None, Some("X")).await.is_empty());
+        let counts = db.task_counts().await.unwrap();
+        let counted = |status| (Kind::Job, status, 2);
+        assert!(counts.contains(&counted(Status::Running)), "{counts:?}");
+        assert!(counts.contains(&counted(Status::Queued)), "{counts:?}");
+    });
+}
+
+#[test]
+fn what_others_need_is_not_deleted_before_them() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        store(&db, account, file("file_1", 1), 0).await;
+        let reads = Reads { files: vec!["file_1".to_owned()], reference: None };
+        queue(&db, queued(account, Kind::System, "box_1"), reads).await;
+        let job =
+            TaskRow { parent: Some("box_1".to_owned()), ..queued(account, Kind::Job, "job_1") };
+        let delete_file = || db.delete_file(account, "file_1".to_owned(), Deed::default());
+        let delete = |kind, id: &str| {
+            let garbage = format!("tasks/{id}");
+            db.delete_task(account, kind, id.to_owned(), garbage, Deed::default())
+        };
+        let needed_by = |id: &str| Deletion::NeededBy(id.to_owned());
+
+        assert_eq!(delete_file().await.unwrap(), (needed_by("box_1"), None));
+        let box_1 = delete(Kind::System, "box_1").await.unwrap();
+        assert_eq!(box_1, Deletion::InState(Status::Queued));
+        db.end_task("box_1".to_owned(), ended(Status::Succeeded), at(1)).await.unwrap();
+        let object = Some("files/file_1".to_owned());
+        assert_eq!(delete_file().await.unwrap(), (Deletion::Done, object));
+
+        queue(&db, job, Reads::default()).await;
+        for _ in 0..2 {
+            // A job has its system for good.
+            assert_eq!(delete(Kind::System, "box_1").await.unwrap(), needed_by("job_1"));
+            db.end_task("job_1".to_owned(), ended(Status::Succeeded), at(1)).await.unwrap();
+        }
+        assert_eq!(delete(Kind::Job, "job_1").await.unwrap(), Deletion::Done);
+        assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::Done);
+        assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::NotFound);
+        let garbage: BTreeSet<String> = db.garbage().await.unwrap().into_iter().collect();
+        let expected = ["files/file_1", "tasks/box_1", "tasks/job_1"].map(str::to_owned);
+        assert_eq!(garbage, BTreeSet::from(expected));
+    });
+}
+
+#[test]
+fn a_file_is_either_deleted_or_read_when_both_are_asked_at_once() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        for i in 0..10 {
+            let id = format!("file_{i}");
+            store(&db, account, file(&id, 1), 0).await;
+            let reads = Reads { files: vec![id.clone()], reference: None };
+            let task = queued(account, Kind::System, &format!("box_{i}"));
+            let (queuing, deleting) = (db.clone(), db.clone());
+            let queuing = tokio::spawn(async move { queue(&queuing, task, reads).await });
+            let deleting = tokio::spawn(async move {
+                deleting.delete_file(account, id, Deed::default()).await.unwrap().0
+            });
+            match (queuing.await.unwrap(), deleting.await.unwrap()) {
+                (Once::Stored, Deletion::NeededBy(id)) => assert_eq!(id, format!("box_{i}")),
+                (Once::Refused(Unqueued::Deleted(id)), Deletion::Done) => {
+                    assert_eq!(id, format!("file_{i}"));
+                }
+                both => panic!("{both:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn a_state_changes_from_the_one_that_it_is_in() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
+        let id = || "job_0".to_owned();
+        assert!(!db.requeue_task(id(), Requeue::Fruitless).await.unwrap());
+        assert!(db.start_task(id(), at(1)).await.unwrap());
+        assert!(!db.start_task(id(), at(2)).await.unwrap());
+        assert!(db.requeue_task(id(), Requeue::Fruitless).await.unwrap());
+        assert!(db.start_task(id(), at(3)).await.unwrap());
+        let task = db.task(account, Kind::Job, "job_0").await.unwrap().unwrap();
+        assert_eq!((task.attempts, task.fruitless, task.started_at), (2, 1, Some(at(1))));
+        // One that has begun is marked, one that has not ends.
+        let cancel = |id: &str| db.cancel_task(account, Kind::Job, id.to_owned(), Deed::default());
+        let task = cancel("job_0").await.unwrap().unwrap();
+        assert_eq!((task.status, task.is_cancelled), (Status::Running, true));
+        assert_eq!(cancel("job_1").await.unwrap().unwrap().status, Status::Cancelled);
+        let ended_by = at_once(8, |i| {
+            let (db, id) = (db.clone(), id());
+            async move { db.end_task(id, ended(Status::Failed), at(i as i64)).await.unwrap() }
+        });
+        assert_eq!(ended_by.await.into_iter().filter(|ended| *ended).count(), 1);
+        assert!(!db.start_task(id(), at(9)).await.unwrap());
+    });
+}

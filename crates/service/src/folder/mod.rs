@@ -1,0 +1,170 @@
+//! The data folder: whether what lies in it belongs together, and whether it is still the one that
+//! the service was started on.
+
+pub(crate) mod failure;
+pub(crate) mod reserve;
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail};
+
+pub(crate) const DATABASE: &str = "molbox.sqlite";
+/// What a service keeps besides its database.
+const CONTENTS: [&str; 3] = ["objects/files", "objects/tasks", "tasks"];
+
+/// Rights to the data folder and to all in it: its owner's alone.
+const PRIVATE: u32 = 0o700;
+/// Rights that nobody else may have to the data folder: to list it and to write there. To pass
+/// through is allowed, for the users that tasks run as.
+const REFUSED: u32 = 0o066;
+/// Folders in it whose rights are those that tasks need.
+const OF_TASKS: [&str; 3] = ["tasks", "cache", "check"];
+
+/// Makes a data folder where there is none, and refuses one that others may read or write: in it
+/// lie the files and results of all accounts, and the secret that signs links.
+pub(crate) fn make(data: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(PRIVATE)
+        .create(data)
+        .with_context(|| format!("make {}", data.display()))?;
+    let found = fs::metadata(data)?.permissions().mode() & 0o777;
+    if found & REFUSED != 0 {
+        bail!(
+            "others may read or write {0} (mode {found:03o}), which holds the data of all accounts: run `chmod 700 {0}`",
+            data.display()
+        );
+    }
+    Ok(())
+}
+
+/// Takes a folder for one process, as long as the file is open: two services on the same data would
+/// both start its tasks.
+pub(crate) fn lock(data: &Path) -> Result<fs::File> {
+    let path = data.join("lock");
+    let file = fs::File::create(&path).with_context(|| format!("write {}", path.display()))?;
+    if file.try_lock().is_err() {
+        bail!("another molboxd serves {}", data.display());
+    }
+    Ok(file)
+}
+
+/// Takes from others what an earlier version let them read of what lies right in the data folder.
+pub(crate) fn tighten(data: &Path) -> Result<()> {
+    for entry in fs::read_dir(data).with_context(|| format!("list {}", data.display()))? {
+        let entry = entry?;
+        let (path, found) = (entry.path(), entry.metadata()?);
+        let mode = found.permissions().mode() & 0o777;
+        let is_of_tasks = OF_TASKS.iter().any(|name| entry.file_name() == *name);
+        if found.is_symlink() || is_of_tasks || mode & !PRIVATE == 0 {
+            continue;
+        }
+        let rights = fs::Permissions::from_mode(mode & PRIVATE);
+        fs::set_permissions(&path, rights)
+            .with_context(|| format!("take {} from others", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What of a folder is there although no database knows of it; none in a folder that is new, or has
+/// both.
+pub(crate) fn stray(data: &Path) -> Option<PathBuf> {
+    let is_filled = |folder: &PathBuf| {
+        fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some_and(|e| e.is_ok()))
+    };
+    CONTENTS.iter().map(|name| data.join(name)).find(is_filled)
+}
+
+/// Refuses a folder with results and without a database, as it is after a loss or when another
+/// folder was meant: a new database would make it a new service, and nobody would find the results
+/// again.
+pub(crate) fn check_database(data: &Path) -> Result<()> {
+    let database = data.join(DATABASE);
+    let is_there = match fs::metadata(&database) {
+        Ok(found) => found.len() > 0,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => return Err(error).with_context(|| format!("open {}", database.display())),
+    };
+    if is_there {
+        Ok(())
+    } else {
+        stray(data).map_or(Ok(()), |stray| refuse(data, &stray, "no database"))
+    }
+}
+
+/// The refusal of a folder whose database does not know what lies beside it.
+pub(crate) fn refuse(data: &Path, stray: &Path, lack: &str) -> Result<()> {
+    bail!(
+        "{} has contents in {} but {lack}: restore {DATABASE} with {DATABASE}-wal from a backup, or name the folder \
+         that is meant; to begin anew here, move `objects` and `tasks` away",
+        data.display(),
+        stray.strip_prefix(data).unwrap_or(stray).display(),
+    )
+}
+
+/// What a service watches of its folder: the places of which everything else depends, by what they
+/// were when it began.
+pub(crate) struct Folder {
+    places: Vec<(PathBuf, Identity)>,
+    is_displaced: AtomicBool,
+}
+
+/// Device and inode: a file or folder that is moved keeps them, another in its place has others.
+type Identity = (u64, u64);
+
+/// The folder was moved, replaced or unmounted under the service.
+#[derive(Clone, Debug)]
+pub(crate) struct Displaced(PathBuf);
+
+impl fmt::Display for Displaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is not what it was when the service began: moved, replaced or unmounted",
+            self.0.display()
+        )
+    }
+}
+
+impl std::error::Error for Displaced {}
+
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+impl Folder {
+    /// Remembers a folder with its database and its objects.
+    pub(crate) fn remember(data: &Path) -> Result<Self> {
+        let mut places = Vec::new();
+        for path in [data.to_owned(), data.join(DATABASE), data.join("objects")] {
+            let identity =
+                identity(&path).with_context(|| format!("look at {}", path.display()))?;
+            places.push((path, identity));
+        }
+        Ok(Self { places, is_displaced: AtomicBool::new(false) })
+    }
+
+    /// Whether everything is in its place. What is written elsewhere would be lost to whoever looks
+    /// here, so nothing is acknowledged until it is back, or the service is started anew.
+    pub(crate) fn check(&self) -> Result<(), Displaced> {
+        let is_elsewhere =
+            |(path, before): &&(PathBuf, Identity)| identity(path).ok() != Some(*before);
+        let displaced =
+            self.places.iter().find(is_elsewhere).map(|(path, _)| Displaced(path.clone()));
+        let was = self.is_displaced.swap(displaced.is_some(), Ordering::Relaxed);
+        match &displaced {
+            Some(displaced) if !was => {
+                tracing::error!(%displaced, "nothing is acknowledged any more")
+            }
+            None if was => tracing::info!("the data folder is back in its place"),
+            _ => {}
+        }
+        displaced.map_or(Ok(()), Err)
+    }
+}

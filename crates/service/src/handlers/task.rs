@@ -1,0 +1,115 @@
+//! What systems, jobs and analyses share: to be queued, cancelled, deleted.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use molbox::workflow::types::LocItem;
+use serde::Serialize;
+
+use super::record_text::record;
+use crate::app::App;
+use crate::db::{Reads, TaskRow, Unqueued};
+use crate::error::{ApiError, not_ready};
+use crate::http::answer::{deleted, record_answer};
+use crate::http::call::Call;
+use crate::http::once::{once, remembered};
+use crate::http::validate::loc;
+use crate::objects::Key;
+use crate::objects::garbage::sweep;
+use crate::record::{Kind, Status};
+
+async fn cancel_task(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
+    let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
+    let row = app.db.cancel_task(call.account(), kind, id.to_owned(), call.deed()).await?;
+    let row = row.ok_or_else(|| ApiError::not_found(kind.name(), id))?;
+    if row.status.is_open() {
+        app.cancel(id);
+    }
+    Ok(row)
+}
+
+/// Cancels the task that the path names, and answers with its record as it is then.
+pub(crate) async fn cancelled(call: &Call, kind: Kind) -> Result<Response, ApiError> {
+    let row = cancel_task(call, kind).await?;
+    // To cancel twice does nothing more, so the answer need not be one transaction with it.
+    remembered(call, record_answer(record(&call.app, &row)?)).await
+}
+
+/// Deletes the task that the path names, with its objects.
+pub(crate) async fn delete_task(call: &Call, kind: Kind) -> Result<Response, ApiError> {
+    let id = call.parameter(&format!("{kind}_id")).to_owned();
+    let key = Key::task(&id);
+    let result = call
+        .app
+        .db
+        .delete_task(call.account(), kind, id.clone(), key.to_string(), call.deed())
+        .await?;
+    call.app.systems.forget(&id);
+    let answer = deleted(kind.name(), &id, result)?;
+    sweep(&call.app.objects, &call.app.db, key).await;
+    Ok(answer)
+}
+
+/// A task of the account, not queued yet, without a name, a parent or a seed.
+pub(crate) fn new_task(
+    call: &Call,
+    kind: Kind,
+    request: &impl Serialize,
+    parameters: &impl Serialize,
+    warnings: String,
+) -> Result<TaskRow, ApiError> {
+    Ok(TaskRow {
+        seq: 0,
+        id: call.app.new_id(kind.prefix()),
+        account: call.account(),
+        kind,
+        name: None,
+        parent: None,
+        status: Status::Queued,
+        request: serde_json::to_string(request).map_err(ApiError::internal)?,
+        parameters: serde_json::to_string(parameters).map_err(ApiError::internal)?,
+        seed: 0,
+        attempts: 0,
+        fruitless: 0,
+        created_at: call.app.now(),
+        started_at: None,
+        finished_at: None,
+        is_cancelled: false,
+        outcome: None,
+        warnings,
+        bytes: 0,
+    })
+}
+
+/// Queues a task that reads these, once, and answers with its record.
+pub(crate) async fn queue(call: &Call, row: TaskRow, reads: Reads) -> Result<Response, ApiError> {
+    let answer = record_answer(record(&call.app, &row)?);
+    let lane = row.kind.lane();
+    let done = call
+        .app
+        .db
+        .create_task(row, reads, call.app.allowance(), call.idempotent_write(), answer.clone())
+        .await?;
+    call.app.queued(lane).notify_one();
+    once(done, &answer, |reason| unqueued(&call.app, reason, || vec![loc("body")]))
+}
+
+/// Why a task was not queued; `at` is what named that which is in the way.
+pub(crate) fn unqueued(app: &App, reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> ApiError {
+    match reason {
+        Unqueued::TooMany => {
+            let msg = format!(
+                "the account has {} tasks queued or running already",
+                app.config.limits.open_tasks
+            );
+            ApiError::too_many(msg, Duration::from_secs(60))
+        }
+        Unqueued::OverQuota(over) => ApiError::over_quota(over, app.config.limits.account_bytes),
+        Unqueued::InState(id, status) => {
+            not_ready(at(), &id, status, "its state has changed in the meantime")
+        }
+        Unqueued::Deleted(id) => {
+            ApiError::conflict(at(), format!("{id} has been deleted in the meantime"))
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Downloads, whole or in ranges.
+
+use std::io;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    IF_RANGE, RANGE,
+};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use futures::{Stream, StreamExt};
+
+use crate::accounts::key;
+use crate::error::ApiError;
+use crate::http::call::Call;
+use crate::objects::bundle::Layout;
+
+/// A download, whole or the range that is asked for.
+pub(crate) fn download(
+    call: &Call,
+    layout: Layout,
+    media: &'static str,
+    name: &str,
+) -> Result<Response, ApiError> {
+    let etag = format!("\"sha256-{}\"", layout.sha256);
+    let is_current = call.header(IF_RANGE.as_str()).is_none_or(|value| value == etag);
+    let range = call
+        .header(RANGE.as_str())
+        .filter(|_| is_current)
+        .and_then(|text| byte_range(text, layout.size));
+    let size = layout.size;
+    let (start, end) = match range {
+        Some(None) => return Err(ApiError::range_not_satisfiable(size)),
+        Some(Some(range)) => range,
+        None => (0, size),
+    };
+    let content = layout.stream(call.app.objects.clone(), start, end);
+    let mut response = Response::new(Body::from_stream(while_good(call, content)));
+    let headers = response.headers_mut();
+    let text = |text: String| HeaderValue::from_str(&text).map_err(ApiError::internal);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CONTENT_LENGTH, (end - start).into());
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(ETAG, text(etag)?);
+    headers.insert(CONTENT_DISPOSITION, text(format!("attachment; filename=\"{name}\""))?);
+    if range.is_some() {
+        headers.insert(
+            CONTENT_RANGE,
+            text(format!("bytes {start}-{}/{size}", end.saturating_sub(1)))?,
+        );
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    Ok(response)
+}
+
+/// After so many chunks, 4 MiB, it is looked whether the key of a download is still good.
+const LOOK: usize = 16;
+
+/// The content of a download, which breaks off when its key is revoked or expires, or its account
+/// is disabled.
+fn while_good(
+    call: &Call,
+    content: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let (app, key) = (call.app.clone(), call.key_id().to_owned());
+    content.enumerate().then(move |(number, chunk)| {
+        let look = number.is_multiple_of(LOOK).then(|| (app.clone(), key.clone()));
+        async move {
+            let Some((app, key)) = look else { return chunk };
+            match key::is_still_good(&app.db, &key, app.now()).await {
+                Ok(true) => chunk,
+                Ok(false) => Err(io::Error::other("the key is no longer good")),
+                Err(error) => Err(io::Error::other(format!("{error:?}"))),
+            }
+        }
+    })
+}
+
+/// The bytes of a `Range` header, `start..end`: none when it is not one range of bytes and so to
+/// be ignored (RFC 9110), `Some(None)` when it lies outside.
+fn byte_range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
+    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+    let number = |text: &str| {
+        text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().unwrap_or(u64::MAX))
+    };
+    match (first.trim(), last.trim()) {
+        ("", "") => None,
+        ("", last) => {
+            let length = number(last)?.min(size);
+            Some((length > 0).then_some((size - length, size)))
+        }
+        (first, "") => {
+            let start = number(first)?;
+            Some((start < size).then_some((start, size)))
+        }
+        (first, last) => {
+            let (start, last) = (number(first)?, number(last)?);
+            if last < start {
+                return None;
+            }
+            Some((start < size).then_some((start, last.saturating_add(1).min(size))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::byte_range;
+
+    #[test]
+    fn ranges_follow_the_standard() {
+        assert_eq!(byte_range("bytes=0-", 10), Some(Some((0, 10))));
+        assert_eq!(byte_range("bytes=3-4", 10), Some(Some((3, 5))));
+        assert_eq!(byte_range("bytes=3-99", 10), Some(Some((3, 10))));
+        assert_eq!(byte_range("bytes=-4", 10), Some(Some((6, 10))));
+        assert_eq!(byte_range("bytes=-99", 10), Some(Some((0, 10))));
+        assert_eq!(byte_range("bytes=10-", 10), Some(None));
+        assert_eq!(byte_range("bytes=-0", 10), Some(None));
+        for ignored in ["bytes=4-3", "bytes=0-1,3-4", "bytes=-", "bytes=a-b", "lines=0-1"] {
+            assert_eq!(byte_range(ignored, 10), None, "{ignored}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Where a request comes from: the other end of its connection, or who a trusted proxy says it is.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use axum::http::{Extensions, HeaderMap};
+use ipnet::IpNet;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) IpAddr);
+
+impl Peer {
+    /// The address of the client. What `x-forwarded-for` says counts only as far as proxies that
+    /// are trusted have written it, from the end: anybody can send the rest.
+    pub(crate) fn client(self, headers: &HeaderMap, proxies: &[IpNet]) -> IpAddr {
+        let is_proxy = |address: &IpAddr| proxies.iter().any(|proxy| proxy.contains(address));
+        let mut client = self.0.to_canonical();
+        if !is_proxy(&client) {
+            return client;
+        }
+        let lists =
+            headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let named: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
+        for name in named.iter().rev() {
+            let Ok(address) = name.parse::<IpAddr>() else { break };
+            client = address.to_canonical();
+            if !is_proxy(&client) {
+                break;
+            }
+        }
+        client
+    }
+}
+
+/// The `x-request-id` of the answer, on its way to the handler.
+#[derive(Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+/// Where a request comes from, and its identifier, for the audit log.
+pub(crate) fn origin(
+    proxies: &[IpNet],
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> (Option<String>, String) {
+    let peer = extensions.get::<Peer>().map(|peer| peer.client(headers, proxies).to_string());
+    (peer, extensions.get().map(|RequestId(id)| id.clone()).unwrap_or_default())
+}
+
+/// The part of an address that one client has: a whole one of IPv4, half of one of IPv6, of which
+/// anybody has 2⁶⁴.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(peer: &str, forwarded: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        for list in forwarded {
+            headers.append("x-forwarded-for", list.parse().unwrap());
+        }
+        let proxies = ["127.0.0.0/8", "10.0.0.0/8"].map(|proxy| proxy.parse().unwrap());
+        Peer(peer.parse().unwrap()).client(&headers, &proxies).to_string()
+    }
+
+    #[test]
+    fn a_client_is_who_the_last_trusted_proxy_saw() {
+        assert_eq!(client("192.0.2.1", &["198.51.100.7"]), "192.0.2.1", "it is no proxy");
+        assert_eq!(client("127.0.0.1", &[]), "127.0.0.1");
+        assert_eq!(client("127.0.0.1", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(
+            client("127.0.0.1", &["1.1.1.1, 198.51.100.7"]),
+            "198.51.100.7",
+            "the first was sent by the client"
+        );
+        assert_eq!(client("127.0.0.1", &["1.1.1.1", "198.51.100.7, 10.1.2.3"]), "198.51.100.7");
+        assert_eq!(client("127.0.0.1", &["198.51.100.7, unknown"]), "127.0.0.1");
+        assert_eq!(client("::ffff:127.0.0.1", &["2001:db8::1"]), "2001:db8::1");
+    }
+
+    #[test]
+    fn a_client_has_half_of_an_address_of_ipv6() {
+        let network = |address: &str| network(address.parse().unwrap()).to_string();
+        assert_eq!(network("192.0.2.1"), "192.0.2.1");
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+    }
+}

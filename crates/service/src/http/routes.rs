@@ -1,0 +1,443 @@
+//! The route table, and what happens to every request before its handler: key, body, document.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::HttpBody;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::{Extension, Router};
+use sha2::{Digest, Sha256};
+use tower_http::compression::CompressionLayer;
+
+use crate::accounts::key;
+use crate::app::App;
+use crate::db::KeyRow;
+use crate::error::ApiError;
+use crate::handlers::{self, account, analysis, file, job, margin, service, system};
+use crate::hex::hex;
+use crate::http::answer::{Failure, answer};
+use crate::http::body::{Arriving, is_json, parse, query_of};
+use crate::http::call::{Call, media};
+use crate::http::connections::Pace;
+use crate::http::json::Json;
+use crate::http::once;
+use crate::http::peer::{Peer, RequestId, origin};
+use crate::http::validate::{IDEMPOTENCY_KEY, loc, violation};
+
+const API_KEY: &str = "x-api-key";
+/// Members that are given more than once are named up to so many; a request with more has one
+/// cause.
+const MAX_REPEATED: usize = 20;
+/// The interface asks for a link by GET, and it makes a file. HEAD, which is GET without its
+/// content, must make nothing.
+const MAKES: &str = "upload_url_create";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+type Handler = fn(Call) -> Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
+
+/// One operation of the document and what carries it out.
+pub(crate) struct Route {
+    /// Its `operationId`; the handler has the same name.
+    pub(crate) operation: &'static str,
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    handler: Handler,
+}
+
+macro_rules! routes {
+    ($($method:ident $path:literal $module:ident::$operation:ident)*) => {
+        &[$(Route {
+            operation: stringify!($operation),
+            method: Method::$method,
+            path: $path,
+            handler: |call| Box::pin($module::$operation(call)),
+        }),*]
+    };
+}
+
+/// Operations on the base address of the simulation workflow.
+pub(crate) const WORKFLOW: &[Route] = routes! {
+    GET    "/submit/upload-url"              file::upload_url_create
+    POST   "/submit/file/"                   file::file_register
+    POST   "/submit/system"                  system::system_submit
+    POST   "/submit/job"                     job::job_submit
+    POST   "/submit/analysis"                analysis::analysis_submit
+    GET    "/info/files"                     file::file_list
+    GET    "/info/file/{file_id}"            file::file_view
+    DELETE "/info/file/{file_id}"            file::file_delete
+    GET    "/info/jobs"                      job::job_list
+    GET    "/info/job/{job_id}"              job::job_view
+    DELETE "/info/job/{job_id}"              job::job_delete
+    GET    "/info/job/{job_id}/log"          job::job_log
+    GET    "/info/job/{job_id}/events"       job::job_watch
+    GET    "/info/systems"                   system::system_list
+    GET    "/info/system/{system_id}"        system::system_view
+    DELETE "/info/system/{system_id}"        system::system_delete
+    GET    "/info/analyses"                  analysis::analysis_list
+    GET    "/info/analysis/{analysis_id}"    analysis::analysis_view
+    DELETE "/info/analysis/{analysis_id}"    analysis::analysis_delete
+    GET    "/info/account"                   account::account_view
+    GET    "/retrieve/file/{file_id}"        file::file_download
+    GET    "/retrieve/system/{system_id}"    system::system_download
+    GET    "/retrieve/job/{job_id}"          job::job_download
+    GET    "/retrieve/analysis/{job_id}"     analysis::analysis_retrieve
+    POST   "/extend/job/{job_id}"            job::job_extend
+    POST   "/retry/job/{job_id}"             job::job_retry
+    POST   "/cancel/system/{system_id}"      system::system_cancel
+    POST   "/cancel/job/{job_id}"            job::job_cancel
+    POST   "/cancel/analysis/{analysis_id}"  analysis::analysis_cancel
+    GET    "/healthz"                        service::service_health
+    GET    "/metrics"                        service::service_metrics
+    GET    "/openapi.json"                   service::service_document
+};
+
+/// Operations on the margin address.
+pub(crate) const MARGIN: &[Route] = routes! {
+    POST   "/margin/submit_job/historical/{data_format}"  margin::margin_submit
+    GET    "/healthz"                                     margin::service_health
+    GET    "/openapi.json"                                service::service_document
+};
+
+/// The simulation workflow under its stage, and the upload links beside it.
+pub(crate) fn workflow(app: &Arc<App>) -> Router {
+    let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
+    let stage = router(app, WORKFLOW)
+        .route("/upload/{file_id}", uploads.with_state(app.clone()))
+        .merge(docs(
+            "/openapi-workflow.json",
+            on(MethodFilter::GET, handlers::docs::workflow_document).with_state(app.clone()),
+        ));
+    finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
+}
+
+/// The margin endpoint. Its requests and answers may be compressed: portfolios are large texts.
+pub(crate) fn margin(app: &Arc<App>) -> Router {
+    finish(
+        app,
+        router(app, MARGIN).layer(CompressionLayer::new()).merge(docs(
+            "/openapi-margin.json",
+            on(MethodFilter::GET, handlers::docs::margin_document).with_state(app.clone()),
+        )),
+    )
+}
+
+/// What operators ask, on an address of its own, without a key.
+pub(crate) fn operators(app: &Arc<App>) -> Router {
+    let metrics = on(MethodFilter::GET, |State(app): State<Arc<App>>| async move {
+        answer(service::metrics(&app).await)
+    });
+    let health = WORKFLOW.iter().filter(|route| route.operation == "service_health");
+    finish(app, router(app, health).route("/metrics", metrics.with_state(app.clone())))
+}
+
+/// The reference, on both addresses, and the document that clients of one are generated from. They
+/// are large text; what else is downloaded of the workflow is not.
+fn docs(path: &str, document: MethodRouter) -> Router {
+    Router::new()
+        .route(path, document)
+        .route("/docs", on(MethodFilter::GET, handlers::docs::page))
+        .route("/docs/{file}", on(MethodFilter::GET, handlers::docs::file))
+        .layer(CompressionLayer::new())
+}
+
+fn router(app: &Arc<App>, routes: impl IntoIterator<Item = &'static Route>) -> Router {
+    routes.into_iter().fold(Router::new(), |router, route| {
+        let filter = MethodFilter::try_from(route.method.clone()).expect("a standard method");
+        let mut method: MethodRouter =
+            on(filter, dispatch).layer(Extension(route)).with_state(app.clone());
+        if route.operation == MAKES {
+            method = method.on(MethodFilter::HEAD, || async {
+                ([(ALLOW, "GET")], ApiError::no_such_method())
+            });
+        }
+        router.route(route.path, method)
+    })
+}
+
+fn finish(app: &Arc<App>, router: Router) -> Router {
+    router
+        .fallback(|| async { ApiError::no_such_path() })
+        .method_not_allowed_fallback(|| async { ApiError::no_such_method() })
+        .layer(middleware::from_fn_with_state(app.clone(), identify))
+}
+
+/// Gives every request its identifier, and logs how it ended.
+async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
+    let is_plain = |id: &&str| {
+        (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    };
+    let id = given.filter(is_plain).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let start = Instant::now();
+    let has_body = !request.body().is_end_stream();
+    let mut response = next.run(request).await;
+    let status = response.status().as_u16();
+    if has_body && matches!(status, 401 | 403 | 404 | 405 | 408 | 413 | 429 | 503) {
+        // Perhaps refused before the body was read: nothing can follow it on this connection, and
+        // a client that is told so does not send its next request there.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let milliseconds = start.elapsed().as_micros() as f64 / 1000.0;
+    match response.extensions_mut().remove::<Failure>() {
+        // The one place where a failure is logged, with its chain.
+        Some(Failure(cause)) => {
+            tracing::error!(request = %id, %method, path, status, milliseconds, cause = format!("{cause:#}"), "failed");
+        }
+        None => tracing::info!(request = %id, %method, path, status, milliseconds, "answered"),
+    }
+    let value = HeaderValue::from_str(&id).expect("letters and digits");
+    response.headers_mut().insert(REQUEST_ID, value);
+    response
+}
+
+async fn dispatch(
+    State(app): State<Arc<App>>,
+    Extension(route): Extension<&'static Route>,
+    path: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    // What is not UTF-8 is no path of ours.
+    let Ok(path) = path else { return ApiError::no_such_path().into_response() };
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let start = Instant::now();
+    let response = answer(carry_out(app.clone(), route, path, request).await);
+    app.metrics.answered(route.operation, response.status().as_u16(), start.elapsed());
+    response
+}
+
+/// Runs the handler of a request, unless the request has been answered before.
+async fn carry_out(
+    app: Arc<App>,
+    route: &'static Route,
+    path: Vec<(String, String)>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let call = prepare(app.clone(), route, path, request).await?;
+    let Some(key) = call.idempotency_key.clone() else { return (route.handler)(call).await };
+    let _turn = app.turns.take(call.account(), &key).await;
+    match app.db.answered(&call.idempotent_write()).await? {
+        Some(before) => once::replayed(before),
+        None => (route.handler)(call).await,
+    }
+}
+
+/// Key first, then the body, then everything that the document says about both.
+async fn prepare(
+    app: Arc<App>,
+    route: &'static Route,
+    path: Vec<(String, String)>,
+    request: Request,
+) -> Result<Call, ApiError> {
+    let query = query_of(&request);
+    let operation =
+        app.contract.operation(route.operation).expect("a test compares routes and document");
+    let (parts, body) = request.into_parts();
+    let pace = parts.extensions.get::<Pace>().cloned();
+    let key = if operation.is_secured { Some(admit(&app, &parts).await?) } else { None };
+
+    let mut fingerprint = Fingerprint::of(&path, &query, &parts.headers);
+    let mut violations =
+        operation.check_parameters(&path, &query, |name| text_of(&parts.headers, name));
+    let mut idempotency_key = None;
+    if operation.takes_idempotency_key() {
+        let mut keys = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        // Printable, or `violations` has it.
+        idempotency_key = keys.next().and_then(|key| key.to_str().ok()).map(str::to_owned);
+        if keys.next().is_some() {
+            let at = vec![loc("header"), loc(IDEMPOTENCY_KEY)];
+            violations.push(violation("value_error", at, "is given more than once"));
+        }
+    }
+    let (mut value, mut bytes, mut outside) = (Json::Null, Vec::new(), Vec::new());
+    let (mut share, mut is_gzip) = (None, false);
+    if operation.has_body() {
+        let takes_more = operation.takes_more_than_json();
+        let encoding = text_of(&parts.headers, CONTENT_ENCODING.as_str()).filter(|_| takes_more);
+        is_gzip = encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip"));
+        let max_bytes =
+            if takes_more { app.config.margin.body_bytes } else { app.config.limits.body_bytes };
+        let account = key.as_ref().map_or(0, |key| key.account);
+        let mut arriving = Arriving::new(max_bytes, app.room.share(account));
+        if is_gzip {
+            arriving.unpack(body, app.config.margin.compression_ratio, pace.as_ref()).await?;
+        } else {
+            arriving.read(body, pace.as_ref()).await?;
+        }
+        let (body, held) = arriving.done();
+        (bytes, share) = (body, Some(held));
+        fingerprint.add(&bytes);
+        let content_type = text_of(&parts.headers, CONTENT_TYPE.as_str());
+        let is_json = is_json(&media(content_type.as_deref()));
+        let is_document = content_type.is_some() && !is_json;
+        if takes_more
+            && content_type.is_some()
+            && !bytes.is_empty()
+            && (violations.is_empty() || is_document)
+        {
+            // The handler reads it, by its content type.
+        } else if bytes.is_empty() {
+            violations.push(violation("missing", vec![loc("body")], "Field required"));
+        } else {
+            // What is not said to be JSON is a text, which no body of the document is.
+            value = if is_json {
+                parse(&bytes, app.config.limits.body_values)?
+            } else {
+                Json::Str(String::new())
+            };
+            let body = operation.check_body(&mut value);
+            if body.is_readable && violations.is_empty() {
+                outside = body.violations;
+            } else {
+                violations.extend(body.violations);
+            }
+        }
+    }
+    if !violations.is_empty() {
+        return Err(ApiError::invalid(violations));
+    }
+    if let Some(key) = &key {
+        note_use(&app, key);
+    }
+    let (address, request_id) = origin(&app.config.proxies, &parts.headers, &parts.extensions);
+    let repeated = value.repeated(MAX_REPEATED);
+    let bytes = if operation.takes_more_than_json() { bytes } else { Vec::new() };
+    let mut headers = parts.headers;
+    if is_gzip {
+        // The body is not, any more.
+        headers.remove(CONTENT_ENCODING);
+    }
+    Ok(Call {
+        app,
+        key,
+        path,
+        query,
+        body: value.into_serde(),
+        outside,
+        repeated,
+        bytes,
+        share,
+        headers,
+        operation: route.operation,
+        method: parts.method,
+        address,
+        request_id,
+        idempotency_key,
+        fingerprint: fingerprint.0.finalize().into(),
+    })
+}
+
+/// The key of a request, which must be good and may not be used too often.
+async fn admit(app: &App, parts: &Parts) -> Result<KeyRow, ApiError> {
+    app.db.check_folder().map_err(anyhow::Error::new)?;
+    let peer = parts.extensions.get::<Peer>().expect("every connection has another end");
+    let client = peer.client(&parts.headers, &app.config.proxies);
+    let header = parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes);
+    let key = key::authenticate(&app.db, &app.wrong_keys, app.now(), header, client).await?;
+    let per_minute = app.config.limits.requests_per_minute;
+    let taken = app.rates.take(&key.id, per_minute, Instant::now());
+    let too_many =
+        |wait| ApiError::too_many(format!("the key may make {per_minute} requests a minute"), wait);
+    taken.map_err(too_many)?;
+    Ok(key)
+}
+
+/// Notes that a key was used, a minute late at most.
+fn note_use(app: &Arc<App>, key: &KeyRow) {
+    let now = app.now();
+    if !app.uses.is_due(key, now) {
+        return;
+    }
+    let (app, id) = (app.clone(), key.id.clone());
+    tokio::spawn(async move {
+        if let Err(error) = app.db.touch_key(id, now).await {
+            tracing::warn!(cause = format!("{error:#}"), "note that a key was used");
+        }
+    });
+}
+
+/// A header as text; what is not UTF-8 in it is replaced.
+fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// Digest of what is asked for: each part with its length, so that none can pass for another.
+struct Fingerprint(Sha256);
+
+impl Fingerprint {
+    fn of(path: &[(String, String)], query: &[(String, String)], headers: &HeaderMap) -> Self {
+        let mut fingerprint = Self(Sha256::new());
+        for (name, value) in path.iter().chain(query) {
+            fingerprint.add(name.as_bytes());
+            fingerprint.add(value.as_bytes());
+        }
+        for name in [ACCEPT, CONTENT_TYPE] {
+            headers.get_all(&name).iter().for_each(|value| fingerprint.add(value.as_bytes()));
+            fingerprint.add(name.as_str().as_bytes());
+        }
+        fingerprint
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        self.0.update(part.len().to_le_bytes());
+        self.0.update(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::{MARGIN, Route, WORKFLOW};
+    use crate::http::validate::DOCUMENT;
+
+    #[test]
+    fn the_routes_are_those_of_the_document() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let mut documented = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                if let Some(id) = operation["operationId"].as_str() {
+                    documented.insert((
+                        item.get("servers").is_some(),
+                        method.to_uppercase(),
+                        path.clone(),
+                        id.to_owned(),
+                    ));
+                }
+            }
+        }
+        let served = |is_margin: bool, routes: &'static [Route]| {
+            routes.iter().map(move |route| {
+                (
+                    is_margin,
+                    route.method.to_string(),
+                    route.path.to_owned(),
+                    route.operation.to_owned(),
+                )
+            })
+        };
+        let mut served: BTreeSet<_> = served(false, WORKFLOW).chain(served(true, MARGIN)).collect();
+        // The document has them once, and says that both addresses serve them.
+        for (path, operation) in
+            [("/healthz", "service_health"), ("/openapi.json", "service_document")]
+        {
+            served.remove(&(true, "GET".to_owned(), path.to_owned(), operation.to_owned()));
+        }
+        let unserved: Vec<_> = documented.difference(&served).collect();
+        let undocumented: Vec<_> = served.difference(&documented).collect();
+        assert!(unserved.is_empty(), "documented but not served: {unserved:?}");
+        assert!(undocumented.is_empty(), "served but not documented: {undocumented:?}");
+    }
+}

@@ -1,0 +1,326 @@
+//! Objects on the local disk: a file for each, below `objects` of the data folder.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+use axum::body::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt};
+use rustix::fs::{AtFlags, CWD, linkat};
+use tokio::io::{AsyncSeekExt, AsyncWriteExt};
+
+use crate::files::{self, Partial};
+use crate::objects::{Key, ReceiveError, Stat, Stats};
+
+/// The object store.
+pub(crate) struct Objects {
+    root: PathBuf,
+    /// Where objects are written before they are renamed; on the same file system.
+    partial: PathBuf,
+    /// So many were begun: two that are written at the same time have different names.
+    begun: AtomicU64,
+}
+
+/// An object as a file of this machine, as long as this is kept. It is only to be read.
+pub(crate) struct Local(PathBuf);
+
+impl Local {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Objects {
+    /// Opens the store in a folder.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        let objects = Self::at(folder);
+        for path in [&objects.root, &objects.partial] {
+            fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
+        }
+        Ok(objects)
+    }
+
+    /// The store in a folder, to be read.
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self {
+            root: folder.join("objects"),
+            partial: folder.join("partial"),
+            begun: AtomicU64::new(0),
+        }
+    }
+
+    /// Removes what a service that was killed left unfinished.
+    pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.partial)? {
+            fs::remove_file(entry?.path())?;
+        }
+        Ok(())
+    }
+
+    fn path(&self, key: &Key) -> PathBuf {
+        debug_assert!(
+            !key.as_str().split('/').any(|step| step.is_empty() || step == ".."),
+            "{key}"
+        );
+        self.root.join(key.as_str())
+    }
+
+    /// A file to be written, which becomes this object when it is put.
+    fn begin(&self, key: &Key) -> io::Result<Partial> {
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}.{}.{number}", key.as_str().replace('/', "-"), std::process::id());
+        Partial::create(self.partial.join(name))
+    }
+
+    /// Leaves what a service leaves that is killed before what it writes is put into its place.
+    #[cfg(test)]
+    pub(super) fn abandon(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        let mut partial = self.begin(key)?;
+        partial.file.write_all(content)?;
+        std::mem::forget(partial);
+        Ok(())
+    }
+
+    /// Writes an object as its bytes come; constant memory.
+    pub(crate) async fn receive<E: std::fmt::Display>(
+        &self,
+        key: &Key,
+        max_bytes: u64,
+        mut content: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<u64, ReceiveError> {
+        let partial = self.begin(key).map_err(ReceiveError::Store)?;
+        let mut file =
+            tokio::fs::File::from_std(partial.file.try_clone().map_err(ReceiveError::Store)?);
+        let mut size = 0;
+        while let Some(chunk) = content.next().await {
+            let chunk = chunk.map_err(|e| ReceiveError::Broken(e.to_string()))?;
+            size += chunk.len() as u64;
+            if size > max_bytes {
+                return Err(ReceiveError::TooLarge);
+            }
+            file.write_all(&chunk).await.map_err(ReceiveError::Store)?;
+        }
+        file.flush().await.map_err(ReceiveError::Store)?;
+        let to = self.path(key);
+        let put = tokio::task::spawn_blocking(move || partial.put(&to)).await;
+        put.expect("renaming does not panic").map_err(ReceiveError::Store)?;
+        Ok(size)
+    }
+
+    /// Writes an object that is at hand.
+    pub(crate) fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        self.write_with(key, |out| out.write_all(content))
+    }
+
+    /// Writes an object from what `content` writes.
+    pub(crate) fn write_with(
+        &self,
+        key: &Key,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut partial = self.begin(key)?;
+        content(&mut partial.file)?;
+        partial.put(&self.path(key))
+    }
+
+    /// Makes the files of a folder objects under a key, all of them at once, where there is
+    /// nothing. Doing it again does nothing.
+    pub(crate) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
+        match folder.try_exists()? {
+            true => files::rename(folder, &self.path(key)),
+            false => Ok(()),
+        }
+    }
+
+    /// Keys of the objects right under a key, sorted.
+    pub(crate) fn list(&self, key: &Key) -> io::Result<Vec<Key>> {
+        let mut keys = Vec::new();
+        for entry in fs::read_dir(self.path(key))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                keys.push(key.under(&entry.file_name().to_string_lossy()));
+            }
+        }
+        keys.sort();
+        Ok(keys)
+    }
+
+    /// Every object of a file, and the key of every task's, sorted.
+    pub(crate) fn all(&self) -> io::Result<Vec<Key>> {
+        let mut all = Vec::new();
+        for room in ["files", "tasks"].map(Key::stored) {
+            let entries = match fs::read_dir(self.path(&room)) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for entry in entries {
+                all.push(room.under(&entry?.file_name().to_string_lossy()));
+            }
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    /// What the objects with or under this key take, in bytes; 0 where there is nothing.
+    pub(crate) fn size(&self, key: &Key) -> io::Result<u64> {
+        size(&self.path(key))
+    }
+
+    /// Whether there is an object with or under this key.
+    pub(crate) fn exists(&self, key: &Key) -> bool {
+        self.path(key).exists()
+    }
+
+    /// A whole object.
+    pub(crate) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
+        fs::read(self.path(key))
+    }
+
+    /// A part of an object, as far as there is one.
+    pub(crate) fn read_part(&self, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let mut file = File::open(self.path(key))?;
+        file.seek(SeekFrom::Start(range.start))?;
+        let mut part = Vec::new();
+        file.take(range.end.saturating_sub(range.start)).read_to_end(&mut part)?;
+        Ok(part)
+    }
+
+    /// Hands a whole object to `sink`, a chunk at a time; its size.
+    pub(crate) fn read_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<u64> {
+        let mut file = File::open(self.path(key))?;
+        let mut chunk = vec![0; files::CHUNK_BYTES];
+        let mut size = 0;
+        loop {
+            let n = file.read(&mut chunk)?;
+            if n == 0 {
+                return Ok(size);
+            }
+            size += n as u64;
+            sink.write_all(&chunk[..n])?;
+        }
+    }
+
+    /// The bytes of an object from `range.start` up to `range.end`; constant memory. An error when
+    /// it ends before.
+    pub(crate) fn stream(
+        self: Arc<Self>,
+        key: Key,
+        range: Range<u64>,
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        let opened = async move {
+            let mut file = tokio::fs::File::from_std(File::open(self.path(&key))?);
+            file.seek(SeekFrom::Start(range.start)).await?;
+            io::Result::Ok(files::chunks(file, range.end.saturating_sub(range.start)))
+        };
+        futures::stream::once(opened).try_flatten()
+    }
+
+    /// An object as a file, for what reads files.
+    pub(crate) fn local(&self, key: &Key) -> io::Result<Local> {
+        let path = self.path(key);
+        fs::metadata(&path)?;
+        Ok(Local(path))
+    }
+
+    /// Puts an object into a task's folder: a copy, for a worker may write there, and what is
+    /// stored must stay what it is.
+    pub(crate) fn fetch(&self, key: &Key, to: &Path) -> io::Result<()> {
+        fs::copy(self.path(key), to).map(drop)
+    }
+
+    /// The same for one that is only read there: without its bytes where the disk can.
+    pub(crate) fn lend(&self, key: &Key, to: &Path) -> io::Result<()> {
+        let from = self.path(key);
+        let linked = linkat(CWD, &from, CWD, to, AtFlags::empty());
+        linked.map_err(io::Error::from).or_else(|_| fs::copy(&from, to).map(drop))
+    }
+
+    /// Removes the objects with or under this key. Nothing there is fine.
+    pub(crate) fn remove(&self, key: &Key) -> io::Result<()> {
+        let path = self.path(key);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
+            Ok(_) => fs::remove_file(&path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Free space for new objects, in bytes.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(&self.root)?;
+        Ok(disk.f_bavail * disk.f_frsize)
+    }
+
+    /// Size and time of the objects with or under this key; empty where there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// Not found, when one is removed at this moment.
+    pub(crate) fn stats(&self, key: &Key) -> io::Result<Stats> {
+        let mut all = Stats::new();
+        match fs::symlink_metadata(self.path(key)) {
+            Ok(found) if found.is_dir() => self.add_stats(key, &mut all)?,
+            Ok(found) => drop(all.insert(key.clone(), Stat::of(&found)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(all)
+    }
+
+    fn add_stats(&self, key: &Key, all: &mut Stats) -> io::Result<()> {
+        for entry in fs::read_dir(self.path(key))? {
+            let entry = entry?;
+            let key = key.under(&entry.file_name().to_string_lossy());
+            let found = entry.metadata()?;
+            if found.is_dir() {
+                self.add_stats(&key, all)?;
+            } else {
+                all.insert(key, Stat::of(&found)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies an object into another store, without its bytes where the file system can, and with
+    /// its time; its size. Not durable until the file system is told to be.
+    pub(crate) fn copy_to(&self, key: &Key, other: &Self) -> io::Result<u64> {
+        let mut from = File::open(self.path(key))?;
+        let mut partial = other.begin(key)?;
+        if rustix::fs::ioctl_ficlone(&partial.file, &from).is_err() {
+            io::copy(&mut from, &mut partial.file)?;
+        }
+        let found = from.metadata()?;
+        partial.file.set_modified(found.modified()?)?;
+        partial.put_later(&other.path(key))?;
+        Ok(found.len())
+    }
+
+    /// Moves all objects under a key into another store of the same file system, which has none
+    /// there.
+    pub(crate) fn give(&self, key: &Key, other: &Self) -> io::Result<()> {
+        let to = other.path(key);
+        fs::create_dir_all(to.parent().expect("a key has more than one step"))?;
+        fs::rename(self.path(key), to)
+    }
+}
+
+fn size(path: &Path) -> io::Result<u64> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => fs::read_dir(path)?.map(|entry| size(&entry?.path())).sum(),
+        Ok(found) => Ok(found.len()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+impl Stat {
+    fn of(found: &fs::Metadata) -> io::Result<Self> {
+        Ok(Self { size: found.len(), modified: found.modified()? })
+    }
+}

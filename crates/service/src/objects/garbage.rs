@@ -1,0 +1,20 @@
+//! Objects that no record refers to any more.
+
+use std::sync::Arc;
+
+use crate::db::Db;
+use crate::objects::{Key, Objects};
+
+/// Removes the objects with or under a key. What fails is tried again at the next start.
+pub(crate) async fn sweep(objects: &Arc<Objects>, db: &Db, key: Key) {
+    let (objects, removed) = (objects.clone(), key.clone());
+    let removed = tokio::task::spawn_blocking(move || objects.remove(&removed)).await;
+    let result = match removed {
+        Ok(Ok(())) => db.forget_garbage(key.to_string()).await.map_err(anyhow::Error::from),
+        Ok(Err(error)) => Err(error.into()),
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = result {
+        tracing::warn!(%key, cause = format!("{error:#}"), "remove objects");
+    }
+}

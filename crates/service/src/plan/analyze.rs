@@ -1,0 +1,593 @@
+//! Analyses: from a request to a plan.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use molbox::workflow::types::{AnalysisRequest, LocItem, Notice, ValidationError};
+use molbox_analysis::{
+    InvalidParams, Params, Parsed, ReferenceStructure, Series, Structure, Topology,
+};
+use rustix::fs::{AtFlags, CWD, linkat};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::db::{FileRow, TaskRow};
+use crate::error::{ApiError, not_ready};
+use crate::formats::Format;
+use crate::http::validate::{loc, violation};
+use crate::objects::{Key, Objects};
+use crate::plan::build::no_file;
+use crate::record::{Kind, Status};
+use crate::runner::left::{self, COLLECTED};
+
+const TRAJECTORY: &str = "production.dcd";
+
+/// An analysis to be made, with everything that it refers to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AnalyzePlan {
+    /// The job that gives what is not given as a file.
+    pub(crate) job: Option<String>,
+    /// Its system.
+    system: Option<String>,
+    topology: Option<Given>,
+    trajectory: Option<Given>,
+    /// Where RMSD are measured from, if that is not the first analysed frame.
+    #[serde(default)]
+    reference: Option<Reference>,
+}
+
+/// Where RMSD are measured from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reference {
+    /// A frame of the trajectory that is analysed.
+    Frame { frame: usize },
+    /// A frame of the production of a job, and that job's system.
+    Job { job: String, system: String, frame: usize },
+    /// A system as it was built.
+    System { system: String },
+    /// A registered structure, and its name.
+    File { given: Given, name: String },
+}
+
+/// A registered file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Given {
+    pub(crate) file_id: String,
+    format: Format,
+}
+
+/// What a request refers to, and whether it can be done; and what to say of a job that is not all
+/// that was asked of it. `outside` are the values that the document does not allow.
+///
+/// # Errors
+///
+/// 404 and 409 for what it refers to, 422 with everything else that is wrong.
+pub(crate) async fn resolve(
+    app: &App,
+    account: i64,
+    request: &AnalysisRequest,
+    outside: Vec<ValidationError>,
+) -> Result<(AnalyzePlan, Option<Notice>), ApiError> {
+    let mut wrong = outside;
+    let parsed = kept(params(request).parse().map_err(invalid), &mut wrong)?;
+    let topology =
+        given(app, account, "topology", request.topology.as_deref(), &[Format::Pdb, Format::Cif]);
+    let topology = kept(topology.await, &mut wrong)?.flatten();
+    let trajectory = given(
+        app,
+        account,
+        "trajectory",
+        request.trajectory.as_deref(),
+        &[Format::Dcd, Format::Xtc],
+    );
+    let trajectory = kept(trajectory.await, &mut wrong)?.flatten();
+    let reference = kept(reference(app, account, request).await, &mut wrong)?.flatten();
+    let job =
+        if request.job_id.is_some() || request.topology.is_none() || request.trajectory.is_none() {
+            kept(job(app, account, request, request.trajectory.is_none()).await, &mut wrong)?
+        } else {
+            None
+        };
+    let Some(parsed) = parsed.filter(|_| wrong.is_empty()) else {
+        return Err(ApiError::unresolved(wrong));
+    };
+    let system = job.as_ref().and_then(|job| job.parent.clone());
+    let partial = job.as_ref().filter(|_| trajectory.is_none()).and_then(partial);
+    let may_grow = job.as_ref().is_some_and(|job| job.status.is_open());
+    let plan = AnalyzePlan { job: job.map(|job| job.id), system, topology, trajectory, reference };
+    plan.check(app, &parsed).await?;
+    if !may_grow {
+        plan.check_frames(app, request).await?;
+    }
+    Ok((plan, partial))
+}
+
+/// Where RMSD are measured from, unless it is the first analysed frame.
+async fn reference(
+    app: &App,
+    account: i64,
+    request: &AnalysisRequest,
+) -> Result<Option<Reference>, ApiError> {
+    let frame = request.reference_frame.map(|frame| usize::try_from(frame).unwrap_or(usize::MAX));
+    let given_as = [
+        ("reference_job", &request.reference_job),
+        ("reference_system", &request.reference_system),
+        ("reference_file", &request.reference_file),
+    ];
+    let mut given_as =
+        given_as.into_iter().filter_map(|(field, wanted)| Some((field, wanted.as_deref()?)));
+    let Some((field, wanted)) = given_as.next() else {
+        return Ok(frame.map(|frame| Reference::Frame { frame }));
+    };
+    if let Some((other, _)) = given_as.next() {
+        let msg = format!("give either this or `{field}`");
+        return Err(ApiError::invalid_body("value_error", vec![loc(other)], msg));
+    }
+    if frame.is_some() && field != "reference_job" {
+        let msg = format!("a frame is of a trajectory, and `{field}` has none; leave it out");
+        return Err(ApiError::invalid_body("value_error", vec![loc("reference_frame")], msg));
+    }
+    match field {
+        "reference_job" => reference_job(app, account, wanted, frame.unwrap_or(0)).await.map(Some),
+        "reference_system" => reference_system(app, account, wanted).await.map(Some),
+        _ => reference_file(app, account, wanted).await,
+    }
+}
+
+async fn reference_job(
+    app: &App,
+    account: i64,
+    wanted: &str,
+    frame: usize,
+) -> Result<Reference, ApiError> {
+    let at = "reference_job";
+    let job = app.db.task(account, Kind::Job, wanted).await?;
+    let job = job.ok_or_else(|| ApiError::not_found_in_body(at, format!("no job {wanted}")))?;
+    let not_yet = |needs| not_ready(vec![loc("body"), loc(at)], &job.id, job.status, needs);
+    if job.status.is_open() {
+        return Err(not_yet("RMSD are measured from a job that has ended"));
+    }
+    let n_frames = match Frames::of(app, &job.id)? {
+        Some(found) => found.count(&app.objects).unwrap_or(0),
+        None => 0,
+    };
+    if n_frames == 0 {
+        return Err(not_yet("it has no frames of a production"));
+    }
+    check_frame("reference_frame", frame, n_frames)?;
+    let system = job
+        .parent
+        .ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no system", job.id)))?;
+    Ok(Reference::Job { job: job.id, system, frame })
+}
+
+async fn reference_system(app: &App, account: i64, wanted: &str) -> Result<Reference, ApiError> {
+    let at = "reference_system";
+    let system = app.db.task(account, Kind::System, wanted).await?;
+    let system =
+        system.ok_or_else(|| ApiError::not_found_in_body(at, format!("no system {wanted}")))?;
+    if system.status != Status::Succeeded {
+        let at = vec![loc("body"), loc(at)];
+        return Err(not_ready(
+            at,
+            &system.id,
+            system.status,
+            "RMSD are measured from a system that has been built",
+        ));
+    }
+    Ok(Reference::System { system: system.id })
+}
+
+async fn reference_file(
+    app: &App,
+    account: i64,
+    wanted: &str,
+) -> Result<Option<Reference>, ApiError> {
+    let given =
+        given(app, account, "reference_file", Some(wanted), &[Format::Pdb, Format::Cif]).await?;
+    Ok(given.map(|given| Reference::File { given, name: wanted.to_owned() }))
+}
+
+/// That a trajectory has a frame that a field names.
+fn check_frame(field: &'static str, frame: usize, n_frames: usize) -> Result<(), ApiError> {
+    if frame < n_frames {
+        return Ok(());
+    }
+    let msg = format!("there is no frame {frame}, counted from 0; the trajectory has {n_frames}");
+    Err(ApiError::invalid_body("out_of_range", vec![loc(field)], msg))
+}
+
+/// What to say of a job whose trajectory may be shorter than was asked for.
+fn partial(job: &TaskRow) -> Option<Notice> {
+    let state = match job.status {
+        Status::Succeeded => return None,
+        Status::Failed => "has failed",
+        Status::Cancelled => "was cancelled",
+        Status::Queued | Status::Running => "has not ended",
+    };
+    Some(Notice {
+        code: "partial_trajectory".to_owned(),
+        message: format!("{} {state}; the frames that it has written are analysed", job.id),
+        loc: vec![loc("job_id")],
+        extra: Default::default(),
+    })
+}
+
+/// A part of a request that can be done; none for one whose violations are kept.
+fn kept<T>(
+    part: Result<T, ApiError>,
+    wrong: &mut Vec<ValidationError>,
+) -> Result<Option<T>, ApiError> {
+    match part {
+        Ok(part) => Ok(Some(part)),
+        Err(refusal) => refusal.add_to(wrong).map(|()| None),
+    }
+}
+
+/// What is calculated.
+pub(crate) fn params(request: &AnalysisRequest) -> Params {
+    Params {
+        downsample_frames: request.downsample_frames.map(molbox::Finite::get),
+        distance_masks: request.distance_masks.clone(),
+        rmsd_masks: request.rmsd_masks.clone(),
+        rmsf_masks: request.rmsf_masks.clone(),
+        hbond_angle: request.hbond_angle.map(molbox::Finite::get),
+        hbond_distance: request.hbond_distance.map(molbox::Finite::get),
+        hbond_masks: request.hbond_masks.clone(),
+        hbond_criterion: request.hbond_criterion.clone(),
+        contact_masks: request.contact_masks.clone(),
+        contact_distance: request.contact_distance.map(molbox::Finite::get),
+        gyration_masks: request.gyration_masks.clone(),
+        surface_masks: request.surface_masks.clone(),
+        surface_probe: request.surface_probe.map(molbox::Finite::get),
+        secondary_structure_masks: request.secondary_structure_masks.clone(),
+        first_frame: request.first_frame,
+        last_frame: request.last_frame,
+        reference_frame: request.reference_frame,
+        skip_damaged_frames: request.skip_damaged_frames.unwrap_or(false),
+    }
+}
+
+fn invalid(problems: InvalidParams) -> ApiError {
+    let violations = problems.0.into_iter().map(|invalid| -> ValidationError {
+        let index = |index: &usize| LocItem::Int64(*index as i64);
+        let at = [loc("body"), loc(invalid.at.name)]
+            .into_iter()
+            .chain(invalid.at.indexes.iter().map(index));
+        let kind = if invalid.at.name.ends_with("_masks") { "mask" } else { "out_of_range" };
+        violation(kind, at.collect(), invalid.kind.to_string())
+    });
+    ApiError::invalid(violations.collect())
+}
+
+/// A registered file that a field names.
+async fn given(
+    app: &App,
+    account: i64,
+    field: &'static str,
+    wanted: Option<&str>,
+    formats: &[Format],
+) -> Result<Option<Given>, ApiError> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    let Some(FileRow { id, format, name, .. }) = app.db.ready_file(account, wanted).await? else {
+        return Err(ApiError::not_found_in_body(field, no_file(wanted)));
+    };
+    if !formats.contains(&format) {
+        let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+        let msg = format!("must be a {} file, {name} is {format}", formats.join(" or "));
+        return Err(ApiError::invalid_body("value_error", vec![loc(field)], msg));
+    }
+    Ok(Some(Given { file_id: id, format }))
+}
+
+/// The job that is analysed, which must have frames if they are to come from it.
+async fn job(
+    app: &App,
+    account: i64,
+    request: &AnalysisRequest,
+    needs_frames: bool,
+) -> Result<TaskRow, ApiError> {
+    let at = vec![loc("body"), loc("job_id")];
+    let job = match &request.job_id {
+        Some(id) => app
+            .db
+            .task(account, Kind::Job, id)
+            .await?
+            .ok_or_else(|| ApiError::not_found_in_body("job_id", format!("no job {id}")))?,
+        None => app.db.latest_task(account, Kind::Job).await?.ok_or_else(|| {
+            ApiError::invalid_body(
+                "missing",
+                vec![loc("job_id")],
+                "there is no job yet; run one and give its id",
+            )
+        })?,
+    };
+    let is_over = !job.status.is_open();
+    if needs_frames && !is_over && request.allow_unfinished != Some(true) {
+        let needs = "a job is analysed when it has ended; `allow_unfinished: true` analyses the frames so far";
+        return Err(not_ready(at, &job.id, job.status, needs));
+    }
+    if needs_frames {
+        let found = Frames::of(app, &job.id)?;
+        let frames = found.and_then(|found| found.count(&app.objects));
+        if frames.unwrap_or(0) == 0 {
+            let needs =
+                if is_over { "it has no frames of a production" } else { "it has no frames yet" };
+            return Err(not_ready(at, &job.id, job.status, needs));
+        }
+    }
+    Ok(job)
+}
+
+/// A trajectory that is analysed.
+enum Frames {
+    /// Of a job whose command may be writing: this very file, whatever has its name by now.
+    Open(File),
+    Stored(Key),
+}
+
+impl Frames {
+    /// Those of a job's production: in its folder while it runs, for a moment among what is
+    /// collected, among its objects after.
+    fn of(app: &App, job: &str) -> io::Result<Option<Self>> {
+        let folder = app.task_folder(job);
+        let mut open = left::open_file(&folder, &["output", TRAJECTORY])?;
+        if open.is_none() {
+            open = left::open_below(&folder, &[COLLECTED, TRAJECTORY])?;
+        }
+        let key = Key::task(job).under(TRAJECTORY);
+        Ok(open.map(Self::Open).or_else(|| app.objects.exists(&key).then_some(Self::Stored(key))))
+    }
+
+    /// How many there are; none when they cannot be read.
+    fn count(&self, objects: &Objects) -> Option<usize> {
+        let series = match self {
+            Self::Open(file) => Series::open(&[path_of(file)]),
+            Self::Stored(key) => {
+                let local = objects.local(key).ok()?;
+                Series::open(&[local.path().to_owned()])
+            }
+        };
+        series.ok().map(|series| series.n_frames())
+    }
+
+    /// Puts them somewhere else, where they stay when their job ends.
+    fn place(&self, objects: &Objects, to: &Path) -> io::Result<()> {
+        left::discard(to)?;
+        match self {
+            Self::Open(file) => {
+                let from = path_of(file);
+                let linked = linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
+                linked.map_err(io::Error::from).or_else(|_| fs::copy(&from, to).map(drop))
+            }
+            Self::Stored(key) => objects.lend(key, to),
+        }
+    }
+}
+
+fn path_of(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+impl AnalyzePlan {
+    /// Identifiers of the registered files that are read.
+    pub(crate) fn inputs(&self) -> Vec<String> {
+        let reference = match &self.reference {
+            Some(Reference::File { given, .. }) => Some(given),
+            _ => None,
+        };
+        let given = [self.topology.as_ref(), self.trajectory.as_ref(), reference];
+        given.into_iter().flatten().map(|given| given.file_id.clone()).collect()
+    }
+
+    /// The job or system that RMSD are measured from.
+    pub(crate) fn reference_task(&self) -> Option<String> {
+        match &self.reference {
+            Some(Reference::Job { job, .. }) => Some(job.clone()),
+            Some(Reference::System { system }) => Some(system.clone()),
+            Some(Reference::Frame { .. } | Reference::File { .. }) | None => None,
+        }
+    }
+
+    /// The structure from where it is stored.
+    async fn stored_structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
+        match (&self.topology, &self.system) {
+            (Some(given), _) => given.structure(app).await,
+            (None, Some(system)) => Ok(app.systems.read(&app.objects, system)?.parts()),
+            (None, None) => Err(ApiError::internal(anyhow::anyhow!("a plan without a topology"))),
+        }
+    }
+
+    /// That the masks select atoms, the same in the reference, and that the trajectory has those
+    /// atoms.
+    async fn check(&self, app: &App, parsed: &Parsed) -> Result<(), ApiError> {
+        let (topology, positions) = self.stored_structure(app).await?;
+        // Positions of frames are read by the process that analyses; what atoms they have is known.
+        let other = match &self.reference {
+            None | Some(Reference::Frame { .. }) => None,
+            Some(Reference::Job { system, .. } | Reference::System { system }) => {
+                Some(app.systems.read(&app.objects, system)?.parts())
+            }
+            Some(Reference::File { given, .. }) => Some(given.structure(app).await?),
+        };
+        let reference = self.reference.as_ref().map(|reference| ReferenceStructure {
+            field: reference.field(),
+            label: reference.label(),
+            topology: other.as_ref().map(|(topology, _)| topology),
+            positions: other.as_ref().map_or(&positions, |(_, positions)| positions),
+        });
+        parsed.select(&topology, &positions, reference.as_ref()).map_err(invalid)?;
+        if let Some(given) = &self.trajectory {
+            let (n_atoms, _) = given.size(app).await?;
+            if n_atoms != topology.n_atoms() {
+                let msg = format!("has {n_atoms} atoms, its topology {}", topology.n_atoms());
+                return Err(ApiError::invalid_body("value_error", vec![loc("trajectory")], msg));
+            }
+        }
+        Ok(())
+    }
+
+    /// That a trajectory which is all there has the frames that the request names.
+    async fn check_frames(&self, app: &App, request: &AnalysisRequest) -> Result<(), ApiError> {
+        let n_frames = match (&self.trajectory, &self.job) {
+            (Some(given), _) => given.size(app).await?.1,
+            (None, Some(job)) => match Frames::of(app, job)? {
+                Some(found) => found.count(&app.objects).unwrap_or(0),
+                None => 0,
+            },
+            (None, None) => 0,
+        };
+        if let Some(first) = request.first_frame {
+            check_frame("first_frame", usize::try_from(first).unwrap_or(usize::MAX), n_frames)?;
+        }
+        match self.reference {
+            Some(Reference::Frame { frame }) => check_frame("reference_frame", frame, n_frames),
+            _ => Ok(()),
+        }
+    }
+
+    /// Names of the files in the folder of the task.
+    fn structure_file(&self) -> String {
+        self.topology.as_ref().map_or_else(
+            || "topology.json".to_owned(),
+            |given| format!("topology.{}", given.format),
+        )
+    }
+}
+
+impl Given {
+    async fn structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
+        let key = app.content_of(&self.file_id).await?;
+        let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
+        let parsed = if self.format == Format::Cif {
+            Structure::from_mmcif(&text)
+        } else {
+            Structure::from_pdb(&text)
+        };
+        // It was checked when it was registered.
+        let structure = parsed.map_err(|e| ApiError::internal(anyhow::anyhow!("{key}: {e:?}")))?;
+        Ok((structure.topology, structure.positions))
+    }
+
+    /// Numbers of its atoms and frames.
+    async fn size(&self, app: &App) -> Result<(usize, usize), ApiError> {
+        let content = app.objects.local(&app.content_of(&self.file_id).await?)?;
+        let series = Series::open(&[content.path().to_owned()]);
+        let series = series.map_err(|e| ApiError::internal(anyhow::Error::new(e)))?;
+        Ok((series.n_atoms(), series.n_frames()))
+    }
+}
+
+impl Reference {
+    /// The field that asks for it.
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Frame { .. } => "reference_frame",
+            Self::Job { .. } => "reference_job",
+            Self::System { .. } => "reference_system",
+            Self::File { .. } => "reference_file",
+        }
+    }
+
+    /// What results call it.
+    fn label(&self) -> String {
+        match self {
+            Self::Frame { frame } => format!("frame {frame}"),
+            Self::Job { job, frame, .. } => format!("frame {frame} of {job}"),
+            Self::System { system } => format!("{system} as built"),
+            Self::File { name, .. } => name.clone(),
+        }
+    }
+
+    /// Puts its files into the folder of the task.
+    async fn place(&self, app: &App, input: &Path) -> Result<ReferenceInputs> {
+        let mut inputs =
+            ReferenceInputs { label: self.label(), structure: None, trajectory: None, frame: None };
+        match self {
+            Self::Frame { frame } => inputs.frame = Some(*frame),
+            Self::Job { system, .. } | Self::System { system } => {
+                let name = "reference.json";
+                app.objects.fetch(&Key::task(system).under("topology.json"), &input.join(name))?;
+                inputs.structure = Some(name.to_owned());
+            }
+            Self::File { given, .. } => {
+                let name = format!("reference.{}", given.format);
+                app.objects.fetch(&app.content_of(&given.file_id).await?, &input.join(&name))?;
+                inputs.structure = Some(name);
+            }
+        }
+        if let Self::Job { job, frame, .. } = self {
+            let name = "reference.dcd";
+            let frames = Frames::of(app, job)?.with_context(|| format!("{job} has no frames"))?;
+            frames.place(&app.objects, &input.join(name))?;
+            inputs.trajectory = Some(name.to_owned());
+            inputs.frame = Some(*frame);
+        }
+        Ok(inputs)
+    }
+}
+
+/// The plan with its files in place, as the process reads it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnalyzeInputs {
+    pub(crate) job: Option<String>,
+    /// Name under `input/`, as are those of the trajectory.
+    pub(crate) structure: String,
+    /// None while a job has written none.
+    pub(crate) trajectory: Vec<String>,
+    /// Where RMSD are measured from, if that is not the first analysed frame.
+    pub(crate) reference: Option<ReferenceInputs>,
+    pub(crate) request: AnalysisRequest,
+}
+
+/// Where RMSD are measured from: a structure, a frame of a trajectory of its own, or one of the
+/// trajectory that is analysed. Names are under `input/`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReferenceInputs {
+    /// What results call it.
+    pub(crate) label: String,
+    pub(crate) structure: Option<String>,
+    pub(crate) trajectory: Option<String>,
+    pub(crate) frame: Option<usize>,
+}
+
+/// Puts the input files into the folder of the task.
+pub(crate) async fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<AnalyzeInputs> {
+    fs::create_dir_all(input)?;
+    let plan: AnalyzePlan = serde_json::from_str(&row.parameters)?;
+    let to = input.join(plan.structure_file());
+    match (&plan.topology, &plan.system) {
+        (Some(given), _) => app.objects.fetch(&app.content_of(&given.file_id).await?, &to)?,
+        (None, system) => {
+            let system =
+                system.as_deref().context("an analysis without a topology has a system")?;
+            app.objects.fetch(&Key::task(system).under("topology.json"), &to)?;
+        }
+    }
+    // Named so that a message about the file says something.
+    let (name, frames) = match &plan.trajectory {
+        Some(given) => {
+            let content = app.content_of(&given.file_id).await?;
+            (format!("trajectory.{}", given.format), Some(Frames::Stored(content)))
+        }
+        None => {
+            let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
+            (TRAJECTORY.to_owned(), Frames::of(app, job)?)
+        }
+    };
+    let trajectory: Vec<String> = frames.iter().map(|_| name.clone()).collect();
+    frames.map(|frames| frames.place(&app.objects, &input.join(name))).transpose()?;
+    let request: AnalysisRequest = serde_json::from_str(&row.request)?;
+    let structure = plan.structure_file();
+    let reference = match &plan.reference {
+        Some(reference) => Some(reference.place(app, input).await?),
+        None => None,
+    };
+    Ok(AnalyzeInputs { job: plan.job, structure, trajectory, reference, request })
+}

@@ -1,0 +1,499 @@
+//! System builds: from a request to the worker's plan.
+//!
+//! What can be told without looking into the structure is checked here, at once and all together;
+//! the rest is the worker's.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use molbox::Finite;
+use molbox::workflow::types::{LocItem, SystemBuildRequest, ValidationError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::db::TaskRow;
+use crate::error::{ApiError, NOT_FOUND};
+use crate::formats::Format;
+use crate::http::validate::{joined, loc, unprintable, violation};
+use crate::pdb;
+use crate::plan::defaults::DEFAULTS;
+use crate::plan::force_field::{
+    FORCE_FIELDS, ForceField, GAFF, NEGATIVE, POSITIVE, citation_of_water, named,
+};
+
+/// What the worker is to build. Lengths in nm, concentration in mol/L.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BuildPlan {
+    protein: Option<Structure>,
+    #[serde(default)]
+    ligands: Vec<Ligand>,
+    /// Lipid of the membrane.
+    #[serde(default)]
+    membrane: Option<String>,
+    /// Identifiers of the chains to keep; none for all.
+    chains: Option<Vec<String>>,
+    keep_hydrogens: bool,
+    ph: f64,
+    force_field: Files,
+    water: Water,
+    positive_ion: String,
+    negative_ion: String,
+    concentration: f64,
+    box_shape: String,
+    padding_nm: f64,
+    max_atoms: u64,
+}
+
+impl BuildPlan {
+    /// Identifiers of the files that the build reads.
+    pub(crate) fn inputs(&self) -> Vec<String> {
+        self.files().map(|(id, _)| id.to_owned()).collect()
+    }
+
+    /// Identifier of each file that the build reads, and its name under `input/`.
+    fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        let protein = self.protein.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        let ligands = self.ligands.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        let custom =
+            self.force_field.custom.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        protein.chain(ligands).chain(custom)
+    }
+
+    /// Whether the box holds a membrane.
+    pub(crate) fn has_membrane(&self) -> bool {
+        self.membrane.is_some()
+    }
+
+    /// What to cite for the system: of a registered force field, its users know it.
+    pub(crate) fn citations(&self) -> Vec<&'static str> {
+        // Of ours and a registered one, ours comes first.
+        let ours = self.force_field.name.split(',').next().and_then(named);
+        let lipids = ours.and_then(|ours| ours.lipids).filter(|_| self.has_membrane());
+        let water = self.water.file.as_ref().and_then(|_| citation_of_water(&self.water.name));
+        let ligands = if self.ligands.is_empty() { &[][..] } else { &GAFF };
+        let of_force_field = ours.map(|ours| ours.citation);
+        of_force_field
+            .into_iter()
+            .chain(lipids)
+            .chain(water)
+            .chain(ligands.iter().copied())
+            .collect()
+    }
+}
+
+/// A structure file in the task directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Structure {
+    /// Identifier of the registered file.
+    file_id: String,
+    /// Its name under `input/`.
+    file: String,
+    format: Format,
+    /// What its owner calls it.
+    name: String,
+}
+
+/// A ligand's file in the task directory, and its pose.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Ligand {
+    file_id: String,
+    file: String,
+    format: Format,
+    name: String,
+    residue_name: String,
+    /// Three angles in degrees, a quaternion, or nine elements of a matrix by rows.
+    rotation: Option<Vec<f64>>,
+    /// In nm.
+    translation: Option<Vec<f64>>,
+}
+
+/// A force field: OpenMM's files, a registered one, or both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Files {
+    name: String,
+    /// `amber`, `charmm`, or `custom` for a registered file alone.
+    #[serde(default)]
+    family: String,
+    files: Vec<String>,
+    #[serde(default)]
+    custom: Option<Structure>,
+}
+
+/// A water model: its parameters, and the model whose geometry `addSolvent` places. A registered
+/// force field alone has water of its own, which the worker finds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Water {
+    name: String,
+    file: Option<String>,
+    model: Option<String>,
+    sites: Option<u8>,
+}
+
+/// Collects what a request asks for that cannot be.
+#[derive(Default)]
+struct Problems(Vec<ValidationError>);
+
+impl Problems {
+    fn add(&mut self, kind: &str, field: &str, msg: impl Into<String>) {
+        self.0.push(violation(kind, vec![loc("body"), loc(field)], msg));
+    }
+
+    fn add_at(&mut self, kind: &str, field: &str, index: usize, msg: impl Into<String>) {
+        self.0.push(violation(
+            kind,
+            vec![loc("body"), loc(field), LocItem::Int64(index as i64)],
+            msg,
+        ));
+    }
+
+    fn choice(&mut self, field: &str, value: &str, allowed: &[&str]) {
+        self.add("enum", field, format!("must be one of {}, got {value:?}", allowed.join(", ")));
+    }
+}
+
+/// The plan of a build, with defaults. `outside` are the values that the document does not allow.
+///
+/// # Errors
+///
+/// 422 with these and everything else that cannot be, 404 for a file that is not there.
+pub(crate) async fn resolve(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    outside: Vec<ValidationError>,
+) -> Result<BuildPlan, ApiError> {
+    let mut problems = Problems::default();
+    problems.0.extend(unprintable(request.box_name.as_deref(), "box_name"));
+    let (force_field, water) = force_field(app, account, request, &mut problems).await?;
+    let membrane = membrane(request, &water, &mut problems);
+    let has_too_many =
+        outside.iter().any(|violation| violation.loc == [loc("body"), loc("ligands")]);
+    let ligands = if has_too_many {
+        Vec::new()
+    } else {
+        ligands(app, account, request, &mut problems).await?
+    };
+    let default = &DEFAULTS.build;
+    let salt = request.ions.as_deref().unwrap_or(&default.ions);
+    let (positive_ion, negative_ion) = ions(salt, &force_field, &mut problems);
+    let chains = chains(request, &mut problems);
+    let protein = protein(app, account, request, &mut problems).await?;
+    let problems = joined(outside, problems.0);
+    if !problems.is_empty() {
+        return Err(ApiError::unresolved(problems));
+    }
+    Ok(BuildPlan {
+        protein,
+        ligands,
+        membrane,
+        chains,
+        keep_hydrogens: request.keep_hs.unwrap_or(default.keep_hydrogens),
+        ph: request.p_h.map_or(default.ph, Finite::get),
+        force_field,
+        water,
+        positive_ion,
+        negative_ion,
+        concentration: request.concentration.map_or(default.concentration, Finite::get),
+        box_shape: request.box_shape.as_ref().unwrap_or(&default.box_shape).clone(),
+        padding_nm: request.minimum_padding.map_or(default.minimum_padding, Finite::get),
+        max_atoms: app.config.limits.atoms,
+    })
+}
+
+/// A force field of ours, a registered file, or one of ours and a file after a comma.
+async fn force_field(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Result<(Files, Water), ApiError> {
+    let text = request.force_field.as_deref().unwrap_or(&DEFAULTS.build.force_field);
+    let (ours, file) = match (named(text), text.split_once(',')) {
+        (Some(ours), _) => (Some(ours), None),
+        (None, Some((name, file))) => (named(name.trim()), Some(file.trim())),
+        (None, None) => (None, Some(text)),
+    };
+    let custom = match file {
+        Some(file) => app.db.ready_file(account, file).await?,
+        None => None,
+    };
+    let is_known = ours.is_some() || (!text.contains(',') && custom.is_some());
+    if !is_known || (file.is_some() && custom.is_none()) {
+        let names: Vec<&str> = FORCE_FIELDS.iter().map(|force_field| force_field.name).collect();
+        let msg = format!(
+            "must be one of {}, a registered force-field file, or one of these and such a file after a comma, got {text:?}",
+            names.join(", ")
+        );
+        problems.add("enum", "force_field", msg);
+    }
+    if let Some(file) = custom.as_ref().filter(|file| file.format != Format::Xml) {
+        problems.add(
+            "value_error",
+            "force_field",
+            format!("must be an xml file, {} is {}", file.name, file.format),
+        );
+    }
+    let water = water(ours, custom.is_some(), request, problems);
+    let custom_name = custom.as_ref().map(|file| file.name.clone());
+    let name = ours
+        .map(|ours| ours.name.to_owned())
+        .into_iter()
+        .chain(custom_name)
+        .collect::<Vec<_>>()
+        .join(",");
+    let files = Files {
+        name,
+        family: ours.map_or("custom", ForceField::family).to_owned(),
+        files: ours.iter().flat_map(|ours| ours.files).map(|&file| file.to_owned()).collect(),
+        custom: custom.map(|file| Structure {
+            file_id: file.id,
+            file: "force_field.xml".to_owned(),
+            format: file.format,
+            name: file.name,
+        }),
+    };
+    Ok((files, water))
+}
+
+/// The water of a force field. A registered file alone has its own, or takes one of amber14's.
+fn water(
+    ours: Option<&ForceField>,
+    has_file: bool,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Water {
+    let wanted = request.water_type.as_deref();
+    let (force_field, wanted) = match (ours, wanted) {
+        (None, None) if has_file => {
+            return Water { name: "custom".to_owned(), file: None, model: None, sites: None };
+        }
+        (ours, wanted) => {
+            let force_field = ours.unwrap_or(&FORCE_FIELDS[0]);
+            (force_field, wanted.unwrap_or(force_field.default_water))
+        }
+    };
+    let water = force_field.waters.iter().find(|water| water.name == wanted);
+    if water.is_none() {
+        let names: Vec<&str> = force_field.waters.iter().map(|water| water.name).collect();
+        problems.choice("water_type", wanted, &names);
+    }
+    let water = water.unwrap_or(&force_field.waters[0]);
+    Water {
+        name: water.name.to_owned(),
+        file: Some(format!("{}{}", force_field.water_folder, water.file)),
+        model: Some(water.geometry.to_owned()),
+        sites: Some(water.sites),
+    }
+}
+
+fn membrane(
+    request: &SystemBuildRequest,
+    water: &Water,
+    problems: &mut Problems,
+) -> Option<String> {
+    let lipid = request.membrane.clone()?;
+    let name = request.force_field.as_deref().unwrap_or(&DEFAULTS.build.force_field);
+    let name = name.split(',').next().unwrap_or_default().trim();
+    if let Some(force_field) = named(name).filter(|force_field| force_field.lipids.is_none()) {
+        problems.add(
+            "value_error",
+            "membrane",
+            format!("{} has no parameters for lipids", force_field.name),
+        );
+    }
+    if water.sites.is_some_and(|sites| sites != 3) {
+        let msg = format!(
+            "must be a model with three sites beside a membrane, {} has four or five",
+            water.name
+        );
+        problems.add("value_error", "water_type", msg);
+    }
+    Some(lipid)
+}
+
+async fn ligands(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Result<Vec<Ligand>, ApiError> {
+    let n = request.ligands.len();
+    let lists = [
+        ("ligand_input_formats", request.ligand_input_formats.len()),
+        ("ligand_residue_names", request.ligand_residue_names.len()),
+        ("ligand_rotations", request.ligand_rotations.len()),
+        ("ligand_translations", request.ligand_translations.len()),
+    ];
+    for (field, length) in lists.into_iter().filter(|(_, length)| *length != 0 && *length != n) {
+        problems.add(
+            "value_error",
+            field,
+            format!("must have one item for each of the {n} ligands, has {length}"),
+        );
+    }
+    let mut ligands = Vec::new();
+    for (index, wanted) in request.ligands.iter().enumerate() {
+        let Some(file) = app.db.ready_file(account, wanted).await? else {
+            problems.add_at(NOT_FOUND, "ligands", index, no_file(wanted));
+            continue;
+        };
+        // One that is no format is refused by the document.
+        let asked = request.ligand_input_formats.get(index).and_then(|name| Format::named(name));
+        let format = asked.unwrap_or(file.format);
+        if request.ligand_input_formats.is_empty() && !format.is_of_ligands() {
+            let msg = format!("must be a file of a ligand, {} is {format}", file.name);
+            problems.add_at("value_error", "ligands", index, msg);
+        }
+        let residue_name = request.ligand_residue_names.get(index).cloned();
+        let residue_name = residue_name.unwrap_or_else(|| format!("L{:02}", index + 1));
+        if !residue_name.chars().all(|c| c.is_ascii_alphanumeric()) {
+            let msg = format!("must be letters and digits without accents, got {residue_name:?}");
+            problems.add_at("value_error", "ligand_residue_names", index, msg);
+        }
+        ligands.push(Ligand {
+            file_id: file.id,
+            file: format!("ligand_{}.{format}", index + 1),
+            format,
+            name: file.name,
+            residue_name,
+            rotation: numbers(
+                "ligand_rotations",
+                &request.ligand_rotations,
+                index,
+                &[3, 4, 9],
+                problems,
+            ),
+            translation: numbers(
+                "ligand_translations",
+                &request.ligand_translations,
+                index,
+                &[3],
+                problems,
+            ),
+        });
+    }
+    Ok(ligands)
+}
+
+/// The numbers of one ligand, as many as one of `lengths`; nested rows are taken one after the
+/// other, and an empty list is none.
+fn numbers(
+    field: &str,
+    lists: &[Vec<Value>],
+    index: usize,
+    lengths: &[usize],
+    problems: &mut Problems,
+) -> Option<Vec<f64>> {
+    let flat = lists.get(index)?.iter().flat_map(|item| match item {
+        Value::Array(row) => row.iter().collect::<Vec<_>>(),
+        other => vec![other],
+    });
+    let numbers: Option<Vec<f64>> =
+        flat.map(|item| item.as_f64().filter(|x| x.is_finite())).collect();
+    match numbers {
+        Some(numbers) if numbers.is_empty() => None,
+        Some(numbers) if lengths.contains(&numbers.len()) => Some(numbers),
+        _ => {
+            let lengths: Vec<String> = lengths.iter().map(ToString::to_string).collect();
+            problems.add_at(
+                "value_error",
+                field,
+                index,
+                format!("must be {} numbers", lengths.join(", or ")),
+            );
+            None
+        }
+    }
+}
+
+/// `NaCl` to `Na+` and `Cl-`. What a registered file has besides, the worker finds.
+fn ions(salt: &str, force_field: &Files, problems: &mut Problems) -> (String, String) {
+    let parts = POSITIVE.iter().find_map(|positive| {
+        let negative =
+            NEGATIVE.iter().find(|negative| salt.strip_prefix(positive) == Some(**negative))?;
+        Some((positive, negative))
+    });
+    let Some((positive, negative)) = parts else {
+        let allowed =
+            format!("one of {} followed by one of {}", POSITIVE.join(", "), NEGATIVE.join(", "));
+        problems.add(
+            "value_error",
+            "ions",
+            format!("must be {allowed}, for example NaCl, got {salt:?}"),
+        );
+        return Default::default();
+    };
+    if let Some(ours) = named(&force_field.name).filter(|ours| !ours.anions.contains(negative)) {
+        let allowed = ours.anions.join(", ");
+        let msg = format!(
+            "{} has no parameters for {negative}-; of anions it has {allowed}, for example {positive}{}",
+            ours.name, ours.anions[0]
+        );
+        problems.add("value_error", "ions", msg);
+    }
+    (format!("{positive}+"), format!("{negative}-"))
+}
+
+fn chains(request: &SystemBuildRequest, problems: &mut Problems) -> Option<Vec<String>> {
+    let text = request.chain_id.as_deref()?;
+    let chains: Vec<String> = text.split(',').map(|chain| chain.trim().to_owned()).collect();
+    if chains.iter().any(String::is_empty) {
+        problems.add(
+            "value_error",
+            "chain_id",
+            format!("must be chain identifiers separated by commas, got {text:?}"),
+        );
+    }
+    if request.protein.is_none() {
+        problems.add("value_error", "chain_id", "needs a protein whose chains are meant");
+    }
+    Some(chains)
+}
+
+async fn protein(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Result<Option<Structure>, ApiError> {
+    let Some(wanted) = &request.protein else { return Ok(None) };
+    let Some(file) = app.db.ready_file(account, wanted).await? else {
+        // With a mirror it would be there by now.
+        if pdb::is_id(wanted) && app.config.pdb.mirror.is_empty() {
+            let msg = format!(
+                "no registered file {wanted:?}; it has the form of a public structure entry's code, but this service has \
+                 no mirror of these (pdb.mirror): upload the file, and give its name here"
+            );
+            problems.add("no_mirror", "protein", msg);
+        } else {
+            problems.add(NOT_FOUND, "protein", no_file(wanted));
+        }
+        return Ok(None);
+    };
+    if !matches!(file.format, Format::Pdb | Format::Cif) {
+        problems.add(
+            "value_error",
+            "protein",
+            format!("must be a pdb or cif file, {} is {}", file.name, file.format),
+        );
+    }
+    let name = format!("protein.{}", file.format);
+    Ok(Some(Structure { file_id: file.id, file: name, format: file.format, name: file.name }))
+}
+
+/// What to say about a reference that leads nowhere.
+pub(crate) fn no_file(wanted: &str) -> String {
+    format!("no registered file {wanted:?}, neither by id nor by name")
+}
+
+/// The plan of a build, with its files put into the folder of the task.
+pub(crate) async fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<BuildPlan> {
+    fs::create_dir_all(input)?;
+    let plan: BuildPlan = serde_json::from_str(&row.parameters)?;
+    for (id, name) in plan.files() {
+        app.objects.fetch(&app.content_of(id).await?, &input.join(name))?;
+    }
+    Ok(plan)
+}

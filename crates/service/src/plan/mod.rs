@@ -1,0 +1,9 @@
+//! From a request to a plan, or 422: what a submission becomes is made once, with every default in
+//! it, kept with the task, and handed on.
+
+pub(crate) mod analyze;
+pub(crate) mod build;
+mod defaults;
+mod force_field;
+pub(crate) mod simulate;
+pub(crate) mod topology;

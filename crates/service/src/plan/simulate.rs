@@ -1,0 +1,710 @@
+//! Simulation jobs: from a request to parameters with defaults, and to the worker's plan.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use molbox::workflow::types::{
+    Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams, TrajectoryFormats,
+    ValidationError,
+};
+use molbox::{NonNegative, Positive};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::db::TaskRow;
+use crate::error::{ApiError, stored};
+use crate::http::validate::{joined, loc, unprintable, violation};
+use crate::objects::Key;
+use crate::plan::build::BuildPlan;
+use crate::plan::defaults::{DEFAULTS, RunDefaults};
+use crate::plan::topology::Built;
+use crate::record::Kind;
+use crate::shown::in_bytes;
+
+/// What a submission becomes: every parameter of a job, none left out. Kept in the form of the
+/// wire, in which records show it, and what a plan is made from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Parameters {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_index: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_name: Option<String>,
+    box_id: String,
+    equilibration: Vec<Equilibration>,
+    ewald_error_tolerance: Positive,
+    friction: NonNegative,
+    integration_timestep: Positive,
+    minimization_steps: u64,
+    non_bonded_cutoff: Positive,
+    pressure: NonNegative,
+    /// None runs no production.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    production: Option<Run>,
+    pub(crate) seed: u64,
+    surface_tension: NonNegative,
+    temperature: NonNegative,
+    trajectory_output_format: TrajectoryFormats,
+}
+
+/// What equilibration stages and production have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Run {
+    #[serde(rename = "type")]
+    ensemble: Ensembles,
+    /// In ns.
+    time: NonNegative,
+    /// In steps, as the next; 0 for no frames.
+    traj_freq: u64,
+    log_freq: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Equilibration {
+    #[serde(flatten)]
+    run: Run,
+    restraint_force: NonNegative,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restraint_mask: Option<String>,
+}
+
+/// What the worker is to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SimulatePlan {
+    temperature_k: f64,
+    pressure_bar: f64,
+    surface_tension_bar_nm: f64,
+    /// Whether pressure acts on the plane of a membrane and on its normal apart.
+    membrane: bool,
+    friction_per_ps: f64,
+    timestep_fs: f64,
+    ewald_tolerance: f64,
+    cutoff_nm: f64,
+    minimization_steps: u64,
+    /// Mass of hydrogens outside of water; none leaves all masses as they are.
+    hydrogen_mass_da: Option<f64>,
+    stages: Vec<Stage>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Stage {
+    name: String,
+    ensemble: Ensembles,
+    steps: u64,
+    traj_freq: u64,
+    log_freq: u64,
+    restraint_force: f64,
+    restraint_atoms: Vec<usize>,
+}
+
+/// Force constant on atoms that are restrained, in kJ/mol/nm², where none is given; the document
+/// names both.
+const RESTRAINT_FORCE: f64 = 1000.0;
+/// The same on the backbone, in the last of the stages of a job that names none.
+const BACKBONE_FORCE: f64 = 100.0;
+/// Above this time step, in fs, hydrogens are made heavier.
+const MAX_PLAIN_TIMESTEP: f64 = 2.5;
+const HYDROGEN_MASS_DA: f64 = 3.0;
+/// Steps of a stage are counted in 63 bits by OpenMM; nobody runs this many.
+const MAX_STEPS: f64 = 1e12;
+/// Bytes of a line of a log, about.
+const LOG_LINE_BYTES: u64 = 70;
+/// Type of a violation: a job would write more than there is room for.
+const TOO_MUCH: &str = "results_too_large";
+
+const ENGINE: &str = "Simulation engine OpenMM 8: P. Eastman et al., J. Phys. Chem. B 128, 109 \
+                      (2024), doi:10.1021/acs.jpcb.3c06662";
+const EWALD: &str = "Electrostatics by particle mesh Ewald: U. Essmann et al., J. Chem. Phys. \
+                     103, 8577 (1995), doi:10.1063/1.470117";
+const THERMOSTAT: &str = "Langevin middle integrator: Z. Zhang et al., J. Phys. Chem. A 123, 6056 \
+                          (2019), doi:10.1021/acs.jpca.9b02771";
+const RIGID_WATER: &str = "Rigid water by SETTLE: S. Miyamoto and P. A. Kollman, J. Comput. Chem. \
+                           13, 952 (1992), doi:10.1002/jcc.540130805";
+const RIGID_BONDS: &str = "Rigid bonds by CCMA: P. Eastman and V. S. Pande, J. Chem. Theory \
+                           Comput. 6, 434 (2010), doi:10.1021/ct900463w";
+const BAROSTAT: &str = "Monte Carlo barostat: K.-H. Chow and D. M. Ferguson, Comput. Phys. \
+                        Commun. 91, 283 (1995), doi:10.1016/0010-4655(95)00059-O; J. Åqvist et \
+                        al., Chem. Phys. Lett. 384, 288 (2004), doi:10.1016/j.cplett.2003.12.039";
+const HEAVY_HYDROGENS: &str = "Heavy hydrogens: C. W. Hopkins et al., J. Chem. Theory Comput. 11, \
+                               1864 (2015), doi:10.1021/ct5010406";
+
+/// A built system, as far as its jobs depend on it.
+pub(crate) struct System<'a> {
+    row: &'a TaskRow,
+    default_masks: DefaultMasks,
+    atoms: u64,
+    /// Shortest width of its box, in nm.
+    shortest_width: f64,
+}
+
+impl<'a> System<'a> {
+    /// Reads what its build came to.
+    pub(crate) fn of(row: &'a TaskRow) -> Result<Self, ApiError> {
+        #[derive(Deserialize)]
+        struct Outcome {
+            default_masks: DefaultMasks,
+            summary: Summary,
+        }
+
+        #[derive(Deserialize)]
+        struct Summary {
+            atoms: u64,
+            /// Reduced, in nm.
+            box_vectors: [[f64; 3]; 3],
+        }
+
+        let Outcome { default_masks, summary } = stored(row.outcome.as_deref().unwrap_or("null"))?;
+        let [a, b, c] = summary.box_vectors;
+        // The diagonal of reduced vectors.
+        let shortest_width = a[0].min(b[1]).min(c[2]);
+        Ok(Self { row, default_masks, atoms: summary.atoms, shortest_width })
+    }
+
+    /// Whether it was built with a membrane.
+    fn has_membrane(&self) -> Result<bool> {
+        Ok(serde_json::from_str::<BuildPlan>(&self.row.parameters)?.has_membrane())
+    }
+}
+
+/// The parameters with defaults. `outside` are the values that the document does not allow.
+///
+/// # Errors
+///
+/// 422 with these and everything else that cannot be run.
+pub(crate) fn resolve(
+    app: &App,
+    request: &JobCreateParams,
+    system: &System<'_>,
+    outside: Vec<ValidationError>,
+) -> Result<Parameters, ApiError> {
+    let parameters = Parameters::new(app, request, &system.row.id, &system.default_masks);
+    let mut problems = check(&parameters);
+    problems.extend(check_cutoff(&parameters, system.shortest_width));
+    problems.extend(excess(app, &parameters, system)?.map(|excess| excess.of_submission()));
+    if parameters.surface_tension.get() > 0.0
+        && !system.has_membrane().map_err(ApiError::internal)?
+    {
+        let msg = "must be 0 for a system without a membrane";
+        problems.push(violation("value_error", at(&["surface_tension"]), msg));
+    }
+    check_masks(app, request, system, &mut problems)?;
+    let problems = joined(outside, problems);
+    if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
+}
+
+/// Everything that cannot be run of a request whose system is not there, as far as that can be told
+/// without one. `outside` are the values that the document does not allow.
+pub(crate) fn violations(
+    app: &App,
+    request: &JobCreateParams,
+    outside: Vec<ValidationError>,
+) -> Vec<ValidationError> {
+    let box_id = request.box_id.as_ref().map_or("", |id| id.as_str());
+    joined(outside, check(&Parameters::new(app, request, box_id, &DefaultMasks::default())))
+}
+
+/// The parameters of a job whose production goes on for `time` ns more.
+///
+/// # Errors
+///
+/// 409 for a job without production, 422 for a time that is no step, or more than can be run.
+pub(crate) fn extended(
+    parameters: &Parameters,
+    id: &str,
+    time: Positive,
+) -> Result<Parameters, ApiError> {
+    let mut all = parameters.clone();
+    let Some(production) = &mut all.production else {
+        let msg = format!("{id} has no production stage that could be extended");
+        return Err(ApiError::conflict(vec![loc("path"), loc("job_id")], msg));
+    };
+    let timestep = parameters.integration_timestep.get();
+    let before = production.time.get();
+    let after = sum(before, time.get());
+    if after * 1e6 / timestep > MAX_STEPS {
+        let msg = format!(
+            "makes {:.3e} steps in all, at most {MAX_STEPS:e} can be run",
+            after * 1e6 / timestep
+        );
+        return Err(ApiError::invalid(vec![violation("out_of_range", at(&["time"]), msg)]));
+    }
+    production.time = NonNegative::new(after).map_err(ApiError::internal)?;
+    if n_steps(after, timestep) == n_steps(before, timestep) {
+        let msg = format!("is less than a time step of {timestep} fs");
+        return Err(ApiError::invalid(vec![violation("value_error", at(&["time"]), msg)]));
+    }
+    Ok(all)
+}
+
+/// What a job would write into one file: a trajectory or a log.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    /// Index of an equilibration stage; none of production.
+    stage: Option<usize>,
+    /// The field that has the steps between two records.
+    field: &'static str,
+    /// A record, as people call it.
+    record: &'static str,
+    steps: u64,
+    every: u64,
+    /// Of a record.
+    bytes: u64,
+}
+
+impl Written {
+    fn size(&self) -> u128 {
+        u128::from(self.steps.checked_div(self.every).unwrap_or(0)) * u128::from(self.bytes)
+    }
+}
+
+/// All that a job of these parameters would write on a system.
+fn written(parameters: &Parameters, system: &System<'_>) -> Vec<Written> {
+    let production = parameters.production.iter().map(|run| (None, run));
+    let equilibration = parameters.equilibration.iter().enumerate();
+    let equilibration = equilibration.map(|(index, stage)| (Some(index), &stage.run));
+    let mut out = Vec::new();
+    for (stage, run) in production.chain(equilibration) {
+        let steps = parameters.n_steps(run);
+        if steps as f64 > MAX_STEPS {
+            continue;
+        }
+        let of =
+            |field, record, every, bytes| Written { stage, field, record, steps, every, bytes };
+        out.push(of("traj_freq", "frame", run.traj_freq, frame_bytes(system.atoms)));
+        out.push(of("log_freq", "line", run.log_freq, LOG_LINE_BYTES));
+    }
+    out
+}
+
+/// Bytes of a frame, as the worker's `dcd.py` writes it.
+fn frame_bytes(atoms: u64) -> u64 {
+    56 + 3 * (4 * atoms + 8)
+}
+
+/// Trajectories and logs that would be larger than there is room for.
+pub(crate) struct Excess {
+    total: u128,
+    room: u64,
+    largest: Written,
+    timestep_fs: f64,
+    /// What they would be, and what there is room for.
+    text: String,
+}
+
+/// What a job of these parameters may come to write on a system, in bytes.
+pub(crate) fn result_bytes(parameters: &Parameters, system: &System<'_>) -> i64 {
+    let total: u128 = written(parameters, system).iter().map(Written::size).sum();
+    i64::try_from(total).unwrap_or(i64::MAX)
+}
+
+/// Whether trajectories and logs of a job would be larger than its results may be, or than the disk
+/// has free. When a job is extended or tried again, what it has is copied first, so that all of it
+/// counts.
+pub(crate) fn excess(
+    app: &App,
+    parameters: &Parameters,
+    system: &System<'_>,
+) -> Result<Option<Excess>, ApiError> {
+    let timestep_fs = parameters.integration_timestep.get();
+    let files = written(parameters, system);
+    let Some(largest) = files.iter().copied().max_by_key(Written::size) else { return Ok(None) };
+    let total = files.iter().map(Written::size).sum();
+    let limits = &app.config.limits;
+    let free = app.objects.free_bytes()?.saturating_sub(limits.free_disk_bytes);
+    let (room, whose) = match limits.result_bytes {
+        limit if limit > 0 && limit <= free => {
+            (limit, "that the results of a job may have here (limits.result_bytes)")
+        }
+        _ => (free, "that the service's disk has free"),
+    };
+    let text = || {
+        format!(
+            "trajectories and logs of {} in all, more than the {} {whose}",
+            in_bytes(total),
+            in_bytes(room.into())
+        )
+    };
+    Ok((total > room.into()).then(|| Excess { total, room, largest, timestep_fs, text: text() }))
+}
+
+impl Excess {
+    /// At the field that has the largest share in it.
+    fn of_submission(&self) -> ValidationError {
+        let Written { stage, field, record, steps, every, bytes } = self.largest;
+        let rest = self.total - self.largest.size();
+        let left = u128::from(self.room).saturating_sub(rest);
+        let fitting =
+            (u128::from(steps) * u128::from(bytes)).checked_div(left).map(|every| every + 1);
+        let remedy = match fitting.filter(|every| *every <= u128::from(steps)) {
+            Some(every) => format!("write one every {every} steps or more, or ask for less time"),
+            None => "ask for less time".to_owned(),
+        };
+        let size = in_bytes(bytes.into());
+        let Self { timestep_fs: dt, text, .. } = self;
+        let msg = format!(
+            "a {record} of {size} every {every} of {steps} steps of {dt} fs makes {text}; {remedy}"
+        );
+        let at = stage.map_or_else(|| at(&["production", field]), |index| of_stage(index, field));
+        violation(TOO_MUCH, at, msg)
+    }
+
+    /// At what asks for more of a job whose frequencies are what they are.
+    pub(crate) fn at(&self, at: Vec<LocItem>, remedy: &str) -> ApiError {
+        ApiError::invalid(vec![violation(TOO_MUCH, at, format!("makes {}; {remedy}", self.text))])
+    }
+}
+
+/// A sum of times as people add them: 0.1 and 0.2 are 0.3, not 0.30000000000000004. A double holds
+/// fifteen digits of any decimal.
+fn sum(first: f64, second: f64) -> f64 {
+    format!("{:.14e}", first + second).parse().expect("a number of our own")
+}
+
+/// Masks that the default stages restrain, chosen when a system has been built.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct DefaultMasks {
+    /// Heavy atoms of the solute; none in a box of solvent.
+    solute: Option<String>,
+    /// Its backbone; the same as `solute` when it has none.
+    backbone: Option<String>,
+}
+
+impl DefaultMasks {
+    /// The masks of a system whose solvent consists of residues with these names.
+    pub(crate) fn new(system: &Built, solvent: &[String]) -> Self {
+        let heavy = if solvent.is_empty() {
+            "!@/H".to_owned()
+        } else {
+            format!("!:{}&!@/H", solvent.join(","))
+        };
+        let solute = Some(heavy).filter(|mask| system.select(mask).is_ok());
+        let backbone = solute.as_ref().map(|mask| format!("{mask}&@N,CA,C,O"));
+        let backbone =
+            backbone.filter(|mask| system.select(mask).is_ok()).or_else(|| solute.clone());
+        Self { solute, backbone }
+    }
+}
+
+impl Parameters {
+    /// What to cite for the simulation; the system has its own.
+    pub(crate) fn citations(&self) -> Vec<&'static str> {
+        let runs = self.equilibration.iter().map(|stage| &stage.run).chain(&self.production);
+        let has_pressure = runs.into_iter().any(|run| run.ensemble == Ensembles::Npt);
+        let has_heavy_hydrogens = self.integration_timestep.get() > MAX_PLAIN_TIMESTEP;
+        [ENGINE, EWALD, THERMOSTAT, RIGID_WATER, RIGID_BONDS]
+            .into_iter()
+            .chain(has_pressure.then_some(BAROSTAT))
+            .chain(has_heavy_hydrogens.then_some(HEAVY_HYDROGENS))
+            .collect()
+    }
+
+    /// Those of a request, with every default.
+    fn new(app: &App, request: &JobCreateParams, box_id: &str, masks: &DefaultMasks) -> Self {
+        let default = &DEFAULTS.job;
+        let integration_timestep =
+            request.integration_timestep.unwrap_or(default.integration_timestep);
+        let timestep = integration_timestep.get();
+        Self {
+            batch_index: request.batch_index,
+            batch_name: request.batch_name.clone(),
+            box_id: box_id.to_owned(),
+            equilibration: match &request.equilibration {
+                Some(stages) => {
+                    stages.iter().map(|stage| Equilibration::new(stage, timestep)).collect()
+                }
+                None => default_stages(masks, timestep),
+            },
+            ewald_error_tolerance: request
+                .ewald_error_tolerance
+                .unwrap_or(default.ewald_error_tolerance),
+            friction: request.friction.unwrap_or(default.friction),
+            integration_timestep,
+            minimization_steps: request.minimization_steps.unwrap_or(default.minimization_steps),
+            non_bonded_cutoff: request.non_bonded_cutoff.unwrap_or(default.non_bonded_cutoff),
+            pressure: request.pressure.unwrap_or(default.pressure),
+            production: request
+                .production
+                .as_ref()
+                .map(|production| Run::of_production(production, timestep)),
+            seed: request.seed.unwrap_or_else(|| app.new_seed().unsigned_abs()),
+            surface_tension: request.surface_tension.unwrap_or(default.surface_tension),
+            temperature: request.temperature.unwrap_or(default.temperature),
+            trajectory_output_format: request
+                .trajectory_output_format
+                .unwrap_or(default.trajectory_output_format),
+        }
+    }
+
+    /// Steps of a stage.
+    fn n_steps(&self, run: &Run) -> u64 {
+        n_steps(run.time.get(), self.integration_timestep.get())
+    }
+}
+
+impl Run {
+    fn of_production(request: &ProductionParams, timestep_fs: f64) -> Self {
+        let default = &DEFAULTS.production;
+        let time = request.time.unwrap_or(default.time);
+        Self {
+            ensemble: request.type_.unwrap_or(default.ensemble),
+            time,
+            traj_freq: request
+                .traj_freq
+                .unwrap_or_else(|| frequency(default.traj_freq, time, timestep_fs)),
+            log_freq: request
+                .log_freq
+                .unwrap_or_else(|| frequency(default.log_freq, time, timestep_fs)),
+        }
+    }
+}
+
+/// A default frequency; in a shorter stage it is met once, at its end, and in one without steps
+/// never.
+fn frequency(default: u64, time: NonNegative, timestep_fs: f64) -> u64 {
+    default.min(n_steps(time.get(), timestep_fs))
+}
+
+/// Steps of a stage of some ns.
+fn n_steps(time: f64, timestep_fs: f64) -> u64 {
+    (time * 1e6 / timestep_fs).round() as u64
+}
+
+impl Equilibration {
+    fn new(request: &EquilibrationStep, timestep_fs: f64) -> Self {
+        let default: &RunDefaults = &DEFAULTS.equilibration;
+        let time = request.time.unwrap_or(default.time);
+        let run = Run {
+            ensemble: request.type_.unwrap_or(default.ensemble),
+            time,
+            traj_freq: request.traj_freq.unwrap_or(default.traj_freq),
+            log_freq: request
+                .log_freq
+                .unwrap_or_else(|| frequency(default.log_freq, time, timestep_fs)),
+        };
+        let restraint_mask = request.restraint_mask.clone();
+        let usual_force = if restraint_mask.is_some() { RESTRAINT_FORCE } else { 0.0 };
+        Self {
+            run,
+            restraint_force: request.restraint_force.unwrap_or(force(usual_force)),
+            restraint_mask,
+        }
+    }
+}
+
+/// A force constant of ours.
+fn force(value: f64) -> NonNegative {
+    NonNegative::new(value).expect("not below zero")
+}
+
+/// The stages of a job that names none: the solute is held, then its box relaxes, then all but
+/// its backbone.
+fn default_stages(masks: &DefaultMasks, timestep_fs: f64) -> Vec<Equilibration> {
+    let stage = |ensemble, mask: &Option<String>, constant| {
+        let stage = EquilibrationStep {
+            type_: Some(ensemble),
+            restraint_mask: mask.clone(),
+            restraint_force: mask.as_ref().map(|_| force(constant)),
+            ..EquilibrationStep::default()
+        };
+        Equilibration::new(&stage, timestep_fs)
+    };
+    vec![
+        stage(Ensembles::Nvt, &masks.solute, RESTRAINT_FORCE),
+        stage(Ensembles::Npt, &masks.solute, RESTRAINT_FORCE),
+        stage(Ensembles::Npt, &masks.backbone, BACKBONE_FORCE),
+    ]
+}
+
+fn at(path: &[&str]) -> Vec<LocItem> {
+    std::iter::once("body").chain(path.iter().copied()).map(loc).collect()
+}
+
+fn of_stage(index: usize, field: &str) -> Vec<LocItem> {
+    vec![loc("body"), loc("equilibration"), LocItem::Int64(index as i64), loc(field)]
+}
+
+/// Everything that these parameters ask for that cannot be run on any system.
+fn check(parameters: &Parameters) -> Vec<ValidationError> {
+    let mut out = Vec::from_iter(unprintable(parameters.batch_name.as_deref(), "batch_name"));
+    for (index, stage) in parameters.equilibration.iter().enumerate() {
+        out.extend(check_steps(parameters, &stage.run, |field| of_stage(index, field)));
+    }
+    if let Some(production) = &parameters.production {
+        out.extend(check_steps(parameters, production, |field| at(&["production", field])));
+    }
+    for (index, stage) in parameters.equilibration.iter().enumerate() {
+        if stage.restraint_mask.is_none() && stage.restraint_force.get() > 0.0 {
+            let msg = "is missing, so that restraint_force holds nothing; name the atoms";
+            out.push(violation("value_error", of_stage(index, "restraint_mask"), msg));
+        }
+    }
+    out
+}
+
+/// Whether a stage has too many steps, or too few for a frame; `loc` is the place of a field of it.
+fn check_steps(
+    parameters: &Parameters,
+    run: &Run,
+    loc: impl Fn(&str) -> Vec<LocItem>,
+) -> Option<ValidationError> {
+    let steps = run.time.get() * 1e6 / parameters.integration_timestep.get();
+    let traj_freq = run.traj_freq;
+    if steps > MAX_STEPS {
+        let msg = format!("is {steps:.3e} steps, at most {MAX_STEPS:e} can be run");
+        return Some(violation("out_of_range", loc("time"), msg));
+    }
+    (traj_freq as f64 > steps.round()).then(|| {
+        let msg = format!(
+            "is {traj_freq} steps, more than the {steps:.0} of the stage: no frame would be written; 0 asks for none"
+        );
+        violation("value_error", loc("traj_freq"), msg)
+    })
+}
+
+/// A cutoff reaches no further than to the nearest image.
+fn check_cutoff(parameters: &Parameters, shortest_width: f64) -> Option<ValidationError> {
+    let cutoff = parameters.non_bonded_cutoff.get();
+    let half = shortest_width / 2.0;
+    let msg = || {
+        format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}")
+    };
+    (cutoff > half).then(|| violation("less_than_equal", at(&["non_bonded_cutoff"]), msg()))
+}
+
+/// The masks that a request gives must be masks and select something. The default ones do.
+fn check_masks(
+    app: &App,
+    request: &JobCreateParams,
+    system: &System<'_>,
+    problems: &mut Vec<ValidationError>,
+) -> Result<(), ApiError> {
+    let stages = request.equilibration.iter().flatten().enumerate();
+    let masks: Vec<_> =
+        stages.filter_map(|(index, stage)| Some((index, stage.restraint_mask.as_ref()?))).collect();
+    if masks.is_empty() {
+        return Ok(());
+    }
+    let built = app.systems.read(&app.objects, &system.row.id)?;
+    for (index, mask) in masks {
+        if let Err(message) = built.check(mask) {
+            problems.push(violation("mask", of_stage(index, "restraint_mask"), message));
+        }
+    }
+    Ok(())
+}
+
+/// The plan of a simulation, with its files put into the folder of the task.
+pub(crate) async fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<SimulatePlan> {
+    fs::create_dir_all(input)?;
+    let system = row.parent.as_deref().context("a job has a system")?;
+    for name in ["system.xml", "state.xml", "topology.json"] {
+        app.objects.fetch(&Key::task(system).under(name), &input.join(name))?;
+    }
+    let parameters: Parameters = serde_json::from_str(&row.parameters)?;
+    let built = app.systems.read(&app.objects, system)?;
+    let system =
+        app.db.task(row.account, Kind::System, system).await?.context("a job has a system")?;
+    let membrane = serde_json::from_str::<BuildPlan>(&system.parameters)?.has_membrane();
+    plan(&parameters, &built, membrane)
+}
+
+fn plan(parameters: &Parameters, system: &Built, membrane: bool) -> Result<SimulatePlan> {
+    let timestep_fs = parameters.integration_timestep.get();
+    let stage = |name: String, run: &Run| Stage {
+        name,
+        ensemble: run.ensemble,
+        steps: parameters.n_steps(run),
+        traj_freq: run.traj_freq,
+        log_freq: run.log_freq,
+        restraint_force: 0.0,
+        restraint_atoms: Vec::new(),
+    };
+    let mut stages = Vec::new();
+    for (index, equilibration) in parameters.equilibration.iter().enumerate() {
+        let restraint_atoms = match &equilibration.restraint_mask {
+            Some(mask) => system.select(mask).map_err(anyhow::Error::msg)?,
+            None => Vec::new(),
+        };
+        stages.push(Stage {
+            restraint_force: equilibration.restraint_force.get(),
+            restraint_atoms,
+            ..stage(format!("equilibration_{}", index + 1), &equilibration.run)
+        });
+    }
+    stages.extend(
+        parameters.production.iter().map(|production| stage("production".to_owned(), production)),
+    );
+    Ok(SimulatePlan {
+        temperature_k: parameters.temperature.get(),
+        pressure_bar: parameters.pressure.get(),
+        surface_tension_bar_nm: parameters.surface_tension.get(),
+        membrane,
+        friction_per_ps: parameters.friction.get(),
+        timestep_fs,
+        ewald_tolerance: parameters.ewald_error_tolerance.get(),
+        cutoff_nm: parameters.non_bonded_cutoff.get(),
+        minimization_steps: parameters.minimization_steps,
+        hydrogen_mass_da: (timestep_fs > MAX_PLAIN_TIMESTEP).then_some(HYDROGEN_MASS_DA),
+        stages,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// As a job is stored that gives nothing but a cutoff and a production.
+    fn stored() -> Value {
+        json!({
+            "box_id": "box_1", "equilibration": [], "ewald_error_tolerance": 0.0005, "friction": 1,
+            "integration_timestep": 2, "minimization_steps": 10, "non_bonded_cutoff": 5, "pressure": 1,
+            "production": { "type": "NPT", "time": 1, "traj_freq": 0, "log_freq": 0 }, "seed": 1,
+            "surface_tension": 0, "temperature": 300, "trajectory_output_format": "dcd"
+        })
+    }
+
+    fn parameters() -> Parameters {
+        serde_json::from_value(stored()).unwrap()
+    }
+
+    fn system(box_vectors: &Value) -> TaskRow {
+        let outcome =
+            json!({ "default_masks": {}, "summary": { "atoms": 1, "box_vectors": box_vectors } });
+        TaskRow { outcome: Some(outcome.to_string()), ..TaskRow::example() }
+    }
+
+    #[test]
+    fn a_cutoff_fits_half_of_the_shortest_width_and_no_box_without_widths() {
+        let check = |vectors: Value| {
+            let row = system(&vectors);
+            Some(check_cutoff(&parameters(), System::of(&row).ok()?.shortest_width))
+        };
+        let wide = check(json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 10.0]]));
+        assert_eq!(wide.unwrap(), None);
+        let narrow = check(json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0], [4.0, 4.0, 9.9]]));
+        assert_eq!(narrow.unwrap().unwrap().type_, "less_than_equal");
+        for vectors in [json!(null), json!([]), json!([[12.0, 0.0, 0.0], [0.0, 11.0, 0.0]])] {
+            assert!(check(vectors.clone()).is_none(), "{vectors}");
+        }
+    }
+
+    #[test]
+    fn stored_parameters_of_which_one_is_missing_are_refused_by_its_name() {
+        for name in stored().as_object().unwrap().keys().filter(|name| *name != "production") {
+            let mut stored = stored();
+            stored.as_object_mut().unwrap().remove(name);
+            let refusal = serde_json::from_value::<Parameters>(stored).unwrap_err();
+            assert!(refusal.to_string().contains(name.as_str()), "{name}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_stored_in_the_form_of_the_document() {
+        let stored = serde_json::to_value(parameters()).unwrap();
+        assert_eq!(serde_json::from_value::<Parameters>(stored.clone()).unwrap(), parameters());
+        let wire: JobCreateParams = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(serde_json::to_value(wire).unwrap(), stored);
+    }
+}

@@ -1,0 +1,170 @@
+//! The topology of a built system, as the worker wrote it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use molbox_analysis::{Atom, Element, Mask, Residue, Topology};
+use serde::Deserialize;
+
+use crate::objects::{Key, Objects};
+
+/// `topology.json`; the worker's `topology.py` describes it.
+#[derive(Deserialize)]
+struct Stored {
+    atoms: Atoms,
+    residues: Residues,
+    chains: Chains,
+    bonds: Vec<[u32; 2]>,
+    /// In nm.
+    positions: Vec<[f64; 3]>,
+}
+
+#[derive(Deserialize)]
+struct Atoms {
+    name: Vec<String>,
+    element: Vec<String>,
+    mass: Vec<f64>,
+    residue: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Residues {
+    name: Vec<String>,
+    id: Vec<String>,
+    insertion: Vec<String>,
+    chain: Vec<usize>,
+}
+
+#[derive(Deserialize)]
+struct Chains {
+    id: Vec<String>,
+}
+
+/// A built system to select atoms from.
+pub(crate) struct Built {
+    topology: Topology,
+    /// Positions as built, in Å.
+    positions: Vec<[f64; 3]>,
+    /// Masks that select something: most jobs on a system have those of the one before.
+    good: Mutex<HashSet<String>>,
+}
+
+/// How many masks are remembered for a system, and how long they may be.
+const MAX_MASKS: usize = 100;
+const MAX_MASK_LENGTH: usize = 1000;
+
+/// Systems that were asked for last. What has been built never changes, and reading it takes a
+/// thousand times longer than what a job's submission wants of it.
+#[derive(Default)]
+pub(crate) struct Recent(Mutex<Vec<(String, Arc<Built>)>>);
+
+/// Atoms of all recent systems together; a hundred bytes or so each.
+const MAX_RECENT_ATOMS: usize = 2_000_000;
+const MAX_RECENT: usize = 64;
+
+impl Recent {
+    /// A system that has been built.
+    pub(crate) fn read(&self, objects: &Objects, system_id: &str) -> anyhow::Result<Arc<Built>> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = lock().iter().find(|(id, _)| id == system_id).map(|(_, built)| built.clone());
+        if let Some(built) = found {
+            return Ok(built);
+        }
+        let key = Key::task(system_id).under("topology.json");
+        // A large one keeps its thread busy for a while.
+        let built = tokio::task::block_in_place(|| {
+            let text = objects.read(&key).with_context(|| format!("read {key}"))?;
+            Built::parse(&text).with_context(|| format!("read {key}"))
+        });
+        let built = Arc::new(built?);
+        let mut recent = lock();
+        recent.insert(0, (system_id.to_owned(), built.clone()));
+        let mut atoms = 0;
+        recent.retain(|(_, built)| {
+            atoms += built.topology.n_atoms();
+            atoms <= MAX_RECENT_ATOMS
+        });
+        recent.truncate(MAX_RECENT);
+        Ok(built)
+    }
+
+    /// Forgets a system that is no more.
+    pub(crate) fn forget(&self, system_id: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _)| id != system_id);
+    }
+}
+
+impl Built {
+    /// The atoms of a mask, of which there must be some.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the mask, for people.
+    pub(crate) fn select(&self, mask: &str) -> Result<Vec<usize>, String> {
+        let parsed = Mask::parse(mask).map_err(|e| format!("{mask:?}: {e}"))?;
+        let selection = parsed
+            .select(&self.topology, Some(&self.positions))
+            .map_err(|e| format!("{mask:?}: {e}"))?;
+        if selection.atoms.is_empty() {
+            let hints: Vec<String> = selection.warnings.iter().map(ToString::to_string).collect();
+            return Err(format!("{mask:?}: {}", hints.join("; ")));
+        }
+        Ok(selection.atoms.iter().collect())
+    }
+
+    /// Whether a mask selects any atoms.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub(crate) fn check(&self, mask: &str) -> Result<(), String> {
+        if self.good().contains(mask) {
+            return Ok(());
+        }
+        self.select(mask)?;
+        if mask.len() <= MAX_MASK_LENGTH {
+            let mut good = self.good();
+            if good.len() == MAX_MASKS {
+                good.clear();
+            }
+            good.insert(mask.to_owned());
+        }
+        Ok(())
+    }
+
+    fn good(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Topology, and positions as built, in Å.
+    pub(crate) fn parts(&self) -> (Topology, Vec<[f64; 3]>) {
+        (self.topology.clone(), self.positions.clone())
+    }
+
+    pub(crate) fn parse(text: &[u8]) -> anyhow::Result<Self> {
+        let stored: Stored = serde_json::from_slice(text)?;
+        let atoms = stored.atoms;
+        let residues = stored.residues;
+        let topology = Topology::new(
+            (0..atoms.name.len()).map(|i| Atom {
+                name: &atoms.name[i],
+                element: Element::from_symbol(&atoms.element[i]),
+                atom_type: None,
+                mass_da: atoms.mass[i],
+                residue: atoms.residue[i],
+            }),
+            (0..residues.name.len()).map(|i| Residue {
+                name: &residues.name[i],
+                // OpenMM numbers what it adds itself; an author's number may be no number.
+                number: residues.id[i].parse().unwrap_or(i as i64 + 1),
+                insertion_code: residues.insertion[i].chars().next(),
+                chain: residues.chain[i],
+            }),
+            stored.chains.id.iter().map(String::as_str),
+            stored.bonds,
+        )?;
+        let positions = stored.positions.iter().map(|nm| nm.map(|x| x * 10.0)).collect();
+        Ok(Self { topology, positions, good: Mutex::default() })
+    }
+}

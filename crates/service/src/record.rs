@@ -1,0 +1,125 @@
+//! Kinds and states of what the service keeps. Their words stand here alone: the database and the
+//! wire have the same.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A type whose values are words, in the database as on the wire.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub(crate) enum $name {
+            $($(#[$of])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant),+];
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+
+            /// The value that has this word.
+            pub(crate) fn named(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.name() == word)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// What a task is.
+    Kind {
+        System = "system",
+        Job = "job",
+        Analysis = "analysis",
+    }
+}
+
+impl Kind {
+    /// How the identifiers of such tasks begin.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::System => "box",
+            Self::Job => "job",
+            Self::Analysis => "ana",
+        }
+    }
+
+    /// Where such tasks wait.
+    pub(crate) fn lane(self) -> Lane {
+        match self {
+            Self::System | Self::Job => Lane::Workers,
+            Self::Analysis => Lane::Analyses,
+        }
+    }
+}
+
+/// Which tasks wait for each other, by the number that the database has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Systems and jobs, which take a worker.
+    Workers = 0,
+    /// Analyses, which need not wait for days until a simulation has ended.
+    Analyses = 1,
+}
+
+words! {
+    /// The state of a task.
+    Status {
+        Queued = "queued",
+        Running = "running",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+}
+
+impl Status {
+    /// Whether a task in this state has not ended.
+    pub(crate) fn is_open(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+words! {
+    /// The state of a file.
+    FileStatus {
+        /// Its link was given, its content is not registered.
+        Pending = "pending",
+        Ready = "ready",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use molbox::workflow::types;
+
+    use super::*;
+
+    #[test]
+    fn states_have_the_words_of_the_document() {
+        let words = Status::ALL
+            .iter()
+            .map(|it| it.name())
+            .chain(FileStatus::ALL.iter().map(|it| it.name()));
+        let words: Vec<&str> = words.collect();
+        for word in &words {
+            assert_eq!(word.parse::<types::Status>().unwrap().to_string(), *word);
+        }
+        let document: serde_json::Value =
+            serde_json::from_str(crate::http::validate::DOCUMENT).unwrap();
+        let known = document["components"]["schemas"]["Status"]["enum"].as_array().unwrap();
+        assert_eq!(known.len(), words.len());
+    }
+}

@@ -1,0 +1,188 @@
+//! What becomes of what a task's command has left: objects, a manifest, the layout of its bundle.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::db::TaskRow;
+use crate::exec::confine;
+use crate::objects::bundle::{self, DEFLATED, Entry, Layout};
+use crate::objects::{Key, Objects};
+use crate::plan::build::BuildPlan;
+use crate::plan::simulate::{DefaultMasks, Parameters};
+use crate::record::{Kind, Status};
+use crate::runner::left::{self, COLLECTED, COMMIT, LOG};
+use crate::runner::log;
+
+/// Most bytes of the topology of a system, for each atom that it may have. The worker writes some
+/// 130.
+const TOPOLOGY_BYTES: u64 = 1024;
+
+/// What a command has left cannot be used.
+#[derive(Debug)]
+pub(super) struct Unusable;
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("what the command has left cannot be used")
+    }
+}
+
+/// Makes what a task wrote into objects and lays out its bundle. Doing it again gives the same.
+pub(super) fn collect(
+    app: &App,
+    row: &TaskRow,
+    status: Status,
+    mut outcome: Value,
+) -> Result<(Value, Layout)> {
+    let folder = app.task_folder(&row.id);
+    let key = Key::task(&row.id);
+    left::settle(&folder)?;
+    let output = folder.join(COLLECTED);
+    fs::create_dir_all(&output)?;
+    let mut room = left::Room { bytes: confine::most_bytes(&app.config)? };
+    let mut stays = left::take(&folder, &["output"], &output, &mut room)?;
+    // Not in the bundle: what a job goes on from when it is extended or tried again.
+    stays.extend(left::take(&folder, &[COMMIT], &output.join(COMMIT), &mut room)?);
+    if left::open_below(&folder, &[LOG])?.is_some() {
+        if !stays.is_empty() {
+            log::add(&app.objects, &folder, &row.id, &format!("not kept: {}", stays.join(", ")))?;
+        }
+        fs::rename(folder.join(LOG), output.join(LOG))?;
+    }
+    // Every attempt has a log, and it goes with its results: what is found without one stayed
+    // behind when these were collected.
+    let is_new = output.join(LOG).exists();
+    if is_new {
+        // A job that went on has results already, which these contain.
+        app.objects.remove(&key)?;
+    } else if app.objects.exists(&key) {
+        // Collected before. A folder here would pass for what a retried job had come to.
+        left::remove(&output)?;
+    }
+    if !app.objects.exists(&key) {
+        app.objects.adopt(&output, &key)?;
+    }
+    if row.kind == Kind::System && status == Status::Succeeded {
+        outcome["default_masks"] =
+            default_masks(app, row, &mut outcome["summary"]).context(Unusable)?;
+    }
+    outcome["citations"] = citations(app, row)?.into();
+    let layout = lay_out(app, row, status, &outcome)?;
+    Ok((outcome, layout))
+}
+
+/// What to cite for what a task has come to: of a job, the simulation and then its system; of an
+/// analysis nothing, its tables have their definitions.
+fn citations(app: &App, row: &TaskRow) -> Result<Vec<String>> {
+    let owned = |cited: Vec<&str>| cited.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    Ok(match row.kind {
+        Kind::System => owned(serde_json::from_str::<BuildPlan>(&row.parameters)?.citations()),
+        Kind::Job => {
+            let mut cited = owned(serde_json::from_str::<Parameters>(&row.parameters)?.citations());
+            let system = row.parent.as_deref().context("a job without a system")?;
+            cited.extend(of_system(app, system)?);
+            cited
+        }
+        Kind::Analysis => Vec::new(),
+    })
+}
+
+/// What to cite for a system, as its manifest has it; nothing in those of earlier versions.
+fn of_system(app: &App, system: &str) -> Result<Vec<String>> {
+    #[derive(Deserialize)]
+    struct Manifest {
+        #[serde(default)]
+        citations: Vec<String>,
+    }
+
+    let key = Key::task(system).under("manifest.json");
+    if !app.objects.exists(&key) {
+        return Ok(Vec::new());
+    }
+    let manifest = app.objects.read(&key)?;
+    Ok(serde_json::from_slice::<Manifest>(&manifest)?.citations)
+}
+
+/// The masks of a system that has been built; takes what they are made of out of its summary.
+fn default_masks(app: &App, row: &TaskRow, summary: &mut Value) -> Result<Value> {
+    let solvent = summary.as_object_mut().context("no summary")?.remove("solvent_residues");
+    let solvent: Vec<String> = serde_json::from_value(solvent.unwrap_or_default())?;
+    let size = app.objects.size(&Key::task(&row.id).under("topology.json"))?;
+    let most = app.config.limits.atoms.saturating_mul(TOPOLOGY_BYTES);
+    anyhow::ensure!(size <= most, "a topology of {size} bytes");
+    let built = app.systems.read(&app.objects, &row.id)?;
+    Ok(serde_json::to_value(DefaultMasks::new(&built, &solvent))?)
+}
+
+/// The bundle: what the task wrote, the system that it ran on, and a manifest of both.
+fn lay_out(app: &App, row: &TaskRow, status: Status, outcome: &Value) -> Result<Layout> {
+    let key = Key::task(&row.id).under("manifest.json");
+    let mut found = entries(&app.objects, &row.id, &row.id)?;
+    // Of an earlier collection.
+    found.retain(|entry| entry.key != key);
+    if let Some(system) = row.parent.as_ref().filter(|_| row.kind == Kind::Job) {
+        found.extend(entries(&app.objects, system, &format!("{}/system", row.id))?);
+    }
+    let mut measured = found
+        .iter()
+        .map(|entry| bundle::measure(&app.objects, entry))
+        .collect::<Result<Vec<_>>>()?;
+    let manifest = json!({
+        "id": row.id,
+        "kind": row.kind,
+        "status": status,
+        "system": row.parent,
+        "created_at": row.created_at,
+        "molboxd": env!("CARGO_PKG_VERSION"),
+        "versions": outcome["versions"],
+        "platform": outcome["platform"],
+        "seed": row.seed,
+        "attempts": row.attempts,
+        "request": serde_json::from_str::<Value>(&row.request)?,
+        "parameters": serde_json::from_str::<Value>(&row.parameters)?,
+        "summary": outcome["summary"],
+        "stages": outcome["stages"],
+        "citations": outcome["citations"],
+        "warnings": warnings(row, outcome)?,
+        "error": outcome["error"],
+        "files": measured,
+    });
+    let manifest = without_nulls(manifest);
+    app.objects.write(&key, &serde_json::to_vec_pretty(&manifest)?)?;
+    let manifest = Entry { name: format!("{}/manifest.json", row.id), key };
+    measured.insert(0, bundle::measure(&app.objects, &manifest)?);
+    Layout::archive(&app.objects, &measured, row.created_at)
+}
+
+/// Warnings about the request, then those of the run.
+fn warnings(row: &TaskRow, outcome: &Value) -> Result<Vec<Value>> {
+    let mut all: Vec<Value> = serde_json::from_str(&row.warnings)?;
+    all.extend(outcome["warnings"].as_array().into_iter().flatten().cloned());
+    Ok(all)
+}
+
+/// The objects of a task, in a folder of an archive.
+fn entries(objects: &Objects, id: &str, folder: &str) -> Result<Vec<Entry>> {
+    let mut keys = objects.list(&Key::task(id))?;
+    keys.retain(|key| !key.name().ends_with(DEFLATED));
+    Ok(keys
+        .into_iter()
+        .map(|key| Entry { name: format!("{folder}/{}", key.name()), key })
+        .collect())
+}
+
+pub(crate) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(
+            map.into_iter()
+                .filter(|(_, v)| !v.is_null())
+                .map(|(k, v)| (k, without_nulls(v)))
+                .collect(),
+        ),
+        other => other,
+    }
+}

@@ -1,0 +1,136 @@
+//! Whether workers can carry out tasks at all: interpreter, packages, sandbox, platform, GPU.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::config::Config;
+use crate::exec::capacity::Share;
+use crate::exec::confine::{Confinement, NOT_FOUND, SANDBOX, THIS_PROGRAM, UNAVAILABLE, WORK};
+use crate::record::{Lane, Status};
+use crate::runner::failure::Fault;
+use crate::runner::left::{self, LOG};
+use crate::runner::log::last_lines;
+use crate::worker::{Plan, Task};
+
+/// How long a check may take; on an idle machine it takes a second.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+/// Code of everything that is wrong and has no code of its own.
+pub(crate) const BROKEN: &str = "environment_broken";
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) code: String,
+    /// For the operator; it may name paths.
+    pub(crate) cause: String,
+}
+
+/// The command of a worker. It is isolated: it takes modules from its environment alone, not from
+/// the present folder nor from where a variable points. It writes no bytecode, and its log at once.
+pub(crate) fn worker(python: &str, folder: &str) -> Vec<String> {
+    [python, "-I", "-B", "-u", "-m", "molbox_worker", folder].map(str::to_owned).to_vec()
+}
+
+/// Has a worker carry out the task that every environment can, where and as the others are; returns
+/// what there is, `sandbox` among it: the line of its log that has how it was confined.
+pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Broken> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let folder = Folder(config.data.join("check").join(name));
+    let python = config.worker.python.display();
+    let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
+    let written = write_task(config, gpu, &folder.0);
+    let (confinement, log) =
+        written.map_err(|error| wrong(format!("write {}: {error}", folder.0.display())))?;
+    let command = worker(&python.to_string(), &folder.0.display().to_string());
+    let mut confined = Command::new(THIS_PROGRAM);
+    confined.arg0("molboxd").args(confinement.arguments(&folder.0, &command));
+    // A worker reports on its standard output, an interpreter that does not come to that on the
+    // other.
+    let output = log.try_clone().map_err(|error| wrong(format!("share its log: {error}")))?;
+    confined.stdin(Stdio::null()).stdout(output).stderr(log);
+    let started = confined.kill_on_drop(true).spawn();
+    let mut child = started.map_err(|error| wrong(format!("confine {python}: {error}")))?;
+    let status = match tokio::time::timeout(CHECK_TIMEOUT, child.wait()).await {
+        Ok(status) => status.map_err(|error| wrong(format!("wait for {python}: {error}")))?,
+        Err(_) => {
+            return Err(wrong(format!(
+                "{python} has not answered for {} s",
+                CHECK_TIMEOUT.as_secs()
+            )));
+        }
+    };
+    let found = result(&folder.0, status, config.worker.memory_mb);
+    found.map_err(|broken| Broken { cause: format!("{python}: {}", broken.cause), ..broken })
+}
+
+fn result(folder: &Path, status: ExitStatus, memory_mb: u64) -> Result<Value, Broken> {
+    let log = left::open_below(folder, &[LOG])
+        .ok()
+        .flatten()
+        .and_then(|log| last_lines(log).ok())
+        .unwrap_or_default();
+    let reported =
+        |start: &str| log.iter().rev().find_map(|line| line.strip_prefix(start)).map(str::to_owned);
+    let result = left::read_json(folder, &["result.json"]).ok().flatten();
+    let Some(mut result) = result else {
+        let last = log.last().cloned().unwrap_or_default();
+        if status.code() == Some(i32::from(UNAVAILABLE)) {
+            return Err(Broken { code: "sandbox_unavailable".to_owned(), cause: last });
+        }
+        if status.code() == Some(i32::from(NOT_FOUND)) {
+            return Err(Broken { code: BROKEN.to_owned(), cause: last });
+        }
+        let memory = match memory_mb {
+            0 => String::new(),
+            mb => format!(", or set worker.memory_mb, now {mb}, higher"),
+        };
+        let cause = format!(
+            "{status}: {last}; install worker/requirements.txt and ./worker into it{memory}"
+        );
+        return Err(Broken { code: BROKEN.to_owned(), cause });
+    };
+    result["sandbox"] = reported(SANDBOX).into();
+    if result["status"] == Status::Succeeded.name() {
+        return Ok(result);
+    }
+    let text = |member: &str| result["error"][member].as_str().unwrap_or_default().to_owned();
+    let is_known = matches!(Fault::of(&text("code")), Fault::Machine | Fault::Operator);
+    Err(Broken {
+        code: if is_known { text("code") } else { BROKEN.to_owned() },
+        cause: text("message"),
+    })
+}
+
+fn write_task(
+    config: &Config,
+    gpu: Option<u32>,
+    folder: &Path,
+) -> std::io::Result<(Confinement, File)> {
+    fs::create_dir_all(folder.join(WORK))?;
+    // After those of tasks.
+    let users = config.slots() + config.worker.analyses;
+    let first = Some(config.worker.user).filter(|user| *user > 0);
+    let user = first.and_then(|first| first.checked_add(u32::try_from(users).ok()?));
+    let confinement = Confinement::new(config, folder.join("cache"), user)?;
+    let share = Share { lane: Lane::Workers, cpus: 1, gpu, user };
+    let task = Task::new("environment", Plan::Environment {}, 1, share, &confinement, config);
+    fs::write(folder.join("task.json"), serde_json::to_vec(&task)?)?;
+    Ok((confinement, File::create(folder.join("log.txt"))?))
+}
+
+/// The folder of a check, which goes with it.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What a check leaves is cleared when the service starts.
+        let _ = left::remove(&self.0);
+    }
+}

@@ -1,0 +1,185 @@
+//! The folder of a task: what its command is given there, and what it reports.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use molbox::workflow::types::{Failure, Notice, Progress, StageResult};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::db::TaskRow;
+use crate::exec::attempt::Attempt;
+use crate::exec::capacity::Share;
+use crate::exec::confine::{Confinement, WORK};
+use crate::objects::bundle::DEFLATED;
+use crate::objects::{Key, Objects};
+use crate::plan::{analyze, build, simulate};
+use crate::record::{Kind, Status};
+use crate::runner::left::{self, COMMIT, LOG, OURS};
+use crate::worker::{Outcome, Plan, Task};
+
+/// Writes the folder of a task; what its command may do there. Progress that an earlier attempt
+/// committed stays.
+pub(super) async fn prepare(
+    app: &App,
+    row: &TaskRow,
+    attempt: &Attempt,
+    share: Share,
+) -> Result<Confinement> {
+    let folder = &attempt.folder;
+    left::settle(folder)?;
+    restore(&app.objects, &row.id, folder)?;
+    let input = folder.join("input");
+    let plan = match row.kind {
+        Kind::System => Plan::Build(Box::new(build::place_inputs(app, row, &input).await?)),
+        Kind::Analysis => Plan::Analyze(Box::new(analyze::place_inputs(app, row, &input).await?)),
+        Kind::Job => Plan::Simulate(simulate::place_inputs(app, row, &input).await?),
+    };
+    // What a command may write to, none of another account may read, nor one that runs as another
+    // user.
+    let cache = match share.user {
+        Some(user) => format!("{}-{user}", row.account),
+        None => row.account.to_string(),
+    };
+    let confinement =
+        Confinement::new(&app.config, app.config.data.join("cache").join(cache), share.user)?;
+    let task = Task {
+        attempt: attempt.number,
+        commits: n_commits(folder),
+        ..Task::new(&row.id, plan, row.seed, share, &confinement, &app.config)
+    };
+    fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
+    // Of an earlier attempt.
+    left::discard(&folder.join(WORK).join("result.json"))?;
+    Ok(confinement)
+}
+
+/// Puts what a job that is resumed had come to back into its folder. It is copied: the job's bundle
+/// stays what it is until there is another.
+fn restore(objects: &Objects, id: &str, folder: &Path) -> Result<()> {
+    let task = Key::task(id);
+    let work = folder.join(WORK);
+    let output = work.join("output");
+    if output.exists() || !objects.exists(&task) {
+        return Ok(());
+    }
+    if objects.exists(&task.under(LOG)) {
+        objects.fetch(&task.under(LOG), &folder.join(LOG))?;
+    }
+    if !has_commit(objects, id) {
+        // It begins again.
+        return Ok(());
+    }
+    fetch_all(objects, &task.under(COMMIT), &work.join(COMMIT))?;
+    let partial = work.join("output.partial");
+    fetch_all(objects, &task, &partial)?;
+    // Last: it shows that all is there.
+    fs::rename(partial, output)?;
+    Ok(())
+}
+
+/// Puts the objects right under a key that a command has written into a folder.
+fn fetch_all(objects: &Objects, from: &Key, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for key in objects.list(from)? {
+        let name = key.name();
+        if !name.ends_with(DEFLATED) && !OURS.contains(&name) {
+            objects.fetch(&key, &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a job that has ended left something to go on from.
+pub(crate) fn has_commit(objects: &Objects, id: &str) -> bool {
+    objects.exists(&Key::task(id).under(COMMIT).under("commit.json"))
+}
+
+/// How often a simulation has committed what it had come to.
+fn n_commits(folder: &Path) -> u64 {
+    // What cannot be read has not got anywhere.
+    let commit = left::read_json(folder, &[COMMIT, "commit.json"]).ok().flatten();
+    commit.and_then(|commit| commit["number"].as_u64()).unwrap_or(0)
+}
+
+/// Whether an attempt has committed anything.
+pub(super) fn has_progressed(folder: &Path) -> bool {
+    n_commits(folder) > task_file(folder).map_or(0, |begun| begun.commits)
+}
+
+/// What a worker says of its progress, in the form of the records; none when it has said nothing.
+pub(super) fn progress(folder: &Path) -> Option<Value> {
+    // It is shown, and no more: what cannot be read is not there yet.
+    let mut said = left::read_json(folder, &["progress.json"]).ok().flatten()?;
+    let mut record = json!({});
+    for member in ["warnings", "stages", "platform"] {
+        if let Some(value) = said.as_object_mut()?.remove(member) {
+            record[member] = value;
+        }
+    }
+    record["progress"] = said;
+    has_form(&record).then_some(record)
+}
+
+/// Whether what a command reports of itself has the form in which records show it.
+fn has_form(said: &Value) -> bool {
+    fn is<T: DeserializeOwned>(value: &Value) -> bool {
+        value.is_null() || T::deserialize(value).is_ok()
+    }
+    is::<Vec<Notice>>(&said["warnings"])
+        && is::<Vec<StageResult>>(&said["stages"])
+        && is::<String>(&said["platform"])
+        && is::<Progress>(&said["progress"])
+        && is::<Failure>(&said["error"])
+}
+
+/// What a task says of its end, and what it had done until then.
+pub(super) fn with_so_far(result: Value, folder: &Path) -> Value {
+    let mut said = so_far(folder);
+    if let (Value::Object(said), Value::Object(result)) = (&mut said, result) {
+        said.extend(result);
+    }
+    said
+}
+
+/// What a task that did not come to its end had done.
+pub(super) fn so_far(folder: &Path) -> Value {
+    let mut said = progress(folder).unwrap_or_else(|| json!({}));
+    if let Some(said) = said.as_object_mut() {
+        said.remove("progress");
+    }
+    said
+}
+
+/// What the present attempt of a task was given; none when it is not there, or not whole because
+/// the machine stopped.
+pub(super) fn task_file(folder: &Path) -> Option<Task<IgnoredAny>> {
+    serde_json::from_slice(&fs::read(folder.join("task.json")).ok()?).ok()
+}
+
+/// The result of an attempt; none when there is none, or another attempt's. An error within is what
+/// of it cannot be used: to read it again would not help.
+pub(super) fn read_result(kind: Kind, attempt: &Attempt) -> Result<Option<Result<Outcome>>> {
+    const RESULT: &[&str] = &["result.json"];
+    let found = left::read_json(&attempt.folder, RESULT).context("read result.json")?;
+    match found {
+        Some(result)
+            if result["attempt"]
+                .as_u64()
+                .is_some_and(|number| number != u64::from(attempt.number)) =>
+        {
+            Ok(None)
+        }
+        Some(result) => Ok(Some(Outcome::read(kind, &result))),
+        None if left::modified(&attempt.folder, RESULT).is_none() => Ok(None),
+        None => Ok(Some(Err(anyhow!(
+            "result.json is no whole JSON file of a size that a worker writes"
+        )))),
+    }
+}
+
+pub(super) fn has_succeeded(result: &Value) -> bool {
+    result["status"] == Status::Succeeded.name()
+}

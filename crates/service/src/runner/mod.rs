@@ -1,0 +1,546 @@
+//! The runner: claims queued tasks, launches them, follows them, collects what they leave.
+//!
+//! Everything that it knows is in the database and in the task's folder, so it can be killed at
+//! any moment: the next one adopts what runs and collects what has ended.
+
+mod checks;
+pub(crate) mod collect;
+pub(crate) mod environment;
+pub(crate) mod failure;
+pub(crate) mod folder;
+pub(crate) mod hold;
+pub(crate) mod left;
+pub(crate) mod log;
+mod watch;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
+
+use crate::app::App;
+use crate::db::{End, Requeue, TaskRow};
+use crate::exec::Executor;
+use crate::exec::attempt::{self, Attempt, Exit};
+use crate::exec::capacity::{Capacity, Place, Share};
+use crate::exec::confine::{THIS_PROGRAM, UNAVAILABLE};
+use crate::folder::failure::storage_failure;
+use crate::objects::Key;
+use crate::objects::bundle::Layout;
+use crate::record::{Kind, Lane, Status};
+use crate::shown::all_without_folders;
+use checks::Checks;
+use collect::{Unusable, collect};
+use failure::{Fault, Why, failure, failure_of, invalid_result};
+use folder::{
+    has_progressed, has_succeeded, prepare, progress, read_result, so_far, task_file, with_so_far,
+};
+use hold::{Hold, Source};
+use watch::Watch;
+
+/// How often the queue is looked at when nothing runs: what kept it from starting, a full disk
+/// for example, may have passed.
+const IDLE_TICK: Duration = Duration::from_secs(2);
+/// How much more than when a worker found the disk full has to be free, in bytes.
+const ROOM: u64 = 1 << 20;
+/// Exit status of a worker that was asked to stop.
+const STOPPED: i32 = 3;
+/// Exit status of a worker that could not write because the disk is full.
+const DISK_FULL: i32 = 4;
+
+/// Runs tasks until the service ends; they go on without it.
+pub(crate) async fn run(app: Arc<App>) {
+    let mut runner = Runner {
+        executor: Executor::new(Capacity::of(&app.config)),
+        checks: Checks::first(&app),
+        app,
+        running: HashMap::new(),
+        full_at: None,
+    };
+    // Of a service that was killed.
+    if let Err(error) = left::discard(&runner.app.config.data.join("check")) {
+        tracing::warn!(%error, "clear the folders of checks");
+    }
+    if let Err(error) = runner.adopt().await {
+        tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
+    }
+    loop {
+        runner.look_after().await;
+        runner.checks.look(&runner.app).await;
+        runner.look_at_disk();
+        runner.cancel_of_disabled().await;
+        runner.end_cancelled().await;
+        runner.start_queued().await;
+        runner.wait().await;
+    }
+}
+
+struct Runner {
+    app: Arc<App>,
+    executor: Executor,
+    running: HashMap<String, Running>,
+    checks: Checks,
+    /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
+    full_at: Option<u64>,
+}
+
+/// A task that runs, or has ended and waits to be collected.
+struct Running {
+    row: TaskRow,
+    attempt: Attempt,
+    gpu: Option<u32>,
+    /// Whether nothing is known of it yet but that an earlier service had started it.
+    is_adopted: bool,
+    watch: Watch,
+    /// The check whether the environment is to blame for its end.
+    suspicion: Option<checks::Running>,
+}
+
+/// What became of a task that was to be started.
+enum Start {
+    Running(Box<Running>),
+    /// It was cancelled in the meantime.
+    NotQueued,
+    /// It stays queued.
+    Later,
+}
+
+impl Running {
+    fn new(row: TaskRow, attempt: Attempt, gpu: Option<u32>, is_adopted: bool) -> Self {
+        Self { row, attempt, gpu, is_adopted, watch: Watch::new(), suspicion: None }
+    }
+}
+
+impl Runner {
+    /// Takes over the tasks that were running when the service ended.
+    async fn adopt(&mut self) -> Result<()> {
+        for row in self.app.db.running_tasks().await? {
+            tracing::info!(task = %row.id, "adopted");
+            let attempt = self.attempt(&row);
+            let lane = row.kind.lane();
+            let share = task_file(&attempt.folder).map_or(
+                Share { lane, cpus: 1, gpu: None, user: None },
+                |task| Share { lane, cpus: task.threads, gpu: task.device, user: task.user },
+            );
+            self.executor.adopt(&row.id, share);
+            self.running.insert(row.id.clone(), Running::new(row, attempt, share.gpu, true));
+        }
+        for row in self.app.db.cancelled_queued_tasks().await? {
+            self.app.cancel(&row.id);
+        }
+        Ok(())
+    }
+
+    /// The present attempt of a task.
+    fn attempt(&self, row: &TaskRow) -> Attempt {
+        Attempt {
+            task: row.id.clone(),
+            folder: self.app.task_folder(&row.id),
+            number: u32::try_from(row.attempts).unwrap_or(u32::MAX),
+        }
+    }
+
+    async fn look_after(&mut self) {
+        let attempts: Vec<Attempt> =
+            self.running.values().map(|task| task.attempt.clone()).collect();
+        let statuses = self.executor.statuses(&attempts);
+        for (attempt, status) in attempts.into_iter().zip(statuses) {
+            let exit = match status {
+                Ok(attempt::Status::Running) => {
+                    self.follow(&attempt);
+                    continue;
+                }
+                Ok(attempt::Status::Exited(exit)) => Some(exit),
+                Ok(attempt::Status::Lost) => None,
+                Err(error) => {
+                    tracing::error!(task = %attempt.task, %error, "look at a task");
+                    continue;
+                }
+            };
+            let mut task = self.running.remove(&attempt.task).expect("it was just looked at");
+            match self.close(&mut task, exit).await {
+                Ok(true) => self.executor.forget(&attempt.task),
+                Ok(false) => drop(self.running.insert(attempt.task, task)),
+                Err(error) => {
+                    // It stays running in the database; the next look tries again.
+                    tracing::error!(task = %attempt.task, cause = format!("{error:#}"), "collect a task");
+                    self.running.insert(attempt.task, task);
+                    tokio::time::sleep(self.executor.tick()).await;
+                }
+            }
+        }
+    }
+
+    /// Takes in what a task that runs reports, and stops it when it has to be.
+    fn follow(&mut self, attempt: &Attempt) {
+        let task = self.running.get_mut(&attempt.task).expect("it was just looked at");
+        if let Some(progress) = progress(&attempt.folder) {
+            self.app.set_progress(&attempt.task, &progress);
+        }
+        task.is_adopted = false;
+        let is_cancelled = self.app.is_cancelled(&attempt.task) || task.row.is_cancelled;
+        task.watch.look(&self.app.config.worker, &self.executor, attempt, is_cancelled);
+    }
+
+    /// Concludes a task whose attempt has ended, or queues it again; false while the environment is
+    /// checked.
+    async fn close(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<bool> {
+        if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) {
+            self.full_at = self.app.objects.free_bytes().ok();
+        }
+        match self.is_environment_to_blame(task, exit).await? {
+            None => return Ok(false),
+            Some(true) => {
+                let has_progressed = has_progressed(&task.attempt.folder);
+                let behind = if has_progressed { Requeue::Progressed } else { Requeue::NotBegun };
+                self.requeue(task, behind).await?;
+            }
+            Some(false) => self.conclude(task, exit).await?,
+        }
+        Ok(true)
+    }
+
+    /// Whether a task ended because of the environment: if it left no result, or one that blames
+    /// machine or operator, and a check finds the same. None while that is being checked.
+    async fn is_environment_to_blame(
+        &mut self,
+        task: &mut Running,
+        exit: Option<Exit>,
+    ) -> Result<Option<bool>> {
+        let source = Source::Environment(task.gpu);
+        if let Some(check) = task.suspicion.take() {
+            if !check.is_finished() {
+                task.suspicion = Some(check);
+                return Ok(None);
+            }
+            let found = check.await?;
+            let is_broken = found.is_err();
+            self.checks.judge(&self.app, task.gpu, found);
+            return Ok(Some(is_broken));
+        }
+        if !is_suspicious(task, exit)? {
+            return Ok(Some(false));
+        }
+        if self.app.holds.has(source) {
+            return Ok(Some(true));
+        }
+        task.suspicion = Some(checks::start(&self.app, task.gpu));
+        Ok(None)
+    }
+
+    /// Holds all lanes while the disk is full.
+    fn look_at_disk(&mut self) {
+        let is_full_for_us = self.app.check_disk().is_err();
+        let free = self.app.objects.free_bytes().unwrap_or(0);
+        self.full_at = self.full_at.filter(|then| free < then + ROOM);
+        if !is_full_for_us && self.full_at.is_none() {
+            if self.app.holds.release(Source::Disk) {
+                tracing::info!(free, "the disk has room again");
+            }
+            return;
+        }
+        for lane in [Lane::Workers, Lane::Analyses] {
+            let code = "disk_full".to_owned();
+            let hold = Hold { source: Source::Disk, lane, gpu: None, code, since: self.app.now() };
+            if self.app.holds.place(hold) {
+                tracing::error!(
+                    ?lane,
+                    free,
+                    "the disk is full; no task is started until there is room"
+                );
+            }
+        }
+    }
+
+    /// Cancels what disabled accounts have queued and running. They are disabled by another
+    /// process.
+    async fn cancel_of_disabled(&self) {
+        let cancelled = match self.app.db.has_tasks_of_disabled().await {
+            Ok(true) => self.app.db.cancel_tasks_of_disabled(self.app.now()).await,
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        match cancelled {
+            Ok(open) => open.iter().for_each(|id| self.app.cancel(id)),
+            Err(error) => tracing::error!(
+                cause = format!("{error:#}"),
+                "cancel the tasks of disabled accounts"
+            ),
+        }
+    }
+
+    /// Ends what was cancelled while it waited for another attempt. It has results of before, which
+    /// are to show what became of it.
+    async fn end_cancelled(&self) {
+        if self.app.cancelled_tasks().iter().all(|id| self.running.contains_key(id)) {
+            return;
+        }
+        let rows = match self.app.db.cancelled_queued_tasks().await {
+            Ok(rows) => rows,
+            Err(error) => return tracing::error!(%error, "look for cancelled tasks"),
+        };
+        for row in rows {
+            let folder = self.app.task_folder(&row.id);
+            if let Err(error) = self.finish(&row, Status::Cancelled, so_far(&folder)).await {
+                // The next look tries again.
+                tracing::error!(task = %row.id, cause = format!("{error:#}"), "collect a cancelled task");
+            }
+        }
+    }
+
+    /// Waits until it is time to look at everything again, or there is a reason to. What is queued
+    /// in a lane where nothing can be started is none.
+    async fn wait(&self) {
+        let pause = if self.running.is_empty() { IDLE_TICK } else { self.executor.tick() };
+        // Woken before that, or not.
+        let _ = tokio::time::timeout(pause, self.woken()).await;
+    }
+
+    async fn woken(&self) {
+        loop {
+            let lane = tokio::select! {
+                () = self.app.wake.notified() => return,
+                () = self.app.queued(Lane::Workers).notified() => Lane::Workers,
+                () = self.app.queued(Lane::Analyses).notified() => Lane::Analyses,
+            };
+            if self.place(lane).is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Starts what is queued, as far as there are slots, GPUs and disk.
+    async fn start_queued(&mut self) {
+        for lane in [Lane::Workers, Lane::Analyses] {
+            self.start_lane(lane).await;
+        }
+    }
+
+    /// Where another task of a lane can run, if it can at all.
+    fn place(&self, lane: Lane) -> Option<Place> {
+        let holds = &self.app.holds;
+        if holds.of_lane(lane, &self.app.config.worker.gpus).is_some() {
+            return None;
+        }
+        self.executor.capacity.place(lane, |gpu| holds.has_gpu(gpu))
+    }
+
+    async fn start_lane(&mut self, lane: Lane) {
+        while let Some(place) = self.place(lane) {
+            let (row, waiting) =
+                match self.app.db.next_queued(lane, self.executor.capacity.slots(lane)).await {
+                    Ok(Some(next)) => next,
+                    Ok(None) => return,
+                    Err(error) => return tracing::error!(%error, "look for queued tasks"),
+                };
+            let id = row.id.clone();
+            let share = self.executor.capacity.share(place, waiting);
+            match self.start(row, share).await {
+                Ok(Start::Running(task)) => drop(self.running.insert(id, *task)),
+                Ok(Start::NotQueued) => {}
+                Ok(Start::Later) => return,
+                Err(error) if storage_failure(&error).is_some() => {
+                    self.full_at = self.app.objects.free_bytes().ok();
+                    tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
+                    if let Err(error) =
+                        self.app.db.requeue_task(id.clone(), Requeue::NotBegun).await
+                    {
+                        tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
+                    }
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
+                    let failure = failure(
+                        "not_started",
+                        "the service could not start the task; its log says why",
+                        "tell the operator of the service",
+                    );
+                    if let Err(error) =
+                        self.end(&id, Status::Failed, json!({ "error": failure }), None).await
+                    {
+                        return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn start(&mut self, queued: TaskRow, share: Share) -> Result<Start> {
+        let row = TaskRow { attempts: queued.attempts + 1, status: Status::Running, ..queued };
+        let attempt = self.attempt(&row);
+        let Some(entry) = self.executor.enter(&attempt)? else { return Ok(Start::Later) };
+        let (app, prepared, entered) = (self.app.clone(), row.clone(), attempt.clone());
+        let prepared = tokio::task::spawn_blocking(move || {
+            Handle::current().block_on(prepare(&app, &prepared, &entered, share))
+        });
+        let confinement = prepared.await??;
+        if !self.app.db.start_task(row.id.clone(), self.app.now()).await? {
+            return Ok(Start::NotQueued);
+        }
+        let (python, folder) =
+            (self.app.config.worker.python.display(), attempt.folder.display().to_string());
+        let command = match row.kind {
+            Kind::Analysis => [THIS_PROGRAM, "analyze", &folder].map(str::to_owned).to_vec(),
+            Kind::System | Kind::Job => environment::worker(&python.to_string(), &folder),
+        };
+        self.executor.launch(entry, &attempt, share, &command, &confinement)?;
+        tracing::info!(task = %row.id, cpus = share.cpus, gpu = ?share.gpu, attempt = row.attempts, "started");
+        Ok(Start::Running(Box::new(Running::new(row, attempt, share.gpu, false))))
+    }
+
+    /// Decides what the end of a task's process means.
+    async fn conclude(&self, task: &Running, exit: Option<Exit>) -> Result<()> {
+        let row = &task.row;
+        let folder = &task.attempt.folder;
+        let why = task.watch.why();
+        let is_cancelled = why == Some(Why::Cancelled) || self.is_cancelled(row).await?;
+        let has_attempts = row.fruitless + 1 < i64::from(self.app.config.worker.attempts);
+        let result = match read_result(row.kind, &task.attempt)? {
+            None => None,
+            Some(Ok(outcome)) => Some(serde_json::to_value(outcome)?),
+            Some(Err(error)) => {
+                tracing::error!(task = %row.id, cause = format!("{error:#}"), "a result that no worker writes");
+                Some(json!({ "status": Status::Failed, "error": invalid_result(row.kind) }))
+            }
+        };
+        let (status, outcome) = match result {
+            Some(result) if has_succeeded(&result) => (Status::Succeeded, result),
+            Some(mut result) => {
+                let code = result["error"]["code"].as_str().unwrap_or_default();
+                let mut fault = Fault::of(code);
+                if matches!(fault, Fault::Machine | Fault::Operator) {
+                    if has_attempts && !is_cancelled {
+                        return self.requeue(task, Requeue::Fruitless).await;
+                    }
+                    // It is said each time, and a check finds nothing of it.
+                    fault = Fault::Engine;
+                }
+                if code == "out_of_memory" {
+                    result["error"]["remedy"] = failure::MORE_MEMORY.into();
+                }
+                result["error"]["fault"] = json!(fault);
+                result["error"]["log"] = log::end_of(&self.app.objects, folder, &row.id)?.into();
+                (Status::Failed, with_so_far(result, folder))
+            }
+            // No word of its own: it was stopped or killed. Its commits are good.
+            None if is_cancelled => (Status::Cancelled, so_far(folder)),
+            None => {
+                let behind = behind(task, exit);
+                if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
+                    return self.requeue(task, behind).await;
+                }
+                let mut outcome = so_far(folder);
+                outcome["error"] = self.failure_of(task, exit)?;
+                (Status::Failed, outcome)
+            }
+        };
+        match self.finish(row, status, outcome).await {
+            Err(error) if error.is::<Unusable>() || error.is::<JoinError>() => {
+                tracing::error!(task = %row.id, cause = format!("{error:#}"), "results that cannot be used");
+                self.finish(row, Status::Failed, json!({ "error": invalid_result(row.kind) })).await
+            }
+            finished => finished,
+        }
+    }
+
+    /// Why a task that left no result has failed, in its log and for its record.
+    fn failure_of(&self, task: &Running, exit: Option<Exit>) -> Result<Value> {
+        let (objects, folder, id) = (&self.app.objects, &task.attempt.folder, &task.row.id);
+        let mut failure = failure_of(&self.app.config.worker, task.watch.why(), exit);
+        let text = |member: &str| failure[member].as_str().unwrap_or_default();
+        log::add(objects, folder, id, &format!("failed: {}: {}", text("code"), text("message")))?;
+        failure["log"] = log::end_of(objects, folder, id)?.into();
+        Ok(failure)
+    }
+
+    /// Collects what a task left, and ends it.
+    async fn finish(&self, row: &TaskRow, status: Status, mut outcome: Value) -> Result<()> {
+        for member in ["error", "warnings"] {
+            outcome.get_mut(member).into_iter().for_each(all_without_folders);
+        }
+        let (app, copy) = (self.app.clone(), row.clone());
+        let collected = tokio::task::spawn_blocking(move || collect(&app, &copy, status, outcome));
+        let (outcome, layout) = collected.await??;
+        self.end(&row.id, status, outcome, Some(layout)).await?;
+        tracing::info!(task = %row.id, %status, "ended");
+        // What is left is of no use to anybody.
+        let folder = self.app.task_folder(&row.id);
+        if let Err(error) = tokio::task::spawn_blocking(move || left::remove(&folder)).await? {
+            tracing::warn!(task = %row.id, %error, "remove the folder of a task");
+        }
+        Ok(())
+    }
+
+    async fn requeue(&self, task: &Running, behind: Requeue) -> Result<()> {
+        let row = &task.row;
+        tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
+        self.app.forget(&row.id);
+        self.app.db.requeue_task(row.id.clone(), behind).await?;
+        // Cancelled at the last moment: it must not wait for what may never come.
+        if self.is_cancelled(row).await? {
+            self.app.cancel(&row.id);
+        }
+        Ok(())
+    }
+
+    async fn is_cancelled(&self, row: &TaskRow) -> Result<bool> {
+        let row = self.app.db.task(row.account, row.kind, &row.id).await?;
+        Ok(row.is_some_and(|row| row.is_cancelled))
+    }
+
+    async fn end(
+        &self,
+        id: &str,
+        status: Status,
+        outcome: Value,
+        layout: Option<Layout>,
+    ) -> Result<()> {
+        let bundle = layout.map(|layout| serde_json::to_string(&layout)).transpose()?;
+        let (objects, key) = (self.app.objects.clone(), Key::task(id));
+        let bytes = tokio::task::spawn_blocking(move || objects.size(&key)).await??;
+        let end = End { status, outcome: outcome.to_string(), bundle, bytes };
+        self.app.db.end_task(id.to_owned(), end, self.app.now()).await?;
+        self.app.forget(id);
+        Ok(())
+    }
+}
+
+/// Whether the environment may be to blame for how an attempt ended.
+fn is_suspicious(task: &Running, exit: Option<Exit>) -> Result<bool> {
+    let is_unconfined = exit.is_some_and(|exit| exit.code == Some(i32::from(UNAVAILABLE)));
+    if (task.row.kind == Kind::Analysis && !is_unconfined) || task.watch.why().is_some() {
+        return Ok(false);
+    }
+    Ok(match read_result(task.row.kind, &task.attempt)? {
+        Some(Ok(outcome)) => {
+            let fault = outcome.error.map(|error| Fault::of(&error.code));
+            matches!(fault, Some(Fault::Machine | Fault::Operator))
+        }
+        Some(Err(_)) => false,
+        None => exit.is_some_and(|exit| ![Some(STOPPED), Some(DISK_FULL)].contains(&exit.code)),
+    })
+}
+
+/// What an attempt that left no result was to its task.
+fn behind(task: &Running, exit: Option<Exit>) -> Requeue {
+    let folder = &task.attempt.folder;
+    let boot = task_file(folder).and_then(|begun| begun.boot);
+    let was_stopped = task.watch.why().is_none()
+        && exit.is_some_and(|exit| [Some(STOPPED), Some(DISK_FULL)].contains(&exit.code));
+    // With the service and its worker, whoever would have noted the end was gone too; at a shutdown
+    // it may have noted how it was killed.
+    let machine_stopped = (task.is_adopted && exit.is_none())
+        || attempt::boot_id().is_some_and(|now| boot.is_some_and(|then| then != now));
+    if has_progressed(folder) {
+        Requeue::Progressed
+    } else if was_stopped || machine_stopped {
+        Requeue::Interrupted
+    } else {
+        Requeue::Fruitless
+    }
+}

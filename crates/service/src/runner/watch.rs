@@ -1,0 +1,116 @@
+//! Watches over a running task: stops one that was cancelled, gives no sign of life, or takes too
+//! long, and kills it when it does not stop.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::config::Worker;
+use crate::exec::attempt::Attempt;
+use crate::exec::{Executor, Stop};
+use crate::runner::failure::Why;
+use crate::runner::left::{self, LOG};
+
+/// How long a killed task may take to die before it is killed again.
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is known of a task since this service has seen it run.
+pub(crate) struct Watch {
+    since: Instant,
+    heartbeat: Heartbeat,
+    stopping: Option<Stopping>,
+}
+
+/// When a worker last touched a file. The clock may jump, so that only a change counts, and when
+/// it was seen.
+struct Heartbeat {
+    modified: Option<SystemTime>,
+    seen: Instant,
+}
+
+/// A worker that has been asked to stop, and why.
+#[derive(Clone, Copy)]
+struct Stopping {
+    why: Why,
+    asked: Instant,
+    /// When it was killed last.
+    killed: Option<Instant>,
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        let now = Instant::now();
+        Self { since: now, heartbeat: Heartbeat { modified: None, seen: now }, stopping: None }
+    }
+
+    /// Why the task was stopped, if it was.
+    pub(crate) fn why(&self) -> Option<Why> {
+        self.stopping.map(|stopping| stopping.why)
+    }
+
+    /// Looks at the task, which runs.
+    pub(crate) fn look(
+        &mut self,
+        worker: &Worker,
+        executor: &Executor,
+        attempt: &Attempt,
+        is_cancelled: bool,
+    ) {
+        self.heartbeat.look(&attempt.folder);
+        if let Some(stopping) = &mut self.stopping {
+            let (since, timeout) = match stopping.killed {
+                Some(killed) => (killed, KILL_TIMEOUT),
+                None => (stopping.asked, Duration::from_secs(worker.stop_seconds)),
+            };
+            if since.elapsed() > timeout {
+                report("kill a task", executor.stop(attempt, Stop::Kill));
+                stopping.killed = Some(Instant::now());
+            }
+            return;
+        }
+        let why = if is_cancelled {
+            Why::Cancelled
+        } else if is_over(self.heartbeat.seen, worker.heartbeat_timeout_seconds) {
+            Why::Silent
+        } else if is_over(self.since, worker.wall_seconds) {
+            Why::WallLimit
+        } else {
+            return;
+        };
+        tracing::info!(task = %attempt.task, ?why, "stopping");
+        // What gives no sign of life would not hear.
+        let is_hung = why == Why::Silent;
+        if is_hung {
+            report("kill a task", executor.stop(attempt, Stop::Kill));
+        } else {
+            report("stop a task", executor.stop(attempt, Stop::Ask));
+        }
+        let now = Instant::now();
+        self.stopping = Some(Stopping { why, asked: now, killed: is_hung.then_some(now) });
+    }
+}
+
+fn is_over(since: Instant, seconds: u64) -> bool {
+    seconds > 0 && since.elapsed() > Duration::from_secs(seconds)
+}
+
+/// A signal that could not be sent is sent again.
+fn report(what: &str, sent: io::Result<()>) {
+    if let Err(error) = sent {
+        tracing::error!(%error, "{what}");
+    }
+}
+
+impl Heartbeat {
+    fn look(&mut self, folder: &Path) {
+        let of_worker = ["heartbeat", "progress.json"]
+            .iter()
+            .filter_map(|name| left::modified(folder, &[name]));
+        let of_log = fs::symlink_metadata(folder.join(LOG)).and_then(|found| found.modified()).ok();
+        let newest = of_worker.chain(of_log).max();
+        if newest != self.modified {
+            *self = Self { modified: newest, seen: Instant::now() };
+        }
+    }
+}

@@ -1,0 +1,127 @@
+"""Why a simulation broke: the failure in words of its physics, and the atoms where it began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import openmm
+from numpy.typing import NDArray
+
+from molbox_worker.model import Model, place, place_of
+from molbox_worker.plan import Stage
+from molbox_worker.result import TaskError
+
+# From one step to the next, forces do not grow by this much in anything that holds together.
+DEADLY_FORCE = 1e4
+MAX_MORE_STEPS = 50
+# Atoms that the report of an instability names.
+WORST_ATOMS = 3
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Steps that are taken in one call.
+
+    Attributes
+    ----------
+    first : int
+        The step before them.
+    n_steps : int
+        How many they are.
+    before : openmm.State
+        Positions and velocities before them.
+
+    """
+
+    first: int
+    n_steps: int
+    before: openmm.State
+
+
+def explained(
+    error: openmm.OpenMMException, model: Model, stage: Stage, start: openmm.State, chunk: Chunk
+) -> Exception:
+    """The error of a stage in words of its physics; itself when it has to do with something else.
+
+    Parameters
+    ----------
+    error
+        What OpenMM raised.
+    model, stage
+        What was simulated.
+    start
+        The state in which the stage began, to which restraints hold.
+    chunk
+        The last steps that were tried.
+
+    """
+    text = str(error)
+    if "cutoff distance cannot be greater than half" in text:
+        box = np.diag(chunk.before.getPeriodicBoxVectors(asNumpy=True)._value)
+        return TaskError(
+            "box_collapsed",
+            f"{stage.name}: after step {chunk.first} the box shrank below twice the cutoff, "
+            f"{model.plan.cutoff_nm:g} nm; it was {box.min():.3f} nm wide",
+            remedy="equilibrate with restraints and at constant volume first, or lower non_bonded_cutoff",
+            loc=["body", "non_bonded_cutoff"],
+            stage=stage.name,
+            step=chunk.first,
+        )
+    if "nan" in text.lower() or "constraint" in text.lower():
+        last, where = _diagnose(model, stage, start, chunk)
+        return TaskError(
+            "unstable",
+            f"{stage.name}: the simulation became unstable after step {last}: {where}",
+            remedy="minimise longer, lower integration_timestep, or add restrained equilibration stages",
+            loc=["body", "integration_timestep"],
+            stage=stage.name,
+            step=last,
+        )
+    unexplained: Exception = error
+    return unexplained
+
+
+def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> tuple[int, str]:
+    """Run a chunk once more, step by step; the last sound step, and what went wrong there."""
+    first = chunk.first
+    context = model.context(stage, start, grouped=True)
+    place(context, chunk.before)
+    context.setVelocities(chunk.before.getVelocities())
+    at_first = _terms(context)
+    last, terms = first, at_first
+    forces = _forces(context)
+    # Random forces are others than the first time, so it may take longer.
+    for step in range(first + 1, first + 2 * chunk.n_steps + MAX_MORE_STEPS):
+        try:
+            context.getIntegrator().step(1)
+            now = _forces(context)
+        except openmm.OpenMMException:
+            break
+        # What comes after a force that no molecule survives shows where it spread to, not where it began.
+        if not np.isfinite(now).all() or now.max() > DEADLY_FORCE * max(1.0, float(forces.max())):
+            break
+        last, forces, terms = step, now, _terms(context)
+    atoms = list(model.topology.atoms())
+    worst = [int(i) for i in np.argsort(-forces)[:WORST_ATOMS]]
+    named = ", ".join(f"{place_of(atoms[i])} ({forces[i]:.3g} kJ/mol/nm)" for i in worst)
+    before_all = dict.fromkeys(terms, 0.0) if last == first else at_first
+    term = max(terms, key=lambda name: terms[name] - before_all[name])
+    return last, (
+        f"the largest forces are on {named}; of the energy terms, {term} is highest above its start:"
+        f" {terms[term]:.4g} kJ/mol, at step {first} it was {at_first[term]:.4g}"
+    )
+
+
+def _forces(context: openmm.Context) -> NDArray[np.float64]:
+    """Length of the force on each atom, kJ/mol/nm."""
+    forces = context.getState(forces=True).getForces(asNumpy=True)._value
+    return np.asarray(np.linalg.norm(forces, axis=1))
+
+
+def _terms(context: openmm.Context) -> dict[str, float]:
+    """Energy by force, kJ/mol, for a context with groups."""
+    return {
+        force.getName(): context.getState(energy=True, groups={i}).getPotentialEnergy()._value
+        for i, force in enumerate(context.getSystem().getForces())
+    }

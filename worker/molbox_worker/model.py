@@ -1,0 +1,182 @@
+"""What a simulation is made of: the system of each of its stages, and the context to run it in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+
+import openmm
+from openmm import app
+
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.engine import platform
+from molbox_worker.plan import SimulateTask, Stage
+from molbox_worker.topology import WATER, read_topology
+
+BAROSTAT_INTERVAL = 25
+CONSTRAINT_TOLERANCE = 1e-6
+# What a step costs on one CPU thread, in seconds per atom.
+SECONDS_PER_ATOM_STEP = 4.3e-6
+
+
+class Model:
+    """The molecules, the plan and the platform of a simulation; nothing in it changes.
+
+    Attributes
+    ----------
+    plan : SimulatePlan
+        What is asked for.
+    seed : int
+        Of everything random.
+    topology : openmm.app.Topology
+        The molecules.
+    n_atoms : int
+        Their number of atoms.
+    platform, properties
+        Where to calculate.
+    timestep_ps : float
+        Time step.
+    is_exact : bool
+        Whether a resumed simulation gives the same bits as one that was never stopped.
+
+    """
+
+    def __init__(self, task: TaskDirectory, spec: SimulateTask) -> None:
+        self.plan = spec.plan
+        self.seed = spec.seed
+        self.platform, self.properties = platform(task)
+        self._system_xml = task.input("system.xml").read_text()
+        self.topology = read_topology(task.input("topology.json"))
+        self.n_atoms: int = self.topology.getNumAtoms()
+        self.timestep_ps = self.plan.timestep_fs / 1000
+        self.is_exact = self.platform.getName() == "CPU" and spec.threads == 1
+
+    def fingerprint(self) -> str:
+        """Digest of what makes the simulation this one."""
+        plan = asdict(self.plan)
+        # Production may be given more steps; anything else that changes makes another simulation.
+        for stage, content in zip(self.plan.stages, plan["stages"], strict=True):
+            content["steps"] = 0 if stage.is_production else stage.steps
+        inputs = json.dumps(plan, sort_keys=True) + str(self.seed) + self._system_xml
+        return hashlib.sha256(inputs.encode()).hexdigest()
+
+    def steps_in(self, seconds: float) -> int:
+        """Steps in so many seconds, estimated without a clock: the same in each attempt."""
+        return max(1, int(seconds / (SECONDS_PER_ATOM_STEP * self.n_atoms)))
+
+    def ns_per_day(self, steps_per_second: float) -> float:
+        """The speed of a simulation."""
+        return float(steps_per_second * self.timestep_ps / 1000 * 86_400)
+
+    def system(self, stage: Stage | None, start: openmm.State | None) -> openmm.System:
+        """The system of a stage that began in the state `start`, or of the minimisation."""
+        system = openmm.XmlSerializer.deserialize(self._system_xml)
+        self._set_nonbonded(system)
+        if self.plan.hydrogen_mass_da:
+            self._repartition(system, self.plan.hydrogen_mass_da)
+        if stage and start and stage.restraint_atoms and stage.restraint_force > 0:
+            system.addForce(_restraint(stage, start))
+        if stage and stage.ensemble == "NPT":
+            barostat = self._barostat()
+            barostat.setRandomNumberSeed(self._stage_seed(stage, 1))
+            system.addForce(barostat)
+        return system
+
+    def context(self, stage: Stage | None, start: openmm.State | None, *, grouped: bool = False) -> openmm.Context:
+        """A context for a stage, or for the minimisation; `grouped` gives each force a group of its own."""
+        system = self.system(stage, start)
+        if grouped:
+            for i, force in enumerate(system.getForces()):
+                force.setForceGroup(i)
+        integrator = openmm.LangevinMiddleIntegrator(
+            self.plan.temperature_k, self.plan.friction_per_ps, self.timestep_ps
+        )
+        integrator.setConstraintTolerance(CONSTRAINT_TOLERANCE)
+        integrator.setRandomNumberSeed(self._stage_seed(stage, 0))
+        return openmm.Context(system, integrator, self.platform, self.properties)
+
+    def _barostat(self) -> openmm.Force:
+        """Scales the box as a whole; with a membrane, its plane apart from its normal."""
+        plan = self.plan
+        if not plan.membrane:
+            return openmm.MonteCarloBarostat(plan.pressure_bar, plan.temperature_k, BAROSTAT_INTERVAL)
+        return openmm.MonteCarloMembraneBarostat(
+            plan.pressure_bar,
+            plan.surface_tension_bar_nm,
+            plan.temperature_k,
+            openmm.MonteCarloMembraneBarostat.XYIsotropic,
+            openmm.MonteCarloMembraneBarostat.ZFree,
+            BAROSTAT_INTERVAL,
+        )
+
+    def _stage_seed(self, stage: Stage | None, which: int) -> int:
+        """A seed of its own for each random part of each stage; OpenMM takes 31 bits."""
+        name = f"{self.seed}/{stage.name if stage else 'minimization'}/{which}"
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") & 0x7FFFFFFF or 1
+
+    def _set_nonbonded(self, system: openmm.System) -> None:
+        for force in system.getForces():
+            if isinstance(force, openmm.NonbondedForce):
+                force.setCutoffDistance(self.plan.cutoff_nm)
+                force.setEwaldErrorTolerance(self.plan.ewald_tolerance)
+            elif isinstance(force, openmm.CustomNonbondedForce):
+                force.setCutoffDistance(self.plan.cutoff_nm)
+
+    def _repartition(self, system: openmm.System, hydrogen_mass_da: float) -> None:
+        """Make hydrogens heavier at the cost of the atom that they are bonded to; water is rigid."""
+        hydrogen = app.element.hydrogen
+        for first, second in self.topology.bonds():
+            heavy, light = (second, first) if first.element is hydrogen else (first, second)
+            if light.element is not hydrogen or heavy.element is hydrogen or heavy.residue.name == WATER:
+                continue
+            transfer = hydrogen_mass_da - system.getParticleMass(light.index)._value
+            system.setParticleMass(light.index, hydrogen_mass_da)
+            system.setParticleMass(heavy.index, system.getParticleMass(heavy.index)._value - transfer)
+
+
+def place(context: openmm.Context, state: openmm.State) -> None:
+    """Put the atoms and the box of a context where a state has them."""
+    context.setPeriodicBoxVectors(*state.getPeriodicBoxVectors())
+    context.setPositions(state.getPositions())
+
+
+def read_state(content: bytes) -> openmm.State:
+    """A state that OpenMM has serialized."""
+    return openmm.XmlSerializer.deserialize(content.decode())
+
+
+def mass(system: openmm.System) -> float:
+    """Mass of a system, Da."""
+    return float(sum(system.getParticleMass(i)._value for i in range(system.getNumParticles())))
+
+
+def degrees_of_freedom(system: openmm.System) -> int:
+    """Three per particle with mass, less one per constraint, less three when drift is removed."""
+    n = 3 * sum(1 for i in range(system.getNumParticles()) if system.getParticleMass(i)._value > 0)
+    for i in range(system.getNumConstraints()):
+        first, second, _ = system.getConstraintParameters(i)
+        if system.getParticleMass(first)._value > 0 or system.getParticleMass(second)._value > 0:
+            n -= 1
+    if any(isinstance(force, openmm.CMMotionRemover) for force in system.getForces()):
+        n -= 3
+    return n
+
+
+def _restraint(stage: Stage, start: openmm.State) -> openmm.CustomExternalForce:
+    """Harmonic restraint k/2 |x - x0|² to the positions of `start`, nearest periodic image."""
+    force = openmm.CustomExternalForce("0.5*k_restraint*periodicdistance(x, y, z, x0, y0, z0)^2")
+    force.setName("restraint")
+    force.addGlobalParameter("k_restraint", stage.restraint_force)
+    for name in ("x0", "y0", "z0"):
+        force.addPerParticleParameter(name)
+    positions = start.getPositions(asNumpy=True)._value
+    for atom in stage.restraint_atoms:
+        force.addParticle(atom, [float(x) for x in positions[atom]])
+    return force
+
+
+def place_of(atom: app.topology.Atom) -> str:
+    """An atom with its residue and chain, for people."""
+    residue = atom.residue
+    return f"{atom.name} of {residue.name} {residue.id} in chain {residue.chain.id}"

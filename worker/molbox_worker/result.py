@@ -1,0 +1,316 @@
+"""What the worker reports: the dataclasses of `result.json` and `progress.json`, and the errors of tasks.
+
+The service reads both. `tests/contract` holds a `result.json` for each way to end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TaskWarning:
+    """Something that the user should know but that stops nothing; `docs/errors.md` lists the codes."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task failed.
+
+    Attributes
+    ----------
+    code : str
+        Machine-readable kind, for example ``no_template``; `docs/errors.md` lists them.
+    message : str
+        What is wrong and where.
+    remedy : str or None
+        What helps.
+    loc : list of str or int, or None
+        Path of the request field that caused it.
+    stage, step
+        Where in a simulation it happened.
+
+    """
+
+    code: str
+    message: str
+    remedy: str | None = None
+    loc: list[str | int] | None = None
+    stage: str | None = None
+    step: int | None = None
+
+
+class TaskError(Exception):
+    """A task that cannot be carried out; the parameters are those of `Failure`."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        remedy: str | None = None,
+        loc: list[str | int] | None = None,
+        stage: str | None = None,
+        step: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.failure = Failure(code, message, remedy, loc, stage, step)
+
+
+class Stopped(Exception):
+    """The service asked the worker to stop; the task can be resumed from what is committed."""
+
+
+@dataclass(frozen=True)
+class Energies:
+    """The last line of a stage's log.
+
+    Attributes
+    ----------
+    time : float
+        Since the start of the stage, ns.
+    potential_energy, kinetic_energy : float
+        kJ/mol.
+    temperature : float
+        K.
+    volume : float
+        nm³.
+    density : float
+        g/mL.
+
+    """
+
+    time: float
+    potential_energy: float
+    kinetic_energy: float
+    temperature: float
+    volume: float
+    density: float
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """A stage that has ended; the minimisation is the first.
+
+    Attributes
+    ----------
+    name : str
+        The name of its files.
+    steps, frames : int
+        Steps taken, frames written.
+    seconds : float
+        Wall time of all attempts.
+    energy_before, energy_after : float or None
+        Potential energy around a minimisation, kJ/mol.
+    largest_force : float or None
+        Largest net force that a minimisation left, kJ/mol/nm.
+    ns_per_day : float or None
+        Speed of a stage with steps.
+
+    """
+
+    name: str
+    steps: int
+    frames: int
+    seconds: float
+    energy_before: float | None = None
+    energy_after: float | None = None
+    largest_force: float | None = None
+    ns_per_day: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The content of `progress.json`: how far a task has come, for people.
+
+    Attributes
+    ----------
+    stage : str
+        Step of a build or stage of a simulation.
+    stage_index, stage_count : int
+        Which of how many it is, from 0.
+    fraction : float
+        Share of the whole task that is done, from 0 to 1.
+    warnings : list of TaskWarning
+        So far.
+    step, steps : int or None
+        Of the stage.
+    ns_per_day, eta_seconds : float or None
+        Speed, and the time that is left.
+    energies : Energies or None
+        Last ones logged.
+    stages : list of StageResult or None
+        Those that have ended.
+    platform : str or None
+        OpenMM's platform.
+
+    """
+
+    stage: str
+    stage_index: int
+    stage_count: int
+    fraction: float
+    warnings: list[TaskWarning] = field(default_factory=list)
+    step: int | None = None
+    steps: int | None = None
+    ns_per_day: float | None = None
+    eta_seconds: float | None = None
+    energies: Energies | None = None
+    stages: list[StageResult] | None = None
+    platform: str | None = None
+
+
+@dataclass(frozen=True)
+class LongestBond:
+    """The bond that is longest beside its length in the force field; `length` in nm."""
+
+    ratio: float
+    length: float
+    atoms: list[str]
+
+
+@dataclass(frozen=True)
+class ClosestContact:
+    """The nearest atoms without a bond, by the sum of their radii; `distance` in nm."""
+
+    ratio: float
+    distance: float
+    atoms: list[str]
+
+
+@dataclass(frozen=True)
+class LargestForce:
+    """The largest force on an atom, kJ/mol/nm."""
+
+    force: float
+    atom: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the check of a built system found.
+
+    Attributes
+    ----------
+    longest_bond, closest_contact, largest_force
+        The extremes; None in a system without any.
+    residues : dict of str to int
+        Residues of the structure ``kept``, ``replaced``, ``removed`` and ``built``.
+
+    """
+
+    longest_bond: LongestBond | None
+    closest_contact: ClosestContact | None
+    largest_force: LargestForce
+    residues: dict[str, int]
+
+
+@dataclass(frozen=True)
+class SystemSummary:
+    """What a built system holds, as the service's record shows it.
+
+    Attributes
+    ----------
+    atoms, residues, chains : int
+        Their numbers.
+    molecules : dict of str to int
+        Molecules by kind.
+    net_charge : float
+        e.
+    box_vectors : list
+        Shape (3, 3), nm.
+    volume, density : float
+        nm³, g/mL.
+    force_field, water_type : str
+        As the request names them.
+    variants : dict of str to int
+        Residues by protonation variant.
+    seed : int
+        Of everything random.
+    solvent_residues : list of str
+        Names of the residues that the default restraints leave free.
+    check : Findings
+        What the check found.
+
+    """
+
+    atoms: int
+    residues: int
+    chains: int
+    molecules: dict[str, int]
+    net_charge: float
+    box_vectors: list[list[float]]
+    volume: float
+    density: float
+    force_field: str
+    water_type: str
+    variants: dict[str, int]
+    seed: int
+    solvent_residues: list[str]
+    check: Findings
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """A system that was built; `seconds` are those of each step."""
+
+    summary: SystemSummary
+    versions: dict[str, str]
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """A job that was run."""
+
+    stages: list[StageResult]
+    platform: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class EnvironmentResult:
+    """An environment that can carry out tasks.
+
+    Attributes
+    ----------
+    platform : str
+        The one that tasks are given.
+    versions : dict of str to str
+        Of the programs, by name.
+    ligand_tools : bool
+        Whether there is what ligands need.
+    platforms : list of str
+        All that there are.
+
+    """
+
+    platform: str
+    versions: dict[str, str]
+    ligand_tools: bool
+    platforms: list[str]
+
+
+@dataclass(frozen=True)
+class FailedResult:
+    """A task that failed; `traceback` is that of a failure that nobody expected."""
+
+    error: Failure
+    traceback: str | None = None
+
+
+Result = BuildResult | SimulationResult | EnvironmentResult | FailedResult
+
+
+def as_json(value: Any) -> Any:
+    """Dataclasses as objects, without the fields that are None."""
+    if is_dataclass(value):
+        found = {member.name: getattr(value, member.name) for member in fields(value)}
+        return {name: as_json(each) for name, each in found.items() if each is not None}
+    if isinstance(value, list):
+        return [as_json(item) for item in value]
+    return value

@@ -1,0 +1,194 @@
+"""One stage of a simulation, from its start or its last commit to its end."""
+
+from __future__ import annotations
+
+import math
+import time
+from decimal import Decimal
+
+import numpy as np
+import openmm
+
+from molbox_worker.commit import Checkpoint
+from molbox_worker.diagnose import Chunk, explained
+from molbox_worker.engine import DALTON_PER_NM3
+from molbox_worker.model import degrees_of_freedom, mass, place, read_state
+from molbox_worker.plan import Stage
+from molbox_worker.result import Energies, StageResult, Stopped, TaskError
+from molbox_worker.simulation import Simulation, StageClock, chunk_of
+from molbox_worker.stage_files import StageFiles
+
+BOLTZMANN = 0.00831446261815324  # kJ/mol/K
+# A chunk of steps takes about this long, so that signals and progress are not kept waiting.
+CHUNK_SECONDS = 0.5
+FIRST_CHUNK = 10
+# Estimated time between commits, where a run is exact.
+EXACT_SECONDS = 30.0
+
+
+class StageRun:
+    """The run of one stage."""
+
+    def __init__(self, simulation: Simulation, index: int, stage: Stage) -> None:
+        self._simulation = simulation
+        self._model = simulation.model
+        self._commits = simulation.commits
+        self._index = index
+        self._stage = stage
+
+    def run(self) -> None:
+        """Run the stage to its end, unless that is committed already."""
+        last = self._commits.last
+        if last.stage is None or last.stage > self._index:
+            return
+        if self._simulation.task.stop_requested:
+            raise Stopped
+        stage, model = self._stage, self._model
+        start = self._simulation.start()
+        self._context = model.context(stage, start)
+        self._mass = mass(self._context.getSystem())
+        self._degrees_of_freedom = degrees_of_freedom(self._context.getSystem())
+        step = self._begin(start)
+        output = self._simulation.task.output
+        self._files = StageFiles(output, stage, model.n_atoms, model.timestep_ps, last.files)
+        self._simulation.task.log(f"{stage.name}: {stage.ensemble}, from step {step} of {stage.steps}")
+        self._clock = StageClock(last.seconds)
+        self._chunk = Chunk(0, 0, start)
+        try:
+            self._steps(step)
+        except openmm.OpenMMException as error:
+            raise explained(error, model, stage, start, self._chunk) from error
+        if stage.is_production and stage.steps and not model.is_exact:
+            self._commit(stage.steps)
+        self._end()
+
+    def _begin(self, start: openmm.State) -> int:
+        """Put the context where the stage starts or was left; returns the step."""
+        context, checkpoint = self._context, self._commits.last.checkpoint
+        if checkpoint is None:
+            place(context, start)
+            try:
+                context.setVelocities(start.getVelocities())
+            except openmm.OpenMMException:
+                # A minimised structure has none.
+                context.setVelocitiesToTemperature(self._model.plan.temperature_k, self._model.seed)
+            return 0
+        if checkpoint.platform == self._model.platform.getName():
+            try:
+                context.loadCheckpoint(self._commits.content(checkpoint.file))
+                return self._commits.last.step
+            except (openmm.OpenMMException, TaskError) as error:
+                # Another version or another processor, or a damaged file: the portable state serves.
+                message = f"the checkpoint does not fit here ({error}); resumed from its state"
+                self._simulation.task.warn("state_resumed", message)
+        context.setState(read_state(self._commits.content(checkpoint.state)))
+        return self._commits.last.step
+
+    def _steps(self, step: int) -> None:
+        """Take the steps that are left, and do after each chunk of them what is due."""
+        simulation, stage, context = self._simulation, self._stage, self._context
+        integrator = context.getIntegrator()
+        is_exact, exact_steps = self._model.is_exact, simulation.exact_steps(EXACT_SECONDS)
+        first_step, chunk = step, FIRST_CHUNK
+        last_commit = time.monotonic()
+        events = [frequency for frequency in (stage.traj_freq, stage.log_freq) if frequency]
+        if is_exact:
+            events.append(exact_steps)
+        while step < stage.steps:
+            n = min(stage.steps - step, chunk, *(frequency - step % frequency for frequency in events))
+            self._chunk = Chunk(step, n, _finite_state(context))
+            begin = time.monotonic()
+            integrator.step(n)
+            step += n
+            if n == chunk:
+                chunk = chunk_of(chunk, time.monotonic() - begin, CHUNK_SECONDS)
+            self._write(step)
+            speed = (step - first_step) / self._clock.this_attempt()
+            simulation.report(self._index + 1, stage.name, step, stage.steps, speed)
+            if is_exact:
+                is_due = step % exact_steps == 0 and step < stage.steps
+            else:
+                is_due = time.monotonic() - last_commit > simulation.checkpoint_seconds
+            if is_due or (simulation.task.stop_requested and not is_exact):
+                self._commit(step)
+                last_commit = time.monotonic()
+            if simulation.task.stop_requested:
+                raise Stopped
+            if is_due and is_exact:
+                context.reinitialize(preserveState=True)
+        _finite_state(context)
+
+    def _write(self, step: int) -> None:
+        """Write the line and the frame that are due at a step."""
+        stage = self._stage
+        if stage.log_freq and step % stage.log_freq == 0:
+            self._log_energies(step)
+        if stage.traj_freq and step % stage.traj_freq == 0:
+            state = self._context.getState(positions=True)
+            box = state.getPeriodicBoxVectors(asNumpy=True)._value
+            self._files.write_frame(state.getPositions(asNumpy=True)._value, box)
+
+    def _log_energies(self, step: int) -> None:
+        state = self._context.getState(energy=True)
+        potential, kinetic = state.getPotentialEnergy()._value, state.getKineticEnergy()._value
+        if not math.isfinite(potential + kinetic):
+            raise openmm.OpenMMException("Energy is NaN")
+        # Exactly: 50 steps of 2 fs are 0.1 ps.
+        time_ps = step * Decimal(repr(self._model.plan.timestep_fs)) / 1000
+        volume = state.getPeriodicBoxVolume()._value
+        energies = Energies(
+            time=float(time_ps / 1000),
+            potential_energy=potential,
+            kinetic_energy=kinetic,
+            temperature=2 * kinetic / (self._degrees_of_freedom * BOLTZMANN),
+            volume=volume,
+            density=self._mass / volume * DALTON_PER_NM3,
+        )
+        self._simulation.energies = energies
+        self._files.write_energies(step, time_ps, energies)
+
+    def _commit(self, step: int) -> None:
+        state = _finite_state(self._context)
+        lengths = self._files.commit()
+        checkpoint = Checkpoint(
+            self._model.platform.getName(),
+            self._commits.put("checkpoint.chk", self._context.createCheckpoint()),
+            self._commits.put("checkpoint.xml", openmm.XmlSerializer.serialize(state).encode()),
+        )
+        self._simulation.commit(step=step, seconds=self._clock.seconds(), files=lengths, checkpoint=checkpoint)
+
+    def _end(self) -> None:
+        """Write what is at the end of the stage, and commit it but for production.
+
+        An extension continues from the last commit within production. Where that is exact it is the
+        one before the end; the few steps since are run again, to the same bits.
+        """
+        simulation, stage = self._simulation, self._stage
+        n_frames = self._files.close()
+        seconds = self._clock.seconds()
+        simulation.write_structure(stage.name, self._context)
+        start = simulation.put_start(stage.name, self._context.getState(positions=True, velocities=True))
+        speed = self._model.ns_per_day(stage.steps / seconds) if stage.steps and seconds > 0 else None
+        ended = StageResult(stage.name, stage.steps, n_frames, round(seconds, 3), ns_per_day=speed)
+        simulation.ended = [*simulation.ended, ended]
+        if not stage.is_production:
+            simulation.commit(
+                stage=self._index + 1,
+                step=0,
+                seconds=0.0,
+                files=None,
+                checkpoint=None,
+                start=start,
+                ended=simulation.ended,
+            )
+        simulation.report(self._index + 1, stage.name, stage.steps, stage.steps, is_end=True)
+        simulation.task.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
+
+
+def _finite_state(context: openmm.Context) -> openmm.State:
+    """Positions and velocities, which must be numbers: what is not would be found later, if at all."""
+    state = context.getState(positions=True, velocities=True, parameters=True)
+    for array in (state.getPositions(asNumpy=True)._value, state.getVelocities(asNumpy=True)._value):
+        if not np.isfinite(array).all():
+            raise openmm.OpenMMException("Particle coordinate is NaN")
+    return state
