@@ -17,7 +17,7 @@ use crate::{InvalidRequest, Request, UnknownField, allowed, unknown_fields};
 /// let error = molbox::from_json::<JobCreateParams>(text).unwrap_err();
 /// let [unknown, negative] = [0, 1].map(|at| error.violations[at].to_string());
 /// assert_eq!(unknown, "temprature: no such field; did you mean temperature?");
-/// assert_eq!(negative, "equilibration[1].time: must be a number >= 0, got -0.5");
+/// assert!(negative.starts_with("equilibration[1].time: must be a number >= 0, got -0.5"));
 /// ```
 ///
 /// # Errors
