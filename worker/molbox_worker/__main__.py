@@ -25,9 +25,6 @@ from molbox_worker.result import FailedResult, Failure, Result, Stopped, TaskErr
 # How OpenMM reports that a GPU or its driver fails: by CUDA's, HIP's and OpenCL's own codes.
 DEVICE_ERROR = r"CUDA_ERROR_|hipError|CL_DEVICE_|CL_OUT_OF_RESOURCES|[Nn]o compatible \w+ (device|platform)"
 
-# How long a check of the environment may take, as the service has it.
-CHECK_SECONDS = 120
-
 # The service counts threads; numpy's would come on top.
 for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
@@ -77,7 +74,7 @@ def load(task: TaskDirectory) -> Callable[[], Result]:
 
                 return partial(simulate, task, spec)
             # The service waits no longer, and may be gone: what stands still is to end by itself.
-            signal.alarm(CHECK_SECONDS)
+            signal.alarm(spec.plan.seconds)
             from molbox_worker.environment import check
 
             return partial(check, task)

@@ -258,7 +258,16 @@ class SimulatePlan:
 
 @dataclass(frozen=True)
 class EnvironmentPlan:
-    """Nothing: the check of an environment is always the same."""
+    """How the environment is checked: always in the same way.
+
+    Attributes
+    ----------
+    seconds : int
+        How long it may take.
+
+    """
+
+    seconds: int
 
 
 @dataclass(frozen=True, kw_only=True)

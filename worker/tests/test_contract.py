@@ -12,6 +12,8 @@ import importlib.abc
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -122,6 +124,28 @@ def test_whatever_keeps_a_module_from_being_imported_is_the_environments(
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     with pytest.raises(ImportError, match=type(error).__name__):
         load(TaskDirectory(directory.path))
+
+
+# An interpreter in which the module of checks is imported for ever, from a file system that hangs.
+HANGING = """
+import importlib.abc, signal, sys
+from molbox_worker.__main__ import main
+
+class Hanging(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, *_):
+        while fullname == "molbox_worker.environment":
+            signal.pause()
+
+sys.meta_path.insert(0, Hanging())
+sys.exit(main(["", sys.argv[1]]))
+"""
+
+
+def test_a_check_that_stands_still_ends_by_itself(tmp_path: Path) -> None:
+    # The service that waits for it may be gone.
+    directory = Directory(tmp_path / "task", changed(example("environment"), {"plan": {"seconds": 1}}))
+    ended = subprocess.run([sys.executable, "-c", HANGING, directory.path], check=False, timeout=60)
+    assert ended.returncode == -signal.SIGALRM
 
 
 def test_a_commit_is_found_again_by_the_plan_as_it_was_written(water: Directory, tmp_path: Path) -> None:

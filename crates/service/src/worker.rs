@@ -68,7 +68,10 @@ pub(crate) enum Plan {
     Build(Box<BuildPlan>),
     Simulate(SimulatePlan),
     Analyze(Box<AnalyzeInputs>),
-    Environment {},
+    /// A check that may take so many seconds.
+    Environment {
+        seconds: u32,
+    },
 }
 
 impl Plan {
@@ -77,7 +80,7 @@ impl Plan {
             Self::Build(_) => Work::Build,
             Self::Simulate(_) => Work::Simulate,
             Self::Analyze(_) => Work::Analyze,
-            Self::Environment {} => Work::Environment,
+            Self::Environment { .. } => Work::Environment,
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The database, and the only SQL. Which database it is stands in `sqlite.rs` alone; the other
-//! files have statements that any would understand. What makes room is possible on a full disk.
+//! The database, and the only SQL. Which database it is stands in `sqlite.rs` alone. The statements
+//! of the other files have run on SQLite only: they avoid what it alone has, but types of
+//! parameters, for one, are not told. What makes room is possible on a full disk.
 
 mod account;
 mod audit;

@@ -18,8 +18,8 @@ use crate::runner::left::{self, LOG};
 use crate::runner::log::last_lines;
 use crate::worker::{Plan, Task};
 
-/// How long a check may take; on an idle machine it takes a second.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a check may take, in s; on an idle machine it takes one.
+const CHECK_SECONDS: u32 = 120;
 /// Code of everything that is wrong and has no code of its own.
 pub(crate) const BROKEN: &str = "environment_broken";
 
@@ -57,13 +57,11 @@ pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Br
     confined.stdin(Stdio::null()).stdout(output).stderr(log);
     let started = confined.kill_on_drop(true).spawn();
     let mut child = started.map_err(|error| wrong(format!("confine {python}: {error}")))?;
-    let status = match tokio::time::timeout(CHECK_TIMEOUT, child.wait()).await {
+    let timeout = Duration::from_secs(CHECK_SECONDS.into());
+    let status = match tokio::time::timeout(timeout, child.wait()).await {
         Ok(status) => status.map_err(|error| wrong(format!("wait for {python}: {error}")))?,
         Err(_) => {
-            return Err(wrong(format!(
-                "{python} has not answered for {} s",
-                CHECK_TIMEOUT.as_secs()
-            )));
+            return Err(wrong(format!("{python} has not answered for {CHECK_SECONDS} s")));
         }
     };
     let found = result(&folder.0, status, config.worker.memory_mb);
@@ -120,7 +118,8 @@ fn write_task(
     let user = first.and_then(|first| first.checked_add(u32::try_from(users).ok()?));
     let confinement = Confinement::new(config, folder.join("cache"), user)?;
     let share = Share { lane: Lane::Workers, cpus: 1, gpu, user };
-    let task = Task::new("environment", Plan::Environment {}, 1, share, &confinement, config);
+    let plan = Plan::Environment { seconds: CHECK_SECONDS };
+    let task = Task::new("environment", plan, 1, share, &confinement, config);
     fs::write(folder.join("task.json"), serde_json::to_vec(&task)?)?;
     Ok((confinement, File::create(folder.join("log.txt"))?))
 }
