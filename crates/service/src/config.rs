@@ -368,7 +368,7 @@ mod tests {
         let written = std::fs::read_to_string(path).unwrap();
         assert!(
             written == Config::documentation(),
-            "stale: cargo run --bin molboxd -- config > docs/configuration.toml"
+            "stale: cargo run -p molbox-service -- config > docs/configuration.toml"
         );
     }
 
