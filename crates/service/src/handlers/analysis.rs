@@ -8,7 +8,7 @@ use molbox::workflow::types::AnalysisRequest;
 use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
-use super::task::{cancelled, delete_task, new_task, queue};
+use super::task::{cancelled, delete_task, find, new_task, queue};
 use crate::db::{Reads, TaskRow};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::text;
@@ -46,7 +46,7 @@ pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn analysis_view(call: Call) -> Result<Response, ApiError> {
-    Ok(text(record(&call.app, &find(&call, call.parameter("analysis_id")).await?)?))
+    Ok(text(record(&call.app, &find(&call, KIND).await?)?))
 }
 
 pub(crate) async fn analysis_delete(call: Call) -> Result<Response, ApiError> {
@@ -102,12 +102,4 @@ async fn analysed(call: &Call) -> Result<TaskRow, ApiError> {
             format!("{id} has not been analysed; submit an analysis of it"),
         ),
     })
-}
-
-async fn find(call: &Call, id: &str) -> Result<TaskRow, ApiError> {
-    call.app
-        .db
-        .task(call.account(), KIND, id)
-        .await?
-        .ok_or_else(|| ApiError::not_found(KIND.name(), id))
 }

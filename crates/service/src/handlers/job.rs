@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension};
 
 use super::record_text::{both, record};
-use super::task::{cancelled, delete_task, new_task, queue, unqueued};
+use super::task::{cancelled, delete_task, find, new_task, queue, unqueued};
 use crate::accounts::key;
 use crate::db::{Extended, Reads, TaskRow};
 use crate::error::{ApiError, not_ready, stored};
@@ -83,7 +83,7 @@ pub(crate) async fn job_list(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {
-    Ok(text(record(&call.app, &find(&call).await?)?))
+    Ok(text(record(&call.app, &find(&call, KIND).await?)?))
 }
 
 pub(crate) async fn job_delete(call: Call) -> Result<Response, ApiError> {
@@ -98,7 +98,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (extension, warnings) = call.request::<JobExtension>()?;
     app.check_disk()?;
-    let row = find(&call).await?;
+    let row = find(&call, KIND).await?;
     let at = || vec![loc("path"), loc("job_id")];
     if row.status != Status::Succeeded {
         return Err(not_ready(
@@ -151,7 +151,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     app.check_disk()?;
-    let row = find(&call).await?;
+    let row = find(&call, KIND).await?;
     let at = || vec![loc("path"), loc("job_id")];
     if !matches!(row.status, Status::Failed | Status::Cancelled) {
         return Err(not_ready(
@@ -201,7 +201,7 @@ async fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
 }
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
-    let row = find(&call).await?;
+    let row = find(&call, KIND).await?;
     let offset = call.query("offset").map_or(0, |text| text.trim().parse().unwrap_or(u64::MAX));
     let app = &call.app;
     let body = match Log::of(&app.objects, &app.task_folder(&row.id), &row.id)? {
@@ -218,7 +218,7 @@ const WATCH_TICK: Duration = Duration::from_millis(500);
 const KEEP_ALIVE_TICKS: u32 = 30;
 
 pub(crate) async fn job_watch(call: Call) -> Result<Response, ApiError> {
-    find(&call).await?;
+    find(&call, KIND).await?;
     let state = Watch { call, last: String::new(), quiet: 0, is_over: false };
     let events = futures::stream::unfold(state, |mut watch| async move {
         let event = watch.next().await?;
@@ -252,7 +252,7 @@ impl Watch {
             }
             let app = &self.call.app;
             let row = match key::is_still_good(&app.db, self.call.key_id(), app.now()).await {
-                Ok(true) => find(&self.call).await,
+                Ok(true) => find(&self.call, KIND).await,
                 Ok(false) => return None,
                 Err(error) => Err(error),
             };
@@ -283,7 +283,7 @@ impl Watch {
 }
 
 pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
-    let row = find(&call).await?;
+    let row = find(&call, KIND).await?;
     let not_ended = || {
         let at = vec![loc("path"), loc("job_id")];
         not_ready(at, &row.id, row.status, "its results can be downloaded when it has ended")
@@ -296,13 +296,4 @@ pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
     let layout = call.app.db.bundle(&row.id).await?.ok_or_else(not_ended)?;
     call.note_download(&row.id).await;
     download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
-}
-
-async fn find(call: &Call) -> Result<TaskRow, ApiError> {
-    let id = call.parameter("job_id");
-    call.app
-        .db
-        .task(call.account(), KIND, id)
-        .await?
-        .ok_or_else(|| ApiError::not_found(KIND.name(), id))
 }

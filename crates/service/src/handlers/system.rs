@@ -5,7 +5,7 @@ use molbox::workflow::types::SystemBuildRequest;
 
 use super::file::provide_entry;
 use super::record_text::record;
-use super::task::{cancelled, delete_task, new_task, queue};
+use super::task::{cancelled, delete_task, find, new_task, queue};
 use crate::db::{Reads, TaskRow};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::text;
@@ -41,7 +41,7 @@ pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn system_view(call: Call) -> Result<Response, ApiError> {
-    Ok(text(record(&call.app, &find(&call).await?)?))
+    Ok(text(record(&call.app, &find(&call, KIND).await?)?))
 }
 
 pub(crate) async fn system_delete(call: Call) -> Result<Response, ApiError> {
@@ -53,20 +53,11 @@ pub(crate) async fn system_cancel(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {
-    let row = find(&call).await?;
+    let row = find(&call, KIND).await?;
     let Some(layout) = call.app.db.bundle(&row.id).await? else {
         let at = vec![loc("path"), loc("system_id")];
         return Err(not_ready(at, &row.id, row.status, "it can be downloaded when it has ended"));
     };
     call.note_download(&row.id).await;
     download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
-}
-
-async fn find(call: &Call) -> Result<TaskRow, ApiError> {
-    let id = call.parameter("system_id");
-    call.app
-        .db
-        .task(call.account(), KIND, id)
-        .await?
-        .ok_or_else(|| ApiError::not_found(KIND.name(), id))
 }

@@ -1,4 +1,4 @@
-//! What systems, jobs and analyses share: to be queued, cancelled, deleted.
+//! What systems, jobs and analyses share: to be queued, found, cancelled, deleted.
 
 use std::time::Duration;
 
@@ -17,6 +17,13 @@ use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::objects::garbage::sweep;
 use crate::record::{Kind, Status};
+
+/// The task that the path names.
+pub(crate) async fn find(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
+    let id = call.parameter(&format!("{kind}_id"));
+    let found = call.app.db.task(call.account(), kind, id).await?;
+    found.ok_or_else(|| ApiError::not_found(kind.name(), id))
+}
 
 async fn cancel_task(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
