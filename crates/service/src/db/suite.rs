@@ -436,6 +436,23 @@ fn a_listing_has_what_was_asked_for() {
 }
 
 #[test]
+fn a_task_that_is_deleted_is_none_whoever_knew_it() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
+        assert_eq!(db.bundle("job_0").await.unwrap(), Some(None));
+        let end = End { bundle: Some("{}".to_owned()), ..ended(Status::Succeeded) };
+        db.end_task("job_0".to_owned(), end, at(1)).await.unwrap();
+        assert_eq!(db.bundle("job_0").await.unwrap(), Some(Some("{}".to_owned())));
+        let id = || "job_0".to_owned();
+        let deleted = db.delete_task(account, Kind::Job, id(), id(), Deed::default()).await;
+        assert_eq!(deleted.unwrap(), Deletion::Done);
+        // As for a download that had found it.
+        assert_eq!(db.bundle("job_0").await.unwrap(), None);
+    });
+}
+
+#[test]
 fn what_others_need_is_not_deleted_before_them() {
     on_each_database(|db| async move {
         let account = account(&db, "a").await;

@@ -346,10 +346,11 @@ impl Db {
         .await
     }
 
-    /// Layout of a task's bundle, JSON; none while there is nothing to download.
-    pub(crate) async fn bundle(&self, id: &str) -> Result<Option<String>> {
+    /// Layout of a task's bundle, JSON; none when there is no such task, and none within while there
+    /// is nothing to download.
+    pub(crate) async fn bundle(&self, id: &str) -> Result<Option<Option<String>>> {
         let sql = "select bundle from task where id = ?1";
-        self.read(|tx| tx.one(sql, values![id], |row| row.get(0))).await
+        self.read(|tx| tx.first(sql, values![id], |row| row.get(0))).await
     }
 
     /// Tasks that are running as far as is known, oldest first.

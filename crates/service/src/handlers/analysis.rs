@@ -8,9 +8,9 @@ use molbox::workflow::types::AnalysisRequest;
 use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
-use super::task::{cancelled, delete_task, find, new_task, queue};
+use super::task::{bundle, cancelled, delete_task, find, new_task, queue};
 use crate::db::{Reads, TaskRow};
-use crate::error::{ApiError, not_ready, stored};
+use crate::error::{ApiError, not_ready};
 use crate::http::answer::text;
 use crate::http::call::Call;
 use crate::http::download::download;
@@ -66,13 +66,17 @@ pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> 
         .iter()
         .any(|value| value.as_bytes().starts_with(b"application/zip"))
     {
-        let layout = call.app.db.bundle(&row.id).await?;
+        let layout = bundle(&call, &row).await?;
         let layout = layout
             .ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no bundle", row.id)))?;
-        return download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id));
+        return download(&call, layout, "application/zip", &format!("{}.zip", row.id));
     }
     let (objects, key) = (&call.app.objects, Key::task(&row.id).under("data.json"));
     let size = objects.size(&key)?;
+    if size == 0 {
+        // Every analysis that has succeeded has data: it has been deleted since it was found.
+        return Err(ApiError::not_found(KIND.name(), &row.id));
+    }
     let body = Body::from_stream(objects.clone().stream(key, 0..size));
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }

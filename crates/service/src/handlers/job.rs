@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension};
 
 use super::record_text::{both, record};
-use super::task::{cancelled, delete_task, find, new_task, queue, unqueued};
+use super::task::{bundle, cancelled, delete_task, find, new_task, queue, unqueued};
 use crate::accounts::key;
 use crate::db::{Extended, Reads, TaskRow};
 use crate::error::{ApiError, not_ready, stored};
@@ -293,7 +293,7 @@ pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
     if row.status.is_open() {
         return Err(not_ended());
     }
-    let layout = call.app.db.bundle(&row.id).await?.ok_or_else(not_ended)?;
+    let layout = bundle(&call, &row).await?.ok_or_else(not_ended)?;
     call.note_download(&row.id).await;
-    download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
+    download(&call, layout, "application/zip", &format!("{}.zip", row.id))
 }

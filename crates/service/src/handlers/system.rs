@@ -5,9 +5,9 @@ use molbox::workflow::types::SystemBuildRequest;
 
 use super::file::provide_entry;
 use super::record_text::record;
-use super::task::{cancelled, delete_task, find, new_task, queue};
+use super::task::{bundle, cancelled, delete_task, find, new_task, queue};
 use crate::db::{Reads, TaskRow};
-use crate::error::{ApiError, not_ready, stored};
+use crate::error::{ApiError, not_ready};
 use crate::http::answer::text;
 use crate::http::call::Call;
 use crate::http::download::download;
@@ -54,10 +54,10 @@ pub(crate) async fn system_cancel(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {
     let row = find(&call, KIND).await?;
-    let Some(layout) = call.app.db.bundle(&row.id).await? else {
+    let Some(layout) = bundle(&call, &row).await? else {
         let at = vec![loc("path"), loc("system_id")];
         return Err(not_ready(at, &row.id, row.status, "it can be downloaded when it has ended"));
     };
     call.note_download(&row.id).await;
-    download(&call, stored(&layout)?, "application/zip", &format!("{}.zip", row.id))
+    download(&call, layout, "application/zip", &format!("{}.zip", row.id))
 }

@@ -9,12 +9,13 @@ use serde::Serialize;
 use super::record_text::record;
 use crate::app::App;
 use crate::db::{Reads, TaskRow, Unqueued};
-use crate::error::{ApiError, not_ready};
+use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{deleted, record_answer};
 use crate::http::call::Call;
 use crate::http::once::{once, remembered};
 use crate::http::validate::loc;
 use crate::objects::Key;
+use crate::objects::bundle::Layout;
 use crate::objects::garbage::sweep;
 use crate::record::{Kind, Status};
 
@@ -23,6 +24,14 @@ pub(crate) async fn find(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
     let id = call.parameter(&format!("{kind}_id"));
     let found = call.app.db.task(call.account(), kind, id).await?;
     found.ok_or_else(|| ApiError::not_found(kind.name(), id))
+}
+
+/// Layout of a task's bundle; none while there is nothing to download.
+pub(crate) async fn bundle(call: &Call, row: &TaskRow) -> Result<Option<Layout>, ApiError> {
+    // It may have been deleted since its row was read.
+    let found = call.app.db.bundle(&row.id).await?;
+    let layout = found.ok_or_else(|| ApiError::not_found(row.kind.name(), &row.id))?;
+    layout.map(|layout| stored(&layout)).transpose()
 }
 
 async fn cancel_task(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
