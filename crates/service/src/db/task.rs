@@ -174,7 +174,9 @@ pub(super) fn of_disabled() -> String {
 /// Ends a task that is queued for the first time, and marks any other that is open, for its
 /// attempts have left something; whether it has ended.
 fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<bool> {
-    let sql = "select attempts > 0 or bundle is not null from task where id = ?1";
+    let sql = "
+        select attempts > 0 or exists (select 1 from bundle where task = ?1)
+        from task where id = ?1";
     let has_left: bool = tx.one(sql, values![id], |row| row.get(0))?;
     if !has_left && transition(tx, id, &[Status::Queued], Status::Cancelled)? {
         let sql = "update task set finished_at = ?1, outcome = '{}', bytes = 0 where id = ?2";
@@ -349,7 +351,8 @@ impl Db {
     /// Layout of a task's bundle, JSON; none when there is no such task, and none within while there
     /// is nothing to download.
     pub(crate) async fn bundle(&self, id: &str) -> Result<Option<Option<String>>> {
-        let sql = "select bundle from task where id = ?1";
+        let sql = "
+            select layout from task left join bundle on bundle.task = task.id where task.id = ?1";
         self.read(|tx| tx.first(sql, values![id], |row| row.get(0))).await
     }
 
@@ -617,11 +620,14 @@ impl Db {
                 return Ok(false);
             }
             let sql = "
-                update task
-                set finished_at = ?1, outcome = ?2, bundle = coalesce(?3, bundle), bytes = ?4
-                where id = ?5";
-            let End { outcome, bundle, bytes, .. } = end;
-            tx.execute(sql, values![now, outcome, bundle, bytes as i64, id])?;
+                update task set finished_at = ?1, outcome = ?2, bytes = ?3 where id = ?4";
+            tx.execute(sql, values![now, end.outcome, end.bytes as i64, id])?;
+            if let Some(layout) = end.bundle {
+                let sql = "
+                    insert into bundle (task, layout) values (?1, ?2)
+                    on conflict (task) do update set layout = excluded.layout";
+                tx.execute(sql, values![id, layout])?;
+            }
             Ok(true)
         })
         .await

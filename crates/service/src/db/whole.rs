@@ -96,14 +96,17 @@ impl Whole {
 
     /// Every task that has a bundle.
     pub(crate) fn bundled(&self) -> Result<Vec<String>> {
-        self.texts("select id from task where bundle is not null order by seq")
+        self.texts("select id from task join bundle on bundle.task = task.id order by seq")
     }
 
     /// Layout of the bundle of a task that has ended: the objects of one that is extended are
     /// replaced before its bundle is.
     pub(crate) fn bundle(&self, id: &str) -> Result<Option<String>> {
-        let sql = format!("select bundle from task where id = ?1 and {}", has_ended());
-        Ok(self.tx().first(&sql, values![id], |row| row.get(0))?.flatten())
+        let sql = format!(
+            "select layout from task join bundle on bundle.task = task.id where id = ?1 and {}",
+            has_ended()
+        );
+        self.tx().first(&sql, values![id], |row| row.get(0))
     }
 
     /// Whether a registered file has this object.

@@ -111,7 +111,8 @@ async fn what_a_disabled_account_has_under_way_ends_and_others_go_on() {
 
     let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
     let task = |id: &str| -> (String, i64, bool) {
-        let sql = "select status, attempts, bundle is not null from task where id = ?";
+        let sql = "select status, attempts, exists (select 1 from bundle where task = id)
+             from task where id = ?";
         database.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap()
     };
     wait_for("the running job is cancelled", || (task(&running).0 == "cancelled").then_some(()));
