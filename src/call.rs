@@ -75,9 +75,9 @@ impl Call<'_> {
     ///
     /// [`Error::Invalid`] when it is none.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
-        let invalid = || Error::invalid(format!("header {name}: cannot be sent"));
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
-        let value = HeaderValue::from_str(value).map_err(|_| invalid())?;
+        let parsed =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable_header(name))?;
+        let value = HeaderValue::from_str(value).map_err(|_| unsendable_header(name))?;
         self.request = self.request.header(parsed, value);
         Ok(self)
     }
@@ -110,6 +110,10 @@ impl Call<'_> {
         let Sender { client, inner } = self.sender;
         http::exchange(client, inner, request).await.map(|response| Answer { response })
     }
+}
+
+fn unsendable_header(name: &str) -> Error {
+    Error::invalid(format!("header {name}: cannot be sent"))
 }
 
 /// An answer with a status of success.

@@ -95,7 +95,6 @@ impl Error {
         Self::Invalid(InvalidRequest::new(INVALID, message))
     }
 
-    /// An argument that cannot be.
     pub(crate) fn argument(name: &str, message: impl fmt::Display) -> Self {
         Self::Invalid(InvalidRequest::new(INVALID, message).within(name))
     }
@@ -276,7 +275,6 @@ impl Refusal {
     }
 }
 
-/// Whether the same request may succeed later.
 pub(crate) fn is_transient(status: StatusCode) -> bool {
     matches!(
         status,

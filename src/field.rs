@@ -1,5 +1,6 @@
 //! Values of request fields: what a builder's setter takes, and how it says what is wrong.
 
+use std::fmt::Display;
 use std::num::NonZeroU64;
 
 use crate::InvalidRequest;
@@ -71,18 +72,20 @@ pub(crate) use from;
 from!(String: &str, &String; |value| Ok(value.to_owned()));
 // Whole numbers without a suffix are i32.
 from!(u64: i32, i64; |value| {
-    let too_low = |_| InvalidRequest::new("greater_than_equal", format!("must be an integer >= 0, \
-                                                                         got {value}"));
-    value.try_into().map_err(|e| too_low(e).limit("ge", 0))
+    value.try_into().map_err(|_| too_low(0, value))
 });
 from!(u64: u32, usize; |value| Ok(value as u64));
 from!(i64: i32, u32; |value| Ok(value.into()));
 from!(NonZeroU64: i32, u32, u64; |value| {
+    // i128 has every value of the three types, so the cast loses nothing.
     let number = u64::try_from(value as i128).ok().and_then(NonZeroU64::new);
-    let too_low = || InvalidRequest::new("greater_than_equal", format!("must be an integer >= 1, \
-                                                                        got {value}"));
-    number.ok_or_else(|| too_low().limit("ge", 1))
+    number.ok_or_else(|| too_low(1, value))
 });
+
+fn too_low(least: u64, value: impl Display) -> InvalidRequest {
+    let message = format!("must be an integer >= {least}, got {value}");
+    InvalidRequest::new("greater_than_equal", message).limit("ge", least)
+}
 
 /// Strings with a pattern or a length, and enumerations: parsed from text.
 macro_rules! parsed {

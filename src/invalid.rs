@@ -40,7 +40,6 @@ impl InvalidRequest {
         self
     }
 
-    /// A field that has to be given.
     pub(crate) fn missing() -> Self {
         Self::new("missing", "required, but not given")
     }

@@ -30,22 +30,30 @@ impl Client {
         batch: &str,
         at_a_time: usize,
     ) -> Result<Vec<JobRecord>, Error> {
-        let submit = |index: u32| {
-            let mut job = job.clone();
-            job.batch_index = Some(index.into());
-            job.seed = job.seed.map(|seed| seed + u64::from(index));
-            async move {
-                let key = format!("{batch}-{index}");
-                let submit = self.job_submit().idempotency_key(key.as_str()).body(job);
-                submit.send().await.map(progenitor_client::ResponseValue::into_inner)
-            }
-        };
         if batch.is_empty()
             || batch.len() > 240
             || !batch.bytes().all(|b| (b' '..=b'~').contains(&b))
         {
             return Err(Error::argument("batch", "must be 1 to 240 printable ASCII characters"));
         }
-        futures::stream::iter(0..n).map(submit).buffered(at_a_time.max(1)).try_collect().await
+        futures::stream::iter(0..n)
+            .map(|index| self.submit_replica(job.clone(), batch, index))
+            .buffered(at_a_time.max(1))
+            .try_collect()
+            .await
+    }
+
+    async fn submit_replica(
+        &self,
+        mut job: JobCreateParams,
+        batch: &str,
+        index: u32,
+    ) -> Result<JobRecord, Error> {
+        job.batch_index = Some(index.into());
+        job.seed = job.seed.map(|seed| seed + u64::from(index));
+        // The same key whenever the batch is repeated: the service answers with the first job.
+        let key = format!("{batch}-{index}");
+        let submit = self.job_submit().idempotency_key(key.as_str()).body(job);
+        submit.send().await.map(progenitor_client::ResponseValue::into_inner)
     }
 }

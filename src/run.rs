@@ -150,7 +150,6 @@ pub fn random_id(prefix: &str) -> String {
     format!("{prefix}-{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// A path as text, as the state has it.
 fn text(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::invalid(format!("{}: a path must be UTF-8", path.display())))
 }
@@ -358,7 +357,6 @@ impl Run {
     }
 }
 
-/// Changes a replica and saves the run.
 fn note(
     state: &Mutex<&mut Run>,
     index: usize,

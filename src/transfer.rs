@@ -160,7 +160,6 @@ impl Client {
     }
 }
 
-/// What is uploaded.
 enum Source {
     Path(PathBuf),
     Bytes(Arc<[u8]>),
@@ -197,12 +196,11 @@ impl Source {
     /// What the file of a path is called, without its extension and with it alone.
     fn names(&self) -> (Option<String>, Option<String>) {
         let Self::Path(path) = self else { return (None, None) };
-        let text =
-            |part: Option<&std::ffi::OsStr>| part.and_then(|p| p.to_str()).map(str::to_owned);
-        (text(path.file_stem()), text(path.extension()).map(|extension| extension.to_lowercase()))
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        (stem.map(str::to_owned), extension.map(str::to_lowercase))
     }
 
-    /// As messages name it.
     fn shown(&self) -> String {
         match self {
             Self::Path(path) => path.display().to_string(),
@@ -371,7 +369,6 @@ impl<'a> IntoFuture for Upload<'a> {
     }
 }
 
-/// What is downloaded.
 enum Content {
     Job(String),
     System(String),
@@ -607,7 +604,6 @@ async fn receive(
     }
 }
 
-/// What has arrived of a content.
 #[derive(Default)]
 struct Arrived {
     etag: String,
@@ -682,7 +678,6 @@ impl Arrived {
     }
 }
 
-/// The part of a file that has arrived.
 struct Part {
     path: PathBuf,
     file: File,
@@ -721,12 +716,13 @@ impl Part {
     }
 
     async fn reopen(path: PathBuf, etag: String) -> Result<Self, Error> {
-        let at = |e| Error::file(&path, e);
-        let mut file = OpenOptions::new().read(true).append(true).open(&path).await.map_err(at)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true);
+        let mut file = options.open(&path).await.map_err(|e| Error::file(&path, e))?;
         let mut arrived = Arrived { etag, ..Arrived::default() };
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
-            let n = file.read(&mut chunk).await.map_err(at)?;
+            let n = file.read(&mut chunk).await.map_err(|e| Error::file(&path, e))?;
             if n == 0 {
                 break;
             }
@@ -742,9 +738,8 @@ impl Part {
     }
 
     async fn finish(mut self, to: &Path) -> Result<PathBuf, Error> {
-        let at = |e| Error::file(&self.path, e);
-        self.file.flush().await.map_err(at)?;
-        self.file.sync_all().await.map_err(at)?;
+        self.file.flush().await.map_err(|e| Error::file(&self.path, e))?;
+        self.file.sync_all().await.map_err(|e| Error::file(&self.path, e))?;
         if let Err(message) = std::mem::take(&mut self.arrived).check() {
             return Err(self.reject(message).await);
         }
@@ -752,7 +747,6 @@ impl Part {
         Ok(to.to_owned())
     }
 
-    /// Removes a part that is not what was sent.
     async fn reject(self, message: String) -> Error {
         match fs::remove_file(&self.path).await {
             Ok(()) => Error::Damaged { path: Some(self.path), message },

@@ -30,7 +30,6 @@ pub(crate) use requests;
 /// A field: its name, the schema of the object that it holds, empty for a plain value, whether it
 /// holds a list of them, and what is allowed of its value, as JSON.
 type Field = (&'static str, &'static str, bool, &'static str);
-/// A schema and its fields.
 type Object = (&'static str, &'static [Field]);
 
 static OBJECTS: &[Object] = include!(concat!(env!("OUT_DIR"), "/fields.rs"));
@@ -147,16 +146,17 @@ impl fmt::Display for UnknownField {
 
 /// A name as it can be shown to people, whatever somebody has sent.
 fn shown(name: &str) -> String {
-    // Direction marks would turn round what follows in a terminal.
-    let is_mark =
-        |c: char| ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
-    let plain =
-        |c: char| if c.is_control() || is_mark(c) { char::REPLACEMENT_CHARACTER } else { c };
-    let mut shown: String = name.chars().take(MAX_NAME).map(plain).collect();
+    let mut shown: String = name.chars().take(MAX_NAME).map(harmless).collect();
     if shown.len() < name.len() && name.chars().nth(MAX_NAME).is_some() {
         shown.push('…');
     }
     shown
+}
+
+fn harmless(c: char) -> char {
+    // Direction marks would turn round what follows in a terminal.
+    let is_direction_mark = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if c.is_control() || is_direction_mark { char::REPLACEMENT_CHARACTER } else { c }
 }
 
 pub(crate) fn fields(schema: &str) -> &'static [Field] {
@@ -233,9 +233,12 @@ fn nearest(root: &str, schema: &str, loc: &[LocItem], name: &str) -> Vec<String>
         .collect();
     let mut elsewhere = Vec::new();
     collect(root, schema, "", &wrong, &mut elsewhere);
-    let exact = |found: &[(f64, String)]| best(found, 1.0);
-    let candidates =
-        [exact(&here), exact(&elsewhere), best(&here, ALIKE), best(&elsewhere, ALIKE_ELSEWHERE)];
+    let candidates = [
+        best(&here, 1.0),
+        best(&elsewhere, 1.0),
+        best(&here, ALIKE),
+        best(&elsewhere, ALIKE_ELSEWHERE),
+    ];
     candidates.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
