@@ -80,7 +80,6 @@ pub(crate) struct Global {
     pub(crate) color: When,
 }
 
-/// The profile file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {

@@ -52,7 +52,6 @@ impl Code {
     }
 }
 
-/// A command that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
@@ -241,7 +240,6 @@ impl From<anyhow::Error> for Failure {
 /// What helps against each type of violation, if it is of use on a terminal.
 const REMEDIES: &[(&str, &str)] = include!("remedies.in.rs");
 
-/// The remedy that the table of errors has for a type of violation.
 fn remedy_of(kind: &str) -> Option<&'static str> {
     REMEDIES.iter().find(|(known, _)| *known == kind).map(|(_, remedy)| *remedy)
 }

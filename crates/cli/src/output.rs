@@ -112,7 +112,6 @@ impl Output {
         self.text(&text)
     }
 
-    /// The warnings of a record, for who watches.
     pub(crate) fn warnings(&self, record: &Value) {
         for warning in record["warnings"].as_array().into_iter().flatten() {
             if let Some(message) = warning["message"].as_str().or_else(|| warning.as_str()) {
@@ -147,7 +146,6 @@ impl Output {
         for (name, value) in members {
             let head = self.styled(DIM, &format!("{name:width$}"));
             let indent = "  ".repeat(depth);
-            let is_flat = |value: &Value| !value.is_object() && !value.is_array();
             match value {
                 Value::Array(items) if items.is_empty() => {}
                 Value::Object(members) if members.is_empty() => {}
@@ -242,7 +240,6 @@ impl Output {
             .map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))
     }
 
-    /// Why the command failed.
     pub(crate) fn failure(&self, failure: &Failure) {
         if failure.code == Code::Closed {
             return;
@@ -283,7 +280,6 @@ impl Output {
         ProgressStyle::with_template(&template).expect("a template").progress_chars("━╸─")
     }
 
-    /// Whether bars can be seen.
     pub(crate) fn has_bars(&self) -> bool {
         self.has_bars
     }
@@ -308,6 +304,10 @@ fn rank(name: &str, value: &Value) -> u8 {
         "status" => 2,
         _ => 3,
     }
+}
+
+fn is_flat(value: &Value) -> bool {
+    !value.is_object() && !value.is_array()
 }
 
 /// A member as text; of a number what can matter.

@@ -65,7 +65,6 @@ const NAMES: [(&str, &str); 14] = [
     ("downsample_frames", "stride"),
 ];
 
-/// A field as a flag.
 struct Flag {
     /// `["production", "time"]`.
     path: Vec<&'static str>,
@@ -238,7 +237,6 @@ fn kebab(name: &str) -> String {
     kebab
 }
 
-/// The fields of a request that were given as flags.
 #[derive(Debug)]
 pub(crate) struct Flags<B>(Value, PhantomData<B>);
 
@@ -332,7 +330,6 @@ impl<B: Body> Request<B> {
     }
 }
 
-/// A request from a file, whose names and units are checked.
 fn load<B: Body>(path: &Path) -> Result<Value, Failure> {
     let mut value = document(path)?;
     known::<B>(&mut value).map_err(|failure| failure.within(&path.display().to_string()))?;
@@ -352,7 +349,6 @@ pub(crate) fn known<B: Body>(value: &mut Value) -> Result<(), Failure> {
     normalise(value, schema::named(B::SCHEMA), &mut Vec::new())
 }
 
-/// Refuses names that a request does not have.
 pub(crate) fn only_known<T: molbox::Request>(value: &Value) -> Result<(), Failure> {
     let unknown = molbox::unknown_fields::<T>(value);
     let mut problems: Vec<(String, String)> = Vec::new();
@@ -366,7 +362,6 @@ pub(crate) fn only_known<T: molbox::Request>(value: &Value) -> Result<(), Failur
     Failure::invalid_fields(problems).map_or(Ok(()), Err)
 }
 
-/// The client's type of a request.
 pub(crate) fn check<B: Body>(value: &Value) -> Result<B::Checked, Failure> {
     molbox::from_json(&value.to_string()).map_err(|invalid| {
         let problems = invalid.violations.into_iter().map(|violation| {
@@ -433,7 +428,6 @@ fn yaml(text: &str) -> Result<Value, String> {
     Ok(if value.is_null() { json!({}) } else { value })
 }
 
-/// Turns texts with units into numbers.
 fn normalise(
     value: &mut Value,
     schema: &'static Value,

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use molbox_codegen::{Document, Operation, Part, referred_name};
 use serde_json::Value;
 
-/// The document that this command line was made with.
 pub(crate) fn document() -> &'static Document {
     static DOCUMENT: OnceLock<Document> = OnceLock::new();
     DOCUMENT.get_or_init(|| {
@@ -14,7 +13,6 @@ pub(crate) fn document() -> &'static Document {
     })
 }
 
-/// A schema of a name.
 pub(crate) fn named(name: &str) -> &'static Value {
     &document().value["components"]["schemas"][name]
 }
@@ -28,7 +26,6 @@ pub(crate) fn resolved(schema: &'static Value) -> &'static Value {
     }
 }
 
-/// The fields of an object's schema.
 pub(crate) fn fields(
     schema: &'static Value,
 ) -> impl Iterator<Item = (&'static str, &'static Value)> {

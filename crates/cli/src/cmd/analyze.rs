@@ -140,7 +140,6 @@ fn is_trajectory(path: &Path) -> bool {
     path.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcd") || e.eq_ignore_ascii_case("xtc"))
 }
 
-/// Mean and extremes of the measured columns.
 fn summary(table: &Table) -> Vec<Value> {
     let measured =
         table.columns.iter().filter(|column| !["time_ps", "frame"].contains(&column.name.as_str()));
@@ -165,18 +164,19 @@ fn summary(table: &Table) -> Vec<Value> {
 fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| Failure::file(folder, &e))?;
     for table in tables {
-        let write = |extension: &str, bytes: &[u8]| {
-            let path = folder.join(&table.name).with_extension(extension);
-            fs::write(&path, bytes).map_err(|e| Failure::file(&path, &e))
-        };
-        write("csv", table.to_csv().as_bytes())?;
-        write("parquet", &table.to_parquet())?;
+        let file = folder.join(&table.name);
+        write_file(&file.with_extension("csv"), table.to_csv().as_bytes())?;
+        write_file(&file.with_extension("parquet"), &table.to_parquet())?;
         if let Some(figure) = Figure::of(table) {
-            write("png", &figure.png())?;
-            write("svg", figure.svg().as_bytes())?;
+            write_file(&file.with_extension("png"), &figure.png())?;
+            write_file(&file.with_extension("svg"), figure.svg().as_bytes())?;
         }
     }
     Ok(())
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|e| Failure::file(path, &e))
 }
 
 fn failure(error: Error) -> Failure {

@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use molbox::Answer;
-use molbox_codegen::Operation;
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -25,6 +24,10 @@ impl Findings {
             }
         });
         is_ok
+    }
+
+    fn has_failed(&self, what: &str) -> bool {
+        self.0.iter().any(|finding| finding["check"] == what && finding["status"] == "failed")
     }
 }
 
@@ -55,11 +58,9 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     if findings.0.iter().all(|finding| finding["status"] == "ok") {
         return Ok(());
     }
-    let failed =
-        |check: &str| findings.0.iter().any(|f| f["check"] == check && f["status"] == "failed");
     let code = match () {
-        () if failed("workflow") || failed("margin") => Code::Unreachable,
-        () if failed("key") => Code::Auth,
+        () if findings.has_failed("workflow") || findings.has_failed("margin") => Code::Unreachable,
+        () if findings.has_failed("key") => Code::Auth,
         () => Code::Other,
     };
     Err(Failure::new(code, "not everything is as it should be"))
@@ -112,10 +113,9 @@ async fn version(context: &Context, key: &str) -> Result<String, Failure> {
     let served: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
     let theirs = &served["info"]["version"];
     let ours = &schema::document().value["info"]["version"];
-    let is_lacking =
-        |operation: &Operation<'_>| served["paths"][operation.path][operation.method].is_null();
-    let lacking = schema::document().operations().filter(is_lacking);
-    let lacking: Vec<String> = lacking
+    let lacking: Vec<String> = schema::document()
+        .operations()
+        .filter(|operation| served["paths"][operation.path][operation.method].is_null())
         .map(|operation| format!("{} {}", operation.method.to_uppercase(), operation.path))
         .collect();
     let [theirs, ours] = [theirs, ours].map(|version| version.as_str().unwrap_or("?"));

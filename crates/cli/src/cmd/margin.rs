@@ -66,7 +66,6 @@ pub(crate) struct Local {
 }
 
 impl Portfolio {
-    /// The job, and the format of the portfolio in it.
     fn job(&self) -> Result<(Value, String), Failure> {
         let mut job = self.request.value()?;
         let Some(path) = &self.portfolio else {
@@ -100,7 +99,6 @@ impl Portfolio {
         Ok((job, format))
     }
 
-    /// The media type of the report.
     fn media(&self) -> Result<&'static str, Failure> {
         match self.output.as_deref().and_then(Path::extension).and_then(|e| e.to_str()) {
             Some("json") => Ok("application/json"),
@@ -209,15 +207,18 @@ fn local(
 
 /// A field that a portfolio's document has and a job does not.
 fn unknown(field: &molbox_margin::UnknownField) -> molbox::UnknownField {
-    let step = |step: &Loc| match step {
-        Loc::Field(name) => LocItem::String((*name).to_owned()),
-        Loc::Index(index) => LocItem::Int64(*index as i64),
-    };
     // Without the `body` in front.
     let within = field.within.iter().skip(1).map(step);
     molbox::UnknownField::at::<MarginJobRequest>(
         within.chain([LocItem::String(field.name.clone())]).collect(),
     )
+}
+
+fn step(of: &Loc) -> LocItem {
+    match of {
+        Loc::Field(name) => LocItem::String((*name).to_owned()),
+        Loc::Index(index) => LocItem::Int64(*index as i64),
+    }
 }
 
 fn failure(error: Error) -> Failure {

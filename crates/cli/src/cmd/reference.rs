@@ -59,13 +59,13 @@ fn command(text: &mut String, of: &Command, name: &str, globals: &[String]) {
         let _ = writeln!(text, "{about}\n");
     }
     let is_root = name == "molbox";
-    let shown = |arg: &&clap::Arg| {
+    let mut arguments: Vec<&clap::Arg> = of.get_arguments().collect();
+    arguments.retain(|arg| {
         let is_shown_once = !is_root && globals.contains(&arg.get_id().to_string());
         !arg.is_hide_set()
             && !is_shown_once
             && !["help", "version"].contains(&arg.get_id().as_str())
-    };
-    let arguments: Vec<&clap::Arg> = of.get_arguments().filter(shown).collect();
+    });
     if !arguments.is_empty() {
         let _ = writeln!(text, "| | |\n|---|---|");
     }

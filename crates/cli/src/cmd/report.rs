@@ -155,7 +155,6 @@ fn built(system: &SystemRecord) -> SystemSettings {
     request
 }
 
-/// What was done, in sentences.
 fn done(
     text: &mut String,
     run: &Run,
@@ -214,7 +213,6 @@ fn done(
     Ok(())
 }
 
-/// Pictures and averages of a replica.
 fn replica(
     text: &mut String,
     run: &Run,
@@ -375,7 +373,6 @@ fn link(run: &Run, path: &Path) -> String {
     format!("[files]({path}/)")
 }
 
-/// The PNG files of a folder, by name.
 fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut pictures = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
@@ -228,18 +229,22 @@ fn last_begun() -> Result<PathBuf, Failure> {
         .map_err(|e| Failure::file(here, &e))?
         .flatten()
         .map(|entry| entry.path());
-    let is_unfinished =
-        |folder: &PathBuf| !folder.join(report::FILE).exists() && Run::open(folder).is_ok();
-    let begun = folders.filter(is_unfinished);
-    let changed =
-        |folder: &PathBuf| folder.join(STATE_FILE).metadata().and_then(|data| data.modified()).ok();
-    begun
-        .max_by_key(changed)
+    folders
+        .filter(|folder| is_unfinished(folder))
+        .max_by_key(|folder| changed_at(folder))
         .map(|folder| folder.strip_prefix(here).map(Path::to_owned).unwrap_or(folder))
         .ok_or_else(|| {
             let failure = Failure::new(Code::NotFound, "no interrupted run in this folder");
             failure.remedy("name its folder: `molbox run --resume FOLDER`")
         })
+}
+
+fn is_unfinished(folder: &Path) -> bool {
+    !folder.join(report::FILE).exists() && Run::open(folder).is_ok()
+}
+
+fn changed_at(folder: &Path) -> Option<SystemTime> {
+    folder.join(STATE_FILE).metadata().and_then(|data| data.modified()).ok()
 }
 
 impl Arguments {
@@ -358,11 +363,8 @@ fn conclude(run: &Run, output: &Output) -> Result<Value, Failure> {
     let mut results = Vec::new();
     let mut replicas = Vec::new();
     for replica in &run.replicas {
-        let unpack = |path: &Option<PathBuf>| {
-            path.as_ref().map(|path| archive::unpack(&run.folder().join(path))).transpose()
-        };
-        let bundle = unpack(&replica.bundle)?;
-        let tables = unpack(&replica.tables)?;
+        let bundle = unpack(run, replica.bundle.as_deref())?;
+        let tables = unpack(run, replica.tables.as_deref())?;
         replicas.push(json!({
             "job_id": replica.job.job_id,
             "analysis_id": replica.analysis.as_ref().map(|analysis| &analysis.analysis_id),
@@ -380,6 +382,10 @@ fn conclude(run: &Run, output: &Output) -> Result<Value, Failure> {
         "system_id": run.system.as_ref().map(|system| &system.system_id),
         "replicas": replicas,
     }))
+}
+
+fn unpack(run: &Run, archive: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
+    archive.map(|path| archive::unpack(&run.folder().join(path))).transpose()
 }
 
 /// Events on a terminal: a bar for each task. Elsewhere: a line for each stage, and, on standard

@@ -163,12 +163,10 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Records to ask for at a time.
     pub(crate) fn page(&self) -> u64 {
         if self.all { 100 } else { self.limit.clamp(1, 100) as u64 }
     }
 
-    /// The records of a list, as values.
     pub(crate) async fn collect<T: Serialize>(
         &self,
         records: impl Stream<Item = std::result::Result<T, Error>>,
@@ -231,9 +229,9 @@ pub(crate) enum Verb {
 
 /// Whether a text has the form of identifiers: `job_0123456789abcdefghij`.
 fn is_identifier(text: &str) -> bool {
-    let is_of = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.split_once('_')
-        .is_some_and(|(kind, rest)| !kind.is_empty() && rest.len() == 20 && rest.chars().all(is_of))
+    let Some((kind, rest)) = text.split_once('_') else { return false };
+    let has_alphabet = rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    !kind.is_empty() && rest.len() == 20 && has_alphabet
 }
 
 /// The identifier that is meant.
@@ -248,9 +246,13 @@ pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String
     }
     let filter = Filter { limit: 1, all: false, status: None, name: None };
     let newest = pin!(N::list(client, &filter)).try_next().await?;
-    let none =
-        || Failure::new(crate::failure::Code::NotFound, format!("there is no {} yet", N::NOUN));
-    Ok(newest.ok_or_else(none)?.id().to_owned())
+    match newest {
+        Some(record) => Ok(record.id().to_owned()),
+        None => Err(Failure::new(
+            crate::failure::Code::NotFound,
+            format!("there is no {} yet", N::NOUN),
+        )),
+    }
 }
 
 async fn resolved<N: Noun>(client: &Client, ids: &Ids) -> Result<Vec<String>> {
@@ -353,7 +355,6 @@ pub(crate) async fn submitted<N: Noun>(
     }
 }
 
-/// Downloads with a bar.
 pub(crate) async fn fetch(context: &Context, download: Download<'_>) -> Result<PathBuf> {
     let bar = context.output.bar("downloading");
     let shown = bar.clone();
