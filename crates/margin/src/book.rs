@@ -72,10 +72,11 @@ impl Book {
         violations: &mut Violations,
     ) -> Self {
         let Some(date) = date else { return Self::default() };
-        let currencies =
-            || positions.iter().map(|position| &store.contracts()[position.contract].currency);
-        let is_mixed = currencies().any(|currency| Some(currency) != currencies().next());
-        let currency = if is_mixed { Some(store.base_currency()) } else { currencies().next() };
+        let mut currencies =
+            positions.iter().map(|position| &store.contracts()[position.contract].currency);
+        let first = currencies.next();
+        let is_mixed = currencies.any(|currency| Some(currency) != first);
+        let currency = if is_mixed { Some(store.base_currency()) } else { first };
         let mut book = Self { date: Some(date), currency: currency.cloned(), ..Self::default() };
 
         let mut known: HashMap<usize, Result<usize, Vec<ValueError>>> = HashMap::new();

@@ -293,12 +293,17 @@ fn relative_error(
         return None;
     }
     // In units of the shortfall, whose square may be infinite.
-    let deviation = |loss: f64| (loss / shortfall - 1.0).powi(2);
-    let variance: f64 =
-        tail.iter().map(|&(scenario, weight)| weight * deviation(losses[scenario])).sum();
+    let variance: f64 = tail
+        .iter()
+        .map(|&(scenario, weight)| weight * squared_deviation(losses[scenario], shortfall))
+        .sum();
+    let of_quantile = CONFIDENCE * squared_deviation(value_at_risk, shortfall);
     let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
-    Some(((variance + CONFIDENCE * deviation(value_at_risk)) / in_tail).sqrt())
-        .filter(|error| error.is_finite())
+    Some(((variance + of_quantile) / in_tail).sqrt()).filter(|error| error.is_finite())
+}
+
+fn squared_deviation(loss: f64, shortfall: f64) -> f64 {
+    (loss / shortfall - 1.0).powi(2)
 }
 
 fn unsigned_zero(number: f64) -> f64 {
@@ -356,6 +361,9 @@ fn worst(losses: &[f64]) -> Vec<(usize, f64)> {
     scenarios.select_nth_unstable_by(n - 1, order);
     scenarios.truncate(n);
     scenarios.sort_unstable_by(order);
-    let weight = |rank: usize| (in_tail - rank as f64).min(1.0) / in_tail;
-    scenarios.into_iter().enumerate().map(|(rank, scenario)| (scenario, weight(rank))).collect()
+    scenarios
+        .into_iter()
+        .enumerate()
+        .map(|(rank, scenario)| (scenario, (in_tail - rank as f64).min(1.0) / in_tail))
+        .collect()
 }

@@ -72,7 +72,6 @@ fn position(
     own_party: Option<&str>,
     positions: &Positions<'_>,
 ) -> Result<Value, Refused> {
-    let refused = |field, msg: String| Err((field, ValueError::new("value_error", msg)));
     let Some(details) = trade.at(&["instrumentTradeDetails"]) else {
         let product = trade.children.iter().find(|child| child.name != "tradeHeader");
         let name = product.map_or("nothing", |product| &product.name);
@@ -108,13 +107,7 @@ fn position(
         }
     };
 
-    let names = || {
-        future
-            .all("instrumentId")
-            .chain(future.all("futureContractReference"))
-            .map(|name| name.text.trim())
-    };
-    let known = names()
+    let known = names(future)
         .find_map(|name| positions.store.find(name))
         .map(|known| &positions.store.contracts()[known]);
     if let Some(contract) = known {
@@ -137,7 +130,7 @@ fn position(
     }
 
     let fields = [
-        ("ticker", known.map(|contract| &*contract.ticker).or_else(|| names().next())),
+        ("ticker", known.map(|contract| &*contract.ticker).or_else(|| names(future).next())),
         ("type", Some(side)),
         ("quantity", text(details, &["quantity", "number"])),
         ("entryDate", text(trade, &["tradeHeader", "tradeDate"]).map(without_zone)),
@@ -152,6 +145,17 @@ fn position(
 
 fn text<'e>(element: &'e Element, path: &'e [&'e str]) -> Option<&'e str> {
     element.at(path).map(|element| element.text.as_str())
+}
+
+fn refused(field: Option<&'static str>, msg: String) -> Result<Value, Refused> {
+    Err((field, ValueError::new("value_error", msg)))
+}
+
+fn names(future: &Element) -> impl Iterator<Item = &str> {
+    future
+        .all("instrumentId")
+        .chain(future.all("futureContractReference"))
+        .map(|name| name.text.trim())
 }
 
 fn reference<'e>(element: &'e Element, path: &'e [&'e str]) -> Option<&'e str> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,11 +105,8 @@ impl Read {
     }
 
     fn folder(folder: &Path) -> Result<Vec<Self>, Error> {
-        let failed = |source| Error::Read { path: folder.to_owned(), source };
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(folder).map_err(failed)? {
-            paths.push(entry.map_err(failed)?.path());
-        }
+        let mut paths =
+            list(folder).map_err(|source| Error::Read { path: folder.to_owned(), source })?;
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "csv"));
         paths.sort();
         paths.into_iter().map(Self::required).collect()
@@ -118,6 +115,10 @@ impl Read {
     fn file(&self) -> File<'_> {
         File { name: &self.name, bytes: &self.bytes }
     }
+}
+
+fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// A row of contracts.csv.
@@ -330,8 +331,8 @@ impl Reading {
             of_contract.push((listed[factor].ticker.clone(), returns.clone()));
         }
         let parts = listed.into_iter().zip(settlements).zip(of_contract);
-        let contract =
-            |((listed, settlements), (risk_factor, returns)): ((Listed, _), _)| Contract {
+        parts
+            .map(|((listed, settlements), (risk_factor, returns))| Contract {
                 ticker: listed.ticker,
                 currency: listed.currency,
                 size: listed.size,
@@ -340,8 +341,8 @@ impl Reading {
                 last_trade_date: listed.last_trade_date,
                 settlements,
                 returns,
-            };
-        parts.map(contract).collect()
+            })
+            .collect()
     }
 }
 
