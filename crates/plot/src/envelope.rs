@@ -18,12 +18,18 @@ pub(crate) fn envelope(points: &[(f64, f64)], width: f64) -> Vec<(f64, f64)> {
     let column = |x: f64| ((x - first) / (last - first) * n_columns as f64) as usize;
     let mut kept = Vec::with_capacity(POINTS_PER_COLUMN * (n_columns + 1));
     for of_column in points.chunk_by(|a, b| column(a.0) == column(b.0)) {
-        let by_height = |a: &usize, b: &usize| of_column[*a].1.total_cmp(&of_column[*b].1);
-        let indices = || 0..of_column.len();
-        let low = indices().min_by(by_height);
-        let high = indices().max_by(by_height);
-        let mut seen: Vec<usize> =
-            [Some(0), low, high, Some(of_column.len() - 1)].into_iter().flatten().collect();
+        // The first and the last keep the lines from one column to the next where they were.
+        let mut low = 0;
+        let mut high = 0;
+        for (n, (_, y)) in of_column.iter().enumerate() {
+            if y.total_cmp(&of_column[low].1).is_lt() {
+                low = n;
+            }
+            if y.total_cmp(&of_column[high].1).is_ge() {
+                high = n;
+            }
+        }
+        let mut seen = vec![0, low, high, of_column.len() - 1];
         seen.sort_unstable();
         seen.dedup();
         kept.extend(seen.into_iter().map(|n| of_column[n]));

@@ -125,9 +125,8 @@ fn fluctuations(table: &Table) -> Option<Figure> {
     let residues = numbers(table.column("residue_number")?)?;
     let labels = texts(table.column("name")?)?;
     // By label, since the number leaves out the insertion code.
-    let residue =
-        |n: usize| labels[n].split_once('@').map_or(labels[n].as_str(), |(residue, _)| residue);
-    let n_residues = 1 + (1..values.len()).filter(|n| residue(*n) != residue(*n - 1)).count();
+    let n_residues =
+        1 + labels.windows(2).filter(|two| residue(&two[0]) != residue(&two[1])).count();
     let has_several = table.kind == "rmsf" && n_residues < values.len();
     if has_several && n_residues >= FEW_RESIDUES {
         return None;
@@ -181,6 +180,11 @@ fn fluctuation_panel(lines: &[Line]) -> Panel {
         is_whole: false,
         lines: lines.to_vec(),
     }
+}
+
+/// The part of a label in front of the atom, `A:ALA-1` of `A:ALA-1@CA`.
+fn residue(label: &str) -> &str {
+    label.split_once('@').map_or(label, |(residue, _)| residue)
 }
 
 /// Leaves out panels that are too many, and says so.

@@ -15,9 +15,9 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     let font = LOADED.get_or_init(|| FontRef::new(FONT).expect("the font of this crate is one"));
     let glyphs = font.charmap();
     let metrics = font.glyph_metrics(Size::new(size as f32), LocationRef::default());
-    let advance =
-        |c| metrics.advance_width(glyphs.map(c).unwrap_or_default()).map_or(0.0, f64::from);
-    text.chars().map(advance).sum()
+    text.chars()
+        .map(|c| metrics.advance_width(glyphs.map(c).unwrap_or_default()).map_or(0.0, f64::from))
+        .sum()
 }
 
 /// The text, or its beginning and end with an ellipsis between if it is wider than there is room.

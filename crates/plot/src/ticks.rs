@@ -34,8 +34,9 @@ impl Ticks {
             0
         };
         let decimals = (exponent - power_of_ten(step)).max(0) as usize;
-        let label = |tick: &f64| number(times(*tick, 10_f64.powi(-exponent)), decimals);
-        Self { labels: at.iter().map(label).collect(), at, exponent }
+        let labels =
+            at.iter().map(|tick| number(times(*tick, 10_f64.powi(-exponent)), decimals)).collect();
+        Self { at, labels, exponent }
     }
 }
 
