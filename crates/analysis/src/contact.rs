@@ -12,7 +12,7 @@ use crate::setup::Setup;
 use crate::source::View;
 use crate::table::{Column, Table, TableGroup};
 use crate::task::{Outcome, Task};
-use crate::{Cell, Error};
+use crate::{Cell, Error, Topology};
 
 /// The default of the largest distance, in Å.
 pub(crate) const MAX_CONTACT_DISTANCE: f64 = 4.5;
@@ -142,22 +142,19 @@ impl Task for Search {
     fn finish(&self, tally: Tally, frames: &Frames<'_>) -> Outcome {
         let mut pairs: Vec<_> = tally.residue_pairs.into_iter().collect();
         pairs.sort_by_key(|(pair, episodes)| (std::cmp::Reverse(episodes.n_frames()), *pair));
-        let labels = |k: usize| {
-            pairs.iter().map(|(pair, _)| frames.topology.residue_label(pair[k] as usize)).collect()
-        };
-        let numbers = |k: usize| pairs.iter().map(|(pair, _)| i64::from(pair[k]) + 1).collect();
+        let topology = frames.topology;
         let mut columns = vec![
-            Column::texts("residue_a", "chain and residue", labels(0)),
-            Column::texts("residue_b", "chain and residue", labels(1)),
+            Column::texts("residue_a", "chain and residue", labels(&pairs, 0, topology)),
+            Column::texts("residue_b", "chain and residue", labels(&pairs, 1, topology)),
             Column::integers(
                 "residue_a_number",
                 "number of the residue, counted from 1",
-                numbers(0),
+                numbers(&pairs, 0),
             ),
             Column::integers(
                 "residue_b_number",
                 "number of the residue, counted from 1",
-                numbers(1),
+                numbers(&pairs, 1),
             ),
         ];
         columns.extend(Episodes::columns(pairs.iter().map(|(_, episodes)| episodes), frames));
@@ -224,6 +221,16 @@ fn side(setup: &Setup<'_>, group: &Group) -> Vec<Atom> {
         residue: setup.topology().atom(atom).residue as u32,
     });
     atoms.collect()
+}
+
+type ResiduePairs = [([u32; 2], Episodes)];
+
+fn labels(pairs: &ResiduePairs, k: usize, topology: &Topology) -> Vec<String> {
+    pairs.iter().map(|(pair, _)| topology.residue_label(pair[k] as usize)).collect()
+}
+
+fn numbers(pairs: &ResiduePairs, k: usize) -> Vec<i64> {
+    pairs.iter().map(|(pair, _)| i64::from(pair[k]) + 1).collect()
 }
 
 /// Two numbers, the lower one first.

@@ -54,7 +54,6 @@ impl Episodes {
         let n_analyzed = frames.n_analyzed() as f64;
         let (unit, interval) =
             frames.interval_ps().map_or(("frames", 1.0), |interval| ("ps", interval));
-        let in_unit = |name: &str| format!("{name}_{unit}");
         let occupancies = all.clone().map(|one| f64::from(one.n_frames) / n_analyzed);
         let means =
             all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
@@ -77,13 +76,13 @@ impl Episodes {
                 all.map(|one| one.n_runs.into()).collect(),
             ),
             Column::numbers(
-                in_unit("mean_lifetime"),
+                format!("mean_lifetime_{unit}"),
                 Some(unit),
                 "mean length of an episode",
                 means.collect(),
             ),
             Column::numbers(
-                in_unit("longest_lifetime"),
+                format!("longest_lifetime_{unit}"),
                 Some(unit),
                 "length of the longest episode",
                 longest.collect(),

@@ -117,22 +117,30 @@ impl HydrogenBonds {
     ) -> Option<(&str, &'static str)> {
         let groups = self.groups();
         let [first, last] = [groups[0], groups[groups.len() - 1]];
-        let donors =
-            |group| self.sites(topology, group).filter(|site| hydrogens.contains_key(site));
-        let meets =
-            |donor: usize, group| self.sites(topology, group).any(|acceptor| acceptor != donor);
-        if donors(first).any(|donor| meets(donor, last))
-            || donors(last).any(|donor| meets(donor, first))
+        if self.can_bond(topology, hydrogens, first, last)
+            || self.can_bond(topology, hydrogens, last, first)
         {
             return None;
         }
-        let has_donor = donors(first).chain(donors(last)).next().is_some();
-        let problem = if has_donor {
+        let mut sites = self.sites(topology, first).chain(self.sites(topology, last));
+        let problem = if sites.any(|site| hydrogens.contains_key(&site)) {
             "no acceptor besides the donor itself"
         } else {
             "no N, O or F with a hydrogen"
         };
         Some((&first.label, problem))
+    }
+
+    fn can_bond(
+        &self,
+        topology: &Topology,
+        hydrogens: &Hydrogens,
+        donors: &Group,
+        acceptors: &Group,
+    ) -> bool {
+        self.sites(topology, donors)
+            .filter(|site| hydrogens.contains_key(site))
+            .any(|donor| self.sites(topology, acceptors).any(|acceptor| acceptor != donor))
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Search, Error> {
@@ -286,6 +294,10 @@ struct Positions {
 
 /// Donor, hydrogen and acceptor, by what they count as.
 type Key = [u32; 3];
+
+fn means(bonds: &[(Key, Bond)], sum: fn(&Bond) -> f64) -> Vec<f64> {
+    bonds.iter().map(|(_, bond)| sum(bond) / bond.n_bonds as f64).collect()
+}
 
 /// What is known of one hydrogen bond.
 #[derive(Clone, Copy, Debug)]
@@ -515,44 +527,42 @@ impl Search {
     }
 
     fn columns(&self, bonds: &[(Key, Bond)], frames: &Frames<'_>) -> Vec<Column> {
-        let names = |k: usize| {
+        let [donors, hydrogens, acceptors] = [0, 1, 2].map(|k| {
             bonds.iter().map(|(key, _)| self.label(key[k] as usize, frames.topology)).collect()
-        };
-        let atoms = |k: usize| bonds.iter().map(|(key, _)| i64::from(key[k]) + 1).collect();
-        let means = |sum: fn(&Bond) -> f64| {
-            bonds.iter().map(|(_, bond)| sum(bond) / bond.n_bonds as f64).collect()
-        };
+        });
         let mut columns = vec![
-            Column::texts("donor", "chain, residue and atom of the donor", names(0)),
-            Column::texts("hydrogen", "its hydrogen", names(1)),
-            Column::texts("acceptor", "chain, residue and atom of the acceptor", names(2)),
+            Column::texts("donor", "chain, residue and atom of the donor", donors),
+            Column::texts("hydrogen", "its hydrogen", hydrogens),
+            Column::texts("acceptor", "chain, residue and atom of the acceptor", acceptors),
         ];
         if matches!(self.request.between, Between::Solvent(..)) {
             let sums = bonds.iter().map(|(_, bond)| bond.n_bonds as i64).collect();
             columns.push(Column::integers("bonds", "hydrogen bonds, summed over frames", sums));
         } else {
+            let [donors, hydrogens, acceptors] =
+                [0, 1, 2].map(|k| bonds.iter().map(|(key, _)| i64::from(key[k]) + 1).collect());
             columns.extend([
-                Column::integers("donor_atom", "number of the donor, counted from 1", atoms(0)),
+                Column::integers("donor_atom", "number of the donor, counted from 1", donors),
                 Column::integers(
                     "hydrogen_atom",
                     "number of the hydrogen, counted from 1",
-                    atoms(1),
+                    hydrogens,
                 ),
                 Column::integers(
                     "acceptor_atom",
                     "number of the acceptor, counted from 1",
-                    atoms(2),
+                    acceptors,
                 ),
             ]);
         }
-        let distances = means(|bond| bond.distance);
+        let distances = means(bonds, |bond| bond.distance);
         columns.push(Column::numbers(
             "distance_angstrom",
             Some("Å"),
             "mean distance of donor and acceptor",
             distances,
         ));
-        let angles = means(|bond| bond.angle_deg);
+        let angles = means(bonds, |bond| bond.angle_deg);
         columns.push(Column::numbers(
             "angle_deg",
             Some("°"),

@@ -11,8 +11,12 @@ pub(crate) fn in_order<T: Sync, R: Send>(
 ) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let work = || {
-        let taken = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < items.len());
-        std::iter::from_fn(taken).map(|n| (n, f(&items[n]))).collect::<Vec<_>>()
+        let mut results = Vec::new();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(n) else { return results };
+            results.push((n, f(item)));
+        }
     };
     let mut results = thread::scope(|scope| {
         let others: Vec<_> = (1..n_threads.min(items.len())).map(|_| scope.spawn(work)).collect();

@@ -412,7 +412,8 @@ impl Parsed {
         let mut analyses: Vec<(Analysis, Option<Field>)> = Vec::new();
         for [a, b] in &self.distances {
             let at = a.at.clone();
-            let (a, b) = (selecting.group(a), selecting.group(b));
+            let a = selecting.group(a);
+            let b = selecting.group(b);
             let distance = Distance { a, b, weights: Weights::Mass, nearest_image: true };
             analyses.push((Analysis::Distance(distance), Some(at)));
         }
@@ -674,7 +675,8 @@ impl Selecting<'_> {
     /// The atoms of both sides, of which one may have much water, but not both.
     fn sides(&mut self, Sides { a, b }: &Sides) -> (Group, Option<Group>) {
         let at = a.at.clone();
-        let (a, b) = (self.group(a), b.as_ref().map(|b| self.group(b)));
+        let a = self.group(a);
+        let b = b.as_ref().map(|b| self.group(b));
         let fewer = waters(self.topology, &a)
             .min(b.as_ref().map_or(usize::MAX, |b| waters(self.topology, b)));
         if fewer > MAX_WATERS {

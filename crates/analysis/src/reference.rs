@@ -40,15 +40,14 @@ impl Reference {
     /// [`Error::NotInReference`] when it lacks one.
     pub(crate) fn points(&self, group: &Group, analysis: usize) -> Result<Points, Error> {
         let mut points = Points::zeros(group.atoms.len());
-        let (mut atoms, mut found) = (self.atoms.iter().zip(&self.positions), 0);
-        for atom in group.atoms.iter() {
+        let mut atoms = self.atoms.iter().zip(&self.positions);
+        for (n, atom) in group.atoms.iter().enumerate() {
             let Some((_, position)) =
                 atoms.find(|(own, _)| *own >= atom).filter(|(own, _)| *own == atom)
             else {
                 return Err(Error::NotInReference { analysis, label: group.label.clone() });
             };
-            points.set(found, *position);
-            found += 1;
+            points.set(n, *position);
         }
         Ok(points)
     }
@@ -106,11 +105,11 @@ pub fn frame_positions(
     source.read(trajectory, frame, &mut read)?;
     unwrapping.step(source.centres(&read));
     let shifts = unwrapping.shifts(&read);
-    let slot = |atom| source.read_plan().slot(atom).expect("all atoms are read");
-    let position = |atom| {
-        let at = read.position(slot(atom));
+    let positions = (0..topology.n_atoms()).map(|atom| {
+        let slot = source.read_plan().slot(atom).expect("all atoms are read");
+        let at = read.position(slot);
         let molecule = tracked.binary_search(&topology.molecule_of(atom));
         molecule.map_or(at, |molecule| [0, 1, 2].map(|k| at[k] + shifts[molecule][k]))
-    };
-    Ok((0..topology.n_atoms()).map(position).collect())
+    });
+    Ok(positions.collect())
 }

@@ -226,6 +226,16 @@ impl Bonds {
     fn donates(&self, from: usize, to: usize) -> bool {
         self.0[from].contains(&Some(to))
     }
+
+    fn both(&self, [a, b]: [usize; 2], [c, d]: [usize; 2]) -> bool {
+        self.donates(a, b) && self.donates(c, d)
+    }
+}
+
+/// Whether a helix of state `new` may be written over `old`. To π-helices alone DSSP 2.1 makes
+/// α-helices give way.
+fn gives_way(old: char, new: char) -> bool {
+    old == '-' || old == new || (new == 'I' && old == 'H')
 }
 
 /// Two stretches of the chain with bridges between them.
@@ -306,22 +316,21 @@ impl Assignment {
                 states[range].iter_mut().filter(|old| **old != 'E').for_each(|old| *old = state);
             }
         }
-        let turns = |i: usize, length: usize| {
-            i + length < n && self.is_one_chain(i, i + length) && bonds.donates(i + length, i)
-        };
         for (length, state) in [(4, 'H'), (3, 'G'), (5, 'I')] {
-            for i in (1..n).filter(|i| turns(*i, length) && turns(i - 1, length)) {
+            for i in 1..n {
+                if !self.turns(bonds, i, length) || !self.turns(bonds, i - 1, length) {
+                    continue;
+                }
                 let helix = &mut states[i..i + length];
-                let gives_way =
-                    |old: &char| *old == '-' || *old == state || (state == 'I' && *old == 'H');
-                if state == 'H' || helix.iter().all(gives_way) {
+                if state == 'H' || helix.iter().all(|old| gives_way(*old, state)) {
                     helix.fill(state);
                 }
             }
         }
         for (i, state) in states.iter_mut().enumerate().filter(|(_, state)| **state == '-') {
-            if [3, 4, 5].iter().any(|length| (1..*length).any(|k| i >= k && turns(i - k, *length)))
-            {
+            let is_in_turn =
+                |length: usize| (1..length).any(|k| i >= k && self.turns(bonds, i - k, length));
+            if [3, 4, 5].into_iter().any(is_in_turn) {
                 *state = 'T';
             } else if self.bends(i, carbons, cell) {
                 *state = 'S';
@@ -375,18 +384,22 @@ impl Assignment {
         ladders
     }
 
+    /// Whether a turn of so many residues starts at `i`: the end donates a hydrogen bond to it.
+    fn turns(&self, bonds: &Bonds, i: usize, length: usize) -> bool {
+        let end = i + length;
+        end < self.slots.len() && self.is_one_chain(i, end) && bonds.donates(end, i)
+    }
+
     /// Whether residues are a bridge, and if so, whether it is parallel.
     fn bridge(&self, bonds: &Bonds, i: usize, j: usize) -> Option<bool> {
         let is_inside = j + 1 < self.slots.len()
             && self.is_one_chain(i - 1, i + 1)
             && self.is_one_chain(j - 1, j + 1);
-        let both =
-            |[a, b]: [usize; 2], [c, d]: [usize; 2]| bonds.donates(a, b) && bonds.donates(c, d);
         if !is_inside {
             None
-        } else if both([i + 1, j], [j, i - 1]) || both([j + 1, i], [i, j - 1]) {
+        } else if bonds.both([i + 1, j], [j, i - 1]) || bonds.both([j + 1, i], [i, j - 1]) {
             Some(true)
-        } else if both([i + 1, j - 1], [j + 1, i - 1]) || both([j, i], [i, j]) {
+        } else if bonds.both([i + 1, j - 1], [j + 1, i - 1]) || bonds.both([j, i], [i, j]) {
             Some(false)
         } else {
             None
@@ -396,15 +409,16 @@ impl Assignment {
     /// Whether two ladders are one with an irregularity between: up to one residue more on one
     /// strand and up to four on the other.
     fn is_bulge(&self, a: &Ladder, b: &Ladder) -> bool {
-        let spans_chain = |a: &RangeInclusive<usize>, b: &RangeInclusive<usize>| {
-            self.is_one_chain(*a.start().min(b.start()), *a.end().max(b.end()))
-        };
         let other = if a.is_parallel { gap(&a.other, &b.other) } else { gap(&b.other, &a.other) };
         let (Some(one @ 1..6), Some(other)) = (gap(&a.one, &b.one), other) else { return false };
         a.is_parallel == b.is_parallel
-            && spans_chain(&a.one, &b.one)
-            && spans_chain(&a.other, &b.other)
+            && self.are_one_chain(&a.one, &b.one)
+            && self.are_one_chain(&a.other, &b.other)
             && (other < 6 && one < 3 || other < 3)
+    }
+
+    fn are_one_chain(&self, a: &RangeInclusive<usize>, b: &RangeInclusive<usize>) -> bool {
+        self.is_one_chain(*a.start().min(b.start()), *a.end().max(b.end()))
     }
 
     /// Whether the chain goes on from one residue to another without a break.

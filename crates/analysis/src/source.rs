@@ -178,8 +178,10 @@ impl Members {
         tracked_ids: &[usize],
         atoms: &AtomSet,
     ) -> Self {
-        let slot = |atom| source.plan.slot(atom).expect("a source reads the atoms of every group");
-        let slots: Vec<u32> = atoms.iter().map(|atom| slot(atom) as u32).collect();
+        let slots = atoms.iter().map(|atom| source.plan.slot(atom));
+        let slots: Vec<u32> = slots
+            .map(|slot| slot.expect("a source reads the atoms of every group") as u32)
+            .collect();
         let mut runs = Vec::new();
         slots.iter().for_each(|slot| push_slot(&mut runs, *slot as usize));
         let mut tracked: Vec<(Range<usize>, usize)> = Vec::new();

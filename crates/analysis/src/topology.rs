@@ -345,7 +345,8 @@ fn atom_rows<'a>(
         if !(mass_da.is_finite() && mass_da >= 0.0) {
             return Err(InvalidTopology::Mass { atom, mass_da });
         }
-        let (name, atom_type) = (names.intern(name), atom_type.map(|name| names.intern(name)));
+        let name = names.intern(name);
+        let atom_type = atom_type.map(|name| names.intern(name));
         rows.push(AtomRow { name, atom_type, element, residue: residue as u32, mass_da });
     }
     if rows.len() > u32::MAX as usize { Err(InvalidTopology::TooManyAtoms) } else { Ok(rows) }

@@ -97,9 +97,9 @@ impl Evaluation<'_> {
 
     fn residues(&mut self, items: &[Item]) -> AtomSet {
         let topology = self.topology;
-        let name = |residue| topology.residue_name_id(residue);
-        let named = self.named(Kind::Residue, items, (0..topology.n_residues()).map(name));
-        let mut set = residues_where(topology, |residue| named[name(residue)]);
+        let names = (0..topology.n_residues()).map(|residue| topology.residue_name_id(residue));
+        let named = self.named(Kind::Residue, items, names);
+        let mut set = residues_where(topology, |residue| named[topology.residue_name_id(residue)]);
         for range in self.indices(Kind::Residue, items, topology.n_residues()) {
             let first = topology.residue_atoms(range.start);
             let last = topology.residue_atoms(range.end - 1);
@@ -110,9 +110,9 @@ impl Evaluation<'_> {
 
     fn chains(&mut self, items: &[Item]) -> AtomSet {
         let topology = self.topology;
-        let id = |residue| topology.chain_name_id(residue);
-        let named = self.named(Kind::Chain, items, (0..topology.n_residues()).map(id));
-        residues_where(topology, |residue| named[id(residue)])
+        let names = (0..topology.n_residues()).map(|residue| topology.chain_name_id(residue));
+        let named = self.named(Kind::Chain, items, names);
+        residues_where(topology, |residue| named[topology.chain_name_id(residue)])
     }
 
     fn author_numbers(&self, items: &[Item]) -> AtomSet {
@@ -131,9 +131,10 @@ impl Evaluation<'_> {
 
     fn atoms(&mut self, items: &[Item]) -> AtomSet {
         let topology = self.topology;
-        let name = |atom| topology.atom_name_id(atom);
-        let named = self.named(Kind::Atom, items, (0..topology.n_atoms()).map(name));
-        let mut set = AtomSet::from_fn(topology.n_atoms(), |atom| named[name(atom)]);
+        let names = (0..topology.n_atoms()).map(|atom| topology.atom_name_id(atom));
+        let named = self.named(Kind::Atom, items, names);
+        let mut set =
+            AtomSet::from_fn(topology.n_atoms(), |atom| named[topology.atom_name_id(atom)]);
         for range in self.indices(Kind::Atom, items, topology.n_atoms()) {
             set.insert_range(range);
         }
@@ -142,9 +143,11 @@ impl Evaluation<'_> {
 
     fn atom_types(&mut self, items: &[Item]) -> AtomSet {
         let topology = self.topology;
-        let name = |atom| topology.atom_type_id(atom);
-        let named = self.named(Kind::AtomType, items, (0..topology.n_atoms()).filter_map(name));
-        AtomSet::from_fn(topology.n_atoms(), |atom| name(atom).is_some_and(|name| named[name]))
+        let names = (0..topology.n_atoms()).filter_map(|atom| topology.atom_type_id(atom));
+        let named = self.named(Kind::AtomType, items, names);
+        AtomSet::from_fn(topology.n_atoms(), |atom| {
+            topology.atom_type_id(atom).is_some_and(|name| named[name])
+        })
     }
 
     fn elements(&self, items: &[Item]) -> AtomSet {

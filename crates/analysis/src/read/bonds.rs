@@ -109,9 +109,8 @@ struct Search<'a> {
 impl Search<'_> {
     /// Bonds between the atoms of one residue.
     fn inside(&self, atoms: Range<usize>, family: Family, bonds: &mut Vec<[u32; 2]>) {
-        let is_light =
-            |atom: &usize| self.element(*atom).is_none_or(|element| element == Element::H);
-        let (light, heavy): (Vec<usize>, Vec<usize>) = atoms.partition(is_light);
+        let (light, heavy): (Vec<usize>, Vec<usize>) =
+            atoms.partition(|atom| self.element(*atom).is_none_or(|e| e == Element::H));
         match family {
             Family::AminoAcid => self.by_name(&heavy, AMINO_ACID_BONDS, bonds),
             Family::Nucleotide => self.by_name(&heavy, NUCLEOTIDE_BONDS, bonds),

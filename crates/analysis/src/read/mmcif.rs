@@ -112,10 +112,9 @@ impl<'a> Mmcif<'a> {
                 ];
                 let columns = names.map(column);
                 while let Some((_, row)) = rows.next()? {
-                    let number = |k: usize| {
-                        value(row, columns[k]).and_then(self::number).unwrap_or(f64::NAN)
-                    };
-                    self.cell = structure::cell([0, 1, 2].map(number), [3, 4, 5].map(number));
+                    let [a, b, c, alpha, beta, gamma] = columns
+                        .map(|column| value(row, column).and_then(number).unwrap_or(f64::NAN));
+                    self.cell = structure::cell([a, b, c], [alpha, beta, gamma]);
                 }
             }
             Some("_struct_conn") => {
@@ -245,13 +244,6 @@ struct AtomColumns {
 
 impl AtomColumns {
     fn find(column: impl Fn(&str) -> Option<usize>) -> Result<Self, FormatErrorKind> {
-        let coordinate = |name| {
-            let found = "no such column".to_owned();
-            column(name).ok_or(FormatErrorKind::Unexpected {
-                expected: "columns Cartn_x, Cartn_y and Cartn_z",
-                found,
-            })
-        };
         Ok(Self {
             name: [column("auth_atom_id"), column("label_atom_id")],
             residue: [column("auth_comp_id"), column("label_comp_id")],
@@ -261,11 +253,18 @@ impl AtomColumns {
             element: column("type_symbol"),
             location: column("label_alt_id"),
             model: column("pdbx_PDB_model_num"),
-            x: coordinate("Cartn_x")?,
-            y: coordinate("Cartn_y")?,
-            z: coordinate("Cartn_z")?,
+            x: coordinate_column(column("Cartn_x"))?,
+            y: coordinate_column(column("Cartn_y"))?,
+            z: coordinate_column(column("Cartn_z"))?,
         })
     }
+}
+
+fn coordinate_column(column: Option<usize>) -> Result<usize, FormatErrorKind> {
+    column.ok_or_else(|| FormatErrorKind::Unexpected {
+        expected: "columns Cartn_x, Cartn_y and Cartn_z",
+        found: "no such column".to_owned(),
+    })
 }
 
 struct ConnectionColumns {
@@ -455,9 +454,9 @@ impl<'a> Tokens<'a> {
     /// Text between quotes; a quote that no blank follows is part of it.
     fn quoted(&mut self, quote: u8) -> &'a str {
         let rest = &self.text.as_bytes()[self.at + 1..];
-        let ends =
-            |n: usize| rest[n] == quote && rest.get(n + 1).is_none_or(u8::is_ascii_whitespace);
-        let n_bytes = (0..rest.len()).take_while(|n| rest[*n] != b'\n').find(|n| ends(*n));
+        let mut line = (0..rest.len()).take_while(|n| rest[*n] != b'\n');
+        let n_bytes =
+            line.find(|n| rest[*n] == quote && rest.get(n + 1).is_none_or(u8::is_ascii_whitespace));
         match n_bytes {
             Some(n_bytes) => &self.take(n_bytes + 2)[1..n_bytes + 1],
             None => self.word(),

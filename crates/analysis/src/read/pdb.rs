@@ -81,9 +81,11 @@ impl<'a> Pdb<'a> {
             "ENDMDL" | "END" => self.is_over |= !self.parts.atoms.is_empty(),
             "CRYST1" if self.cell.is_none() => self.cell = cell(line),
             "CONECT" => {
-                let serial = |n: usize| columns(line, 6 + 5 * n, 11 + 5 * n);
-                let others = (1..5).map(serial).filter(|serial| !serial.is_empty());
-                self.connected.extend(others.map(|other| [serial(0), other]));
+                // Numbers of five digits without blanks between, so that it has to be cut.
+                let [first, others @ ..] =
+                    [6, 11, 16, 21, 26].map(|from| columns(line, from, from + 5));
+                let others = others.into_iter().filter(|serial| !serial.is_empty());
+                self.connected.extend(others.map(|other| [first, other]));
             }
             _ => {}
         }
@@ -181,9 +183,9 @@ fn columns(line: &str, from: usize, to: usize) -> &str {
 }
 
 fn cell(line: &str) -> Option<Cell> {
-    let number = |from, to| columns(line, from, to).parse().unwrap_or(f64::NAN);
-    let lengths = [number(6, 15), number(15, 24), number(24, 33)];
-    structure::cell(lengths, [number(33, 40), number(40, 47), number(47, 54)])
+    let [a, b, c, alpha, beta, gamma] = [(6, 15), (15, 24), (24, 33), (33, 40), (40, 47), (47, 54)]
+        .map(|(from, to)| columns(line, from, to).parse().unwrap_or(f64::NAN));
+    structure::cell([a, b, c], [alpha, beta, gamma])
 }
 
 /// The element by its own columns, or else by the name: its first letter in a standard residue.

@@ -181,41 +181,47 @@ impl Xtc {
         }
         let known = &mut header[..n_bytes as usize];
         self.file.read_exact_at(known, byte).map_err(|source| self.io(source))?;
-        let int = |at: u64| i32::from_be_bytes([0, 1, 2, 3].map(|k| header[at as usize + k]));
-        let unexpected = |expected, found: i32| {
-            Err(self
-                .format(byte, FormatErrorKind::Unexpected { expected, found: found.to_string() }))
-        };
-        let magic = int(0);
+        let magic = int(&header, 0);
         if !matches!(magic, MAGIC_1995 | MAGIC_2023) {
-            return unexpected("the number 1995 or 2023 that starts a frame", magic);
+            return Err(self.unexpected(
+                byte,
+                "the number 1995 or 2023 that starts a frame",
+                magic,
+            ));
         }
-        let n_atoms = match usize::try_from(int(4)) {
+        // A frame has the number of its atoms twice, here and before the coordinates.
+        let claimed = int(&header, 4);
+        let n_atoms = match usize::try_from(claimed) {
             Ok(n_atoms)
                 if n_atoms > 0
-                    && int(52) == int(4)
+                    && int(&header, 52) == claimed
                     && (self.n_atoms == 0 || self.n_atoms == n_atoms) =>
             {
                 n_atoms
             }
-            _ => return unexpected("as many atoms as before", int(4)),
+            _ => return Err(self.unexpected(byte, "as many atoms as before", claimed)),
         };
+        // GROMACS 2023 made the size of the coordinates a number of 64 bits.
         let size_bytes = if magic == MAGIC_2023 { 8 } else { 4 };
         let total = if n_atoms <= MAX_UNCOMPRESSED {
             HEADER_BYTES + 12 * n_atoms as u64
         } else if n_bytes < HEADER_BYTES + BOUNDS_BYTES + size_bytes {
             return Ok(None);
         } else {
-            let word = |at| u64::from(int(at) as u32);
-            let compressed = if size_bytes == 8 { word(88) << 32 | word(92) } else { word(88) };
+            let mut compressed = u64::from(int(&header, 88) as u32);
+            if size_bytes == 8 {
+                compressed = compressed << 32 | u64::from(int(&header, 92) as u32);
+            }
             // An atom takes a bit at least; what claims more would be given memory for it.
             if n_atoms as u64 > compressed.saturating_mul(8) {
-                return unexpected("no more atoms than the frame has bits", int(4));
+                let expected = "no more atoms than the frame has bits";
+                return Err(self.unexpected(byte, expected, claimed));
             }
             compressed.saturating_add(HEADER_BYTES + BOUNDS_BYTES + size_bytes).saturating_add(3)
                 & !3
         };
-        Ok((total <= size - byte).then(|| (n_atoms, f32::from_bits(int(12) as u32), total)))
+        let time_ps = f32::from_bits(int(&header, 12) as u32);
+        Ok((total <= size - byte).then_some((n_atoms, time_ps, total)))
     }
 
     fn io(&self, source: std::io::Error) -> Error {
@@ -226,6 +232,16 @@ impl Xtc {
         let source = FormatError { format: "XTC", place: Place::Byte(byte), problem };
         Error::Format { path: self.path.clone(), source }
     }
+
+    fn unexpected(&self, byte: u64, expected: &'static str, found: i32) -> Error {
+        let found = found.to_string();
+        self.format(byte, FormatErrorKind::Unexpected { expected, found })
+    }
+}
+
+/// XDR's integers have their highest byte first.
+fn int(header: &[u8], at: usize) -> i32 {
+    i32::from_be_bytes([0, 1, 2, 3].map(|k| header[at + k]))
 }
 
 /// The first atoms of one frame. molly asserts its way through damaged data, so a panic of its is

@@ -176,10 +176,9 @@ impl<'a> Records<'a> {
         let start = self.at;
         let record = self.record()?;
         let endian = self.endian;
-        let atom = |bytes: &[u8]| {
-            usize::try_from(endian.i32(bytes)).ok()?.checked_sub(1).filter(|atom| *atom < n_atoms)
-        };
-        let atoms: Option<Vec<_>> = record.chunks_exact(4).map(atom).collect();
+        let numbers = record.chunks_exact(4).map(|bytes| usize::try_from(endian.i32(bytes)).ok());
+        let atoms: Option<Vec<_>> =
+            numbers.map(|n| n?.checked_sub(1).filter(|atom| *atom < n_atoms)).collect();
         atoms
             .filter(|atoms| 4 * n_free == record.len() && atoms.is_sorted_by(|a, b| a < b))
             .ok_or_else(|| {

@@ -280,11 +280,12 @@ impl Layout {
         reads.push(0..self.column(0, n_atoms));
         for axis in 0..3 {
             let start = self.column(axis as u64, n_atoms);
-            let bytes =
-                |atoms: &Range<usize>| start + 4 * atoms.start as u64..start + 4 * atoms.end as u64;
-            let words: Vec<_> =
-                plan.runs.iter().map(|(atoms, _)| reads.push(bytes(atoms))).collect();
-            plan.columns[axis] = words.first().copied().unwrap_or(0);
+            for (nth, (atoms, _)) in plan.runs.iter().enumerate() {
+                let word = reads.push(start + 4 * atoms.start as u64..start + 4 * atoms.end as u64);
+                if nth == 0 {
+                    plan.columns[axis] = word;
+                }
+            }
         }
         plan.reads = reads.ranges;
         plan
@@ -292,25 +293,30 @@ impl Layout {
 
     /// Checks that a frame starts here, by the bytes before its coordinates.
     fn check_start(&self, head: &[u8], n_atoms: usize) -> Result<(), (usize, FormatErrorKind)> {
-        let record =
-            |at: usize, expected: u64, name| match self.endian.length(&head[at..], self.marker) {
-                found if found == expected => Ok(()),
-                found => Err((
-                    at,
-                    FormatErrorKind::Unexpected {
-                        expected: name,
-                        found: format!("a record of {found} bytes"),
-                    },
-                )),
-            };
         let mut coordinates = 0;
         if self.has_cell {
             let end = self.marker as usize + CELL_BYTES as usize;
-            record(0, CELL_BYTES, "a cell of 48 bytes")?;
-            record(end, CELL_BYTES, "the end of a cell of 48 bytes")?;
+            self.check_marker(head, 0, CELL_BYTES, "a cell of 48 bytes")?;
+            self.check_marker(head, end, CELL_BYTES, "the end of a cell of 48 bytes")?;
             coordinates = end + self.marker as usize;
         }
-        record(coordinates, 4 * n_atoms as u64, "the x coordinates of all atoms")
+        let column_bytes = 4 * n_atoms as u64;
+        self.check_marker(head, coordinates, column_bytes, "the x coordinates of all atoms")
+    }
+
+    fn check_marker(
+        &self,
+        head: &[u8],
+        at: usize,
+        n_bytes: u64,
+        expected: &'static str,
+    ) -> Result<(), (usize, FormatErrorKind)> {
+        let found = self.endian.length(&head[at..], self.marker);
+        if found == n_bytes {
+            return Ok(());
+        }
+        let found = format!("a record of {found} bytes");
+        Err((at, FormatErrorKind::Unexpected { expected, found }))
     }
 
     /// The cell in the bytes before the coordinates.
