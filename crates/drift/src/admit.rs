@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::shape::{Alternative, Api, Kind, Limit, canonical};
+use crate::shape::{Alternative, Api, Kind, canonical};
 
 /// Why `schema` refuses `value`: pairs of a JSON pointer into the value, and what is wrong there.
 ///
@@ -83,12 +83,14 @@ impl<'a> Check<'a> {
         if schema.whole && number.fract() != 0.0 {
             self.say(at, "must be an integer");
         }
-        let beyond =
-            |limit: &Limit, is_beyond: bool| is_beyond || limit.exclusive && number == limit.value;
-        if let Some(limit) = schema.lower.filter(|limit| beyond(limit, number < limit.value)) {
+        if let Some(limit) = schema.lower
+            && (number < limit.value || limit.exclusive && number == limit.value)
+        {
             self.say(at, format!("must be at least {limit}"));
         }
-        if let Some(limit) = schema.upper.filter(|limit| beyond(limit, number > limit.value)) {
+        if let Some(limit) = schema.upper
+            && (number > limit.value || limit.exclusive && number == limit.value)
+        {
             self.say(at, format!("must be at most {limit}"));
         }
     }

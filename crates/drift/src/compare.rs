@@ -371,8 +371,8 @@ impl<'a> Walk<'a> {
     }
 
     fn media_type(&mut self, old: &'a Value, new: &'a Value, at: &str, direction: Direction) {
-        let is_same = |key: &&str| canonical(&old[*key]) == canonical(&new[*key]);
-        if !["example", "examples"].iter().all(is_same) {
+        if ["example", "examples"].iter().any(|key| canonical(&old[*key]) != canonical(&new[*key]))
+        {
             self.cosmetic(at, "wording", "examples differ");
         }
         if canonical(&old["encoding"]) != canonical(&new["encoding"]) {
@@ -586,14 +586,15 @@ fn ways_of(api: &Api, requirement: &Map<String, Value>) -> Vec<BTreeSet<String>>
         let forms = credentials(api, name);
         let scopes: Vec<&str> =
             scopes.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let with = |way: &BTreeSet<String>, form: &String| {
-            let scopes = scopes.iter().map(|scope| format!("{form}, scope {scope}"));
-            way.iter().cloned().chain([form.clone()]).chain(scopes).collect()
-        };
         ways.iter()
-            .flat_map(|way| forms.iter().map(|form| with(way, form)).collect::<Vec<_>>())
+            .flat_map(|way| forms.iter().map(|form| with(way, form, &scopes)).collect::<Vec<_>>())
             .collect()
     })
+}
+
+fn with(way: &BTreeSet<String>, form: &str, scopes: &[&str]) -> BTreeSet<String> {
+    let scopes = scopes.iter().map(|scope| format!("{form}, scope {scope}"));
+    way.iter().cloned().chain([form.to_owned()]).chain(scopes).collect()
 }
 
 /// A scheme as a client sees it; of OAuth any of its flows.

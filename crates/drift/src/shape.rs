@@ -282,8 +282,8 @@ impl Api {
 
     /// Whether some value may match both.
     fn overlap(&self, a: &Shape<'_>, b: &Shape<'_>) -> bool {
-        let meet = |x: &Alternative<'_>| b.of(x.kind).any(|y| !self.are_disjoint(x, y));
-        a.null && b.null || a.alternatives.iter().any(meet)
+        a.null && b.null
+            || a.alternatives.iter().any(|x| b.of(x.kind).any(|y| !self.are_disjoint(x, y)))
     }
 
     fn are_disjoint(&self, a: &Alternative<'_>, b: &Alternative<'_>) -> bool {

@@ -99,14 +99,18 @@ pub fn read(name: &str) -> Result<Api, Error> {
 ///
 /// [`Error::NotFound`] with git's words.
 pub fn at_revision(folder: &Path, name: &str) -> Result<String, Error> {
-    let not_found = |reason: String| Error::NotFound { name: name.to_owned(), reason };
+    show(folder, name).map_err(|reason| Error::NotFound { name: name.to_owned(), reason })
+}
+
+fn show(folder: &Path, name: &str) -> Result<String, String> {
     let mut git = Command::new("git");
+    // A name that begins with a dash would be an option, such as `--output`, which writes a file.
     git.current_dir(folder).args(["show", "--end-of-options", name]);
-    let output = git.output().map_err(|error| not_found(format!("start git: {error}")))?;
+    let output = git.output().map_err(|error| format!("start git: {error}"))?;
     if !output.status.success() {
-        return Err(not_found(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     }
-    String::from_utf8(output.stdout).map_err(|error| not_found(error.to_string()))
+    String::from_utf8(output.stdout).map_err(|error| error.to_string())
 }
 
 /// A reference in `value` that leads nowhere in the document.

@@ -329,16 +329,16 @@ impl<'a> Values<'a> {
             }
         }
         // An alternative that another one on the other side includes is neither lost nor new.
-        let kept = |i: usize| {
-            pairs
-                .iter()
-                .any(|p| p.0 == i && !has_effect(&p.2, &[Effect::Narrower, Effect::Changed]))
-        };
-        let known = |j: usize| {
-            pairs.iter().any(|p| p.1 == j && !has_effect(&p.2, &[Effect::Wider, Effect::Changed]))
-        };
-        let mut lost: Vec<usize> = gone.iter().copied().filter(|i| !kept(*i)).collect();
-        let mut added: Vec<usize> = fresh.iter().copied().filter(|j| !known(*j)).collect();
+        let mut lost = gone.clone();
+        let mut added = fresh.clone();
+        for (i, j, findings) in &pairs {
+            if !has_effect(findings, &[Effect::Narrower, Effect::Changed]) {
+                lost.retain(|other| other != i);
+            }
+            if !has_effect(findings, &[Effect::Wider, Effect::Changed]) {
+                added.retain(|other| other != j);
+            }
+        }
         pairs.retain(|(i, j, _)| gone.contains(i) && fresh.contains(j));
         pairs.sort_by_key(|(_, _, findings)| substance(findings));
         for (i, j, findings) in pairs {
@@ -585,16 +585,11 @@ impl<'a> Values<'a> {
 
 /// Components that are not written the same in both documents, or that lead to one that is not.
 pub(crate) fn changed<'a>(old: &'a Api, new: &'a Api) -> BTreeSet<&'a str> {
-    let schemas =
-        |api: &'a Api| api.value["components"]["schemas"].as_object().into_iter().flatten();
     // The versions of OpenAPI read the same words differently.
     let is_read_alike = old.reads_siblings() == new.reads_siblings();
-    let is_same = |name: &str, value: &Value| {
-        is_read_alike
-            && new.value["components"]["schemas"].get(name).is_some_and(|other| other == value)
-    };
+    let others = &new.value["components"]["schemas"];
     let mut changed: BTreeSet<&str> = schemas(old)
-        .filter(|(name, value)| !is_same(name, value))
+        .filter(|(name, value)| !is_read_alike || others.get(name) != Some(value))
         .map(|(name, _)| name.as_str())
         .collect();
     loop {
@@ -608,6 +603,10 @@ pub(crate) fn changed<'a>(old: &'a Api, new: &'a Api) -> BTreeSet<&'a str> {
         }
         changed.extend(more);
     }
+}
+
+fn schemas(api: &Api) -> impl Iterator<Item = (&String, &Value)> {
+    api.value["components"]["schemas"].as_object().into_iter().flatten()
 }
 
 /// Whether a schema refers to one of the components, or to what is none.
