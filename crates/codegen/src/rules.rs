@@ -96,10 +96,8 @@ impl<'a> Check<'a> {
                 self.fail("/paths", format!("no path belongs to the {} client", part.module()));
             }
         }
-        let named = |servers: &Value| {
-            servers.as_array().is_some_and(|s| s.len() == 1 && s[0]["url"].is_string())
-        };
-        if !named(&document.value["servers"]) {
+        let servers = document.value["servers"].as_array();
+        if !servers.is_some_and(|s| s.len() == 1 && s[0]["url"].is_string()) {
             self.fail("/servers", "must be one server, that of the simulation workflow");
         }
     }
@@ -638,13 +636,9 @@ impl<'a> Check<'a> {
             }
         }
         if let Some(default) = map.get("x-default") {
-            let is_outside = |key: &str, beyond: fn(f64, f64) -> bool| {
-                let end = map.get(key).and_then(Value::as_f64);
-                matches!((default.as_f64(), end), (Some(default), Some(end)) if beyond(default, end))
-            };
             let is_unlisted = values.is_some_and(|values| !values.contains(default));
-            let is_low = is_outside("x-from", |a, b| a < b) || is_outside("x-above", |a, b| a <= b);
-            if is_unlisted || is_low || is_outside("x-to", |a, b| a > b) {
+            let is_outside = default.as_f64().is_some_and(|default| is_outside(map, default));
+            if is_unlisted || is_outside {
                 self.fail(
                     at,
                     format!("x-default {default} is none of the values that are allowed"),
@@ -652,6 +646,13 @@ impl<'a> Check<'a> {
             }
         }
     }
+}
+
+fn is_outside(map: &Object, number: f64) -> bool {
+    let end = |key: &str| map.get(key).and_then(Value::as_f64);
+    end("x-from").is_some_and(|from| number < from)
+        || end("x-above").is_some_and(|above| number <= above)
+        || end("x-to").is_some_and(|to| number > to)
 }
 
 /// The numbers of a text.
