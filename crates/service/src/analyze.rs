@@ -26,7 +26,7 @@ use crate::worker;
 /// Exit status of an analysis that failed for a reason that `result.json` explains.
 const FAILED: u8 = 2;
 
-type Task = worker::Task<AnalyzeInputs>;
+type Task = worker::TaskFile<AnalyzeInputs>;
 
 /// `molboxd analyze`: carries out the analysis of a folder; its exit status.
 pub(crate) fn run(folder: &Path) -> Result<u8> {

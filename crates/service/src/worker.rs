@@ -36,7 +36,7 @@ pub(crate) enum Work {
 /// the service reads nothing again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Task<P> {
+pub(crate) struct TaskFile<P> {
     pub(crate) kind: Work,
     pub(crate) id: String,
     /// Number of the attempt, which `result.json` repeats.
@@ -85,7 +85,7 @@ impl Plan {
     }
 }
 
-impl Task<Plan> {
+impl TaskFile<Plan> {
     /// The first attempt of a task without commits, with what the settings give it.
     pub(crate) fn new(
         id: &str,

@@ -16,7 +16,7 @@ use crate::record::{Lane, Status};
 use crate::runner::failure::Fault;
 use crate::runner::left::{self, LOG};
 use crate::runner::log::last_lines;
-use crate::worker::{Plan, Task};
+use crate::worker::{Plan, TaskFile};
 
 /// How long a check may take, in s; on an idle machine it takes one.
 const CHECK_SECONDS: u32 = 120;
@@ -119,7 +119,7 @@ fn write_task(
     let confinement = Confinement::new(config, folder.join("cache"), user)?;
     let share = Share { lane: Lane::Workers, cpus: 1, gpu, user };
     let plan = Plan::Environment { seconds: CHECK_SECONDS };
-    let task = Task::new("environment", plan, 1, share, &confinement, config);
+    let task = TaskFile::new("environment", plan, 1, share, &confinement, config);
     fs::write(folder.join("task.json"), serde_json::to_vec(&task)?)?;
     Ok((confinement, File::create(folder.join("log.txt"))?))
 }

@@ -18,7 +18,7 @@ use crate::objects::{Key, Objects};
 use crate::plan::{analyze, build, simulate};
 use crate::record::{Kind, Status};
 use crate::runner::left::{self, COMMIT, LOG, OURS};
-use crate::worker::{Outcome, Plan, Task};
+use crate::worker::{Outcome, Plan, TaskFile};
 
 /// Writes the folder of a task; what its command may do there. Progress that an earlier attempt
 /// committed stays.
@@ -45,10 +45,10 @@ pub(super) async fn prepare(
     };
     let confinement =
         Confinement::new(&app.config, app.config.data.join("cache").join(cache), share.user)?;
-    let task = Task {
+    let task = TaskFile {
         attempt: attempt.number,
         commits: n_commits(folder),
-        ..Task::new(&row.id, plan, row.seed, share, &confinement, &app.config)
+        ..TaskFile::new(&row.id, plan, row.seed, share, &confinement, &app.config)
     };
     fs::write(folder.join("task.json"), serde_json::to_vec_pretty(&task)?)?;
     // Of an earlier attempt.
@@ -155,7 +155,7 @@ pub(super) fn so_far(folder: &Path) -> Value {
 
 /// What the present attempt of a task was given; none when it is not there, or not whole because
 /// the machine stopped.
-pub(super) fn task_file(folder: &Path) -> Option<Task<IgnoredAny>> {
+pub(super) fn task_file(folder: &Path) -> Option<TaskFile<IgnoredAny>> {
     serde_json::from_slice(&fs::read(folder.join("task.json")).ok()?).ok()
 }
 
