@@ -1,8 +1,9 @@
-//! Kinds and states of what the service keeps. Their words stand here alone: the database and the
-//! wire have the same.
+//! Tasks, and the kinds and states of what the service keeps. Their words stand here alone: the
+//! database and the wire have the same.
 
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A type whose values are words, in the database as on the wire.
@@ -89,6 +90,83 @@ impl Status {
     /// Whether a task in this state has not ended.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+/// What a request makes a task of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NewTask {
+    pub(crate) id: String,
+    pub(crate) account: i64,
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<String>,
+    /// The system of a job, the job of an analysis.
+    pub(crate) parent: Option<String>,
+    /// As it was sent, JSON.
+    pub(crate) request: String,
+    /// Its plan, JSON.
+    pub(crate) parameters: String,
+    pub(crate) seed: i64,
+    /// Warnings about the request itself, JSON.
+    pub(crate) warnings: String,
+    /// What it may come to write.
+    pub(crate) bytes: i64,
+    pub(crate) created_at: Timestamp,
+}
+
+/// A system, job or analysis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Task {
+    /// Number in the order in which tasks were queued.
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) account: i64,
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<String>,
+    pub(crate) parent: Option<String>,
+    pub(crate) status: Status,
+    pub(crate) request: String,
+    pub(crate) parameters: String,
+    pub(crate) seed: i64,
+    pub(crate) attempts: i64,
+    /// Attempts in a row that brought it no further.
+    pub(crate) fruitless: i64,
+    pub(crate) created_at: Timestamp,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) finished_at: Option<Timestamp>,
+    pub(crate) is_cancelled: bool,
+    /// What there is to say about its end, JSON.
+    pub(crate) outcome: Option<String>,
+    pub(crate) warnings: String,
+    /// What it has written, or may come to write as long as it is open.
+    pub(crate) bytes: i64,
+}
+
+#[cfg(test)]
+impl Task {
+    /// A task to begin tests with.
+    pub(crate) fn example() -> Self {
+        Self {
+            seq: 1,
+            id: "job_1".to_owned(),
+            account: 1,
+            kind: Kind::Job,
+            name: None,
+            parent: Some("box_1".to_owned()),
+            status: Status::Running,
+            request: "{}".to_owned(),
+            parameters: "{}".to_owned(),
+            seed: 1,
+            attempts: 1,
+            fruitless: 0,
+            created_at: Timestamp::UNIX_EPOCH,
+            started_at: Some(Timestamp::UNIX_EPOCH),
+            finished_at: Some(Timestamp::UNIX_EPOCH),
+            is_cancelled: false,
+            outcome: None,
+            warnings: "[]".to_owned(),
+            bytes: 0,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
-pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, TaskRow, Unqueued};
+pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued};
 pub(crate) use whole::{Content, Whole, snapshot};
 
 use sqlite::{Opened, Row, Sqlite, Tx};

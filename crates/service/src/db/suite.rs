@@ -8,10 +8,10 @@ use molbox::workflow::types;
 
 use super::{
     Allowance, Answer, Before, Db, Deed, Deletion, End, Error, FileRow, Filter, IdempotentWrite,
-    Once, OverQuota, Reads, Requeue, TaskRow, Unqueued, Unregistered, values,
+    Once, OverQuota, Reads, Requeue, Unqueued, Unregistered, values,
 };
 use crate::formats::Format;
-use crate::record::{FileStatus, Kind, Lane, Status};
+use crate::record::{FileStatus, Kind, Lane, NewTask, Status, Task};
 
 const UNLIMITED: Allowance = Allowance { open_tasks: 0, bytes: 0 };
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -36,17 +36,19 @@ async fn account(db: &Db, name: &str) -> i64 {
     db.read(|tx| tx.one(sql, values![name], |row| row.get(0))).await.unwrap()
 }
 
-fn queued(account: i64, kind: Kind, id: &str) -> TaskRow {
-    TaskRow {
+fn queued(account: i64, kind: Kind, id: &str) -> NewTask {
+    NewTask {
         id: id.to_owned(),
         account,
         kind,
+        name: None,
         parent: None,
-        status: Status::Queued,
-        attempts: 0,
-        started_at: None,
-        finished_at: None,
-        ..TaskRow::example()
+        request: "{}".to_owned(),
+        parameters: "{}".to_owned(),
+        seed: 1,
+        warnings: "[]".to_owned(),
+        bytes: 0,
+        created_at: at(0),
     }
 }
 
@@ -67,7 +69,7 @@ fn answer(body: &str) -> Answer {
     Answer { headers, body: body.to_owned() }
 }
 
-async fn queue(db: &Db, task: TaskRow, reads: Reads) -> Once<Unqueued> {
+async fn queue(db: &Db, task: NewTask, reads: Reads) -> Once<Unqueued> {
     let request = request(task.account, "");
     db.create_task(task, reads, UNLIMITED, request, answer("")).await.unwrap()
 }
@@ -128,14 +130,13 @@ fn what_is_written_is_read_as_it_was() {
     on_each_database(|db| async move {
         let account = account(&db, "Zoë's \"lab\"; --").await;
         let text = "{\"a\": \"'Å' ?1 $1 \\\\ \\n\",  \"b\":1.50}".to_owned();
-        let task = TaskRow {
+        let task = NewTask {
             name: Some(String::new()),
             request: text.clone(),
             parameters: text.repeat(10_000),
             seed: i64::MAX,
             created_at: at(-1),
             warnings: "[ ]".to_owned(),
-            fruitless: 0,
             bytes: 3,
             ..queued(account, Kind::Job, "job_1")
         };
@@ -143,7 +144,28 @@ fn what_is_written_is_read_as_it_was() {
         queue(&db, task.clone(), Reads::default()).await;
         let found = db.task(account, Kind::Job, "job_1").await.unwrap().unwrap();
         assert!(found.seq > 0);
-        assert_eq!(found, TaskRow { seq: found.seq, ..task });
+        let expected = Task {
+            seq: found.seq,
+            id: task.id,
+            account,
+            kind: Kind::Job,
+            name: task.name,
+            parent: None,
+            status: Status::Queued,
+            request: task.request,
+            parameters: task.parameters,
+            seed: i64::MAX,
+            attempts: 0,
+            fruitless: 0,
+            created_at: at(-1),
+            started_at: None,
+            finished_at: None,
+            is_cancelled: false,
+            outcome: None,
+            warnings: task.warnings,
+            bytes: 3,
+        };
+        assert_eq!(found, expected);
         assert!(matches!(store(&db, account, file("file_1", 5), 0).await, Once::Stored));
         let found = db.file(account, "file_1").await.unwrap().unwrap();
         assert_eq!(found, FileRow { seq: found.seq, ..file("file_1", 5) });
@@ -271,7 +293,7 @@ fn a_name_is_one_file_s_whoever_registers_it_at_once() {
 fn a_repeated_request_is_answered_as_the_first_and_writes_nothing() {
     on_each_database(|db| async move {
         let (own, other) = (account(&db, "own").await, account(&db, "other").await);
-        let submit = |task: TaskRow, request: IdempotentWrite| {
+        let submit = |task: NewTask, request: IdempotentWrite| {
             let (db, answer) = (db.clone(), answer(&task.id));
             async move {
                 db.create_task(task, Reads::default(), UNLIMITED, request, answer).await.unwrap()
@@ -308,7 +330,7 @@ fn a_request_that_is_refused_leaves_its_key_free() {
     on_each_database(|db| async move {
         let account = account(&db, "a").await;
         let job =
-            TaskRow { parent: Some("box_0".to_owned()), ..queued(account, Kind::Job, "job_1") };
+            NewTask { parent: Some("box_0".to_owned()), ..queued(account, Kind::Job, "job_1") };
         let submit = || {
             db.create_task(
                 job.clone(),
@@ -408,7 +430,7 @@ fn a_listing_has_what_was_asked_for() {
     on_each_database(|db| async move {
         let account = account(&db, "a").await;
         for (id, name) in [("job_0", "x"), ("job_1", "y"), ("job_2", "x"), ("job_3", "x")] {
-            let task = TaskRow { name: Some(name.to_owned()), ..queued(account, Kind::Job, id) };
+            let task = NewTask { name: Some(name.to_owned()), ..queued(account, Kind::Job, id) };
             queue(&db, task, Reads::default()).await;
         }
         for id in ["job_1", "job_2"] {
@@ -460,7 +482,7 @@ fn what_others_need_is_not_deleted_before_them() {
         let reads = Reads { files: vec!["file_1".to_owned()], reference: None };
         queue(&db, queued(account, Kind::System, "box_1"), reads).await;
         let job =
-            TaskRow { parent: Some("box_1".to_owned()), ..queued(account, Kind::Job, "job_1") };
+            NewTask { parent: Some("box_1".to_owned()), ..queued(account, Kind::Job, "job_1") };
         let delete_file = || db.delete_file(account, "file_1".to_owned(), Deed::default());
         let delete = |kind, id: &str| {
             let garbage = format!("tasks/{id}");

@@ -6,62 +6,7 @@ use super::account::has_quota;
 use super::audit::note;
 use super::words::{has_ended, is_open};
 use super::{Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values};
-use crate::record::{FileStatus, Kind, Lane, Status};
-
-/// A system, job or analysis.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TaskRow {
-    pub(crate) seq: i64,
-    pub(crate) id: String,
-    pub(crate) account: i64,
-    pub(crate) kind: Kind,
-    pub(crate) name: Option<String>,
-    pub(crate) parent: Option<String>,
-    pub(crate) status: Status,
-    pub(crate) request: String,
-    pub(crate) parameters: String,
-    pub(crate) seed: i64,
-    pub(crate) attempts: i64,
-    /// Attempts in a row that brought it no further.
-    pub(crate) fruitless: i64,
-    pub(crate) created_at: Timestamp,
-    pub(crate) started_at: Option<Timestamp>,
-    pub(crate) finished_at: Option<Timestamp>,
-    pub(crate) is_cancelled: bool,
-    pub(crate) outcome: Option<String>,
-    /// Warnings about the request itself, JSON.
-    pub(crate) warnings: String,
-    /// What it has written, or may come to write as long as it is open.
-    pub(crate) bytes: i64,
-}
-
-#[cfg(test)]
-impl TaskRow {
-    /// A task to begin tests with.
-    pub(crate) fn example() -> Self {
-        Self {
-            seq: 1,
-            id: "job_1".to_owned(),
-            account: 1,
-            kind: Kind::Job,
-            name: None,
-            parent: Some("box_1".to_owned()),
-            status: Status::Running,
-            request: "{}".to_owned(),
-            parameters: "{}".to_owned(),
-            seed: 1,
-            attempts: 1,
-            fruitless: 0,
-            created_at: Timestamp::UNIX_EPOCH,
-            started_at: Some(Timestamp::UNIX_EPOCH),
-            finished_at: Some(Timestamp::UNIX_EPOCH),
-            is_cancelled: false,
-            outcome: None,
-            warnings: "[]".to_owned(),
-            bytes: 0,
-        }
-    }
-}
+use crate::record::{FileStatus, Kind, Lane, NewTask, Status, Task};
 
 /// What changes of a task that is extended.
 #[derive(Clone, Debug)]
@@ -125,8 +70,8 @@ const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, pa
                        started_at, finished_at, is_cancelled, outcome, warnings, fruitless, \
                        coalesce(bytes, 0)";
 
-fn task_row(row: &Row<'_>) -> Result<TaskRow> {
-    Ok(TaskRow {
+fn task(row: &Row<'_>) -> Result<Task> {
+    Ok(Task {
         seq: row.get(0)?,
         id: row.get(1)?,
         account: row.get(2)?,
@@ -246,10 +191,10 @@ pub(crate) struct Reads {
 }
 
 impl Db {
-    /// Queues a task that reads these; `seq` and the times of its run are ignored.
+    /// Queues a task that reads these.
     pub(crate) async fn create_task(
         &self,
-        task: TaskRow,
+        task: NewTask,
         reads: Reads,
         allowance: Allowance,
         write: IdempotentWrite,
@@ -305,12 +250,12 @@ impl Db {
     }
 
     /// The account's task of this kind with this identifier.
-    pub(crate) async fn task(&self, account: i64, kind: Kind, id: &str) -> Result<Option<TaskRow>> {
+    pub(crate) async fn task(&self, account: i64, kind: Kind, id: &str) -> Result<Option<Task>> {
         self.read(|tx| find(tx, account, kind, id)).await
     }
 
     /// The task that the account submitted last.
-    pub(crate) async fn latest_task(&self, account: i64, kind: Kind) -> Result<Option<TaskRow>> {
+    pub(crate) async fn latest_task(&self, account: i64, kind: Kind) -> Result<Option<Task>> {
         let filter = Filter::default();
         Ok(self.tasks(account, kind, &filter, 1).await?.pop())
     }
@@ -321,15 +266,14 @@ impl Db {
         account: i64,
         job: &str,
         status: Option<Status>,
-    ) -> Result<Option<TaskRow>> {
+    ) -> Result<Option<Task>> {
         let sql = format!(
             "select {COLUMNS} from task
              where parent = ?1 and account = ?2 and kind = ?4
                  and (cast(?3 as text) is null or status = ?3)
              order by seq desc limit 1"
         );
-        self.read(|tx| tx.first(&sql, values![job, account, status, Kind::Analysis], task_row))
-            .await
+        self.read(|tx| tx.first(&sql, values![job, account, status, Kind::Analysis], task)).await
     }
 
     /// A page of the account's tasks of a kind, newest first.
@@ -339,11 +283,11 @@ impl Db {
         kind: Kind,
         filter: &Filter,
         limit: usize,
-    ) -> Result<Vec<TaskRow>> {
+    ) -> Result<Vec<Task>> {
         let Filter { before, name, .. } = filter;
         let (sql, limit) = (listing(filter), limit as i64);
         self.read(|tx| {
-            tx.all(&sql, values![account, kind, before, limit, filter.status(), name], task_row)
+            tx.all(&sql, values![account, kind, before, limit, filter.status(), name], task)
         })
         .await
     }
@@ -357,17 +301,17 @@ impl Db {
     }
 
     /// Tasks that are running as far as is known, oldest first.
-    pub(crate) async fn running_tasks(&self) -> Result<Vec<TaskRow>> {
+    pub(crate) async fn running_tasks(&self) -> Result<Vec<Task>> {
         let sql = format!("select {COLUMNS} from task where status = ?1 order by seq");
-        self.read(|tx| tx.all(&sql, values![Status::Running], task_row)).await
+        self.read(|tx| tx.all(&sql, values![Status::Running], task)).await
     }
 
     /// Tasks that were cancelled while they were queued, and are to be ended.
-    pub(crate) async fn cancelled_queued_tasks(&self) -> Result<Vec<TaskRow>> {
+    pub(crate) async fn cancelled_queued_tasks(&self) -> Result<Vec<Task>> {
         let sql = format!(
             "select {COLUMNS} from task where status = ?1 and is_cancelled = 1 order by seq"
         );
-        self.read(|tx| tx.all(&sql, values![Status::Queued], task_row)).await
+        self.read(|tx| tx.all(&sql, values![Status::Queued], task)).await
     }
 
     /// The task of a lane that is to start next: that of the account with the fewest running, the
@@ -376,7 +320,7 @@ impl Db {
         &self,
         lane: Lane,
         enough: usize,
-    ) -> Result<Option<(TaskRow, usize)>> {
+    ) -> Result<Option<(Task, usize)>> {
         let (queued, running) = (Status::Queued, Status::Running);
         // One step per account that has something queued, however much that is.
         let sql = format!(
@@ -401,7 +345,7 @@ impl Db {
         );
         let lane = lane as i64;
         self.read(|tx| {
-            let Some(task) = tx.first(&sql, values![lane], task_row)? else { return Ok(None) };
+            let Some(task) = tx.first(&sql, values![lane], task)? else { return Ok(None) };
             let sql = "
                 select count(*) from
                     (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
@@ -504,7 +448,7 @@ impl Db {
         kind: Kind,
         id: String,
         deed: Deed,
-    ) -> Result<Option<TaskRow>> {
+    ) -> Result<Option<Task>> {
         self.write_also_when_full(move |tx| {
             let Some(before) = find(tx, account, kind, &id)? else { return Ok(None) };
             cancel(tx, &id, deed.at)?;
@@ -634,9 +578,9 @@ impl Db {
     }
 }
 
-fn find(tx: &Tx<'_>, account: i64, kind: Kind, id: &str) -> Result<Option<TaskRow>> {
+fn find(tx: &Tx<'_>, account: i64, kind: Kind, id: &str) -> Result<Option<Task>> {
     let sql = format!("select {COLUMNS} from task where id = ?1 and account = ?2 and kind = ?3");
-    tx.first(&sql, values![id, account, kind], task_row)
+    tx.first(&sql, values![id, account, kind], task)
 }
 
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.

@@ -8,8 +8,8 @@ use molbox::workflow::types::AnalysisRequest;
 use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
-use super::task::{bundle, cancelled, delete_task, find, new_task, queue};
-use crate::db::{Reads, TaskRow};
+use super::task::{bundle, cancelled, delete_task, find, json, queue};
+use crate::db::Reads;
 use crate::error::{ApiError, not_ready};
 use crate::http::answer::text;
 use crate::http::call::Call;
@@ -18,7 +18,7 @@ use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::plan::analyze;
-use crate::record::{Kind, Status};
+use crate::record::{Kind, NewTask, Status, Task};
 
 const KIND: Kind = Kind::Analysis;
 
@@ -33,10 +33,22 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
     });
     let (plan, partial) = plan.await.map_err(ApiError::internal)??;
     let partial: Vec<_> = partial.into_iter().collect();
-    let warnings = both(&warnings, &serde_json::to_string(&partial).map_err(ApiError::internal)?);
-    let row =
-        TaskRow { parent: plan.job.clone(), ..new_task(&call, KIND, &request, &plan, warnings)? };
-    queue(&call, row, Reads { files: plan.inputs(), reference: plan.reference_task() }).await
+    let warnings = both(&warnings, &json(&partial)?);
+    let task = NewTask {
+        id: app.new_id(KIND.prefix()),
+        account: call.account(),
+        kind: KIND,
+        name: None,
+        parent: plan.job.clone(),
+        request: json(&request)?,
+        parameters: json(&plan)?,
+        // It draws nothing.
+        seed: 0,
+        warnings,
+        bytes: 0,
+        created_at: app.now(),
+    };
+    queue(&call, task, Reads { files: plan.inputs(), reference: plan.reference_task() }).await
 }
 
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {
@@ -82,7 +94,7 @@ pub(crate) async fn analysis_retrieve(call: Call) -> Result<Response, ApiError> 
 }
 
 /// The analysis that is asked for, by itself or by its job; it has to have succeeded.
-async fn analysed(call: &Call) -> Result<TaskRow, ApiError> {
+async fn analysed(call: &Call) -> Result<Task, ApiError> {
     let (db, id) = (&call.app.db, call.parameter("job_id"));
     let at = || vec![loc("path"), loc("job_id")];
     let needs = "its data can be retrieved when it has succeeded";

@@ -9,9 +9,9 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{JobCreateParams, JobExtension};
 
 use super::record_text::{both, record};
-use super::task::{bundle, cancelled, delete_task, find, new_task, queue, unqueued};
+use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued};
 use crate::accounts::key;
-use crate::db::{Extended, Reads, TaskRow};
+use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{record_answer, text};
 use crate::http::call::Call;
@@ -20,7 +20,7 @@ use crate::http::once::once;
 use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::plan::simulate;
-use crate::record::{Kind, Lane, Status};
+use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::folder::has_commit;
 use crate::runner::log::Log;
 
@@ -40,18 +40,24 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     };
     let built = simulate::System::of(&system)?;
     let parameters = simulate::resolve(app, &request, &built, outside)?;
-    let row = TaskRow {
+    let task = NewTask {
+        id: app.new_id(KIND.prefix()),
+        account: call.account(),
+        kind: KIND,
         name: request.batch_name.clone(),
-        bytes: simulate::result_bytes(&parameters, &built),
         parent: Some(system.id.clone()),
+        request: json(&request)?,
+        parameters: json(&parameters)?,
         seed: parameters.seed as i64,
-        ..new_task(&call, KIND, &request, &parameters, warnings)?
+        warnings,
+        bytes: simulate::result_bytes(&parameters, &built),
+        created_at: app.now(),
     };
-    queue(&call, row, Reads::default()).await
+    queue(&call, task, Reads::default()).await
 }
 
 /// The system that a job is to run on, which must be built.
-async fn system(call: &Call, request: &JobCreateParams) -> Result<TaskRow, ApiError> {
+async fn system(call: &Call, request: &JobCreateParams) -> Result<Task, ApiError> {
     let at = vec![loc("body"), loc("box_id")];
     let system = match &request.box_id {
         Some(id) => call.app.db.task(call.account(), Kind::System, id).await?.ok_or_else(|| {
@@ -122,8 +128,8 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         return Err(excess.at(vec![loc("body"), loc("time")], remedy));
     }
     let bytes = simulate::result_bytes(&parameters, &system);
-    let parameters = serde_json::to_string(&parameters).map_err(ApiError::internal)?;
-    let queued = TaskRow {
+    let parameters = json(&parameters)?;
+    let queued = Task {
         status: Status::Queued,
         parameters: parameters.clone(),
         warnings: both(&row.warnings, &warnings),
@@ -169,7 +175,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
             excess.at(at(), "submit a job that writes less often, or delete what is not needed")
         );
     }
-    let queued = TaskRow {
+    let queued = Task {
         status: Status::Queued,
         finished_at: None,
         is_cancelled: false,
@@ -194,7 +200,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
 }
 
 /// The system of a job, which is not deleted before it.
-async fn system_of(call: &Call, job: &TaskRow) -> Result<TaskRow, ApiError> {
+async fn system_of(call: &Call, job: &Task) -> Result<Task, ApiError> {
     let id = job.parent.as_deref().unwrap_or_default();
     let system = call.app.db.task(call.account(), Kind::System, id).await?;
     system.ok_or_else(|| ApiError::internal(anyhow::anyhow!("{} has no system", job.id)))

@@ -2,14 +2,14 @@
 //! as it is: to read and write it again would be most of the work of a listing.
 
 use anyhow::anyhow;
+use jiff::Timestamp;
 use molbox::workflow::types::Hold;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::db::TaskRow;
 use crate::error::{ApiError, unreadable};
-use crate::record::{Kind, Status};
+use crate::record::{Kind, NewTask, Status, Task};
 
 /// What a task says of itself: its outcome, or how far it is while it runs.
 #[derive(Default, Deserialize)]
@@ -25,38 +25,94 @@ struct Said<'a> {
     citations: Option<&'a RawValue>,
 }
 
+/// What the service knows of a task, as far as records show it.
+struct Known<'a> {
+    kind: Kind,
+    id: &'a str,
+    name: Option<&'a str>,
+    parent: Option<&'a str>,
+    status: Status,
+    request: &'a str,
+    parameters: &'a str,
+    created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    finished_at: Option<Timestamp>,
+    attempts: u64,
+    warnings: &'a str,
+}
+
+impl<'a> From<&'a Task> for Known<'a> {
+    fn from(task: &'a Task) -> Self {
+        Self {
+            kind: task.kind,
+            id: &task.id,
+            name: task.name.as_deref(),
+            parent: task.parent.as_deref(),
+            status: task.status,
+            request: &task.request,
+            parameters: &task.parameters,
+            created_at: task.created_at,
+            started_at: task.started_at,
+            finished_at: task.finished_at,
+            attempts: task.attempts.unsigned_abs(),
+            warnings: &task.warnings,
+        }
+    }
+}
+
+impl<'a> From<&'a NewTask> for Known<'a> {
+    fn from(task: &'a NewTask) -> Self {
+        Self {
+            kind: task.kind,
+            id: &task.id,
+            name: task.name.as_deref(),
+            parent: task.parent.as_deref(),
+            status: Status::Queued,
+            request: &task.request,
+            parameters: &task.parameters,
+            created_at: task.created_at,
+            started_at: None,
+            finished_at: None,
+            attempts: 0,
+            warnings: &task.warnings,
+        }
+    }
+}
+
 /// The record of a task as JSON: `JobRecord`, `SystemRecord` or `AnalysisRecord` of the document.
-pub(crate) fn record(app: &App, row: &TaskRow) -> Result<String, ApiError> {
-    let running = if row.outcome.is_none() { app.progress(&row.id) } else { None };
-    let said = match row.outcome.as_deref().or(running.as_deref()) {
+pub(crate) fn record(app: &App, task: &Task) -> Result<String, ApiError> {
+    let running = if task.outcome.is_none() { app.progress(&task.id) } else { None };
+    let said = match task.outcome.as_deref().or(running.as_deref()) {
         Some(text) => serde_json::from_str(text).map_err(unreadable)?,
         None => Said::default(),
     };
-    written(row, &said, held(app, row).as_ref())
+    let held = if task.status == Status::Queued { held(app, task.kind) } else { None };
+    written(&task.into(), &said, held.as_ref())
 }
 
-/// Why a queued task is not started.
-fn held(app: &App, row: &TaskRow) -> Option<Hold> {
-    if row.status != Status::Queued {
-        return None;
-    }
-    Some(app.holds.of_lane(row.kind.lane(), &app.config.worker.gpus)?.shown())
+/// The record of a task that is to be queued.
+pub(crate) fn new_record(app: &App, task: &NewTask) -> Result<String, ApiError> {
+    written(&task.into(), &Said::default(), held(app, task.kind).as_ref())
 }
 
-fn written(row: &TaskRow, said: &Said<'_>, held: Option<&Hold>) -> Result<String, ApiError> {
-    let stored =
-        row.request.len() + row.parameters.len() + row.outcome.as_ref().map_or(0, String::len);
-    let mut object = Object(String::with_capacity(stored + 512));
-    match row.kind {
+/// Why queued tasks of a kind are not started.
+fn held(app: &App, kind: Kind) -> Option<Hold> {
+    Some(app.holds.of_lane(kind.lane(), &app.config.worker.gpus)?.shown())
+}
+
+fn written(known: &Known<'_>, said: &Said<'_>, held: Option<&Hold>) -> Result<String, ApiError> {
+    let mut object =
+        Object(String::with_capacity(known.request.len() + known.parameters.len() + 2048));
+    match known.kind {
         Kind::Job => {
-            object.value("job_id", &row.id)?;
-            let no_system = || ApiError::internal(anyhow!("{} has no system", row.id));
-            object.value("box_id", row.parent.as_ref().ok_or_else(no_system)?)?;
-            object.optional("batch_name", row.name.as_ref())?;
-            if let Some(index) = batch_index(&row.parameters) {
+            object.value("job_id", known.id)?;
+            let no_system = || ApiError::internal(anyhow!("{} has no system", known.id));
+            object.value("box_id", known.parent.ok_or_else(no_system)?)?;
+            object.optional("batch_name", known.name)?;
+            if let Some(index) = batch_index(known.parameters) {
                 object.stored("batch_index", index);
             }
-            object.stored("parameters", &row.parameters);
+            object.stored("parameters", known.parameters);
             object.optional_stored("platform", said.platform);
             object.optional_stored(
                 "stages",
@@ -65,25 +121,25 @@ fn written(row: &TaskRow, said: &Said<'_>, held: Option<&Hold>) -> Result<String
             object.optional_stored("citations", said.citations);
         }
         Kind::System => {
-            object.value("system_id", &row.id)?;
-            object.optional("box_name", row.name.as_ref())?;
+            object.value("system_id", known.id)?;
+            object.optional("box_name", known.name)?;
             object.optional_stored("summary", said.summary);
             object.optional_stored("citations", said.citations);
         }
         Kind::Analysis => {
-            object.value("analysis_id", &row.id)?;
-            object.optional("job_id", row.parent.as_ref())?;
+            object.value("analysis_id", known.id)?;
+            object.optional("job_id", known.parent)?;
         }
     }
-    object.value("status", &row.status)?;
-    object.stored("request", &row.request);
-    object.value("created_at", &row.created_at)?;
-    object.optional("started_at", row.started_at)?;
-    object.optional("finished_at", row.finished_at)?;
-    object.value("attempts", &row.attempts.unsigned_abs())?;
-    object.optional_stored("progress", said.progress.filter(|_| row.status == Status::Running));
+    object.value("status", &known.status)?;
+    object.stored("request", known.request);
+    object.value("created_at", &known.created_at)?;
+    object.optional("started_at", known.started_at)?;
+    object.optional("finished_at", known.finished_at)?;
+    object.value("attempts", &known.attempts)?;
+    object.optional_stored("progress", said.progress.filter(|_| known.status == Status::Running));
     // About the request, then of the run.
-    object.stored("warnings", &both(&row.warnings, said.warnings.map_or("[]", RawValue::get)));
+    object.stored("warnings", &both(known.warnings, said.warnings.map_or("[]", RawValue::get)));
     object.optional_stored("error", said.error);
     object.optional("held", held)?;
     Ok(object.end())
@@ -147,18 +203,18 @@ mod tests {
     use super::*;
     use crate::http::validate::DOCUMENT;
 
-    fn row(kind: Kind) -> TaskRow {
-        TaskRow {
+    fn row(kind: Kind) -> Task {
+        Task {
             kind,
             name: Some("a \"batch_index\":7, of \\ names".to_owned()),
             parameters: json!({ "batch_name": "a \"batch_index\":7,", "batch_index": 1 })
                 .to_string(),
-            ..TaskRow::example()
+            ..Task::example()
         }
     }
 
-    fn read(row: &TaskRow, said: &Said<'_>, held: Option<&Hold>) -> Value {
-        serde_json::from_str(&written(row, said, held).unwrap()).unwrap()
+    fn read(row: &Task, said: &Said<'_>, held: Option<&Hold>) -> Value {
+        serde_json::from_str(&written(&row.into(), said, held).unwrap()).unwrap()
     }
 
     #[test]
@@ -193,7 +249,7 @@ mod tests {
     #[test]
     fn what_is_stored_comes_back_and_what_is_not_there_is_left_out() {
         let (row, empty) =
-            (row(Kind::Job), TaskRow { name: None, parameters: "{}".to_owned(), ..row(Kind::Job) });
+            (row(Kind::Job), Task { name: None, parameters: "{}".to_owned(), ..row(Kind::Job) });
         let record = read(&row, &Said::default(), None);
         assert_eq!(
             (&record["batch_index"], &record["parameters"]["batch_index"]),
@@ -204,9 +260,9 @@ mod tests {
             serde_json::from_str(r#"{"stages": [ ], "platform": null, "progress": {"step": 1}}"#)
                 .unwrap();
         for row in
-            [TaskRow { parameters: r#"{"batch_index":null}"#.to_owned(), ..empty.clone() }, empty]
+            [Task { parameters: r#"{"batch_index":null}"#.to_owned(), ..empty.clone() }, empty]
         {
-            let record = read(&TaskRow { status: Status::Succeeded, ..row }, &said, None);
+            let record = read(&Task { status: Status::Succeeded, ..row }, &said, None);
             for absent in
                 ["batch_name", "batch_index", "stages", "platform", "progress", "error", "held"]
             {

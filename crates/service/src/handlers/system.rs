@@ -5,8 +5,8 @@ use molbox::workflow::types::SystemBuildRequest;
 
 use super::file::provide_entry;
 use super::record_text::record;
-use super::task::{bundle, cancelled, delete_task, find, new_task, queue};
-use crate::db::{Reads, TaskRow};
+use super::task::{bundle, cancelled, delete_task, find, json, queue};
+use crate::db::Reads;
 use crate::error::{ApiError, not_ready};
 use crate::http::answer::text;
 use crate::http::call::Call;
@@ -14,7 +14,7 @@ use crate::http::download::download;
 use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::plan::build;
-use crate::record::Kind;
+use crate::record::{Kind, NewTask};
 
 const KIND: Kind = Kind::System;
 
@@ -26,12 +26,20 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
         provide_entry(&call, "protein", protein).await?;
     }
     let plan = build::resolve(app, call.account(), &request, outside).await?;
-    let row = TaskRow {
+    let task = NewTask {
+        id: app.new_id(KIND.prefix()),
+        account: call.account(),
+        kind: KIND,
         name: request.box_name.clone(),
+        parent: None,
+        request: json(&request)?,
+        parameters: json(&plan)?,
         seed: request.seed.map_or_else(|| app.new_seed(), |seed| seed as i64),
-        ..new_task(&call, KIND, &request, &plan, warnings)?
+        warnings,
+        bytes: 0,
+        created_at: app.now(),
     };
-    queue(&call, row, Reads { files: plan.inputs(), reference: None }).await
+    queue(&call, task, Reads { files: plan.inputs(), reference: None }).await
 }
 
 pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {

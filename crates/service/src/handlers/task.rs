@@ -6,9 +6,9 @@ use axum::response::Response;
 use molbox::workflow::types::LocItem;
 use serde::Serialize;
 
-use super::record_text::record;
+use super::record_text::{new_record, record};
 use crate::app::App;
-use crate::db::{Reads, TaskRow, Unqueued};
+use crate::db::{Reads, Unqueued};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{deleted, record_answer};
 use crate::http::call::Call;
@@ -17,24 +17,24 @@ use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::objects::garbage::sweep;
-use crate::record::{Kind, Status};
+use crate::record::{Kind, NewTask, Task};
 
 /// The task that the path names.
-pub(crate) async fn find(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
+pub(crate) async fn find(call: &Call, kind: Kind) -> Result<Task, ApiError> {
     let id = call.parameter(&format!("{kind}_id"));
     let found = call.app.db.task(call.account(), kind, id).await?;
     found.ok_or_else(|| ApiError::not_found(kind.name(), id))
 }
 
 /// Layout of a task's bundle; none while there is nothing to download.
-pub(crate) async fn bundle(call: &Call, row: &TaskRow) -> Result<Option<Layout>, ApiError> {
+pub(crate) async fn bundle(call: &Call, row: &Task) -> Result<Option<Layout>, ApiError> {
     // It may have been deleted since its row was read.
     let found = call.app.db.bundle(&row.id).await?;
     let layout = found.ok_or_else(|| ApiError::not_found(row.kind.name(), &row.id))?;
     layout.map(|layout| stored(&layout)).transpose()
 }
 
-async fn cancel_task(call: &Call, kind: Kind) -> Result<TaskRow, ApiError> {
+async fn cancel_task(call: &Call, kind: Kind) -> Result<Task, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
     let row = app.db.cancel_task(call.account(), kind, id.to_owned(), call.deed()).await?;
     let row = row.ok_or_else(|| ApiError::not_found(kind.name(), id))?;
@@ -66,45 +66,19 @@ pub(crate) async fn delete_task(call: &Call, kind: Kind) -> Result<Response, Api
     Ok(answer)
 }
 
-/// A task of the account, not queued yet, without a name, a parent or a seed.
-pub(crate) fn new_task(
-    call: &Call,
-    kind: Kind,
-    request: &impl Serialize,
-    parameters: &impl Serialize,
-    warnings: String,
-) -> Result<TaskRow, ApiError> {
-    Ok(TaskRow {
-        seq: 0,
-        id: call.app.new_id(kind.prefix()),
-        account: call.account(),
-        kind,
-        name: None,
-        parent: None,
-        status: Status::Queued,
-        request: serde_json::to_string(request).map_err(ApiError::internal)?,
-        parameters: serde_json::to_string(parameters).map_err(ApiError::internal)?,
-        seed: 0,
-        attempts: 0,
-        fruitless: 0,
-        created_at: call.app.now(),
-        started_at: None,
-        finished_at: None,
-        is_cancelled: false,
-        outcome: None,
-        warnings,
-        bytes: 0,
-    })
+/// A value as rows have it.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, ApiError> {
+    serde_json::to_string(value).map_err(ApiError::internal)
 }
 
 /// Queues a task that reads these, once, and answers with its record.
-pub(crate) async fn queue(call: &Call, row: TaskRow, reads: Reads) -> Result<Response, ApiError> {
-    let answer = record_answer(record(&call.app, &row)?);
-    let lane = row.kind.lane();
+pub(crate) async fn queue(call: &Call, task: NewTask, reads: Reads) -> Result<Response, ApiError> {
+    let answer = record_answer(new_record(&call.app, &task)?);
+    let lane = task.kind.lane();
     let done = call
         .app
         .db
-        .create_task(row, reads, call.app.allowance(), call.idempotent_write(), answer.clone())
+        .create_task(task, reads, call.app.allowance(), call.idempotent_write(), answer.clone())
         .await?;
     call.app.queued(lane).notify_one();
     once(done, &answer, |reason| unqueued(&call.app, reason, || vec![loc("body")]))

@@ -14,13 +14,13 @@ use rustix::fs::{AtFlags, CWD, linkat};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::db::{FileRow, TaskRow};
+use crate::db::FileRow;
 use crate::error::{ApiError, not_ready};
 use crate::formats::Format;
 use crate::http::validate::{loc, violation};
 use crate::objects::{Key, Objects};
 use crate::plan::build::no_file;
-use crate::record::{Kind, Status};
+use crate::record::{Kind, Status, Task};
 use crate::runner::left::{self, COLLECTED};
 
 const TRAJECTORY: &str = "production.dcd";
@@ -202,7 +202,7 @@ fn check_frame(field: &'static str, frame: usize, n_frames: usize) -> Result<(),
 }
 
 /// What to say of a job whose trajectory may be shorter than was asked for.
-fn partial(job: &TaskRow) -> Option<Notice> {
+fn partial(job: &Task) -> Option<Notice> {
     let state = match job.status {
         Status::Succeeded => return None,
         Status::Failed => "has failed",
@@ -290,7 +290,7 @@ async fn job(
     account: i64,
     request: &AnalysisRequest,
     needs_frames: bool,
-) -> Result<TaskRow, ApiError> {
+) -> Result<Task, ApiError> {
     let at = vec![loc("body"), loc("job_id")];
     let job = match &request.job_id {
         Some(id) => app
@@ -558,7 +558,7 @@ pub(crate) struct ReferenceInputs {
 }
 
 /// Puts the input files into the folder of the task.
-pub(crate) async fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<AnalyzeInputs> {
+pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<AnalyzeInputs> {
     fs::create_dir_all(input)?;
     let plan: AnalyzePlan = serde_json::from_str(&row.parameters)?;
     let to = input.join(plan.structure_file());

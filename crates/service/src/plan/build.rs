@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::db::TaskRow;
 use crate::error::{ApiError, NOT_FOUND};
 use crate::formats::Format;
 use crate::http::validate::{joined, loc, unprintable, violation};
@@ -22,6 +21,7 @@ use crate::plan::defaults::DEFAULTS;
 use crate::plan::force_field::{
     FORCE_FIELDS, ForceField, GAFF, NEGATIVE, POSITIVE, citation_of_water, named,
 };
+use crate::record::Task;
 
 /// What the worker is to build. Lengths in nm, concentration in mol/L.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -489,7 +489,7 @@ pub(crate) fn no_file(wanted: &str) -> String {
 }
 
 /// The plan of a build, with its files put into the folder of the task.
-pub(crate) async fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<BuildPlan> {
+pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<BuildPlan> {
     fs::create_dir_all(input)?;
     let plan: BuildPlan = serde_json::from_str(&row.parameters)?;
     for (id, name) in plan.files() {

@@ -12,14 +12,13 @@ use molbox::{NonNegative, Positive};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::db::TaskRow;
 use crate::error::{ApiError, stored};
 use crate::http::validate::{joined, loc, unprintable, violation};
 use crate::objects::Key;
 use crate::plan::build::BuildPlan;
 use crate::plan::defaults::{DEFAULTS, RunDefaults};
 use crate::plan::topology::Built;
-use crate::record::Kind;
+use crate::record::{Kind, Task};
 use crate::shown::in_bytes;
 
 /// What a submission becomes: every parameter of a job, none left out. Kept in the form of the
@@ -130,7 +129,7 @@ const HEAVY_HYDROGENS: &str = "Heavy hydrogens: C. W. Hopkins et al., J. Chem. T
 
 /// A built system, as far as its jobs depend on it.
 pub(crate) struct System<'a> {
-    row: &'a TaskRow,
+    row: &'a Task,
     default_masks: DefaultMasks,
     atoms: u64,
     /// Shortest width of its box, in nm.
@@ -139,7 +138,7 @@ pub(crate) struct System<'a> {
 
 impl<'a> System<'a> {
     /// Reads what its build came to.
-    pub(crate) fn of(row: &'a TaskRow) -> Result<Self, ApiError> {
+    pub(crate) fn of(row: &'a Task) -> Result<Self, ApiError> {
         #[derive(Deserialize)]
         struct Outcome {
             default_masks: DefaultMasks,
@@ -594,7 +593,7 @@ fn check_masks(
 }
 
 /// The plan of a simulation, with its files put into the folder of the task.
-pub(crate) async fn place_inputs(app: &App, row: &TaskRow, input: &Path) -> Result<SimulatePlan> {
+pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<SimulatePlan> {
     fs::create_dir_all(input)?;
     let system = row.parent.as_deref().context("a job has a system")?;
     for name in ["system.xml", "state.xml", "topology.json"] {
@@ -669,10 +668,10 @@ mod tests {
         serde_json::from_value(stored()).unwrap()
     }
 
-    fn system(box_vectors: &Value) -> TaskRow {
+    fn system(box_vectors: &Value) -> Task {
         let outcome =
             json!({ "default_masks": {}, "summary": { "atoms": 1, "box_vectors": box_vectors } });
-        TaskRow { outcome: Some(outcome.to_string()), ..TaskRow::example() }
+        Task { outcome: Some(outcome.to_string()), ..Task::example() }
     }
 
     #[test]

@@ -7,13 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::db::TaskRow;
 use crate::exec::confine;
 use crate::objects::bundle::{self, DEFLATED, Entry, Layout};
 use crate::objects::{Key, Objects};
 use crate::plan::build::BuildPlan;
 use crate::plan::simulate::{DefaultMasks, Parameters};
-use crate::record::{Kind, Status};
+use crate::record::{Kind, Status, Task};
 use crate::runner::left::{self, COLLECTED, COMMIT, LOG};
 use crate::runner::log;
 
@@ -34,7 +33,7 @@ impl std::fmt::Display for Unusable {
 /// Makes what a task wrote into objects and lays out its bundle. Doing it again gives the same.
 pub(super) fn collect(
     app: &App,
-    row: &TaskRow,
+    row: &Task,
     status: Status,
     mut outcome: Value,
 ) -> Result<(Value, Layout)> {
@@ -77,7 +76,7 @@ pub(super) fn collect(
 
 /// What to cite for what a task has come to: of a job, the simulation and then its system; of an
 /// analysis nothing, its tables have their definitions.
-fn citations(app: &App, row: &TaskRow) -> Result<Vec<String>> {
+fn citations(app: &App, row: &Task) -> Result<Vec<String>> {
     let owned = |cited: Vec<&str>| cited.into_iter().map(str::to_owned).collect::<Vec<_>>();
     Ok(match row.kind {
         Kind::System => owned(serde_json::from_str::<BuildPlan>(&row.parameters)?.citations()),
@@ -108,7 +107,7 @@ fn of_system(app: &App, system: &str) -> Result<Vec<String>> {
 }
 
 /// The masks of a system that has been built; takes what they are made of out of its summary.
-fn default_masks(app: &App, row: &TaskRow, summary: &mut Value) -> Result<Value> {
+fn default_masks(app: &App, row: &Task, summary: &mut Value) -> Result<Value> {
     let solvent = summary.as_object_mut().context("no summary")?.remove("solvent_residues");
     let solvent: Vec<String> = serde_json::from_value(solvent.unwrap_or_default())?;
     let size = app.objects.size(&Key::task(&row.id).under("topology.json"))?;
@@ -119,7 +118,7 @@ fn default_masks(app: &App, row: &TaskRow, summary: &mut Value) -> Result<Value>
 }
 
 /// The bundle: what the task wrote, the system that it ran on, and a manifest of both.
-fn lay_out(app: &App, row: &TaskRow, status: Status, outcome: &Value) -> Result<Layout> {
+fn lay_out(app: &App, row: &Task, status: Status, outcome: &Value) -> Result<Layout> {
     let key = Key::task(&row.id).under("manifest.json");
     let mut found = entries(&app.objects, &row.id, &row.id)?;
     // Of an earlier collection.
@@ -159,7 +158,7 @@ fn lay_out(app: &App, row: &TaskRow, status: Status, outcome: &Value) -> Result<
 }
 
 /// Warnings about the request, then those of the run.
-fn warnings(row: &TaskRow, outcome: &Value) -> Result<Vec<Value>> {
+fn warnings(row: &Task, outcome: &Value) -> Result<Vec<Value>> {
     let mut all: Vec<Value> = serde_json::from_str(&row.warnings)?;
     all.extend(outcome["warnings"].as_array().into_iter().flatten().cloned());
     Ok(all)

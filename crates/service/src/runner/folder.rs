@@ -9,14 +9,13 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::db::TaskRow;
 use crate::exec::attempt::Attempt;
 use crate::exec::capacity::Share;
 use crate::exec::confine::{Confinement, WORK};
 use crate::objects::bundle::DEFLATED;
 use crate::objects::{Key, Objects};
 use crate::plan::{analyze, build, simulate};
-use crate::record::{Kind, Status};
+use crate::record::{Kind, Status, Task};
 use crate::runner::left::{self, COMMIT, LOG, OURS};
 use crate::worker::{Outcome, Plan, TaskFile};
 
@@ -24,7 +23,7 @@ use crate::worker::{Outcome, Plan, TaskFile};
 /// committed stays.
 pub(super) async fn prepare(
     app: &App,
-    row: &TaskRow,
+    row: &Task,
     attempt: &Attempt,
     share: Share,
 ) -> Result<Confinement> {

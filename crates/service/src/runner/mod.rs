@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
 use crate::app::App;
-use crate::db::{End, Requeue, TaskRow};
+use crate::db::{End, Requeue};
 use crate::exec::Executor;
 use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Capacity, Place, Share};
@@ -31,7 +31,7 @@ use crate::exec::confine::{THIS_PROGRAM, UNAVAILABLE};
 use crate::folder::failure::storage_failure;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
-use crate::record::{Kind, Lane, Status};
+use crate::record::{Kind, Lane, Status, Task};
 use crate::shown::all_without_folders;
 use checks::Checks;
 use collect::{Unusable, collect};
@@ -90,7 +90,7 @@ struct Runner {
 
 /// A task that runs, or has ended and waits to be collected.
 struct Running {
-    row: TaskRow,
+    row: Task,
     attempt: Attempt,
     gpu: Option<u32>,
     /// Whether nothing is known of it yet but that an earlier service had started it.
@@ -110,7 +110,7 @@ enum Start {
 }
 
 impl Running {
-    fn new(row: TaskRow, attempt: Attempt, gpu: Option<u32>, is_adopted: bool) -> Self {
+    fn new(row: Task, attempt: Attempt, gpu: Option<u32>, is_adopted: bool) -> Self {
         Self { row, attempt, gpu, is_adopted, watch: Watch::new(), suspicion: None }
     }
 }
@@ -136,7 +136,7 @@ impl Runner {
     }
 
     /// The present attempt of a task.
-    fn attempt(&self, row: &TaskRow) -> Attempt {
+    fn attempt(&self, row: &Task) -> Attempt {
         Attempt {
             task: row.id.clone(),
             folder: self.app.task_folder(&row.id),
@@ -370,8 +370,8 @@ impl Runner {
         }
     }
 
-    async fn start(&mut self, queued: TaskRow, share: Share) -> Result<Start> {
-        let row = TaskRow { attempts: queued.attempts + 1, status: Status::Running, ..queued };
+    async fn start(&mut self, queued: Task, share: Share) -> Result<Start> {
+        let row = Task { attempts: queued.attempts + 1, status: Status::Running, ..queued };
         let attempt = self.attempt(&row);
         let Some(entry) = self.executor.enter(&attempt)? else { return Ok(Start::Later) };
         let (app, prepared, entered) = (self.app.clone(), row.clone(), attempt.clone());
@@ -459,7 +459,7 @@ impl Runner {
     }
 
     /// Collects what a task left, and ends it.
-    async fn finish(&self, row: &TaskRow, status: Status, mut outcome: Value) -> Result<()> {
+    async fn finish(&self, row: &Task, status: Status, mut outcome: Value) -> Result<()> {
         for member in ["error", "warnings"] {
             outcome.get_mut(member).into_iter().for_each(all_without_folders);
         }
@@ -488,7 +488,7 @@ impl Runner {
         Ok(())
     }
 
-    async fn is_cancelled(&self, row: &TaskRow) -> Result<bool> {
+    async fn is_cancelled(&self, row: &Task) -> Result<bool> {
         let row = self.app.db.task(row.account, row.kind, &row.id).await?;
         Ok(row.is_some_and(|row| row.is_cancelled))
     }
