@@ -72,7 +72,6 @@ struct Atom {
     residue: u32,
 }
 
-/// What some frames have of contacts.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     n_frames: u32,
@@ -233,7 +232,6 @@ fn numbers(pairs: &ResiduePairs, k: usize) -> Vec<i64> {
     pairs.iter().map(|(pair, _)| i64::from(pair[k]) + 1).collect()
 }
 
-/// Two numbers, the lower one first.
 fn pair(a: u32, b: u32) -> [u32; 2] {
     [a.min(b), a.max(b)]
 }

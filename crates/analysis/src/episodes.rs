@@ -17,7 +17,6 @@ pub(crate) struct Episodes {
 }
 
 impl Episodes {
-    /// One frame.
     pub(crate) fn at(frame: u32) -> Self {
         Self { first: frame, last: frame, n_frames: 1, n_runs: 1, longest: 1, head: 1, tail: 1 }
     }

@@ -25,7 +25,6 @@ pub(crate) struct Matched<'a> {
     pub(crate) other_residues: Vec<[&'a str; 2]>,
 }
 
-/// What has no counterpart.
 #[derive(Debug)]
 pub(crate) struct Unmatched {
     pub(crate) what: String,

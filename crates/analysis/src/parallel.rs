@@ -26,6 +26,7 @@ pub(crate) fn in_order<T: Sync, R: Send>(
         );
         results
     });
+    // In order, sums of blocks have the same bits for any number of threads.
     results.sort_by_key(|(n, _)| *n);
     results.into_iter().map(|(_, result)| result).collect()
 }

@@ -581,7 +581,6 @@ impl Parsed {
     }
 }
 
-/// What is made when nothing is asked for.
 fn default_analyses(topology: &Topology, warnings: &mut Vec<Warning>) -> Vec<Analysis> {
     let group = backbone(topology);
     let mut analyses = vec![

@@ -204,7 +204,7 @@ impl Fluctuation {
             let mean = sums.deviation.get(n).map(|sum| sum / n_frames);
             let square = sums.square[n] / n_frames - dot(mean, mean);
             // Rounding may leave less than nothing where an atom does not move. What is no number
-            // stays so: `max` would make it 0.
+            // stays so: `max` would make it 0, as it once did of every atom for one NaN in a file.
             if square < 0.0 { 0.0 } else { square.sqrt() }
         });
         let fluctuations: Vec<f64> = fluctuations.collect();

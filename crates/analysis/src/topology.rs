@@ -293,7 +293,6 @@ impl Topology {
         self.residues[residue].name as usize
     }
 
-    /// The id of the chain of a residue, as an index of the names.
     pub(crate) fn chain_name_id(&self, residue: usize) -> usize {
         self.chains[self.residues[residue].chain as usize] as usize
     }

@@ -160,7 +160,6 @@ fn ranges(numbers: &[usize]) -> String {
     if n_more == 0 { shown.join(", ") } else { format!("{} and {n_more} more", shown.join(", ")) }
 }
 
-/// Numbers that follow one another.
 fn range(run: &[usize]) -> String {
     match run {
         [only] => only.to_string(),

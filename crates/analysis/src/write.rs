@@ -63,6 +63,7 @@ impl Table {
         let fields = fields.collect::<Result<Vec<_>, ParquetError>>()?;
         let schema = Type::group_type_builder("table").with_fields(fields).build()?;
         let properties = WriterProperties::builder()
+            // Without version and time: the same report gives the same bytes.
             .set_created_by("molbox".to_owned())
             .set_key_value_metadata(Some(self.metadata()))
             .build();

@@ -156,6 +156,9 @@ impl Parser {
                     operand = self.distance(operand)?;
                     last = Last::Distance;
                 }
+                // A selector that narrows nothing begins a term of its own, as in cpptraj 7: of
+                // `:2&:1<:5.0:5` that takes eight atoms, where four would be left if it belonged
+                // to the operand before it.
                 (None | Some('&' | '|' | ')'), _)
                 | (Some(':' | '^'), Last::Distance)
                 | (Some(':' | '@' | '^'), Last::Selector) => return Ok(operand),

@@ -172,6 +172,7 @@ impl Evaluation<'_> {
 
     /// Which of the topology's names the items take, out of those that things of this kind have.
     fn named(&mut self, kind: Kind, items: &[Item], ids: impl Iterator<Item = usize>) -> Vec<bool> {
+        // A pattern is matched against a few hundred distinct names, not against every atom.
         let names = self.topology.names();
         let mut named = vec![false; names.len()];
         if patterns(items).next().is_none() {

@@ -25,6 +25,7 @@ const MAX_LINE_BYTES: u64 = 1 << 10;
 
 /// Whether a text is a PDB file, line by line: what [`parse`] refuses is refused.
 pub(super) fn check(mut text: impl BufRead) -> io::Result<Result<(), FormatError>> {
+    // In the memory of a line. Read whole, a file of 300 MB took 1.1 GB.
     let mut bytes = Vec::new();
     let mut n = 0;
     let mut has_atoms = false;

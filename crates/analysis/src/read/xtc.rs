@@ -212,7 +212,8 @@ impl Xtc {
             if size_bytes == 8 {
                 compressed = compressed << 32 | u64::from(int(&header, 92) as u32);
             }
-            // An atom takes a bit at least; what claims more would be given memory for it.
+            // An atom takes a bit at least; what claims more would be given memory for it: a frame
+            // of 100 bytes with 2147483647 atoms was given 24 GB.
             if n_atoms as u64 > compressed.saturating_mul(8) {
                 let expected = "no more atoms than the frame has bits";
                 return Err(self.unexpected(byte, expected, claimed));

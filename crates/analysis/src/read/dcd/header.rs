@@ -108,6 +108,7 @@ impl<'a> Records<'a> {
             clock: runs.then(|| Clock {
                 first_step,
                 steps_per_frame,
+                // Times of steps of 1 fs were 0.9999999 ps and not 1 ps without this.
                 step_ps: fewest_digits(step_ps),
             }),
             version: int(19),
