@@ -152,6 +152,7 @@ impl Report {
 
     /// The same keys as JSON.
     pub fn yaml(&self) -> String {
+        // Texts are quoted as in JSON: bare, a ticker NO would be read as false.
         let mut yaml = list_key("rows", self.rows.is_empty());
         for row in &self.rows {
             for (n, (name, cell)) in COLUMNS.into_iter().zip(row.cells()).enumerate() {
