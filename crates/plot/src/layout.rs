@@ -96,7 +96,6 @@ pub(crate) struct Layout {
     pub(crate) shapes: Vec<Shape>,
 }
 
-/// An axis: its range, ticks, and label.
 struct Axis {
     range: RangeInclusive<f64>,
     ticks: Ticks,
@@ -372,7 +371,6 @@ fn is_drawn(value: f64) -> bool {
     value.abs() <= LARGEST
 }
 
-/// Least and largest of the values that are drawn.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let drawn = values
         .filter(|value| is_drawn(*value))

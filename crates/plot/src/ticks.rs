@@ -40,7 +40,6 @@ impl Ticks {
     }
 }
 
-/// The multiples of a step in a range.
 fn multiples(range: &RangeInclusive<f64>, step: f64) -> Vec<f64> {
     // An edge that is a multiple may not be one in its last digits.
     let first = (range.start() / step - 1e-6).ceil();
