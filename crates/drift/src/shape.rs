@@ -74,7 +74,6 @@ impl Kind {
     }
 }
 
-/// A limit of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Limit {
     pub(crate) value: f64,
@@ -512,7 +511,6 @@ fn round(alternative: &mut Alternative<'_>) {
     }
 }
 
-/// What both admit.
 fn both<'a>(a: Shape<'a>, b: Shape<'a>) -> Shape<'a> {
     if a.is_free() {
         return Shape { null: a.null && b.null, ..b };

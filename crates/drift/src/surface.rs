@@ -26,7 +26,6 @@ pub(crate) struct Surface {
     answered: BTreeSet<String>,
 }
 
-/// Something that can be named.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) kind: Kind,
