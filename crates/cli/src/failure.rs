@@ -214,6 +214,7 @@ impl From<Error> for Failure {
 
 /// Whether a service does not know the path, rather than what the path names.
 fn is_of_address(error: &Error) -> bool {
+    // A margin address given as --base-url is refused so, with a bare 404.
     error.violations().iter().all(|violation| violation.loc.len() < 2)
 }
 

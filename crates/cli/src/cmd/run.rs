@@ -334,6 +334,7 @@ fn leave_out_frequencies(job: &mut Value, given: &Value) {
     else {
         return;
     };
+    // A run with a short --time was built first, and then refused for a frequency of its preset.
     let n_steps = time * 1e6 / timestep;
     let Some(production) = job["production"].as_object_mut() else { return };
     production.retain(|name, value| {
