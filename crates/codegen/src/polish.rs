@@ -470,6 +470,7 @@ fn constructors(item: &mut ItemImpl) {
     if item.trait_.is_some() || self_name(item) != "Client" {
         return;
     }
+    // Its `new` follows redirects with the key, and ends every request after 15 s.
     item.items.retain(|i| !matches!(i, ImplItem::Fn(f) if f.sig.ident == "new"));
     for method in methods(item) {
         if method.sig.ident == "new_with_client" {
