@@ -215,6 +215,8 @@ impl Connection {
             .read_timeout(self.idle_timeout)
             .user_agent(concat!("molbox-rust/", env!("CARGO_PKG_VERSION")));
         let wanted = self.setup.iter().fold(defaults, |http, setup| setup(http));
+        // After the caller's setup, which must not bring redirects back: they would carry the key
+        // to other hosts.
         wanted
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
@@ -286,6 +288,7 @@ fn prepare(inner: &Inner, request: &mut Request) {
     // progenitor's own, not part of this interface.
     headers.remove("api-version");
     headers.insert(API_KEY, inner.key.header());
+    // With a key of its own a POST can be repeated, too: the service does it once.
     if is_post && !headers.contains_key(IDEMPOTENCY_KEY) {
         let key = format!("{:016x}{:016x}", random(), random());
         headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&key).expect("hexadecimal digits"));
