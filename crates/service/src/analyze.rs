@@ -133,9 +133,14 @@ fn structure(path: &Path) -> Result<(Topology, Vec<[f64; 3]>), Error> {
         let structure = Structure::open(path)?;
         return Ok((structure.topology, structure.positions));
     }
-    let read = |source| Error::Io { path: path.to_owned(), source };
-    let built = fs::read(path).map_err(read)?;
-    Ok(Built::parse(&built).map_err(|e| read(io::Error::other(format!("{e:#}"))))?.parts())
+    match read_built(path) {
+        Ok(built) => Ok(built.parts()),
+        Err(source) => Err(Error::Io { path: path.to_owned(), source }),
+    }
+}
+
+fn read_built(path: &Path) -> io::Result<Built> {
+    Built::parse(&fs::read(path)?).map_err(|e| io::Error::other(format!("{e:#}")))
 }
 
 /// The failure in the form of the records; `input` is the folder of the files that it may name.
@@ -199,12 +204,12 @@ fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
     });
     write(&output.join("data.json"), &serde_json::to_vec(&without_nulls(data))?)?;
     for table in &report.tables {
-        let path = |extension: &str| output.join(format!("{}.{extension}", table.name));
-        write(&path("csv"), table.to_csv().as_bytes())?;
-        write(&path("parquet"), &table.to_parquet())?;
+        let name = &table.name;
+        write(&output.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
+        write(&output.join(format!("{name}.parquet")), &table.to_parquet())?;
         if let Some(figure) = Figure::of(table) {
-            write(&path("png"), &figure.png())?;
-            write(&path("svg"), figure.svg().as_bytes())?;
+            write(&output.join(format!("{name}.png")), &figure.png())?;
+            write(&output.join(format!("{name}.svg")), figure.svg().as_bytes())?;
         }
     }
     Ok(())

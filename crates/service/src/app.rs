@@ -150,10 +150,6 @@ impl App {
     /// Says where the service listens. Where it is reached is what was configured, or else the
     /// same.
     pub(crate) fn listens_at(&self, origin: String, margin_origin: String) {
-        let reached = |configured: &str, listened: String| match configured.trim_end_matches('/') {
-            "" => listened,
-            configured => configured.to_owned(),
-        };
         // Once, when the service starts.
         let _ = self.origin.set(reached(&self.config.public_url, origin));
         let _ = self.margin_origin.set(reached(&self.config.margin_public_url, margin_origin));
@@ -274,5 +270,13 @@ fn secret(path: &Path) -> Result<[u8; 32]> {
             Ok(bytes)
         }
         Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+/// The base address that was configured, or else the one that is listened at.
+fn reached(configured: &str, listened: String) -> String {
+    match configured.trim_end_matches('/') {
+        "" => listened,
+        configured => configured.to_owned(),
     }
 }

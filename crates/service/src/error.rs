@@ -195,7 +195,8 @@ impl ApiError {
 
     /// The same for what is sent with a link instead of a key.
     pub(crate) fn content_over_quota(at: Vec<LocItem>, over: OverQuota, max: u64) -> Self {
-        let (held, max) = (in_bytes(over.held.into()), in_bytes(max.into()));
+        let held = in_bytes(over.held.into());
+        let max = in_bytes(max.into());
         let msg = format!(
             "the account holds {held} of the {max} that it may (limits.account_bytes), what its open jobs may come to \
              write included, and this has no room; delete files, systems, jobs or analyses that it does not need, or \

@@ -128,11 +128,10 @@ fn load(config: &Config) -> Result<Store> {
 /// `molboxd market check`: loads the data and says what is in it.
 pub(crate) fn check(config: &Config) -> Result<String> {
     let store = load(config)?;
-    let days = || store.contracts().iter().flat_map(|contract| contract.settlements.days());
-    let prices: usize =
-        store.contracts().iter().map(|contract| contract.settlements.days().len()).sum();
-    let span =
-        days().min().zip(days().max()).map(|(first, last)| format!(" from {first} to {last}"));
+    let days = store.contracts().iter().flat_map(|contract| contract.settlements.days());
+    let prices = days.clone().count();
+    let first = days.clone().min();
+    let span = first.zip(days.max()).map(|(first, last)| format!(" from {first} to {last}"));
     Ok(format!(
         "{}: {} contracts, {prices} settlement prices{}, sha256 {}",
         folder(config).display(),

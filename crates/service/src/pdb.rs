@@ -70,9 +70,12 @@ impl Mirror {
                 e.context(format!("fetch {place}")),
             )
         })?;
-        let missing =
-            || ApiError::not_found_in_body(field, format!("the mirror has no entry {id}"));
-        let bytes = bytes.ok_or_else(missing)?;
+        let Some(bytes) = bytes else {
+            return Err(ApiError::not_found_in_body(
+                field,
+                format!("the mirror has no entry {id}"),
+            ));
+        };
         let bytes = if is_packed {
             unpack(&bytes).context("unpack an entry of the mirror")?
         } else {

@@ -24,11 +24,16 @@ pub(crate) struct UploadLink<'a> {
 impl<'a> UploadLink<'a> {
     /// Of a query; a part that is missing is empty.
     pub(crate) fn of(query: &'a [(String, String)]) -> Self {
-        let part = |name: &str| {
-            query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
-        };
-        Self { expires: part("expires"), key: part("key"), signature: part("signature") }
+        Self {
+            expires: part(query, "expires"),
+            key: part(query, "key"),
+            signature: part(query, "signature"),
+        }
     }
+}
+
+fn part<'a>(query: &'a [(String, String)], name: &str) -> &'a str {
+    query.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
 }
 
 /// Signs and checks the upload links of an installation.

@@ -60,7 +60,8 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
     let data = &config.data;
     let live = Whole::open(data)?;
     folder::make(to)?;
-    let (inner, outer) = (to.canonicalize()?, data.canonicalize()?);
+    let inner = to.canonicalize()?;
+    let outer = data.canonicalize()?;
     if inner.starts_with(&outer) || outer.starts_with(&inner) {
         bail!(
             "{} and the data folder {} lie in each other; name another folder",
@@ -302,7 +303,8 @@ pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
             bail!("{} is in use, it has {name}: restore to a new folder", data.display());
         }
     }
-    let (source, target) = (Objects::at(from), Objects::open(data)?);
+    let source = Objects::at(from);
+    let target = Objects::open(data)?;
     let mut copied = Copied::default();
     for object in whole.known_objects()? {
         copy_objects(&source, &source.stats(&Key::stored(&object))?, &target, &mut copied)

@@ -61,7 +61,8 @@ impl Report {
         object: Option<&str>,
         problem: impl Into<String>,
     ) {
-        let (id, object) = (id.map(str::to_owned), object.map(str::to_owned));
+        let id = id.map(str::to_owned);
+        let object = object.map(str::to_owned);
         self.findings.push(Finding { kind, id, object, problem: problem.into() });
     }
 }

@@ -310,7 +310,8 @@ fn backup(config: &Config, clock: &Clock, folder: &Path) -> Result<u8> {
     for lost in &copied.lost {
         say(&format!("lost: {lost}"));
     }
-    let (objects, bytes) = (copied.objects, in_bytes(copied.bytes.into()));
+    let objects = copied.objects;
+    let bytes = in_bytes(copied.bytes.into());
     say(&format!("{objects} objects copied, {bytes}: {} is a backup", folder.display()));
     Ok(u8::from(!copied.lost.is_empty()))
 }
@@ -354,7 +355,8 @@ async fn doctor(config: &Config) -> Result<u8> {
 
 /// A command as the audit log has it.
 fn deed(clock: &Clock, action: &'static str, account: Option<&str>) -> Deed {
-    let (account, operator) = (account.map(str::to_owned), Some(operator()));
+    let account = account.map(str::to_owned);
+    let operator = Some(operator());
     Deed { at: clock.now(), account, operator, action, ..Deed::default() }
 }
 
@@ -401,17 +403,16 @@ fn audit(config: &Config, search: Search, json: bool) -> Result<()> {
 
 /// When, who, from where, what, to what.
 fn audit_line(entry: &Entry) -> String {
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let who = if entry.operator.is_some() { &entry.operator } else { &entry.key };
+    let who = entry.operator.as_ref().or(entry.key.as_ref());
     let parts = [
-        &entry.at,
-        &text(&entry.account),
-        &text(who),
-        &text(&entry.address),
+        entry.at.as_str(),
+        entry.account.as_deref().unwrap_or("-"),
+        who.map_or("-", String::as_str),
+        entry.address.as_deref().unwrap_or("-"),
         &entry.action,
         &entry.subject,
     ];
-    parts.map(|part| printable(part)).join("\t")
+    parts.map(printable).join("\t")
 }
 
 /// A text that stays on its line.

@@ -118,7 +118,8 @@ async fn keep_house(app: Arc<App>) {
 
 async fn measure(app: &Arc<App>) -> Result<()> {
     for id in app.db.unmeasured_tasks().await? {
-        let (objects, prefix) = (app.objects.clone(), Key::task(&id));
+        let objects = app.objects.clone();
+        let prefix = Key::task(&id);
         let bytes = tokio::task::spawn_blocking(move || objects.size(&prefix)).await??;
         app.db.set_task_bytes(id, bytes).await?;
     }

@@ -83,8 +83,12 @@ pub(super) struct Process {
 /// All processes. One that has ended meanwhile, or is not ours to look at, is nobody that we look
 /// for.
 pub(super) fn processes() -> io::Result<Vec<Process>> {
-    let number = |entry: fs::DirEntry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
-    Ok(fs::read_dir("/proc")?.flatten().filter_map(number).filter_map(Process::look).collect())
+    let entries = fs::read_dir("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| number(&entry)).filter_map(Process::look).collect())
+}
+
+fn number(entry: &fs::DirEntry) -> Option<Pid> {
+    Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)
 }
 
 /// The processes that hold the lock of a directory, but for the caller's own process group: the
@@ -130,10 +134,9 @@ impl Process {
             let is_it = fs::metadata(&file)
                 .is_ok_and(|it| (it.dev(), it.ino()) == (lock.dev(), lock.ino()));
             let number = file.file_name().unwrap_or_default().display().to_string();
-            let has_lock = |text: String| text.lines().any(|line| line.starts_with("lock:"));
             is_it
                 && fs::read_to_string(format!("/proc/{}/fdinfo/{number}", self.pid))
-                    .is_ok_and(has_lock)
+                    .is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:")))
         })
     }
 

@@ -77,13 +77,16 @@ fn terminate(child: &Child) {
 /// How often the kernel has killed a process for want of memory: in this process's cgroup, or on
 /// the whole machine where there is no such count. None where the kernel gives none.
 fn oom_kills() -> Option<u64> {
-    let count = |path: &Path| count_of("oom_kill", &fs::read_to_string(path).ok()?);
     let own = fs::read_to_string("/proc/self/cgroup").ok();
     let group =
         own.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::/")));
     let of_group = group
-        .and_then(|group| count(&Path::new("/sys/fs/cgroup").join(group).join("memory.events")));
-    of_group.or_else(|| count(Path::new("/proc/vmstat")))
+        .and_then(|group| kills_in(&Path::new("/sys/fs/cgroup").join(group).join("memory.events")));
+    of_group.or_else(|| kills_in(Path::new("/proc/vmstat")))
+}
+
+fn kills_in(path: &Path) -> Option<u64> {
+    count_of("oom_kill", &fs::read_to_string(path).ok()?)
 }
 
 /// The number after a name in a file of lines `name number`.

@@ -59,7 +59,8 @@ pub(crate) fn lock(data: &Path) -> Result<fs::File> {
 pub(crate) fn tighten(data: &Path) -> Result<()> {
     for entry in fs::read_dir(data).with_context(|| format!("list {}", data.display()))? {
         let entry = entry?;
-        let (path, found) = (entry.path(), entry.metadata()?);
+        let path = entry.path();
+        let found = entry.metadata()?;
         let mode = found.permissions().mode() & 0o777;
         let is_of_tasks = OF_TASKS.iter().any(|name| entry.file_name() == *name);
         if found.is_symlink() || is_of_tasks || mode & !PRIVATE == 0 {
@@ -75,10 +76,11 @@ pub(crate) fn tighten(data: &Path) -> Result<()> {
 /// What of a folder is there although no database knows of it; none in a folder that is new, or has
 /// both.
 pub(crate) fn stray(data: &Path) -> Option<PathBuf> {
-    let is_filled = |folder: &PathBuf| {
-        fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some_and(|e| e.is_ok()))
-    };
-    CONTENTS.iter().map(|name| data.join(name)).find(is_filled)
+    CONTENTS.iter().map(|name| data.join(name)).find(|folder| is_filled(folder))
+}
+
+fn is_filled(folder: &Path) -> bool {
+    fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some_and(|e| e.is_ok()))
 }
 
 /// Refuses a folder with results and without a database, as it is after a loss or when another
@@ -153,10 +155,10 @@ impl Folder {
     /// Whether everything is in its place. What is written elsewhere would be lost to whoever looks
     /// here, so nothing is acknowledged until it is back, or the service is started anew.
     pub(crate) fn check(&self) -> Result<(), Displaced> {
-        let is_elsewhere =
-            |(path, before): &&(PathBuf, Identity)| identity(path).ok() != Some(*before);
-        let displaced =
-            self.places.iter().find(is_elsewhere).map(|(path, _)| Displaced(path.clone()));
+        let mut places = self.places.iter();
+        let displaced = places
+            .find(|(path, before)| identity(path).ok() != Some(*before))
+            .map(|(path, _)| Displaced(path.clone()));
         let was = self.is_displaced.swap(displaced.is_some(), Ordering::Relaxed);
         match &displaced {
             Some(displaced) if !was => {

@@ -41,10 +41,12 @@ struct Size {
 }
 
 fn size(expression: &str, defined: &HashMap<&str, Size>) -> Size {
-    let (mut terms, mut open, mut signs, mut depth) = (0_usize, 0_usize, 0, 0);
+    let mut terms = 0_usize;
+    let mut open = 0_usize;
+    let mut signs = 0;
+    let mut depth = 0;
     let mut rest = expression;
     while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
         let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
         if word.is_empty() {
             match first {
@@ -66,6 +68,10 @@ fn size(expression: &str, defined: &HashMap<&str, Size>) -> Size {
         rest = &rest[word.len().max(first.len_utf8())..];
     }
     Size { terms, depth }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '.'
 }
 
 #[cfg(test)]

@@ -107,7 +107,8 @@ const NAMES: [&str; 18] = [
 pub(super) fn check(text: &str) -> Result<(), Problem> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = true;
-    let (mut depth, mut elements) = (0_usize, 0);
+    let mut depth = 0_usize;
+    let mut elements = 0;
     loop {
         let line = |reader: &Reader<&[u8]>| line_at(text, reader.buffer_position());
         match reader.read_event() {
@@ -183,7 +184,8 @@ fn check_element(element: &BytesStart<'_>, depth: usize, line: usize) -> Result<
         if INFORMATION.contains(&name) {
             continue;
         }
-        let (key, value) = (attribute.key.as_ref(), attribute.value.as_ref());
+        let key = attribute.key.as_ref();
+        let value = attribute.value.as_ref();
         let stem = key.trim_end_matches(|c: char| c.is_ascii_digit());
         let is_name = NAMES.contains(&stem) && !value.contains(['<', '&']);
         let is_truth = ["true", "false", "True", "False", "0", "1"].contains(&value.trim());

@@ -210,12 +210,8 @@ fn structure<T>(parsed: Result<T, molbox_analysis::FormatError>) -> Result<(), P
 
 /// Whether a file is a trajectory of its format with a frame at least.
 fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
-    let of_format = |trajectory: &Trajectory| match trajectory {
-        Trajectory::Dcd(_) => format == Format::Dcd,
-        Trajectory::Xtc(_) => format == Format::Xtc,
-    };
     match Trajectory::open(path) {
-        Ok(trajectory) if !of_format(&trajectory) => {
+        Ok(trajectory) if format_of(&trajectory) != format => {
             Err(Problem::whole("it is a trajectory of another format"))
         }
         Ok(trajectory) if trajectory.n_frames() == 0 => {
@@ -226,6 +222,13 @@ fn trajectory(path: &Path, format: Format) -> Result<(), Problem> {
             Err(Problem::whole(format!("{}: {}", source.place, source.problem)))
         }
         Err(error) => Err(Problem::whole(without_folders(&error.to_string()))),
+    }
+}
+
+fn format_of(trajectory: &Trajectory) -> Format {
+    match trajectory {
+        Trajectory::Dcd(_) => Format::Dcd,
+        Trajectory::Xtc(_) => Format::Xtc,
     }
 }
 

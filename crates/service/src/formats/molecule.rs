@@ -48,7 +48,8 @@ fn molfile(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
         text.parse::<usize>()
             .map_err(|_| Problem::at(counts_at + 1, format!("the number of {what} is {text:?}")))
     };
-    let (n_atoms, n_bonds) = (number(0..3, "atoms")?, number(3..6, "bonds")?);
+    let n_atoms = number(0..3, "atoms")?;
+    let n_bonds = number(3..6, "bonds")?;
     if n_atoms == 0 {
         return Err(Problem::at(counts_at + 1, "the molecule has no atom"));
     }
@@ -78,7 +79,8 @@ fn molfile(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
 /// The connection table of a V3000 molfile, whose lines begin with `M  V30`.
 fn v3000(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
     let mut n_atoms = None;
-    let (mut section, mut found) = ("", 0);
+    let mut section = "";
+    let mut found = 0;
     for (index, line) in lines[start..end].iter().enumerate() {
         let at = start + index + 1;
         let Some(rest) = line.strip_prefix("M  V30 ") else { continue };
@@ -123,9 +125,12 @@ fn v3000(lines: &[&str], start: usize, end: usize) -> Result<(), Problem> {
 pub(super) fn check_mol2(text: &str) -> Result<(), Problem> {
     let mut section = "";
     let mut line_of_section = 0;
-    let (mut declared, mut atoms, mut molecules) = (None, 0_usize, 0);
+    let mut declared = None;
+    let mut atoms = 0_usize;
+    let mut molecules = 0;
     for (index, line) in text.lines().enumerate() {
-        let (at, line) = (index + 1, line.trim());
+        let at = index + 1;
+        let line = line.trim();
         if let Some(name) = line.strip_prefix("@<TRIPOS>") {
             if name == "MOLECULE" {
                 compare(declared, atoms)?;

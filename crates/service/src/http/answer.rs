@@ -62,12 +62,11 @@ pub(crate) fn response(answer: &Answer) -> Result<Response, ApiError> {
 
 /// 204, or why something cannot be deleted.
 pub(crate) fn deleted(what: &str, id: &str, result: Deletion) -> Result<Response, ApiError> {
-    let conflict =
-        |msg: String| ApiError::conflict(vec![loc("path"), loc(format!("{what}_id"))], msg);
-    match result {
-        Deletion::Done => Ok(StatusCode::NO_CONTENT.into_response()),
-        Deletion::NotFound => Err(ApiError::not_found(what, id)),
-        Deletion::InState(state) => Err(conflict(format!("{id} is {state}; cancel it first"))),
-        Deletion::NeededBy(dependent) => Err(conflict(format!("{dependent} needs it"))),
-    }
+    let msg = match result {
+        Deletion::Done => return Ok(StatusCode::NO_CONTENT.into_response()),
+        Deletion::NotFound => return Err(ApiError::not_found(what, id)),
+        Deletion::InState(state) => format!("{id} is {state}; cancel it first"),
+        Deletion::NeededBy(dependent) => format!("{dependent} needs it"),
+    };
+    Err(ApiError::conflict(vec![loc("path"), loc(format!("{what}_id"))], msg))
 }

@@ -85,7 +85,8 @@ impl Arriving {
         pace: Option<&Pace>,
     ) -> Result<(), ApiError> {
         let mut chunks = body.into_data_stream();
-        let (mut received, mut unpacked) = (0_u64, 0_u64);
+        let mut received = 0_u64;
+        let mut unpacked = 0_u64;
         let mut gzip = MultiGzDecoder::new(Vec::new());
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| Pace::error_or(pace, ApiError::unreadable_body))?;

@@ -158,10 +158,6 @@ impl Call {
 /// What of a body was not taken as it was written: members that the document does not have, which
 /// it does not forbid, and those that are there more than once.
 fn request_warnings<T: Request>(body: &Value, repeated: &[Vec<LocItem>]) -> Vec<Notice> {
-    let notice = |code: &str, path: Vec<LocItem>, message: String| {
-        let loc = std::iter::once(loc("body")).chain(path).collect();
-        Notice { code: code.to_owned(), message, loc, extra: Default::default() }
-    };
     let unknown = molbox::unknown_fields::<T>(body);
     let mut warnings: Vec<Notice> = Vec::new();
     for field in &unknown.listed {
@@ -176,6 +172,11 @@ fn request_warnings<T: Request>(body: &Value, repeated: &[Vec<LocItem>]) -> Vec<
         warnings.push(notice("repeated_field", path.clone(), message));
     }
     warnings
+}
+
+fn notice(code: &str, path: Vec<LocItem>, message: String) -> Notice {
+    let loc = std::iter::once(loc("body")).chain(path).collect();
+    Notice { code: code.to_owned(), message, loc, extra: Default::default() }
 }
 
 /// What to say about members that the document does not have, after the first of them.

@@ -127,7 +127,8 @@ impl Door {
 
     /// A place for a new connection; none when even the reserve is busy.
     fn admit(self: &Arc<Self>) -> Option<Place> {
-        let (most, now) = (self.limits.most, Instant::now());
+        let most = self.limits.most;
+        let now = Instant::now();
         let mut places = self.places();
         let is_reserve = places.open >= most
             && !now.checked_sub(PEACE).is_some_and(|before| places.dismiss(before));
@@ -205,7 +206,9 @@ pub(crate) async fn serve(
         match accepted {
             Ok((stream, address)) => {
                 if let Some(place) = door.admit() {
-                    let (router, stopped, open) = (router.clone(), stopped.clone(), open.clone());
+                    let router = router.clone();
+                    let stopped = stopped.clone();
+                    let open = open.clone();
                     tokio::spawn(async move {
                         carry(place, stream, address, router, stopped).await;
                         drop(open);

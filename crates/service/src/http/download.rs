@@ -63,7 +63,8 @@ fn while_good(
     call: &Call,
     content: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    let (app, key) = (call.app.clone(), call.key_id().to_owned());
+    let app = call.app.clone();
+    let key = call.key_id().to_owned();
     content.enumerate().then(move |(number, chunk)| {
         let look = number.is_multiple_of(LOOK).then(|| (app.clone(), key.clone()));
         async move {
@@ -95,7 +96,8 @@ fn byte_range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
             Some((start < size).then_some((start, size)))
         }
         (first, last) => {
-            let (start, last) = (number(first)?, number(last)?);
+            let start = number(first)?;
+            let last = number(last)?;
             if last < start {
                 return None;
             }

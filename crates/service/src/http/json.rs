@@ -118,14 +118,8 @@ impl Parser<'_> {
     }
 
     fn number(&self, start: usize) -> Parsed<Json> {
-        let digits = |mut i: usize| {
-            while matches!(self.at(i), Some(b'0'..=b'9')) {
-                i += 1;
-            }
-            i
-        };
         let first = start + usize::from(self.at(start) == Some(b'-'));
-        let mut end = if self.at(first) == Some(b'0') { first + 1 } else { digits(first) };
+        let mut end = if self.at(first) == Some(b'0') { first + 1 } else { self.digits(first) };
         if end == first {
             return Err(Fail::At("Expecting value", start));
         }
@@ -133,14 +127,14 @@ impl Parser<'_> {
             return Err(Fail::Unreadable);
         }
         let mut is_float = false;
-        if self.at(end) == Some(b'.') && digits(end + 1) > end + 1 {
-            end = digits(end + 1);
+        if self.at(end) == Some(b'.') && self.digits(end + 1) > end + 1 {
+            end = self.digits(end + 1);
             is_float = true;
         }
         if matches!(self.at(end), Some(b'e' | b'E')) {
             let exponent = end + 1 + usize::from(matches!(self.at(end + 1), Some(b'+' | b'-')));
-            if digits(exponent) > exponent {
-                end = digits(exponent);
+            if self.digits(exponent) > exponent {
+                end = self.digits(exponent);
                 is_float = true;
             }
         }
@@ -151,6 +145,15 @@ impl Parser<'_> {
             Json::Int(if text == "-0" { "0".to_owned() } else { text.to_owned() })
         };
         Ok((value, end))
+    }
+
+    /// Where digits that begin here end.
+    fn digits(&self, begin: usize) -> usize {
+        let mut end = begin;
+        while matches!(self.at(end), Some(b'0'..=b'9')) {
+            end += 1;
+        }
+        end
     }
 
     /// The string that begins before `begin`.

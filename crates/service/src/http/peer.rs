@@ -13,9 +13,8 @@ impl Peer {
     /// The address of the client. What `x-forwarded-for` says counts only as far as proxies that
     /// are trusted have written it, from the end: anybody can send the rest.
     pub(crate) fn client(self, headers: &HeaderMap, proxies: &[IpNet]) -> IpAddr {
-        let is_proxy = |address: &IpAddr| proxies.iter().any(|proxy| proxy.contains(address));
         let mut client = self.0.to_canonical();
-        if !is_proxy(&client) {
+        if !is_proxy(client, proxies) {
             return client;
         }
         let lists =
@@ -24,12 +23,16 @@ impl Peer {
         for name in named.iter().rev() {
             let Ok(address) = name.parse::<IpAddr>() else { break };
             client = address.to_canonical();
-            if !is_proxy(&client) {
+            if !is_proxy(client, proxies) {
                 break;
             }
         }
         client
     }
+}
+
+fn is_proxy(address: IpAddr, proxies: &[IpNet]) -> bool {
+    proxies.iter().any(|proxy| proxy.contains(&address))
 }
 
 /// The `x-request-id` of the answer, on its way to the handler.

@@ -23,7 +23,8 @@ impl Rates {
         if per_minute == 0 {
             return Ok(());
         }
-        let (size, per_second) = (f64::from(per_minute), f64::from(per_minute) / 60.0);
+        let size = f64::from(per_minute);
+        let per_second = f64::from(per_minute) / 60.0;
         let level = |bucket: &Bucket| {
             let since = now.saturating_duration_since(bucket.filled).as_secs_f64();
             (bucket.tokens + since * per_second).min(size)

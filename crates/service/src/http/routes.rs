@@ -169,15 +169,17 @@ fn finish(app: &Arc<App>, router: Router) -> Router {
         .layer(middleware::from_fn_with_state(app.clone(), identify))
 }
 
+fn is_plain(id: &str) -> bool {
+    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
 /// Gives every request its identifier, and logs how it ended.
 async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
-    let is_plain = |id: &&str| {
-        (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-    };
-    let id = given.filter(is_plain).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
+    let id = given.filter(|id| is_plain(id)).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let start = Instant::now();
     let has_body = !request.body().is_end_stream();
     let mut response = next.run(request).await;
@@ -258,8 +260,11 @@ async fn prepare(
             violations.push(violation("value_error", at, "is given more than once"));
         }
     }
-    let (mut value, mut bytes, mut outside) = (Json::Null, Vec::new(), Vec::new());
-    let (mut share, mut is_gzip) = (None, false);
+    let mut value = Json::Null;
+    let mut bytes = Vec::new();
+    let mut outside = Vec::new();
+    let mut share = None;
+    let mut is_gzip = false;
     if operation.has_body() {
         let takes_more = operation.takes_more_than_json();
         let encoding = text_of(&parts.headers, CONTENT_ENCODING.as_str()).filter(|_| takes_more);
@@ -345,9 +350,9 @@ async fn admit(app: &App, parts: &Parts) -> Result<KeyRow, ApiError> {
     let key = key::authenticate(&app.db, &app.wrong_keys, app.now(), header, client).await?;
     let per_minute = app.config.limits.requests_per_minute;
     let taken = app.rates.take(&key.id, per_minute, Instant::now());
-    let too_many =
-        |wait| ApiError::too_many(format!("the key may make {per_minute} requests a minute"), wait);
-    taken.map_err(too_many)?;
+    taken.map_err(|wait| {
+        ApiError::too_many(format!("the key may make {per_minute} requests a minute"), wait)
+    })?;
     Ok(key)
 }
 
@@ -357,7 +362,8 @@ fn note_use(app: &Arc<App>, key: &KeyRow) {
     if !app.uses.is_due(key, now) {
         return;
     }
-    let (app, id) = (app.clone(), key.id.clone());
+    let app = app.clone();
+    let id = key.id.clone();
     tokio::spawn(async move {
         if let Err(error) = app.db.touch_key(id, now).await {
             tracing::warn!(cause = format!("{error:#}"), "note that a key was used");

@@ -191,11 +191,11 @@ impl Schema {
     /// The schema with what a part of the document states of its values.
     fn stated(self, part: &Value) -> Self {
         let allowed = Allowed::deserialize(part).expect("the build has checked the keys");
-        let says = |allowed: &Allowed| {
-            let ends = [allowed.from, allowed.above, allowed.to];
-            !allowed.values.is_empty() || ends.iter().any(Option::is_some)
-        };
-        if says(&allowed) { Self::Stated(Box::new(self), allowed) } else { self }
+        let ends = [allowed.from, allowed.above, allowed.to];
+        if allowed.values.is_empty() && ends.iter().all(Option::is_none) {
+            return self;
+        }
+        Self::Stated(Box::new(self), allowed)
     }
 }
 
@@ -233,17 +233,9 @@ impl Operation {
         let mut out = Violations::default();
         for place in [Place::Path, Place::Query, Place::Header] {
             for parameter in self.parameters.iter().filter(|p| p.place == place) {
-                let find = |pairs: &[(String, String)]| {
-                    // The last of repeated parameters counts.
-                    pairs
-                        .iter()
-                        .rev()
-                        .find(|(name, _)| *name == parameter.name)
-                        .map(|(_, value)| value.clone())
-                };
                 let (name, value) = match place {
-                    Place::Path => ("path", find(path)),
-                    Place::Query => ("query", find(query)),
+                    Place::Path => ("path", last_of(path, &parameter.name)),
+                    Place::Query => ("query", last_of(query, &parameter.name)),
                     Place::Header => ("header", header(&parameter.name)),
                 };
                 out.loc = vec![loc(name), loc(parameter.name.clone())];
@@ -485,7 +477,6 @@ fn string(
         return;
     }
     let length = text.chars().count();
-    let plural = |n: usize| if n == 1 { "" } else { "s" };
     if length < min {
         let msg = format!("String should have at least {min} character{}", plural(min));
         out.add("string_too_short", msg, value, Some(("min_length", json!(min))));
@@ -646,11 +637,22 @@ fn python_float(text: &str) -> Option<f64> {
     if is_word || is_number { text.parse().ok() } else { None }
 }
 
+/// Python reads `1_000`, with underscores between digits and nowhere else.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
-    let between_digits = |i: usize| {
-        i > 0 && bytes[i - 1].is_ascii_digit() && bytes.get(i + 1).is_some_and(u8::is_ascii_digit)
-    };
-    let fine = bytes.iter().enumerate().all(|(i, byte)| *byte != b'_' || between_digits(i));
+    let fine = bytes.iter().enumerate().all(|(i, byte)| *byte != b'_' || between_digits(bytes, i));
     fine.then(|| text.replace('_', ""))
+}
+
+fn between_digits(bytes: &[u8], i: usize) -> bool {
+    i > 0 && bytes[i - 1].is_ascii_digit() && bytes.get(i + 1).is_some_and(u8::is_ascii_digit)
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+/// The value of a parameter. Of repeated ones the last counts.
+fn last_of(pairs: &[(String, String)], name: &str) -> Option<String> {
+    pairs.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.clone())
 }

@@ -91,7 +91,8 @@ pub(crate) fn measure(objects: &Objects, entry: &Entry) -> Result<Measured> {
         (size.with_context(|| format!("read {}", entry.key))?, None)
     } else {
         let key = entry.key.with_suffix(DEFLATED);
-        let (mut size, mut written) = (0, 0);
+        let mut size = 0;
+        let mut written = 0;
         let deflated = objects.write_with(&key, |out| {
             let mut encoder = DeflateEncoder::new(io::BufWriter::new(out), Compression::default());
             size = checksums.pass(objects, &entry.key, &mut encoder)?;
@@ -212,7 +213,8 @@ impl Layout {
         let mut position = 0;
         let mut pieces = Vec::new();
         for segment in self.segments {
-            let (from, to) = (position, position + segment.size());
+            let from = position;
+            let to = position + segment.size();
             position = to;
             if from < end && to > start {
                 pieces.push((segment, start.saturating_sub(from), to.min(end) - from));

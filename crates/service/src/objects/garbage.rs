@@ -7,7 +7,8 @@ use crate::objects::{Key, Objects};
 
 /// Removes the objects with or under a key. What fails is tried again at the next start.
 pub(crate) async fn sweep(objects: &Arc<Objects>, db: &Db, key: Key) {
-    let (objects, removed) = (objects.clone(), key.clone());
+    let objects = objects.clone();
+    let removed = key.clone();
     let removed = tokio::task::spawn_blocking(move || objects.remove(&removed)).await;
     let result = match removed {
         Ok(Ok(())) => db.forget_garbage(key.to_string()).await.map_err(anyhow::Error::from),

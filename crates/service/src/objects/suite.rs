@@ -17,7 +17,8 @@ use crate::files::CHUNK_BYTES;
 
 /// Hands a promise every kind of store, empty, and a folder for what is on this machine besides.
 fn on_each_store(promise: impl Fn(&Arc<Objects>, &Path)) {
-    let (data, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
     promise(&Arc::new(Objects::open(data.path()).unwrap()), scratch.path());
 }
 
@@ -49,7 +50,8 @@ fn long() -> Vec<u8> {
 #[test]
 fn an_object_is_read_as_it_was_written() {
     on_each_store(|objects, scratch| {
-        let (key, content) = (Key::upload("one"), long());
+        let key = Key::upload("one");
+        let content = long();
         objects.write(&key, &content).unwrap();
         let size = content.len() as u64;
         assert_eq!(objects.read(&key).unwrap(), content);
@@ -95,9 +97,11 @@ fn what_is_received_is_there_whole_or_not_at_all() {
 #[test]
 fn any_range_is_read() {
     on_each_store(|objects, _| {
-        let (key, content) = (Key::upload("one"), long());
+        let key = Key::upload("one");
+        let content = long();
         objects.write(&key, &content).unwrap();
-        let (chunk, size) = (CHUNK_BYTES, content.len());
+        let chunk = CHUNK_BYTES;
+        let size = content.len();
         for range in [
             0..size,
             0..1,
@@ -186,7 +190,8 @@ fn of_those_who_write_one_object_at_once_one_wins_and_readers_see_no_mixture() {
 #[test]
 fn a_write_that_fails_or_is_cut_off_leaves_what_was_there() {
     on_each_store(|objects, _| {
-        let (key, other) = (Key::task("job_1").under("log.txt"), Key::task("job_1").under("other"));
+        let key = Key::task("job_1").under("log.txt");
+        let other = Key::task("job_1").under("other");
         objects.write(&key, b"before").unwrap();
         for key in [&key, &other] {
             let failed = objects.write_with(key, |out| {
@@ -210,7 +215,8 @@ fn a_write_that_fails_or_is_cut_off_leaves_what_was_there() {
 #[test]
 fn who_reads_an_object_reads_the_same_to_its_end_though_it_is_replaced() {
     on_each_store(|objects, _| {
-        let (key, content) = (Key::upload("one"), long());
+        let key = Key::upload("one");
+        let content = long();
         objects.write(&key, &content).unwrap();
         let mut stream = Box::pin(objects.clone().stream(key.clone(), 0..content.len() as u64));
         let mut read = wait(stream.next()).unwrap().unwrap().to_vec();
@@ -245,7 +251,8 @@ fn keys_are_listed_in_order_and_only_those_right_under_one() {
 #[test]
 fn a_folder_is_adopted_as_a_whole_and_once() {
     on_each_store(|objects, scratch| {
-        let (folder, task) = (scratch.join("collected"), Key::task("job_1"));
+        let folder = scratch.join("collected");
+        let task = Key::task("job_1");
         fs::create_dir_all(folder.join("commit")).unwrap();
         fs::write(folder.join("log.txt"), "log").unwrap();
         fs::write(folder.join("commit/commit.json"), "{}").unwrap();
@@ -267,7 +274,8 @@ fn a_folder_is_adopted_as_a_whole_and_once() {
 #[test]
 fn one_is_removed_or_all_under_a_key_and_nothing_else() {
     on_each_store(|objects, _| {
-        let (task, other) = (Key::task("job_1"), Key::task("job_10").under("a"));
+        let task = Key::task("job_1");
+        let other = Key::task("job_10").under("a");
         for key in
             [task.under("a"), task.under("commit").under("b"), task.under("c"), other.clone()]
         {
@@ -284,7 +292,8 @@ fn one_is_removed_or_all_under_a_key_and_nothing_else() {
 #[test]
 fn what_was_fetched_is_a_copy() {
     on_each_store(|objects, scratch| {
-        let (key, copy) = (Key::upload("one"), scratch.join("copy"));
+        let key = Key::upload("one");
+        let copy = scratch.join("copy");
         objects.write(&key, b"stored").unwrap();
         objects.fetch(&key, &copy).unwrap();
         fs::OpenOptions::new().write(true).open(&copy).unwrap().write_all(b"SPOILT").unwrap();

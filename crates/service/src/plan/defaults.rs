@@ -86,16 +86,14 @@ fn read(document: &str) -> serde_json::Result<Defaults> {
     }
 
     let document: Document = serde_json::from_str(document)?;
-    let defaults_of = |schema: Schema| -> Map<String, Value> {
-        schema
+    let mut stated = Map::new();
+    for (name, schema) in document.components.schemas {
+        let defaults = schema
             .properties
             .into_iter()
-            .filter_map(|(name, property)| Some((name, property.default?)))
-            .collect()
-    };
-    let schemas = document.components.schemas.into_iter();
-    let stated: Map<String, Value> =
-        schemas.map(|(name, schema)| (name, Value::Object(defaults_of(schema)))).collect();
+            .filter_map(|(name, property)| Some((name, property.default?)));
+        stated.insert(name, Value::Object(defaults.collect()));
+    }
     serde_json::from_value(Value::Object(stated))
 }
 

@@ -316,14 +316,15 @@ pub(crate) fn excess(
         }
         _ => (free, "that the service's disk has free"),
     };
-    let text = || {
-        format!(
-            "trajectories and logs of {} in all, more than the {} {whose}",
-            in_bytes(total),
-            in_bytes(room.into())
-        )
-    };
-    Ok((total > room.into()).then(|| Excess { total, room, largest, timestep_fs, text: text() }))
+    if total <= room.into() {
+        return Ok(None);
+    }
+    let text = format!(
+        "trajectories and logs of {} in all, more than the {} {whose}",
+        in_bytes(total),
+        in_bytes(room.into())
+    );
+    Ok(Some(Excess { total, room, largest, timestep_fs, text }))
 }
 
 impl Excess {
@@ -498,7 +499,13 @@ fn force(value: f64) -> NonNegative {
 /// The stages of a job that names none: the solute is held, then its box relaxes, then all but
 /// its backbone.
 fn default_stages(masks: &DefaultMasks, timestep_fs: f64) -> Vec<Equilibration> {
-    let stage = |ensemble, mask: &Option<String>, constant| {
+    [
+        (Ensembles::Nvt, &masks.solute, RESTRAINT_FORCE),
+        (Ensembles::Npt, &masks.solute, RESTRAINT_FORCE),
+        (Ensembles::Npt, &masks.backbone, BACKBONE_FORCE),
+    ]
+    .into_iter()
+    .map(|(ensemble, mask, constant)| {
         let stage = EquilibrationStep {
             type_: Some(ensemble),
             restraint_mask: mask.clone(),
@@ -506,12 +513,8 @@ fn default_stages(masks: &DefaultMasks, timestep_fs: f64) -> Vec<Equilibration> 
             ..EquilibrationStep::default()
         };
         Equilibration::new(&stage, timestep_fs)
-    };
-    vec![
-        stage(Ensembles::Nvt, &masks.solute, RESTRAINT_FORCE),
-        stage(Ensembles::Npt, &masks.solute, RESTRAINT_FORCE),
-        stage(Ensembles::Npt, &masks.backbone, BACKBONE_FORCE),
-    ]
+    })
+    .collect()
 }
 
 fn at(path: &[&str]) -> Vec<LocItem> {
@@ -564,10 +567,12 @@ fn check_steps(
 fn check_cutoff(parameters: &Parameters, shortest_width: f64) -> Option<ValidationError> {
     let cutoff = parameters.non_bonded_cutoff.get();
     let half = shortest_width / 2.0;
-    let msg = || {
-        format!("must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}")
-    };
-    (cutoff > half).then(|| violation("less_than_equal", at(&["non_bonded_cutoff"]), msg()))
+    (cutoff > half).then(|| {
+        let msg = format!(
+            "must be at most half of the shortest width of the box, {half:.3} nm, got {cutoff}"
+        );
+        violation("less_than_equal", at(&["non_bonded_cutoff"]), msg)
+    })
 }
 
 /// The masks that a request gives must be masks and select something. The default ones do.

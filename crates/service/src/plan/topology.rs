@@ -66,9 +66,7 @@ const MAX_RECENT: usize = 64;
 impl Recent {
     /// A system that has been built.
     pub(crate) fn read(&self, objects: &Objects, system_id: &str) -> anyhow::Result<Arc<Built>> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = lock().iter().find(|(id, _)| id == system_id).map(|(_, built)| built.clone());
-        if let Some(built) = found {
+        if let Some(built) = self.found(system_id) {
             return Ok(built);
         }
         let key = Key::task(system_id).under("topology.json");
@@ -78,7 +76,7 @@ impl Recent {
             Built::parse(&text).with_context(|| format!("read {key}"))
         });
         let built = Arc::new(built?);
-        let mut recent = lock();
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         recent.insert(0, (system_id.to_owned(), built.clone()));
         let mut atoms = 0;
         recent.retain(|(_, built)| {
@@ -87,6 +85,11 @@ impl Recent {
         });
         recent.truncate(MAX_RECENT);
         Ok(built)
+    }
+
+    fn found(&self, system_id: &str) -> Option<Arc<Built>> {
+        let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.iter().find(|(id, _)| id == system_id).map(|(_, built)| built.clone())
     }
 
     /// Forgets a system that is no more.

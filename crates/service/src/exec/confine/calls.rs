@@ -205,8 +205,11 @@ fn refuse(calls: Refused, error: i32) -> Result<BpfProgram> {
 /// Refuses the numbers of x32: the same calls once more, on processors of type x86-64.
 fn numbers_of_x32() -> BpfProgram {
     const X32_BIT: u32 = 0x4000_0000;
-    let (load, skip_unless_at_least, answer) = (0x20, 0x35, 0x06);
-    let (allow, refuse) = (0x7fff_0000, 0x0005_0000 | libc::EPERM.unsigned_abs());
+    let load = 0x20;
+    let skip_unless_at_least = 0x35;
+    let answer = 0x06;
+    let allow = 0x7fff_0000;
+    let refuse = 0x0005_0000 | libc::EPERM.unsigned_abs();
     vec![
         sock_filter { code: load, jt: 0, jf: 0, k: 0 },
         sock_filter { code: skip_unless_at_least, jt: 0, jf: 1, k: X32_BIT },

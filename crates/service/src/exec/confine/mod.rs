@@ -195,7 +195,8 @@ fn become_command(
     (program, modules): (&str, Vec<PathBuf>),
     arguments: &[String],
 ) -> Result<u8> {
-    let (work, cache) = (folder.join(WORK), &confinement.cache);
+    let work = folder.join(WORK);
+    let cache = &confinement.cache;
     fs::create_dir_all(cache).with_context(|| format!("make {}", cache.display()))?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).env_clear().envs(environment(&work, cache));
@@ -339,36 +340,39 @@ fn give_up_rights(
 /// Lets users pass through the data folder to those of tasks, and shuts everything else in it: it
 /// may have been the folder itself that kept others out.
 fn let_through(data: &Path) -> io::Result<()> {
-    let change = |path: &Path, change: fn(u32) -> u32| {
-        let before = fs::symlink_metadata(path)?;
-        let mode = change(before.mode() & 0o7777);
-        if before.is_symlink() || mode == before.mode() & 0o7777 {
-            return Ok(());
-        }
-        fs::set_permissions(path, Permissions::from_mode(mode))
-    };
     for entry in fs::read_dir(data)? {
         let entry = entry?;
         let is_passed = ["tasks", "check", "cache"].iter().any(|name| entry.file_name() == *name);
-        match change(
-            &entry.path(),
-            if is_passed { |mode| mode & !0o066 | 0o011 } else { |mode| mode & !0o077 },
-        ) {
+        match set_mode(&entry.path(), if is_passed { passed } else { shut }) {
             // Another task of the service was just starting, or a file that is replaced by
             // renaming.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             changed => changed?,
         }
     }
-    change(data, |mode| mode & !0o066 | 0o011)
+    set_mode(data, passed)
+}
+
+fn passed(mode: u32) -> u32 {
+    mode & !0o066 | 0o011
+}
+
+fn shut(mode: u32) -> u32 {
+    mode & !0o077
+}
+
+fn set_mode(path: &Path, change: fn(u32) -> u32) -> io::Result<()> {
+    let before = fs::symlink_metadata(path)?;
+    let mode = change(before.mode() & 0o7777);
+    // A link has no mode of its own: what it leads to would be opened.
+    if before.is_symlink() || mode == before.mode() & 0o7777 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 /// Lets a user, and no other but root, reach the folder of a task and read its input.
 fn open_to(folder: &Path, user: u32) -> Result<()> {
-    let open = |path: &Path, mode: u32| {
-        fs::set_permissions(path, Permissions::from_mode(mode))
-            .with_context(|| format!("open {}", path.display()))
-    };
     chown(folder, None, Some(user))
         .with_context(|| format!("open {} to user {user}", folder.display()))?;
     open(folder, 0o710)?;
@@ -381,6 +385,11 @@ fn open_to(folder: &Path, user: u32) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn open(path: &Path, mode: u32) -> Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+        .with_context(|| format!("open {}", path.display()))
 }
 
 /// Gives a folder to a user, with the files in it. Nobody works in it meanwhile.
