@@ -54,19 +54,14 @@ fn metadata() -> Result<Value> {
 /// where it is installed. Their own code is looked at by clippy's `incompatible_msrv`.
 fn oldest_compiler(metadata: &Value) -> Result<()> {
     let packages = metadata["packages"].as_array().context("packages")?;
-    let version = |package: &Value| -> Option<Vec<u64>> {
-        let parts = package["rust_version"].as_str()?.split('.').map(|part| part.parse().ok());
-        // 1.89 is 1.89.0.
-        parts.chain([Some(0), Some(0)]).take(3).collect()
-    };
     let molbox = packages
         .iter()
         .find(|package| package["name"] == "molbox")
         .context("the package molbox")?;
-    let promised = version(molbox).context("rust-version of molbox")?;
+    let promised = rust_version(molbox).context("rust-version of molbox")?;
     let newer: Vec<String> = packages
         .iter()
-        .filter(|package| version(package).is_some_and(|needed| needed > promised))
+        .filter(|package| rust_version(package).is_some_and(|needed| needed > promised))
         .map(|package| {
             format!("{} {} needs {}", package["name"], package["version"], package["rust_version"])
         })
@@ -113,17 +108,24 @@ pub fn surface() -> Result<(PathBuf, String)> {
         .context(
             "read rustdoc's JSON: this compiler's may be another version than that of `public-api`",
         )?;
-    let generated = |item: &str| {
-        let modules =
-            ["workflow::types::", "workflow::builder::", "margin::types::", "margin::builder::"];
-        // What a line is about comes last but for its arguments.
-        let name = item.split(['(', '<', '=']).next().unwrap_or_default();
-        modules.iter().any(|module| name.contains(&format!("molbox::{module}")))
-    };
     let lines: BTreeSet<String> =
-        items.items().map(ToString::to_string).filter(|item| !generated(item)).collect();
+        items.items().map(ToString::to_string).filter(|item| !is_generated(item)).collect();
     let found: String = lines.iter().map(|line| format!("{line}\n")).collect();
     Ok((PathBuf::from("tests/surface.txt"), found))
+}
+
+fn rust_version(package: &Value) -> Option<Vec<u64>> {
+    let parts = package["rust_version"].as_str()?.split('.').map(|part| part.parse().ok());
+    // 1.89 is 1.89.0.
+    parts.chain([Some(0), Some(0)]).take(3).collect()
+}
+
+fn is_generated(item: &str) -> bool {
+    let modules =
+        ["workflow::types::", "workflow::builder::", "margin::types::", "margin::builder::"];
+    // What a line is about comes last but for its arguments.
+    let name = item.split(['(', '<', '=']).next().unwrap_or_default();
+    modules.iter().any(|module| name.contains(&format!("molbox::{module}")))
 }
 
 /// What a package says of itself and contains is complete; its folder, unpacked.

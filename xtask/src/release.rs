@@ -125,23 +125,15 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     // programs of two checkouts for the same, and the next `cargo xtask` here would work on the
     // clone.
     let built = target().join("releases/target");
-    let xtask = |arguments: &[&str]| {
-        println!("== cargo xtask {}", arguments.join(" "));
-        run(Command::new("cargo")
-            .current_dir(&clone)
-            .env("CARGO_TARGET_DIR", &built)
-            .arg("xtask")
-            .args(arguments))
-    };
-    xtask(&["spec", "check"])?;
-    xtask(&["spec", "diff"])?;
-    xtask(&["regenerate", "--check"])?;
-    xtask(&["packages"])?;
+    xtask(&clone, &built, &["spec", "check"])?;
+    xtask(&clone, &built, &["spec", "diff"])?;
+    xtask(&clone, &built, &["regenerate", "--check"])?;
+    xtask(&clone, &built, &["packages"])?;
     let released = clone.join(spec::RELEASED);
     fs::create_dir_all(&released)?;
     fs::copy(clone.join("openapi/openapi.json"), released.join(format!("{version}.json")))?;
     // Nothing has changed since the document that is compared with now.
-    xtask(&["spec", "diff"])?;
+    xtask(&clone, &built, &["spec", "diff"])?;
 
     run(git(&clone).args(["add", "--all"]))?;
     let message = format!(
@@ -159,6 +151,15 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     run(git(root).args(["fetch", "--quiet"]).arg(&clone).args(["tag", &tag]))?;
     println!("{tag} is made; RELEASING.md says how it is published");
     Ok(())
+}
+
+fn xtask(clone: &Path, built: &Path, arguments: &[&str]) -> Result<()> {
+    println!("== cargo xtask {}", arguments.join(" "));
+    run(Command::new("cargo")
+        .current_dir(clone)
+        .env("CARGO_TARGET_DIR", built)
+        .arg("xtask")
+        .args(arguments))
 }
 
 /// The changelog with the date of a version, which has something to say of it.

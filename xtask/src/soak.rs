@@ -109,9 +109,8 @@ impl Part {
 fn chosen(only: Option<&str>) -> Result<Vec<Part>> {
     let all = Part::all()?;
     let Some(only) = only else { return Ok(all) };
-    let is_chosen =
-        |part: &&Part| part.name() == only || part.name().split('/').next() == Some(only);
-    let parts: Vec<Part> = all.iter().filter(is_chosen).cloned().collect();
+    let mut parts = all.clone();
+    parts.retain(|part| part.name() == only || part.name().split('/').next() == Some(only));
     if parts.is_empty() {
         bail!(
             "no part {only:?}; there are {}",
@@ -127,7 +126,6 @@ struct State {
     parts: BTreeMap<String, Progress>,
 }
 
-/// What a part has done.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Progress {
     /// Slices that came to an end, or found something.
@@ -170,7 +168,6 @@ impl State {
     }
 }
 
-/// How a slice ended.
 struct Outcome {
     done: f64,
     counts: BTreeMap<String, u64>,
@@ -453,7 +450,6 @@ fn kept(log: &Path, seed: u64) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// An empty folder.
 fn renew(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -509,7 +505,6 @@ fn cpu_of_children() -> Result<Duration> {
     ))
 }
 
-/// The worker's long tests.
 fn pytest() -> Result<Command> {
     let mut pytest = Command::new(python::environment()?);
     pytest

@@ -46,13 +46,15 @@ pub fn test() -> Result<()> {
     step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
     step("the worker", || {
-        let worker = |arguments: &[&str]| {
-            run(Command::new(&python).current_dir(root().join("worker")).args(arguments))
-        };
-        worker(&["-m", "ruff", "check", "--quiet", "."])?;
-        worker(&["-m", "ruff", "format", "--check", "--quiet", "."])?;
-        worker(&["-m", "mypy", "--no-error-summary", "molbox_worker"])?;
-        worker(&["-m", "pytest", "--quiet"])
+        for arguments in [
+            &["-m", "ruff", "check", "--quiet", "."] as &[&str],
+            &["-m", "ruff", "format", "--check", "--quiet", "."],
+            &["-m", "mypy", "--no-error-summary", "molbox_worker"],
+            &["-m", "pytest", "--quiet"],
+        ] {
+            run(Command::new(&python).current_dir(root().join("worker")).args(arguments))?;
+        }
+        Ok(())
     })?;
     // The service's tests start workers with this interpreter.
     step("the crates", || {

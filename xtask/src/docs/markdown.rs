@@ -31,11 +31,12 @@ pub fn pages(document: &Value, examples: &Examples) -> Vec<(PathBuf, String)> {
     );
     pages.push(("schemas", reference.schemas()));
     pages.push(("ours", reference.ours()));
-    let path = |name: &str| PathBuf::from(format!("{FOLDER}/{name}.md"));
-    pages
-        .into_iter()
-        .map(|(name, text)| (path(name), format!("{GENERATED}{}\n", text.trim_end())))
-        .collect()
+    pages.into_iter().map(|(name, text)| page(name, &text)).collect()
+}
+
+fn page(name: &str, text: &str) -> (PathBuf, String) {
+    let path = PathBuf::from(format!("{FOLDER}/{name}.md"));
+    (path, format!("{GENERATED}{}\n", text.trim_end()))
 }
 
 struct Reference<'a> {
@@ -193,7 +194,6 @@ impl<'a> Reference<'a> {
         format!("\n{} Body: {}.\n\n{fields}", text(body).trim_end(), type_text(schema))
     }
 
-    /// The properties of a schema as a table.
     fn fields(&self, schema: &Value) -> String {
         let mut out = "| field | type | unit | default | |\n|---|---|---|---|---|\n".to_owned();
         let required: Vec<&Value> = schema["required"].as_array().into_iter().flatten().collect();
@@ -225,7 +225,6 @@ impl<'a> Reference<'a> {
         format!("{} | {} | {default} | {}", self.bounded(schema), from("x-unit"), remark(meaning))
     }
 
-    /// A type with its bounds; of a reference to a restricted string the restriction too.
     fn bounded(&self, schema: &Value) -> String {
         let target = self.api.follow(schema);
         let bounds = if target["type"] == "string" { bounds(target) } else { bounds(schema) };

@@ -81,12 +81,13 @@ fn sources() -> Result<BTreeMap<PathBuf, String>> {
             }
         }
     }
-    let read = |path: PathBuf| {
+    let mut sources = BTreeMap::new();
+    for path in paths {
         let text = fs::read_to_string(root().join(&path))
             .with_context(|| format!("read {}", path.display()))?;
-        Ok((path, text))
-    };
-    paths.into_iter().map(read).collect()
+        sources.insert(path, text);
+    }
+    Ok(sources)
 }
 
 /// Where a page lies in the site; the front page is the README.
@@ -195,7 +196,6 @@ impl Page<'_> {
     }
 }
 
-/// A path without `.` and `..`.
 fn normal(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut out, part| {
         match part {
@@ -207,20 +207,18 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// The first heading of a page.
 fn title(text: &str) -> String {
     text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or("molbox").to_owned()
 }
 
-/// The names of a page's headings.
 fn headings(text: &str) -> BTreeSet<String> {
     let mut events: Vec<Event<'_>> = Parser::new_ext(text, OPTIONS).collect();
     name_headings(&mut events);
-    let id = |event: &Event<'_>| match event {
+    let ids = events.iter().filter_map(|event| match event {
         Event::Start(Tag::Heading { id, .. }) => id.as_ref().map(ToString::to_string),
         _ => None,
-    };
-    events.iter().filter_map(id).collect()
+    });
+    ids.collect()
 }
 
 /// Gives headings the names that links to them use; the name and words of each section.
@@ -259,7 +257,6 @@ fn slug(words: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The documentation of the client's crate.
 fn rustdoc(to: &Path) -> Result<()> {
     let from = target().join("doc");
     if from.exists() {

@@ -167,25 +167,22 @@ fn inline(value: &Value) -> String {
 fn python_value(value: &Value, depth: usize) -> String {
     let indent = "    ".repeat(depth + 1);
     let end = "    ".repeat(depth);
-    let lines = |open: char, items: Vec<String>, close: char| {
-        if items.is_empty() {
-            return format!("{open}{close}");
-        }
-        let items: Vec<String> = items.iter().map(|item| format!("{indent}{item},\n")).collect();
-        format!("{open}\n{}{end}{close}", items.concat())
-    };
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
+        Value::Array(items) if items.is_empty() => "[]".to_owned(),
         Value::Array(items) => {
-            lines('[', items.iter().map(|item| python_value(item, depth + 1)).collect(), ']')
+            let items =
+                items.iter().map(|item| format!("{indent}{},\n", python_value(item, depth + 1)));
+            format!("[\n{}{end}]", items.collect::<String>())
         }
+        Value::Object(map) if map.is_empty() => "{}".to_owned(),
         Value::Object(map) => {
-            let members = map
-                .iter()
-                .map(|(key, value)| format!("{key:?}: {}", python_value(value, depth + 1)));
-            lines('{', members.collect(), '}')
+            let members = map.iter().map(|(key, value)| {
+                format!("{indent}{key:?}: {},\n", python_value(value, depth + 1))
+            });
+            format!("{{\n{}{end}}}", members.collect::<String>())
         }
         value => value.to_string(),
     }

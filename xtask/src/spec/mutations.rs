@@ -25,6 +25,7 @@ struct Mutation {
 }
 
 /// A key of the object at a JSON pointer gets a value, or is taken away.
+#[derive(Clone)]
 struct Edit {
     at: String,
     key: String,
@@ -71,13 +72,11 @@ fn lost(is_ours: bool) -> State {
     if is_ours { State::Changed } else { State::Broken }
 }
 
-/// The list without one of its items.
 fn without(list: &Value, index: usize) -> Value {
     let items = list.as_array().unwrap().iter().enumerate();
     items.filter(|(other, _)| *other != index).map(|(_, item)| item.clone()).collect()
 }
 
-/// The list with one item more.
 fn with(list: &Value, item: &str) -> Value {
     list.as_array().unwrap().iter().cloned().chain([json!(item)]).collect()
 }
@@ -225,19 +224,19 @@ impl<'a> Mutations<'a> {
                 Value::Bool(known) => json!(!known),
                 _ => json!("NaBr"),
             };
-            let edit = || set(at, "x-default", other.clone());
-            self.push("default and text disagree", at, State::Broken, &[property], [edit()]);
+            let edit = set(at, "x-default", other.clone());
+            self.push("default and text disagree", at, State::Broken, &[property], [edit.clone()]);
             let before = format!("Default: {}", shown(default));
             let after = format!("Default: {}", shown(&other));
             let text = set(at, "description", description.replacen(&before, &after, 1));
-            self.push("default changed", at, State::Changed, &words, [edit(), text]);
+            self.push("default changed", at, State::Changed, &words, [edit, text]);
             self.push("default lost", at, State::Changed, &words, [remove(at, "x-default")]);
         }
         if let Some(unit) = value["x-unit"].as_str() {
-            let edit = || set(at, "x-unit", "furlong");
-            self.push("unit and text disagree", at, State::Broken, &[property], [edit()]);
+            let edit = set(at, "x-unit", "furlong");
+            self.push("unit and text disagree", at, State::Broken, &[property], [edit.clone()]);
             let text = set(at, "description", description.replace(unit, "furlong"));
-            self.push("unit changed", at, State::Changed, &words, [edit(), text]);
+            self.push("unit changed", at, State::Changed, &words, [edit, text]);
             self.push("unit lost", at, State::Changed, &words, [remove(at, "x-unit")]);
         }
         if value["x-values"].is_array() {
@@ -484,8 +483,8 @@ fn wrong(mutation: &Mutation, document: &Value, repository: &Repository) -> Opti
     let found = state(&violations);
     let lines: Vec<String> =
         violations.iter().map(|violation| violation.json().to_string()).collect();
-    let has_words = |line: &String| mutation.words.iter().all(|word| line.contains(word));
-    let is_named = mutation.words.is_empty() || lines.iter().any(has_words);
+    let is_named = mutation.words.is_empty()
+        || lines.iter().any(|line| mutation.words.iter().all(|word| line.contains(word)));
     let is_right = match mutation.expected {
         // What must be meant may be wrong besides, for example where an example has it.
         State::Changed => found >= State::Changed,
@@ -506,11 +505,12 @@ fn every_change_of_the_document_has_the_right_answer() {
     let mutations = &mutations(document);
     assert!(mutations.len() >= 120, "only {} changes", mutations.len());
     let wrong: Vec<String> = std::thread::scope(|scope| {
-        let work = |part: usize| {
+        let threads = [0, 1].map(|part| {
             let mine = mutations.iter().skip(part).step_by(2);
-            mine.filter_map(|mutation| wrong(mutation, document, repository)).collect::<Vec<_>>()
-        };
-        let threads = [0, 1].map(|part| scope.spawn(move || work(part)));
+            scope.spawn(move || -> Vec<String> {
+                mine.filter_map(|mutation| wrong(mutation, document, repository)).collect()
+            })
+        });
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let count = wrong.len();

@@ -146,11 +146,9 @@ fn prune(document: &mut Value) {
     let used = reached(document, references(&document["paths"]));
     let components = document["components"].as_object_mut().into_iter().flatten();
     for (kind, members) in components.filter(|(kind, _)| *kind != "securitySchemes") {
-        let is_used = |name: &str| used.contains(&format!("#/components/{kind}/{name}"));
-        members
-            .as_object_mut()
-            .into_iter()
-            .for_each(|members| members.retain(|name, _| is_used(name)));
+        if let Some(members) = members.as_object_mut() {
+            members.retain(|name, _| used.contains(&format!("#/components/{kind}/{name}")));
+        }
     }
     if let Some(components) = document["components"].as_object_mut() {
         components
