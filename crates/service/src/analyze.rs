@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
+use molbox::workflow::types::Failure;
 use molbox_analysis::{
     Control, Error, ReferenceStructure, Report, Series, Structure, Topology, analyze,
     frame_positions,
@@ -59,8 +60,7 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
         }
         Err(error) => {
             let failure = explain(&error, &folder.join("input"));
-            let text = |member: &str| failure[member].as_str().unwrap_or_default();
-            writeln!(log, "failed: {}: {}", text("code"), text("message"))?;
+            writeln!(log, "failed: {}: {}", failure.code, failure.message)?;
             let result = json!({ "status": Status::Failed, "error": failure, "warnings": [], "versions": versions() });
             finish(&work, &task, result)?;
             Ok(FAILED)
@@ -144,7 +144,7 @@ fn read_built(path: &Path) -> io::Result<Built> {
 }
 
 /// The failure in the form of the records; `input` is the folder of the files that it may name.
-fn explain(error: &Error, input: &Path) -> Value {
+fn explain(error: &Error, input: &Path) -> Failure {
     let causes =
         std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     let message = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use crate::accounts::key::{Uses, WrongKeys};
@@ -245,11 +244,11 @@ impl App {
     }
 
     /// Keeps what a running task says of itself.
-    pub(crate) fn set_progress(&self, id: &str, progress: &Value) {
+    pub(crate) fn set_progress(&self, id: &str, progress: String) {
         self.progress
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(id.to_owned(), progress.to_string().into());
+            .insert(id.to_owned(), progress.into());
     }
 
     /// Forgets what a task that no longer runs said of itself, and that it was cancelled.

@@ -1,14 +1,14 @@
 //! What the service and the commands that carry tasks out hand each other: `task.json` and
-//! `result.json` in the folder of a task. Examples of both lie in `worker/tests/contract`: of the
-//! first a test of the service writes them and the worker's tests read them, of the second the
-//! other way round.
+//! `result.json` in the folder of a task, and `progress.json` until there is a result. Examples of
+//! the first two lie in `worker/tests/contract`: of the first a test of the service writes them and
+//! the worker's tests read them, of the second the other way round.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use molbox::Finite;
-use molbox::workflow::types::{Failure, Notice, StageResult, SystemSummary};
+use molbox::workflow::types::{Failure, Notice, Progress, StageResult, SystemSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -119,31 +119,31 @@ impl TaskFile<Plan> {
 /// members are those of records, where these have any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Outcome {
+pub(crate) struct Report {
     pub(crate) status: Status,
     /// Number of the attempt.
-    attempt: u32,
-    warnings: Vec<Notice>,
+    pub(crate) attempt: u32,
+    pub(crate) warnings: Vec<Notice>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Failure>,
     /// Of a defect, for those who repair it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    traceback: Option<String>,
+    pub(crate) traceback: Option<String>,
     /// What was built.
     #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<Summary>,
+    pub(crate) summary: Option<Summary>,
     /// Wall time of each step of a build, in s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    seconds: Option<BTreeMap<String, Finite>>,
+    pub(crate) seconds: Option<BTreeMap<String, Finite>>,
     /// Of a simulation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stages: Option<Vec<StageResult>>,
+    pub(crate) stages: Option<Vec<StageResult>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    platform: Option<String>,
+    pub(crate) platform: Option<String>,
     /// Of the programs that had a part in it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    versions: Option<BTreeMap<String, String>>,
+    pub(crate) versions: Option<BTreeMap<String, String>>,
     /// Of a check of the environment: the platforms that there are, and whether there is what
     /// ligands need.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,25 +152,36 @@ pub(crate) struct Outcome {
     ligand_tools: Option<bool>,
 }
 
-/// What records show of a built system, and what its default masks are made of.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Summary {
-    /// Names of the residues that surround the solute.
-    solvent_residues: Vec<String>,
+/// `progress.json`: how far a task is, in the words of what carries it out.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(crate) struct ProgressFile {
+    pub(crate) warnings: Option<Vec<Notice>>,
+    /// Of a simulation, those that are done.
+    pub(crate) stages: Option<Vec<StageResult>>,
+    pub(crate) platform: Option<String>,
     #[serde(flatten)]
-    shown: SystemSummary,
+    pub(crate) progress: Progress,
 }
 
-impl Outcome {
-    /// The outcome of a task of some kind.
+/// What records show of a built system, and what its default masks are made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    /// Names of the residues that surround the solute.
+    pub(crate) solvent_residues: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) shown: SystemSummary,
+}
+
+impl Report {
+    /// The report of a task of some kind.
     ///
     /// # Errors
     ///
     /// What of it no worker writes, by its name.
     pub(crate) fn read(kind: Kind, result: &Value) -> Result<Self> {
-        let outcome: Self = serde_path_to_error::deserialize(result)?;
-        outcome.check(kind)?;
-        Ok(outcome)
+        let report: Self = serde_path_to_error::deserialize(result)?;
+        report.check(kind)?;
+        Ok(report)
     }
 
     fn check(&self, kind: Kind) -> Result<()> {
@@ -284,7 +295,7 @@ mod tests {
     fn what_workers_write_is_read_and_stored_as_it_is() {
         for (name, kind, result) in examples() {
             let outcome =
-                Outcome::read(kind, &result).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+                Report::read(kind, &result).unwrap_or_else(|error| panic!("{name}: {error:#}"));
             let stored = serde_json::to_value(outcome).unwrap();
             assert_eq!(without_empty(stored), without_empty(result), "{name}");
         }
@@ -302,7 +313,7 @@ mod tests {
                 let members = misspelt.pointer_mut(parent).unwrap().as_object_mut().unwrap();
                 let value = members.remove(word).unwrap();
                 members.insert(format!("{word}x"), value);
-                let refusal = Outcome::read(kind, &misspelt).unwrap_err();
+                let refusal = Report::read(kind, &misspelt).unwrap_err();
                 assert!(format!("{refusal:#}").contains(word), "{name}: {path}: {refusal:#}");
                 n_words += 1;
             }

@@ -1,20 +1,24 @@
 //! What becomes of what a task's command has left: objects, a manifest, the layout of its bundle.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use molbox::workflow::types::{Failure, Notice, StageResult, SystemSummary};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::exec::confine;
-use crate::objects::bundle::{self, DEFLATED, Entry, Layout};
+use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
 use crate::objects::{Key, Objects};
 use crate::plan::build::BuildPlan;
 use crate::plan::simulate::{DefaultMasks, Parameters};
 use crate::record::{Kind, Status, Task};
 use crate::runner::left::{self, COLLECTED, COMMIT, LOG};
 use crate::runner::log;
+use crate::runner::outcome::Outcome;
 
 /// Most bytes of the topology of a system, for each atom that it may have. The worker writes some
 /// 130.
@@ -35,8 +39,8 @@ pub(super) fn collect(
     app: &App,
     row: &Task,
     status: Status,
-    mut outcome: Value,
-) -> Result<(Value, Layout)> {
+    mut outcome: Outcome,
+) -> Result<(Outcome, Layout)> {
     let folder = app.task_folder(&row.id);
     let key = Key::task(&row.id);
     left::settle(&folder)?;
@@ -66,10 +70,10 @@ pub(super) fn collect(
         app.objects.adopt(&output, &key)?;
     }
     if row.kind == Kind::System && status == Status::Succeeded {
-        outcome["default_masks"] =
-            default_masks(app, row, &mut outcome["summary"]).context(Unusable)?;
+        let masks = default_masks(app, row, &outcome.solvent_residues).context(Unusable)?;
+        outcome.default_masks = Some(masks);
     }
-    outcome["citations"] = citations(app, row)?.into();
+    outcome.citations = Some(citations(app, row)?);
     let layout = lay_out(app, row, status, &outcome)?;
     Ok((outcome, layout))
 }
@@ -93,7 +97,7 @@ fn citations(app: &App, row: &Task) -> Result<Vec<String>> {
 /// What to cite for a system, as its manifest has it; nothing in those of earlier versions.
 fn of_system(app: &App, system: &str) -> Result<Vec<String>> {
     #[derive(Deserialize)]
-    struct Manifest {
+    struct Cited {
         #[serde(default)]
         citations: Vec<String>,
     }
@@ -103,22 +107,44 @@ fn of_system(app: &App, system: &str) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let manifest = app.objects.read(&key)?;
-    Ok(serde_json::from_slice::<Manifest>(&manifest)?.citations)
+    Ok(serde_json::from_slice::<Cited>(&manifest)?.citations)
 }
 
-/// The masks of a system that has been built; takes what they are made of out of its summary.
-fn default_masks(app: &App, row: &Task, summary: &mut Value) -> Result<Value> {
-    let solvent = summary.as_object_mut().context("no summary")?.remove("solvent_residues");
-    let solvent: Vec<String> = serde_json::from_value(solvent.unwrap_or_default())?;
+/// The masks of a system that has been built, in a solvent of these residues.
+fn default_masks(app: &App, row: &Task, solvent: &[String]) -> Result<DefaultMasks> {
     let size = app.objects.size(&Key::task(&row.id).under("topology.json"))?;
     let most = app.config.limits.atoms.saturating_mul(TOPOLOGY_BYTES);
     anyhow::ensure!(size <= most, "a topology of {size} bytes");
     let built = app.systems.read(&app.objects, &row.id)?;
-    Ok(serde_json::to_value(DefaultMasks::new(&built, &solvent))?)
+    Ok(DefaultMasks::new(&built, solvent))
+}
+
+/// `manifest.json`: what a bundle holds, and how it came about.
+#[derive(Serialize)]
+struct Manifest<'a> {
+    id: &'a str,
+    kind: Kind,
+    status: Status,
+    /// The system of a job, the job of an analysis.
+    system: Option<&'a str>,
+    created_at: Timestamp,
+    molboxd: &'a str,
+    versions: Option<&'a BTreeMap<String, String>>,
+    platform: Option<&'a str>,
+    seed: i64,
+    attempts: i64,
+    request: Value,
+    parameters: Value,
+    summary: Option<&'a SystemSummary>,
+    stages: Option<&'a [StageResult]>,
+    citations: Option<&'a [String]>,
+    warnings: Vec<Notice>,
+    error: Option<&'a Failure>,
+    files: &'a [Measured],
 }
 
 /// The bundle: what the task wrote, the system that it ran on, and a manifest of both.
-fn lay_out(app: &App, row: &Task, status: Status, outcome: &Value) -> Result<Layout> {
+fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<Layout> {
     let key = Key::task(&row.id).under("manifest.json");
     let mut found = entries(&app.objects, &row.id, &row.id)?;
     // Of an earlier collection.
@@ -130,27 +156,27 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Value) -> Result<Lay
         .iter()
         .map(|entry| bundle::measure(&app.objects, entry))
         .collect::<Result<Vec<_>>>()?;
-    let manifest = json!({
-        "id": row.id,
-        "kind": row.kind,
-        "status": status,
-        "system": row.parent,
-        "created_at": row.created_at,
-        "molboxd": env!("CARGO_PKG_VERSION"),
-        "versions": outcome["versions"],
-        "platform": outcome["platform"],
-        "seed": row.seed,
-        "attempts": row.attempts,
-        "request": serde_json::from_str::<Value>(&row.request)?,
-        "parameters": serde_json::from_str::<Value>(&row.parameters)?,
-        "summary": outcome["summary"],
-        "stages": outcome["stages"],
-        "citations": outcome["citations"],
-        "warnings": warnings(row, outcome)?,
-        "error": outcome["error"],
-        "files": measured,
-    });
-    let manifest = without_nulls(manifest);
+    let manifest = Manifest {
+        id: &row.id,
+        kind: row.kind,
+        status,
+        system: row.parent.as_deref(),
+        created_at: row.created_at,
+        molboxd: env!("CARGO_PKG_VERSION"),
+        versions: outcome.versions.as_ref(),
+        platform: outcome.platform.as_deref(),
+        seed: row.seed,
+        attempts: row.attempts,
+        request: serde_json::from_str(&row.request)?,
+        parameters: serde_json::from_str(&row.parameters)?,
+        summary: outcome.summary.as_ref(),
+        stages: outcome.stages.as_deref(),
+        citations: outcome.citations.as_deref(),
+        warnings: warnings(row, outcome)?,
+        error: outcome.error.as_ref(),
+        files: &measured,
+    };
+    let manifest = without_nulls(serde_json::to_value(manifest)?);
     app.objects.write(&key, &serde_json::to_vec_pretty(&manifest)?)?;
     let manifest = Entry { name: format!("{}/manifest.json", row.id), key };
     measured.insert(0, bundle::measure(&app.objects, &manifest)?);
@@ -158,9 +184,9 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Value) -> Result<Lay
 }
 
 /// Warnings about the request, then those of the run.
-fn warnings(row: &Task, outcome: &Value) -> Result<Vec<Value>> {
-    let mut all: Vec<Value> = serde_json::from_str(&row.warnings)?;
-    all.extend(outcome["warnings"].as_array().into_iter().flatten().cloned());
+fn warnings(row: &Task, outcome: &Outcome) -> Result<Vec<Notice>> {
+    let mut all: Vec<Notice> = serde_json::from_str(&row.warnings)?;
+    all.extend(outcome.warnings.iter().flatten().cloned());
     Ok(all)
 }
 

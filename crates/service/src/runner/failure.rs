@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use molbox::workflow::types::Failure;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Map;
 
 use crate::config::Worker;
 use crate::exec::attempt::Exit;
@@ -44,8 +45,18 @@ impl fmt::Display for Fault {
 }
 
 /// A failure that the service reports, in the form of the records.
-pub(crate) fn failure(code: &str, message: impl Into<String>, remedy: &str) -> Value {
-    json!({ "code": code, "message": message.into(), "fault": Fault::of(code), "remedy": remedy })
+pub(crate) fn failure(code: &str, message: impl Into<String>, remedy: &str) -> Failure {
+    Failure {
+        code: code.to_owned(),
+        message: message.into(),
+        fault: Some(Fault::of(code).to_string()),
+        remedy: Some(remedy.to_owned()),
+        loc: Vec::new(),
+        log: Vec::new(),
+        stage: None,
+        step: None,
+        extra: Map::new(),
+    }
 }
 
 /// Why the runner stopped a task.
@@ -58,7 +69,7 @@ pub(crate) enum Why {
 }
 
 /// Why a task that left no result has failed.
-pub(crate) fn failure_of(worker: &Worker, why: Option<Why>, exit: Option<Exit>) -> Value {
+pub(crate) fn failure_of(worker: &Worker, why: Option<Why>, exit: Option<Exit>) -> Failure {
     match why {
         Some(Why::WallLimit) => failure(
             "wall_limit",
@@ -94,7 +105,7 @@ pub(crate) fn failure_of(worker: &Worker, why: Option<Why>, exit: Option<Exit>) 
 }
 
 /// A result that no command of ours writes.
-pub(crate) fn invalid_result(kind: Kind) -> Value {
+pub(crate) fn invalid_result(kind: Kind) -> Failure {
     failure(
         "result_invalid",
         format!(

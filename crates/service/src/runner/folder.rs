@@ -4,9 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use molbox::workflow::types::{Failure, Notice, Progress, StageResult};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::app::App;
 use crate::exec::attempt::Attempt;
@@ -15,9 +14,10 @@ use crate::exec::confine::{Confinement, WORK};
 use crate::objects::bundle::DEFLATED;
 use crate::objects::{Key, Objects};
 use crate::plan::{analyze, build, simulate};
-use crate::record::{Kind, Status, Task};
+use crate::record::{Kind, Task};
 use crate::runner::left::{self, COMMIT, LOG, OURS};
-use crate::worker::{Outcome, Plan, TaskFile};
+use crate::runner::outcome::Outcome;
+use crate::worker::{Plan, ProgressFile, Report, TaskFile};
 
 /// Writes the folder of a task; what its command may do there. Progress that an earlier attempt
 /// committed stays.
@@ -98,9 +98,15 @@ pub(crate) fn has_commit(objects: &Objects, id: &str) -> bool {
 
 /// How often a simulation has committed what it had come to.
 fn n_commits(folder: &Path) -> u64 {
+    #[derive(Deserialize)]
+    struct Commit {
+        number: u64,
+    }
+
     // What cannot be read has not got anywhere.
     let commit = left::read_json(folder, &[COMMIT, "commit.json"]).ok().flatten();
-    commit.and_then(|commit| commit["number"].as_u64()).unwrap_or(0)
+    let commit = commit.and_then(|commit| serde_json::from_value::<Commit>(commit).ok());
+    commit.map_or(0, |commit| commit.number)
 }
 
 /// Whether an attempt has committed anything.
@@ -108,48 +114,11 @@ pub(super) fn has_progressed(folder: &Path) -> bool {
     n_commits(folder) > task_file(folder).map_or(0, |begun| begun.commits)
 }
 
-/// What a worker says of its progress, in the form of the records; none when it has said nothing.
-pub(super) fn progress(folder: &Path) -> Option<Value> {
+/// What a worker says of its progress; none when it has said nothing.
+pub(super) fn progress(folder: &Path) -> Option<Outcome> {
     // It is shown, and no more: what cannot be read is not there yet.
-    let mut said = left::read_json(folder, &["progress.json"]).ok().flatten()?;
-    let mut record = json!({});
-    for member in ["warnings", "stages", "platform"] {
-        if let Some(value) = said.as_object_mut()?.remove(member) {
-            record[member] = value;
-        }
-    }
-    record["progress"] = said;
-    has_form(&record).then_some(record)
-}
-
-/// Whether what a command reports of itself has the form in which records show it.
-fn has_form(said: &Value) -> bool {
-    fn is<T: DeserializeOwned>(value: &Value) -> bool {
-        value.is_null() || T::deserialize(value).is_ok()
-    }
-    is::<Vec<Notice>>(&said["warnings"])
-        && is::<Vec<StageResult>>(&said["stages"])
-        && is::<String>(&said["platform"])
-        && is::<Progress>(&said["progress"])
-        && is::<Failure>(&said["error"])
-}
-
-/// What a task says of its end, and what it had done until then.
-pub(super) fn with_so_far(result: Value, folder: &Path) -> Value {
-    let mut said = so_far(folder);
-    if let (Value::Object(said), Value::Object(result)) = (&mut said, result) {
-        said.extend(result);
-    }
-    said
-}
-
-/// What a task that did not come to its end had done.
-pub(super) fn so_far(folder: &Path) -> Value {
-    let mut said = progress(folder).unwrap_or_else(|| json!({}));
-    if let Some(said) = said.as_object_mut() {
-        said.remove("progress");
-    }
-    said
+    let said = left::read_json(folder, &["progress.json"]).ok().flatten()?;
+    Some(serde_json::from_value::<ProgressFile>(said).ok()?.into())
 }
 
 /// What the present attempt of a task was given; none when it is not there, or not whole because
@@ -160,7 +129,7 @@ pub(super) fn task_file(folder: &Path) -> Option<TaskFile<IgnoredAny>> {
 
 /// The result of an attempt; none when there is none, or another attempt's. An error within is what
 /// of it cannot be used: to read it again would not help.
-pub(super) fn read_result(kind: Kind, attempt: &Attempt) -> Result<Option<Result<Outcome>>> {
+pub(super) fn read_result(kind: Kind, attempt: &Attempt) -> Result<Option<Result<Report>>> {
     const RESULT: &[&str] = &["result.json"];
     let found = left::read_json(&attempt.folder, RESULT).context("read result.json")?;
     match found {
@@ -171,14 +140,10 @@ pub(super) fn read_result(kind: Kind, attempt: &Attempt) -> Result<Option<Result
         {
             Ok(None)
         }
-        Some(result) => Ok(Some(Outcome::read(kind, &result))),
+        Some(result) => Ok(Some(Report::read(kind, &result))),
         None if left::modified(&attempt.folder, RESULT).is_none() => Ok(None),
         None => Ok(Some(Err(anyhow!(
             "result.json is no whole JSON file of a size that a worker writes"
         )))),
     }
-}
-
-pub(super) fn has_succeeded(result: &Value) -> bool {
-    result["status"] == Status::Succeeded.name()
 }

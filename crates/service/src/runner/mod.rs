@@ -11,6 +11,7 @@ pub(crate) mod folder;
 pub(crate) mod hold;
 pub(crate) mod left;
 pub(crate) mod log;
+mod outcome;
 mod watch;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use molbox::workflow::types::Failure;
 use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
@@ -32,14 +33,12 @@ use crate::folder::failure::storage_failure;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::record::{Kind, Lane, Status, Task};
-use crate::shown::all_without_folders;
 use checks::Checks;
 use collect::{Unusable, collect};
 use failure::{Fault, Why, failure, failure_of, invalid_result};
-use folder::{
-    has_progressed, has_succeeded, prepare, progress, read_result, so_far, task_file, with_so_far,
-};
+use folder::{has_progressed, prepare, progress, read_result, task_file};
 use hold::{Hold, Source};
+use outcome::Outcome;
 use watch::Watch;
 
 /// How often the queue is looked at when nothing runs: what kept it from starting, a full disk
@@ -179,7 +178,7 @@ impl Runner {
     fn follow(&mut self, attempt: &Attempt) {
         let task = self.running.get_mut(&attempt.task).expect("it was just looked at");
         if let Some(progress) = progress(&attempt.folder) {
-            self.app.set_progress(&attempt.task, &progress);
+            self.app.set_progress(&attempt.task, progress.to_json());
         }
         task.is_adopted = false;
         let is_cancelled = self.app.is_cancelled(&attempt.task) || task.row.is_cancelled;
@@ -284,8 +283,9 @@ impl Runner {
             Err(error) => return tracing::error!(%error, "look for cancelled tasks"),
         };
         for row in rows {
-            let folder = self.app.task_folder(&row.id);
-            if let Err(error) = self.finish(&row, Status::Cancelled, so_far(&folder)).await {
+            let so_far = progress(&self.app.task_folder(&row.id)).unwrap_or_default();
+            let outcome = Outcome::default().with(so_far);
+            if let Err(error) = self.finish(&row, Status::Cancelled, outcome).await {
                 // The next look tries again.
                 tracing::error!(task = %row.id, cause = format!("{error:#}"), "collect a cancelled task");
             }
@@ -361,7 +361,7 @@ impl Runner {
                         "tell the operator of the service",
                     );
                     if let Err(error) =
-                        self.end(&id, Status::Failed, json!({ "error": failure }), None).await
+                        self.end(&id, Status::Failed, Outcome::failed(failure), None).await
                     {
                         return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
                     }
@@ -400,69 +400,69 @@ impl Runner {
         let why = task.watch.why();
         let is_cancelled = why == Some(Why::Cancelled) || self.is_cancelled(row).await?;
         let has_attempts = row.fruitless + 1 < i64::from(self.app.config.worker.attempts);
+        let so_far = || progress(folder).unwrap_or_default();
         let result = match read_result(row.kind, &task.attempt)? {
             None => None,
-            Some(Ok(outcome)) => Some(serde_json::to_value(outcome)?),
+            Some(Ok(report)) => Some(Outcome::from(report)),
             Some(Err(error)) => {
                 tracing::error!(task = %row.id, cause = format!("{error:#}"), "a result that no worker writes");
-                Some(json!({ "status": Status::Failed, "error": invalid_result(row.kind) }))
+                let failed = Outcome::failed(invalid_result(row.kind));
+                Some(Outcome { status: Some(Status::Failed), ..failed })
             }
         };
         let (status, outcome) = match result {
-            Some(result) if has_succeeded(&result) => (Status::Succeeded, result),
-            Some(mut result) => {
-                let code = result["error"]["code"].as_str().unwrap_or_default();
-                let mut fault = Fault::of(code);
-                if matches!(fault, Fault::Machine | Fault::Operator) {
-                    if has_attempts && !is_cancelled {
-                        return self.requeue(task, Requeue::Fruitless).await;
+            Some(mut outcome) => match outcome.error.take() {
+                None => (Status::Succeeded, outcome),
+                Some(mut error) => {
+                    let mut fault = Fault::of(&error.code);
+                    if matches!(fault, Fault::Machine | Fault::Operator) {
+                        if has_attempts && !is_cancelled {
+                            return self.requeue(task, Requeue::Fruitless).await;
+                        }
+                        // It is said each time, and a check finds nothing of it.
+                        fault = Fault::Engine;
                     }
-                    // It is said each time, and a check finds nothing of it.
-                    fault = Fault::Engine;
+                    if error.code == "out_of_memory" {
+                        error.remedy = Some(failure::MORE_MEMORY.to_owned());
+                    }
+                    error.fault = Some(fault.to_string());
+                    error.log = log::end_of(&self.app.objects, folder, &row.id)?;
+                    outcome.error = Some(error);
+                    (Status::Failed, outcome.with(so_far()))
                 }
-                if code == "out_of_memory" {
-                    result["error"]["remedy"] = failure::MORE_MEMORY.into();
-                }
-                result["error"]["fault"] = json!(fault);
-                result["error"]["log"] = log::end_of(&self.app.objects, folder, &row.id)?.into();
-                (Status::Failed, with_so_far(result, folder))
-            }
+            },
             // No word of its own: it was stopped or killed. Its commits are good.
-            None if is_cancelled => (Status::Cancelled, so_far(folder)),
+            None if is_cancelled => (Status::Cancelled, Outcome::default().with(so_far())),
             None => {
                 let behind = behind(task, exit);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
                     return self.requeue(task, behind).await;
                 }
-                let mut outcome = so_far(folder);
-                outcome["error"] = self.failure_of(task, exit)?;
-                (Status::Failed, outcome)
+                (Status::Failed, Outcome::failed(self.failure_of(task, exit)?).with(so_far()))
             }
         };
         match self.finish(row, status, outcome).await {
             Err(error) if error.is::<Unusable>() || error.is::<JoinError>() => {
                 tracing::error!(task = %row.id, cause = format!("{error:#}"), "results that cannot be used");
-                self.finish(row, Status::Failed, json!({ "error": invalid_result(row.kind) })).await
+                self.finish(row, Status::Failed, Outcome::failed(invalid_result(row.kind))).await
             }
             finished => finished,
         }
     }
 
     /// Why a task that left no result has failed, in its log and for its record.
-    fn failure_of(&self, task: &Running, exit: Option<Exit>) -> Result<Value> {
+    fn failure_of(&self, task: &Running, exit: Option<Exit>) -> Result<Failure> {
         let (objects, folder, id) = (&self.app.objects, &task.attempt.folder, &task.row.id);
         let mut failure = failure_of(&self.app.config.worker, task.watch.why(), exit);
-        let text = |member: &str| failure[member].as_str().unwrap_or_default();
-        log::add(objects, folder, id, &format!("failed: {}: {}", text("code"), text("message")))?;
-        failure["log"] = log::end_of(objects, folder, id)?.into();
+        let line = format!("failed: {}: {}", failure.code, failure.message);
+        log::add(objects, folder, id, &line)?;
+        failure.log = log::end_of(objects, folder, id)?;
         Ok(failure)
     }
 
     /// Collects what a task left, and ends it.
-    async fn finish(&self, row: &Task, status: Status, mut outcome: Value) -> Result<()> {
-        for member in ["error", "warnings"] {
-            outcome.get_mut(member).into_iter().for_each(all_without_folders);
-        }
+    async fn finish(&self, row: &Task, status: Status, mut outcome: Outcome) -> Result<()> {
+        outcome.hide_folders()?;
         let (app, copy) = (self.app.clone(), row.clone());
         let collected = tokio::task::spawn_blocking(move || collect(&app, &copy, status, outcome));
         let (outcome, layout) = collected.await??;
@@ -497,13 +497,13 @@ impl Runner {
         &self,
         id: &str,
         status: Status,
-        outcome: Value,
+        outcome: Outcome,
         layout: Option<Layout>,
     ) -> Result<()> {
         let bundle = layout.map(|layout| serde_json::to_string(&layout)).transpose()?;
         let (objects, key) = (self.app.objects.clone(), Key::task(id));
         let bytes = tokio::task::spawn_blocking(move || objects.size(&key)).await??;
-        let end = End { status, outcome: outcome.to_string(), bundle, bytes };
+        let end = End { status, outcome: outcome.to_json(), bundle, bytes };
         self.app.db.end_task(id.to_owned(), end, self.app.now()).await?;
         self.app.forget(id);
         Ok(())
@@ -517,8 +517,8 @@ fn is_suspicious(task: &Running, exit: Option<Exit>) -> Result<bool> {
         return Ok(false);
     }
     Ok(match read_result(task.row.kind, &task.attempt)? {
-        Some(Ok(outcome)) => {
-            let fault = outcome.error.map(|error| Fault::of(&error.code));
+        Some(Ok(report)) => {
+            let fault = report.error.map(|error| Fault::of(&error.code));
             matches!(fault, Some(Fault::Machine | Fault::Operator))
         }
         Some(Err(_)) => false,
