@@ -14,7 +14,7 @@ use crate::record::{Kind, NewTask, Status, Task};
 /// What a task says of itself: its outcome, or how far it is while it runs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said<'a> {
+struct Reported<'a> {
     #[serde(borrow)]
     progress: Option<&'a RawValue>,
     warnings: Option<&'a RawValue>,
@@ -82,17 +82,17 @@ impl<'a> From<&'a NewTask> for Known<'a> {
 /// The record of a task as JSON: `JobRecord`, `SystemRecord` or `AnalysisRecord` of the document.
 pub(crate) fn record(app: &App, task: &Task) -> Result<String, ApiError> {
     let running = if task.outcome.is_none() { app.progress(&task.id) } else { None };
-    let said = match task.outcome.as_deref().or(running.as_deref()) {
+    let reported = match task.outcome.as_deref().or(running.as_deref()) {
         Some(text) => serde_json::from_str(text).map_err(unreadable)?,
-        None => Said::default(),
+        None => Reported::default(),
     };
     let held = if task.status == Status::Queued { held(app, task.kind) } else { None };
-    written(&task.into(), &said, held.as_ref())
+    written(&task.into(), &reported, held.as_ref())
 }
 
 /// The record of a task that is to be queued.
 pub(crate) fn new_record(app: &App, task: &NewTask) -> Result<String, ApiError> {
-    written(&task.into(), &Said::default(), held(app, task.kind).as_ref())
+    written(&task.into(), &Reported::default(), held(app, task.kind).as_ref())
 }
 
 /// Why queued tasks of a kind are not started.
@@ -100,7 +100,11 @@ fn held(app: &App, kind: Kind) -> Option<Hold> {
     Some(app.holds.of_lane(kind.lane(), &app.config.worker.gpus)?.shown())
 }
 
-fn written(known: &Known<'_>, said: &Said<'_>, held: Option<&Hold>) -> Result<String, ApiError> {
+fn written(
+    known: &Known<'_>,
+    reported: &Reported<'_>,
+    held: Option<&Hold>,
+) -> Result<String, ApiError> {
     let mut object =
         Object(String::with_capacity(known.request.len() + known.parameters.len() + 2048));
     match known.kind {
@@ -113,18 +117,18 @@ fn written(known: &Known<'_>, said: &Said<'_>, held: Option<&Hold>) -> Result<St
                 object.stored("batch_index", index);
             }
             object.stored("parameters", known.parameters);
-            object.optional_stored("platform", said.platform);
+            object.optional_stored("platform", reported.platform);
             object.optional_stored(
                 "stages",
-                said.stages.filter(|stages| !items(stages.get()).is_empty()),
+                reported.stages.filter(|stages| !items(stages.get()).is_empty()),
             );
-            object.optional_stored("citations", said.citations);
+            object.optional_stored("citations", reported.citations);
         }
         Kind::System => {
             object.value("system_id", known.id)?;
             object.optional("box_name", known.name)?;
-            object.optional_stored("summary", said.summary);
-            object.optional_stored("citations", said.citations);
+            object.optional_stored("summary", reported.summary);
+            object.optional_stored("citations", reported.citations);
         }
         Kind::Analysis => {
             object.value("analysis_id", known.id)?;
@@ -137,10 +141,11 @@ fn written(known: &Known<'_>, said: &Said<'_>, held: Option<&Hold>) -> Result<St
     object.optional("started_at", known.started_at)?;
     object.optional("finished_at", known.finished_at)?;
     object.value("attempts", &known.attempts)?;
-    object.optional_stored("progress", said.progress.filter(|_| known.status == Status::Running));
+    object
+        .optional_stored("progress", reported.progress.filter(|_| known.status == Status::Running));
     // About the request, then of the run.
-    object.stored("warnings", &both(known.warnings, said.warnings.map_or("[]", RawValue::get)));
-    object.optional_stored("error", said.error);
+    object.stored("warnings", &both(known.warnings, reported.warnings.map_or("[]", RawValue::get)));
+    object.optional_stored("error", reported.error);
     object.optional("held", held)?;
     Ok(object.end())
 }
@@ -213,15 +218,15 @@ mod tests {
         }
     }
 
-    fn read(row: &Task, said: &Said<'_>, held: Option<&Hold>) -> Value {
-        serde_json::from_str(&written(&row.into(), said, held).unwrap()).unwrap()
+    fn read(row: &Task, reported: &Reported<'_>, held: Option<&Hold>) -> Value {
+        serde_json::from_str(&written(&row.into(), reported, held).unwrap()).unwrap()
     }
 
     #[test]
     fn records_have_the_members_that_the_document_names() {
         let document: Value = serde_json::from_str(DOCUMENT).unwrap();
         let text = r#"{"progress": {}, "error": {}, "platform": "CPU", "stages": [{}], "summary": {}, "citations": [], "other": 1}"#;
-        let said = serde_json::from_str(text).unwrap();
+        let reported = serde_json::from_str(text).unwrap();
         let held = Hold {
             kinds: Vec::new(),
             code: String::new(),
@@ -235,7 +240,7 @@ mod tests {
             (Kind::System, "SystemRecord"),
             (Kind::Analysis, "AnalysisRecord"),
         ] {
-            let record = read(&row(kind), &said, Some(&held));
+            let record = read(&row(kind), &reported, Some(&held));
             let mut served: Vec<&String> = record.as_object().unwrap().keys().collect();
             let properties =
                 document["components"]["schemas"][schema]["properties"].as_object().unwrap();
@@ -250,19 +255,19 @@ mod tests {
     fn what_is_stored_comes_back_and_what_is_not_there_is_left_out() {
         let (row, empty) =
             (row(Kind::Job), Task { name: None, parameters: "{}".to_owned(), ..row(Kind::Job) });
-        let record = read(&row, &Said::default(), None);
+        let record = read(&row, &Reported::default(), None);
         assert_eq!(
             (&record["batch_index"], &record["parameters"]["batch_index"]),
             (&json!(1), &json!(1))
         );
         assert_eq!(record["batch_name"], row.name.unwrap());
-        let said =
+        let reported =
             serde_json::from_str(r#"{"stages": [ ], "platform": null, "progress": {"step": 1}}"#)
                 .unwrap();
         for row in
             [Task { parameters: r#"{"batch_index":null}"#.to_owned(), ..empty.clone() }, empty]
         {
-            let record = read(&Task { status: Status::Succeeded, ..row }, &said, None);
+            let record = read(&Task { status: Status::Succeeded, ..row }, &reported, None);
             for absent in
                 ["batch_name", "batch_index", "stages", "platform", "progress", "error", "held"]
             {
