@@ -5,11 +5,13 @@ pub(crate) mod failure;
 pub(crate) mod reserve;
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -24,6 +26,12 @@ const PRIVATE: u32 = 0o700;
 const REFUSED: u32 = 0o066;
 /// Folders in it whose rights are those that tasks need.
 const OF_TASKS: [&str; 3] = ["tasks", "cache", "check"];
+
+/// How long the folder of a service that has been killed may still be locked: a process that it was
+/// about to start has its files until it becomes another program. A run of random kills met one.
+const RELEASE: Duration = Duration::from_secs(2);
+/// How often it is tried again in that time.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// Makes a data folder where there is none, and refuses one that others may read or write: in it
 /// lie the files and results of all accounts, and the secret that signs links.
@@ -49,10 +57,19 @@ pub(crate) fn make(data: &Path) -> Result<()> {
 pub(crate) fn lock(data: &Path) -> Result<fs::File> {
     let path = data.join("lock");
     let file = fs::File::create(&path).with_context(|| format!("write {}", path.display()))?;
-    if file.try_lock().is_err() {
-        bail!("another molboxd serves {}", data.display());
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if start.elapsed() < RELEASE => thread::sleep(RETRY),
+            Err(TryLockError::WouldBlock) => {
+                bail!("another molboxd serves {}", data.display())
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("lock {}", path.display()));
+            }
+        }
     }
-    Ok(file)
 }
 
 /// Takes from others what an earlier version let them read of what lies right in the data folder.
@@ -168,5 +185,24 @@ impl Folder {
             _ => {}
         }
         displaced.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_a_killed_service_has_not_quite_left_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = lock(folder.path()).unwrap();
+        // As what it was about to start: it has the lock, and the service that took it is gone.
+        let mut started =
+            Command::new("sleep").arg("0.3").stdin(Stdio::from(held)).spawn().unwrap();
+        assert!(fs::File::open(folder.path().join("lock")).unwrap().try_lock().is_err());
+        lock(folder.path()).unwrap();
+        assert!(started.wait().unwrap().success());
     }
 }
