@@ -120,9 +120,9 @@ impl TaskFile<Plan> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Report {
-    pub(crate) status: Status,
+    status: Status,
     /// Number of the attempt.
-    pub(crate) attempt: u32,
+    attempt: u32,
     pub(crate) warnings: Vec<Notice>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]

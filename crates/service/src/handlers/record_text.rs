@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::error::{ApiError, unreadable};
 use crate::record::{Kind, NewTask, Status, Task};
 
-/// What a task says of itself: its outcome, or how far it is while it runs.
+/// What a task reports of itself: its outcome, or how far it is while it runs.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Reported<'a> {

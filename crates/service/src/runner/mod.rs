@@ -406,8 +406,7 @@ impl Runner {
             Some(Ok(report)) => Some(Outcome::from(report)),
             Some(Err(error)) => {
                 tracing::error!(task = %row.id, cause = format!("{error:#}"), "a result that no worker writes");
-                let failed = Outcome::failed(invalid_result(row.kind));
-                Some(Outcome { status: Some(Status::Failed), ..failed })
+                Some(Outcome::failed(invalid_result(row.kind)))
             }
         };
         let (status, outcome) = match result {

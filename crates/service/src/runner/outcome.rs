@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::plan::simulate::DefaultMasks;
-use crate::record::Status;
 use crate::shown::all_without_folders;
 use crate::worker::{ProgressFile, Report, Summary};
 
@@ -16,11 +15,6 @@ use crate::worker::{ProgressFile, Report, Summary};
 /// members are those of records, where these have any.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Outcome {
-    /// Of the worker's report, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) status: Option<Status>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) warnings: Option<Vec<Notice>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,8 +50,6 @@ impl From<Report> for Outcome {
             None => (None, Vec::new()),
         };
         Self {
-            status: Some(report.status),
-            attempt: Some(report.attempt),
             warnings: Some(report.warnings),
             error: report.error,
             traceback: report.traceback,
@@ -154,7 +146,7 @@ mod tests {
         let mut outcome = Outcome::from(report).with(progress());
         outcome.hide_folders().unwrap();
         let kept = json!({
-            "status": "failed", "attempt": 2, "warnings": [], "stages": [], "seconds": { "a": 1.5 },
+            "warnings": [], "stages": [], "seconds": { "a": 1.5 },
             "error": { "code": "unstable", "message": "in y", "log": ["b"], "step": 7 },
             "platform": "CPU",
         });
