@@ -31,7 +31,7 @@ const SERVICE: &str = "crates/service/src";
 
 /// Rooms of the service, and all that each may name besides itself.
 const ROOMS: [(&str, &[&str]); 12] = [
-    ("accounts", &["db", "error", "hex", "http"]),
+    ("accounts", &["config", "db", "error", "hex", "http", "random"]),
     (
         "command",
         &[

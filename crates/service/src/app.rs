@@ -10,8 +10,10 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tokio::sync::{Notify, watch};
 
+use crate::accounts;
 use crate::accounts::key::{Uses, WrongKeys};
 use crate::accounts::link::UploadLinks;
+use crate::accounts::password::Passwords;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{Allowance, Db};
@@ -55,6 +57,9 @@ pub(crate) struct App {
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) rates: Rates,
     pub(crate) wrong_keys: WrongKeys,
+    pub(crate) passwords: Passwords,
+    /// Passwords and invitations that are tried, by name and by address.
+    pub(crate) tries: Rates,
     /// Memory for request bodies.
     pub(crate) room: Arc<Room>,
     pub(crate) registrations: Arc<Slots>,
@@ -68,7 +73,7 @@ pub(crate) struct App {
     cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
     progress: Mutex<HashMap<String, Arc<str>>>,
-    /// When keys were last used.
+    /// When keys and sessions were last used.
     pub(crate) uses: Uses,
     /// When what was downloaded last, by whom.
     pub(crate) downloads: Uses,
@@ -103,6 +108,8 @@ impl App {
             stopping: watch::Sender::new(false),
             rates: Rates::default(),
             wrong_keys: WrongKeys::new(config.limits.wrong_keys_per_minute),
+            passwords: Passwords::default(),
+            tries: Rates::default(),
             room: Room::new(config.limits.bodies_bytes),
             registrations: Slots::new(config.limits.registrations),
             turns: Turns::default(),
@@ -175,6 +182,11 @@ impl App {
         }
         let cause = anyhow::anyhow!("{free} bytes are free, limits.free_disk_bytes asks for more");
         Err(ApiError::unavailable("the service's disk is full", cause))
+    }
+
+    /// Whether the key or the session with this identifier, which was good, is so still.
+    pub(crate) async fn is_still_good(&self, caller_id: &str) -> Result<bool, ApiError> {
+        accounts::is_still_good(&self.db, caller_id, &self.config.sessions, self.now()).await
     }
 
     /// What an account may have.

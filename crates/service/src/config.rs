@@ -60,6 +60,8 @@ section! {
         connections: Connections = Connections::default(),
         /// What requests may ask for.
         limits: Limits = Limits::default(),
+        /// People who sign in with a browser.
+        sessions: Sessions = Sessions::default(),
         /// The margin endpoint.
         margin: Margin = Margin::default(),
         /// Public structure entries.
@@ -122,6 +124,20 @@ section! {
         result_bytes: u64 = 500_000_000_000,
         /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.
         free_disk_bytes: u64 = 256 << 20,
+    }
+}
+
+section! {
+    /// People who sign in with a browser.
+    Sessions {
+        /// How long a session may be unused before it ends, in hours.
+        idle_hours: u32 = 12,
+        /// How long it may last at all, in days.
+        days: u32 = 30,
+        /// Passwords that may be tried for an account in a minute; 0 for any number.
+        tries_per_minute: u32 = 5,
+        /// Passwords and invitations that may be tried from an address in a minute; 0 for any number.
+        tries_per_minute_from_address: u32 = 20,
     }
 }
 
@@ -230,9 +246,10 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
+    ("sessions", "People who sign in with a browser.", Sessions::KEYS),
     ("margin", "The margin endpoint.", Margin::KEYS),
     ("pdb", "Public structure entries.", Pdb::KEYS),
     ("worker", "The workers and what they may use.", Worker::KEYS),

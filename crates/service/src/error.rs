@@ -113,6 +113,27 @@ impl ApiError {
         )
     }
 
+    /// A name, a password or an invitation that does not let anybody in.
+    pub(crate) fn not_signed_in(field: &str, msg: &str) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", vec![loc("body"), loc(field)], msg)
+    }
+
+    /// A session that is none.
+    pub(crate) fn session_over() -> Self {
+        let at = vec![loc("cookie"), loc("molbox_session")];
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", at, "the session has ended; sign in")
+    }
+
+    /// Something that this way in does not allow.
+    pub(crate) fn forbidden(at: Vec<LocItem>, msg: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", at, msg)
+    }
+
+    /// A request with a session that does not come from a page of the service.
+    pub(crate) fn cross_origin(msg: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "cross_origin", vec![loc("header"), loc("origin")], msg)
+    }
+
     /// `what` is `job`, `file` and so on; the same for one that does not exist and one of another
     /// account.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
@@ -186,6 +207,12 @@ impl ApiError {
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", at, msg);
         error.retry_after = Some(retry_after.as_secs_f64().ceil().max(1.0) as u64);
         error
+    }
+
+    /// Passwords or invitations that are tried one after another.
+    pub(crate) fn too_many_tries(msg: String, retry_after: std::time::Duration) -> Self {
+        let detail = vec![violation("rate_limited", vec![loc("body")], msg.clone())];
+        Self { detail, ..Self::too_many(msg, retry_after) }
     }
 
     /// A request that would have its account hold more than the `max` bytes that it may.

@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use molbox::workflow::types::{
-    self, AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest,
+    self, AnalysisRequest, FileRegistration, InvitationAcceptance, JobCreateParams, JobExtension,
+    KeyRequest, SignIn, SystemBuildRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -31,6 +33,9 @@ pub fn request(body: &[u8]) {
     of_operation::<JobCreateParams>("job_submit", body);
     of_operation::<JobExtension>("job_extend", body);
     of_operation::<AnalysisRequest>("analysis_submit", body);
+    of_operation::<SignIn>("session_create", body);
+    of_operation::<InvitationAcceptance>("invitation_accept", body);
+    of_operation::<KeyRequest>("key_create", body);
     // A margin's portfolio is read otherwise.
     of_operation::<Value>("margin_submit", body);
 }
@@ -55,19 +60,20 @@ const EXPIRES: i64 = 1_800_000_000_000_000;
 /// Uses an upload link, `FILE?QUERY`; none but one is good.
 pub fn upload_link(link: &str) {
     let links = UploadLinks::new(SECRET);
-    let good = links.query(FILE, KEY, EXPIRES);
+    let at = |microseconds| Timestamp::from_microsecond(microseconds).expect("in this century");
+    let good = links.query(FILE, KEY, at(EXPIRES));
     let (file, query) = link.split_once('?').unwrap_or((link, ""));
     let query: Vec<(String, String)> =
         form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let used = UploadLink::of(&query);
-    if links.check(file, &used, EXPIRES - 1).is_ok() {
+    if links.check(file, &used, at(EXPIRES - 1)).is_ok() {
         let signature = good.rsplit('=').next().expect("three parts");
         assert!(
             file == FILE && used.key == KEY && used.expires.parse() == Ok(EXPIRES),
             "{link} is good, as is {good}"
         );
         assert!(used.signature.eq_ignore_ascii_case(signature), "{link} is good, as is {good}");
-        assert!(links.check(file, &used, EXPIRES).is_err(), "{link} has expired");
+        assert!(links.check(file, &used, at(EXPIRES)).is_err(), "{link} has expired");
     }
 }
 

@@ -16,7 +16,8 @@ mod exec;
 mod files;
 mod folder;
 mod formats;
-#[cfg(fuzzing)]
+// Also by the tests, which notice when what it uses has changed.
+#[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod handlers;
 mod hex;

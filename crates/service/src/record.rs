@@ -171,6 +171,15 @@ impl Task {
 }
 
 words! {
+    /// What an account may do besides having its own things.
+    Role {
+        User = "user",
+        /// Manages accounts and the queue.
+        Admin = "admin",
+    }
+}
+
+words! {
     /// The state of a file.
     FileStatus {
         /// Its link was given, its content is not registered.

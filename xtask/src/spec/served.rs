@@ -18,7 +18,7 @@ const ERRORS: &str = "crates/service/src/error.rs";
 const ANSWERS: &str = "crates/service/src/http/answer.rs";
 const DOWNLOADS: &str = "crates/service/src/http/download.rs";
 /// Answered where no operation is: to an unknown method, and by upload links.
-const OUTSIDE: [u16; 2] = [403, 405];
+const OUTSIDE: [u16; 1] = [405];
 /// Served on the margin address, too; the document has them once.
 const ON_BOTH: [&str; 2] = ["service_health", "service_document"];
 
@@ -281,10 +281,11 @@ fn expected(api: &Api, operation: &Value) -> Vec<(u16, &'static str)> {
         .map(|parameter| api.follow(parameter));
     let parameters: Vec<&Value> = parameters.collect();
     let content = operation["requestBody"]["content"].as_object();
-    let is_secured = operation
-        .get("security")
-        .or(api.value.get("security"))
-        .is_some_and(|way| way != &Value::Array(vec![]));
+    let ways = operation.get("security").or(api.value.get("security"));
+    let takes = |scheme: &str| {
+        ways.and_then(Value::as_array).into_iter().flatten().any(|way| way.get(scheme).is_some())
+    };
+    let is_secured = takes("ApiKey") || takes("Session");
     let has_identifier = parameters.iter().any(|parameter| {
         parameter["in"] == "path" && api.follow(&parameter["schema"]).get("pattern").is_some()
     });
@@ -293,7 +294,8 @@ fn expected(api: &Api, operation: &Value) -> Vec<(u16, &'static str)> {
     let mut add = |condition: bool, statuses: &[u16], why| {
         out.extend(statuses.iter().filter(|_| condition).map(|status| (*status, why)));
     };
-    add(is_secured, &[401, 429], "a request with a key");
+    add(is_secured, &[401, 429], "a request with a key or a session");
+    add(is_secured && !takes("ApiKey"), &[403], "a request that takes no key");
     add(has_identifier, &[404], "a request for something by its identifier");
     add(!parameters.is_empty() || content.is_some(), &[422], "a request with parameters or a body");
     add(content.is_some(), &[400, 413], "a request with a body");

@@ -90,8 +90,13 @@ impl WrongKeys {
 
     /// The refusal of a key that is no good.
     fn refuse(&self, client: IpAddr) -> ApiError {
+        self.instead_of(ApiError::unauthorized("the API key is not valid"), client)
+    }
+
+    /// A refusal, or that there were too many of them.
+    pub(crate) fn instead_of(&self, refusal: ApiError, client: IpAddr) -> ApiError {
         match self.rates.take(&network(client).to_string(), self.per_minute, Instant::now()) {
-            Ok(()) => ApiError::unauthorized("the API key is not valid"),
+            Ok(()) => refusal,
             Err(wait) => {
                 ApiError::too_many("too many requests with wrong keys came from this address", wait)
             }
@@ -128,14 +133,8 @@ pub(crate) async fn authenticate<'h>(
     Ok(row)
 }
 
-/// Whether the key with this identifier, which was good, is so still: for what takes long, and for
-/// links.
-pub(crate) async fn is_still_good(db: &Db, key_id: &str, now: Timestamp) -> Result<bool, ApiError> {
-    Ok(db.key(key_id).await?.is_some_and(|row| is_good(&row, now)))
-}
-
 /// Whether a key is neither revoked nor expired, nor of an account that has been disabled.
-fn is_good(row: &KeyRow, now: Timestamp) -> bool {
+pub(crate) fn is_good(row: &KeyRow, now: Timestamp) -> bool {
     row.revoked_at.is_none()
         && row.expires_at.is_none_or(|at| at > now)
         && row.account_disabled_at.is_none()
@@ -152,10 +151,9 @@ const MANY: usize = 10_000;
 pub(crate) struct Uses(Mutex<HashMap<String, Timestamp>>);
 
 impl Uses {
-    /// Whether the use of a key is to be noted: not when one was within a minute.
-    pub(crate) fn is_due(&self, key: &KeyRow, now: Timestamp) -> bool {
-        key.last_used_at.is_none_or(|at| now.duration_since(at) >= USE_NOTED)
-            && self.note(&key.id, now)
+    /// Whether a use is to be noted: not when the last one was within a minute.
+    pub(crate) fn is_due(&self, id: &str, last: Option<Timestamp>, now: Timestamp) -> bool {
+        last.is_none_or(|at| now.duration_since(at) >= USE_NOTED) && self.note(id, now)
     }
 
     /// Notes a use of anything; false when one was noted within a minute.

@@ -15,6 +15,7 @@ use rustix::fs::Mode;
 use rustix::process::{getuid, umask};
 
 use crate::accounts::key::Key;
+use crate::accounts::session::{INVITATION_LIFETIME, Token};
 use crate::analyze;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -25,6 +26,7 @@ use crate::folder::{self, DATABASE};
 use crate::log::Log;
 use crate::market;
 use crate::random;
+use crate::record::Role;
 use crate::shown::in_bytes;
 use check::{Kind, Report};
 use doctor::Found;
@@ -167,7 +169,15 @@ struct AuditOptions {
 #[derive(Subcommand)]
 enum AccountCommand {
     /// Make an account.
-    Create { name: String },
+    Create {
+        name: String,
+        /// One that manages accounts in the portal; its invitation is shown.
+        #[arg(long)]
+        admin: bool,
+    },
+    /// Show a link by which the owner of an account chooses a password: the first, or another
+    /// when it is lost.
+    Invite { name: String },
     /// List the accounts.
     List,
     /// Disable an account for good: its keys are refused at once.
@@ -251,7 +261,7 @@ fn run(cli: Cli) -> Result<u8> {
             say(&format!("{} is up to date", config.data.join(DATABASE).display()));
         }
         Command::Account(command) => {
-            runtime.block_on(account(&database(&config)?, &clock, command))?
+            runtime.block_on(account(&database(&config)?, &config, &clock, command))?
         }
         Command::Key(command) => runtime.block_on(key(&database(&config)?, &clock, command))?,
         Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
@@ -430,17 +440,27 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     whole.parse().map_err(|_| "must be a date, 2026-01-31, or 2026-01-31T12:00:00Z".to_owned())
 }
 
-async fn account(db: &Db, clock: &Clock, command: AccountCommand) -> Result<()> {
+async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountCommand) -> Result<()> {
     match command {
-        AccountCommand::Create { name } => {
+        AccountCommand::Create { name, admin } => {
             if name.trim().is_empty() || name.chars().any(char::is_control) {
                 bail!("an account needs a name that can be printed");
             }
-            if !db.create_account(name.clone(), deed(clock, "account_create", Some(&name))).await? {
+            let role = if admin { Role::Admin } else { Role::User };
+            let made = deed(clock, "account_create", Some(&name));
+            if !db.create_account(name.clone(), role, made).await? {
                 bail!("there is an account named {name}");
             }
-            say(&format!("account {name} made; give it a key with `molboxd key create {name}`"));
+            if admin {
+                invite(db, config, clock, name).await?;
+            } else {
+                say(&format!(
+                    "account {name} made; give it a key with `molboxd key create {name}`, or a \
+                     password with `molboxd account invite {name}`"
+                ));
+            }
         }
+        AccountCommand::Invite { name } => invite(db, config, clock, name).await?,
         AccountCommand::List => {
             for (name, created_at, disabled_at) in db.accounts().await? {
                 let state =
@@ -458,6 +478,26 @@ async fn account(db: &Db, clock: &Clock, command: AccountCommand) -> Result<()> 
             say(&format!("account {name} disabled"));
         }
     }
+    Ok(())
+}
+
+/// Shows a link by which a password is chosen.
+async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result<()> {
+    let token = Token::generate();
+    let expires_at = clock.now().checked_add(INVITATION_LIFETIME)?;
+    let done = deed(clock, "invitation_create", Some(&name));
+    if !db.invite(name.clone(), token.hash(), expires_at, done).await? {
+        bail!("there is no account named {name}, or it is disabled");
+    }
+    let origin = match config.public_url.trim_end_matches('/') {
+        "" => format!("http://{}", config.listen),
+        public_url => public_url.to_owned(),
+    };
+    // The link alone on standard output, so that a script can take it.
+    say(&format!("{origin}/{}/portal/invitation#{}", config.stage, token.reveal()));
+    say_error(&format!(
+        "whoever opens the link chooses the password of {name}; it is good once, until {expires_at}"
+    ));
     Ok(())
 }
 
@@ -500,7 +540,7 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
             }
         }
         KeyCommand::Revoke { id } => {
-            if !db.revoke_key(id.clone(), deed(clock, "key_revoke", None)).await? {
+            if !db.revoke_key(id.clone(), None, deed(clock, "key_revoke", None)).await? {
                 bail!("there is no key {id}");
             }
             say(&format!("key {id} revoked"));

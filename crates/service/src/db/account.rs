@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::audit::note;
 use super::{Db, Deed, Result, Row, Tx, values};
+use crate::record::Role;
 
 /// A key with its account, as a request finds it.
 #[derive(Clone, Debug)]
@@ -80,11 +81,17 @@ fn noted(tx: &Tx<'_>, changed: usize, deed: &Deed, subject: &str) -> Result<bool
 
 impl Db {
     /// Makes an account; false when there is one of this name.
-    pub(crate) async fn create_account(&self, name: String, deed: Deed) -> Result<bool> {
+    pub(crate) async fn create_account(
+        &self,
+        name: String,
+        role: Role,
+        deed: Deed,
+    ) -> Result<bool> {
         self.write(move |tx| {
-            let sql =
-                "insert into account (name, created_at) values (?1, ?2) on conflict do nothing";
-            let made = tx.execute(sql, values![name, deed.at])?;
+            let sql = "
+                insert into account (name, role, created_at) values (?1, ?2, ?3)
+                on conflict do nothing";
+            let made = tx.execute(sql, values![name, role, deed.at])?;
             noted(tx, made, &deed, &name)
         })
         .await
@@ -141,15 +148,23 @@ impl Db {
         self.read(|tx| tx.all(&sql, values![account], key_row)).await
     }
 
-    /// Revokes a key for good; false when there is none with this identifier.
-    pub(crate) async fn revoke_key(&self, id: String, deed: Deed) -> Result<bool> {
+    /// Revokes a key for good; false when there is none with this identifier, of this account if
+    /// one is given.
+    pub(crate) async fn revoke_key(
+        &self,
+        id: String,
+        account: Option<i64>,
+        deed: Deed,
+    ) -> Result<bool> {
         self.write_also_when_full(move |tx| {
             let sql = "
-                update api_key set revoked_at = coalesce(revoked_at, ?1) where id = ?2
+                update api_key set revoked_at = coalesce(revoked_at, ?1)
+                where id = ?2 and account = coalesce(?3, account)
                 returning (select name from account where account.id = api_key.account)";
-            let account: Option<String> = tx.first(sql, values![deed.at, id], |row| row.get(0))?;
-            let changed = usize::from(account.is_some());
-            noted(tx, changed, &Deed { account, ..deed }, &id)
+            let name: Option<String> =
+                tx.first(sql, values![deed.at, id, account], |row| row.get(0))?;
+            let changed = usize::from(name.is_some());
+            noted(tx, changed, &Deed { account: name, ..deed }, &id)
         })
         .await
     }

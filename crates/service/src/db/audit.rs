@@ -9,9 +9,9 @@ use super::{Db, Result, Row, Tx, Whole, values};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deed {
     pub(crate) at: Timestamp,
-    /// The account whose key does it, or to which a command does it.
+    /// The account whose key or session does it, or to which a command does it.
     pub(crate) account: Option<String>,
-    /// Public part of the key.
+    /// Public part of the key, or identifier of the session.
     pub(crate) key: Option<String>,
     /// The user of this machine who gave the command; `molboxd` for the service itself.
     pub(crate) operator: Option<String>,

@@ -7,6 +7,7 @@ mod audit;
 mod error;
 mod file;
 mod idempotency;
+mod session;
 mod sqlite;
 #[cfg(test)]
 mod suite;
@@ -31,6 +32,7 @@ pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
+pub(crate) use session::{NewSession, SessionRow};
 pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued};
 pub(crate) use whole::{Content, Whole, snapshot};
 

@@ -11,7 +11,7 @@ use super::{
     Once, OverQuota, Reads, Requeue, Unqueued, Unregistered, values,
 };
 use crate::formats::Format;
-use crate::record::{FileStatus, Kind, Lane, NewTask, Status, Task};
+use crate::record::{FileStatus, Kind, Lane, NewTask, Role, Status, Task};
 
 const UNLIMITED: Allowance = Allowance { open_tasks: 0, bytes: 0 };
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -31,7 +31,7 @@ fn at(microseconds: i64) -> Timestamp {
 
 /// Makes an account; its number.
 async fn account(db: &Db, name: &str) -> i64 {
-    assert!(db.create_account(name.to_owned(), Deed::default()).await.unwrap());
+    assert!(db.create_account(name.to_owned(), Role::User, Deed::default()).await.unwrap());
     let sql = "select id from account where name = ?1";
     db.read(|tx| tx.one(sql, values![name], |row| row.get(0))).await.unwrap()
 }

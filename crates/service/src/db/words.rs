@@ -2,7 +2,7 @@
 
 use super::value::{FromValue, ToValue, Value, text};
 use crate::formats::Format;
-use crate::record::{FileStatus, Kind, Status};
+use crate::record::{FileStatus, Kind, Role, Status};
 
 macro_rules! column {
     ($($name:ident),+) => {$(
@@ -22,7 +22,7 @@ macro_rules! column {
     )+};
 }
 
-column!(FileStatus, Format, Kind, Status);
+column!(FileStatus, Format, Kind, Role, Status);
 
 /// A list of SQL of the words of states. They are part of a statement where an index is of some of
 /// them alone, which is not used for values that are bound.

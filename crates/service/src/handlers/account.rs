@@ -3,12 +3,15 @@
 use axum::response::Response;
 use molbox::workflow::types::Account;
 
+use crate::accounts::Caller;
 use crate::error::ApiError;
 use crate::http::answer::json;
 use crate::http::call::Call;
 
 pub(crate) async fn account_view(call: Call) -> Result<Response, ApiError> {
-    let key = call.key.as_ref().expect("the operation takes a key");
+    let Caller::Key(key) = call.caller() else {
+        return Err(ApiError::unauthorized("Not authenticated"));
+    };
     json(&Account {
         account: key.account_name.clone(),
         key_id: key.id.clone(),

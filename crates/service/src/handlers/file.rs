@@ -50,7 +50,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         .await?;
     made.map_err(|over| ApiError::over_quota(over, app.config.limits.account_bytes))?;
     let expires = app.now() + LIFETIME;
-    let signed = app.links.query(&id, call.key_id(), expires);
+    let signed = app.links.query(&id, call.caller().id(), expires);
     json(&UploadLink {
         file_id: id.clone(),
         upload_url: format!("{}/upload/{id}?{signed}", app.base_url()),

@@ -10,7 +10,6 @@ use molbox::workflow::types::{JobCreateParams, JobExtension};
 
 use super::record_text::{both, record};
 use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued};
-use crate::accounts::key;
 use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{record_answer, text};
@@ -257,7 +256,7 @@ impl Watch {
                 return None;
             }
             let app = &self.call.app;
-            let row = match key::is_still_good(&app.db, self.call.key_id(), app.now()).await {
+            let row = match app.is_still_good(self.call.caller().id()).await {
                 Ok(true) => find(&self.call, KIND).await,
                 Ok(false) => return None,
                 Err(error) => Err(error),

@@ -11,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 
 use super::file::new_object;
-use crate::accounts::key;
 use crate::accounts::link::UploadLink;
 use crate::app::App;
 use crate::db::{Arrival, Deed, OverQuota, Pending};
@@ -141,10 +140,10 @@ async fn allowed(
 
 /// Checks that the key of a link is still good.
 async fn check_key(app: &App, link: &UploadLink<'_>) -> Result<(), ApiError> {
-    if key::is_still_good(&app.db, link.key, app.now()).await? {
+    if app.is_still_good(link.key).await? {
         return Ok(());
     }
-    Err(ApiError::link_refused("the key that asked for the link is no longer good"))
+    Err(ApiError::link_refused("the key or the session that asked for the link is no longer good"))
 }
 
 /// What a form may hold besides the file.

@@ -8,8 +8,9 @@ use molbox::Request;
 use molbox::workflow::types::{LocItem, Notice, ValidationError};
 use serde_json::Value;
 
+use crate::accounts::Caller;
 use crate::app::App;
-use crate::db::{Deed, IdempotentWrite, KeyRow};
+use crate::db::{Deed, IdempotentWrite};
 use crate::error::ApiError;
 use crate::http::room::Share;
 use crate::http::validate::loc;
@@ -17,8 +18,8 @@ use crate::http::validate::loc;
 /// A request that has passed its checks.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
-    /// The key; none for an operation that takes none.
-    pub(crate) key: Option<KeyRow>,
+    /// Who makes it; none for an operation that is open to all.
+    pub(crate) caller: Option<Caller>,
     pub(crate) path: Vec<(String, String)>,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: HeaderMap,
@@ -48,16 +49,11 @@ pub(crate) struct Call {
 impl Call {
     /// Number of the account.
     pub(crate) fn account(&self) -> i64 {
-        self.good_key().account
+        self.caller().account()
     }
 
-    /// Identifier of the key.
-    pub(crate) fn key_id(&self) -> &str {
-        &self.good_key().id
-    }
-
-    fn good_key(&self) -> &KeyRow {
-        self.key.as_ref().expect("the operation takes a key")
+    pub(crate) fn caller(&self) -> &Caller {
+        self.caller.as_ref().expect("the operation is not open to all")
     }
 
     /// A path parameter.
@@ -117,11 +113,11 @@ impl Call {
 
     /// What is done by it, for the audit log.
     pub(crate) fn deed(&self) -> Deed {
-        let key = self.key.as_ref();
+        let caller = self.caller.as_ref();
         Deed {
             at: self.app.now(),
-            account: key.map(|key| key.account_name.clone()),
-            key: key.map(|key| key.id.clone()),
+            account: caller.map(|caller| caller.account_name().to_owned()),
+            key: caller.map(|caller| caller.id().to_owned()),
             operator: None,
             address: self.address.clone(),
             request: Some(self.request_id.clone()),
@@ -143,7 +139,7 @@ impl Call {
         }
         if let Err(error) = self.app.db.note(deed, id.to_owned()).await {
             let (request, account) =
-                (&self.request_id, self.key.as_ref().map(|key| &key.account_name));
+                (&self.request_id, self.caller.as_ref().map(Caller::account_name));
             tracing::error!(
                 request,
                 ?account,

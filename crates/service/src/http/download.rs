@@ -11,7 +11,6 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use futures::{Stream, StreamExt};
 
-use crate::accounts::key;
 use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::objects::bundle::Layout;
@@ -64,14 +63,14 @@ fn while_good(
     content: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     let app = call.app.clone();
-    let key = call.key_id().to_owned();
+    let caller = call.caller().id().to_owned();
     content.enumerate().then(move |(number, chunk)| {
-        let look = number.is_multiple_of(LOOK).then(|| (app.clone(), key.clone()));
+        let look = number.is_multiple_of(LOOK).then(|| (app.clone(), caller.clone()));
         async move {
-            let Some((app, key)) = look else { return chunk };
-            match key::is_still_good(&app.db, &key, app.now()).await {
+            let Some((app, caller)) = look else { return chunk };
+            match app.is_still_good(&caller).await {
                 Ok(true) => chunk,
-                Ok(false) => Err(io::Error::other("the key is no longer good")),
+                Ok(false) => Err(io::Error::other("the key, or the session, is no longer good")),
                 Err(error) => Err(io::Error::other(format!("{error:?}"))),
             }
         }

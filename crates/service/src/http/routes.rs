@@ -17,11 +17,11 @@ use axum::{Extension, Router};
 use sha2::{Digest, Sha256};
 use tower_http::compression::CompressionLayer;
 
-use crate::accounts::key;
+use crate::accounts::{Caller, key, session};
 use crate::app::App;
-use crate::db::KeyRow;
 use crate::error::ApiError;
 use crate::handlers::{self, account, analysis, file, job, margin, service, system};
+use crate::handlers::{key as keys, session as sessions};
 use crate::hex::hex;
 use crate::http::answer::{Failure, answer};
 use crate::http::body::{Arriving, is_json, parse, query_of};
@@ -30,7 +30,7 @@ use crate::http::connections::Pace;
 use crate::http::json::Json;
 use crate::http::once;
 use crate::http::peer::{Peer, RequestId, origin};
-use crate::http::validate::{IDEMPOTENCY_KEY, loc, violation};
+use crate::http::validate::{IDEMPOTENCY_KEY, Operation, loc, violation};
 
 const API_KEY: &str = "x-api-key";
 /// Members that are given more than once are named up to so many; a request with more has one
@@ -85,6 +85,14 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     GET    "/info/analysis/{analysis_id}"    analysis::analysis_view
     DELETE "/info/analysis/{analysis_id}"    analysis::analysis_delete
     GET    "/info/account"                   account::account_view
+    GET    "/info/sign-in"                   sessions::sign_in_view
+    POST   "/session"                        sessions::session_create
+    GET    "/session"                        sessions::session_view
+    DELETE "/session"                        sessions::session_end
+    POST   "/session/invitation"             sessions::invitation_accept
+    GET    "/info/keys"                      keys::key_list
+    POST   "/submit/key"                     keys::key_create
+    DELETE "/info/key/{key_id}"              keys::key_revoke
     GET    "/retrieve/file/{file_id}"        file::file_download
     GET    "/retrieve/system/{system_id}"    system::system_download
     GET    "/retrieve/job/{job_id}"          job::job_download
@@ -245,7 +253,7 @@ async fn prepare(
         app.contract.operation(route.operation).expect("a test compares routes and document");
     let (parts, body) = request.into_parts();
     let pace = parts.extensions.get::<Pace>().cloned();
-    let key = if operation.is_secured { Some(admit(&app, &parts).await?) } else { None };
+    let caller = admit(&app, operation, route.operation, &parts).await?;
 
     let mut fingerprint = Fingerprint::of(&path, &query, &parts.headers);
     let mut violations =
@@ -271,7 +279,7 @@ async fn prepare(
         is_gzip = encoding.is_some_and(|encoding| encoding.trim().eq_ignore_ascii_case("gzip"));
         let max_bytes =
             if takes_more { app.config.margin.body_bytes } else { app.config.limits.body_bytes };
-        let account = key.as_ref().map_or(0, |key| key.account);
+        let account = caller.as_ref().map_or(0, Caller::account);
         let mut arriving = Arriving::new(max_bytes, app.room.share(account));
         if is_gzip {
             arriving.unpack(body, app.config.margin.compression_ratio, pace.as_ref()).await?;
@@ -310,8 +318,8 @@ async fn prepare(
     if !violations.is_empty() {
         return Err(ApiError::invalid(violations));
     }
-    if let Some(key) = &key {
-        note_use(&app, key);
+    if let Some(caller) = &caller {
+        note_use(&app, caller);
     }
     let (address, request_id) = origin(&app.config.proxies, &parts.headers, &parts.extensions);
     let repeated = value.repeated(MAX_REPEATED);
@@ -323,7 +331,7 @@ async fn prepare(
     }
     Ok(Call {
         app,
-        key,
+        caller,
         path,
         query,
         body: value.into_serde(),
@@ -341,32 +349,77 @@ async fn prepare(
     })
 }
 
-/// The key of a request, which must be good and may not be used too often.
-async fn admit(app: &App, parts: &Parts) -> Result<KeyRow, ApiError> {
+/// Who makes a request, which must be good and may not ask too often; nobody for an operation that
+/// is open to all. A key counts before a session.
+async fn admit(
+    app: &App,
+    operation: &Operation,
+    id: &str,
+    parts: &Parts,
+) -> Result<Option<Caller>, ApiError> {
+    let is_open = !operation.takes_key && !operation.takes_session;
+    let is_safe = session::is_safe(&parts.method);
+    if is_open {
+        // Else another's page could sign somebody in, as whom it likes.
+        if !is_safe {
+            session::check_origin(&parts.headers, &app.config.public_url)?;
+        }
+        return Ok(None);
+    }
     app.db.check_folder().map_err(anyhow::Error::new)?;
     let peer = parts.extensions.get::<Peer>().expect("every connection has another end");
     let client = peer.client(&parts.headers, &app.config.proxies);
-    let header = parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes);
-    let key = key::authenticate(&app.db, &app.wrong_keys, app.now(), header, client).await?;
+    let has_key = parts.headers.contains_key(API_KEY);
+    let token = session::token(&parts.headers).filter(|_| operation.takes_session && !has_key);
+    let caller = match token {
+        Some(token) => {
+            // A link from elsewhere may lead to what only reads.
+            if !is_safe || id == MAKES && session::names_origin(&parts.headers) {
+                session::check_origin(&parts.headers, &app.config.public_url)?;
+            }
+            let row = app.db.session_of(session::hash(token)).await?;
+            let row = row.filter(|row| session::is_good(row, &app.config.sessions, app.now()));
+            let over = || app.wrong_keys.instead_of(ApiError::session_over(), client);
+            Caller::Session(row.ok_or_else(over)?)
+        }
+        None => {
+            let header = parts.headers.get_all(API_KEY).iter().map(HeaderValue::as_bytes);
+            let key = key::authenticate(&app.db, &app.wrong_keys, app.now(), header, client);
+            Caller::Key(key.await?)
+        }
+    };
+    if matches!(caller, Caller::Key(_)) && !operation.takes_key {
+        let msg = "an API key does not do this; sign in to the portal with a browser";
+        return Err(ApiError::forbidden(vec![loc("header"), loc(API_KEY)], msg));
+    }
     let per_minute = app.config.limits.requests_per_minute;
-    let taken = app.rates.take(&key.id, per_minute, Instant::now());
+    let taken = app.rates.take(caller.id(), per_minute, Instant::now());
     taken.map_err(|wait| {
-        ApiError::too_many(format!("the key may make {per_minute} requests a minute"), wait)
+        let who = if matches!(caller, Caller::Key(_)) { "key" } else { "session" };
+        ApiError::too_many(format!("the {who} may make {per_minute} requests a minute"), wait)
     })?;
-    Ok(key)
+    Ok(Some(caller))
 }
 
-/// Notes that a key was used, a minute late at most.
-fn note_use(app: &Arc<App>, key: &KeyRow) {
+/// Notes that a key or a session was used, a minute late at most.
+fn note_use(app: &Arc<App>, caller: &Caller) {
     let now = app.now();
-    if !app.uses.is_due(key, now) {
+    let last = match caller {
+        Caller::Key(key) => key.last_used_at,
+        Caller::Session(session) => Some(session.seen_at),
+    };
+    if !app.uses.is_due(caller.id(), last, now) {
         return;
     }
     let app = app.clone();
-    let id = key.id.clone();
+    let caller = caller.clone();
     tokio::spawn(async move {
-        if let Err(error) = app.db.touch_key(id, now).await {
-            tracing::warn!(cause = format!("{error:#}"), "note that a key was used");
+        let noted = match caller {
+            Caller::Key(key) => app.db.touch_key(key.id, now).await,
+            Caller::Session(session) => app.db.touch_session(session.id, now).await,
+        };
+        if let Err(error) = noted {
+            tracing::warn!(cause = format!("{error:#}"), "note that a key or a session was used");
         }
     });
 }

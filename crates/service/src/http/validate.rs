@@ -18,6 +18,8 @@ use crate::http::json::Json;
 
 /// The document that the service serves and keeps to.
 pub(crate) const DOCUMENT: &str = include_str!("../../../../openapi/openapi.json");
+/// The tag of operations whose bodies have passwords.
+const SIGNING_IN: &str = "session";
 /// The header by which a caller names a request.
 pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An answer lists this many violations; a request with more has one cause.
@@ -33,7 +35,11 @@ pub(crate) struct Contract {
 /// What the document says about the requests of one operation.
 pub(crate) struct Operation {
     /// Whether it takes a key.
-    pub(crate) is_secured: bool,
+    pub(crate) takes_key: bool,
+    /// Whether it takes the session of one who has signed in.
+    pub(crate) takes_session: bool,
+    /// Whether its body has a password: no answer repeats a part of it.
+    is_secret: bool,
     parameters: Vec<Parameter>,
     body: Option<Schema>,
     takes_more_than_json: bool,
@@ -98,8 +104,14 @@ impl Contract {
                 let parameters = operation["parameters"].as_array().into_iter().flatten();
                 let content = &operation["requestBody"]["content"];
                 let body = &content["application/json"]["schema"];
+                let ways = operation.get("security").unwrap_or(&document["security"]);
+                let takes = |scheme| {
+                    ways.as_array().into_iter().flatten().any(|way| way.get(scheme).is_some())
+                };
                 let operation = Operation {
-                    is_secured: operation["security"].as_array().is_none_or(|s| !s.is_empty()),
+                    takes_key: takes("ApiKey"),
+                    takes_session: takes("Session"),
+                    is_secret: operation["tags"][0] == SIGNING_IN,
                     parameters: parameters
                         .map(|p| Parameter::new(document, follow(document, p)))
                         .collect(),
@@ -262,6 +274,9 @@ impl Operation {
         let mut out = Violations { loc: vec![loc("body")], ..Violations::default() };
         if let Some(schema) = &self.body {
             check(schema, body, false, &mut out);
+        }
+        if self.is_secret {
+            out.found.iter_mut().for_each(|violation| violation.input = None);
         }
         BodyCheck { is_readable: !out.is_broken, violations: out.found }
     }

@@ -709,7 +709,10 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "alter table task add column bundle text; drop table bundle;
+            "drop table session; alter table account drop column role;
+             alter table account drop column password; alter table account drop column invitation;
+             alter table account drop column invitation_expires_at;
+             alter table task add column bundle text; drop table bundle;
              drop table task_reference; drop table audit; drop trigger task_counted; drop trigger task_counted_again; drop trigger task_discounted;
              drop table task_count;
              drop trigger file_made; drop trigger file_changed; drop trigger file_deleted; drop trigger task_made;

@@ -29,6 +29,7 @@ mod plans;
 mod quotas;
 mod repeats;
 mod retries;
+mod sessions;
 mod sizes;
 mod unknown;
 mod work;

@@ -1,0 +1,189 @@
+//! Sessions of people who have signed in, and how they come to have one.
+
+use jiff::Timestamp;
+
+use super::audit::note;
+use super::{Db, Deed, Result, Row, Tx, values};
+use crate::record::Role;
+
+/// A session with its account, as a request finds it.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRow {
+    pub(crate) id: String,
+    pub(crate) account: i64,
+    pub(crate) account_name: String,
+    pub(crate) role: Role,
+    pub(crate) created_at: Timestamp,
+    pub(crate) seen_at: Timestamp,
+    /// At the latest.
+    pub(crate) expires_at: Timestamp,
+    pub(crate) account_disabled_at: Option<Timestamp>,
+}
+
+/// A session to be made.
+#[derive(Clone)]
+pub(crate) struct NewSession {
+    pub(crate) id: String,
+    pub(crate) hash: [u8; 32],
+    pub(crate) expires_at: Timestamp,
+    /// What the browser says it is.
+    pub(crate) browser: String,
+    pub(crate) address: Option<String>,
+}
+
+/// An account, as one who signs in names it or an invitation does.
+pub(crate) struct Invited {
+    pub(crate) account: i64,
+    /// A PHC string; none when none was chosen yet.
+    pub(crate) password: Option<String>,
+}
+
+const SESSION: &str = "
+    select session.id, account, account.name, role, session.created_at, seen_at,
+           session.expires_at, disabled_at
+    from session join account on account.id = session.account";
+
+fn session_row(row: &Row<'_>) -> Result<SessionRow> {
+    Ok(SessionRow {
+        id: row.get(0)?,
+        account: row.get(1)?,
+        account_name: row.get(2)?,
+        role: row.get(3)?,
+        created_at: row.get(4)?,
+        seen_at: row.get(5)?,
+        expires_at: row.get(6)?,
+        account_disabled_at: row.get(7)?,
+    })
+}
+
+const INVITED: &str = "select id, password from account where disabled_at is null and";
+
+fn invited(row: &Row<'_>) -> Result<Invited> {
+    Ok(Invited { account: row.get(0)?, password: row.get(1)? })
+}
+
+/// Makes a session, forgets those of everybody that have expired, and notes it.
+fn start(tx: &Tx<'_>, account: i64, session: &NewSession, deed: &Deed) -> Result<SessionRow> {
+    tx.execute("delete from session where expires_at <= ?1", values![deed.at])?;
+    let NewSession { id, hash, expires_at, browser, address } = session;
+    let sql = "
+        insert into session (id, account, hash, created_at, seen_at, expires_at, browser, address)
+        values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)";
+    tx.execute(sql, values![id, account, hash, deed.at, expires_at, browser, address])?;
+    let row = tx.one(&format!("{SESSION} where session.id = ?1"), values![id], session_row)?;
+    let deed = Deed { account: Some(row.account_name.clone()), ..deed.clone() };
+    note(tx, &deed, id)?;
+    Ok(row)
+}
+
+impl Db {
+    /// Has an account be taken by who has a token with this SHA-256; an earlier invitation ends.
+    /// False when there is no such account, or it is disabled.
+    pub(crate) async fn invite(
+        &self,
+        name: String,
+        token: [u8; 32],
+        expires_at: Timestamp,
+        deed: Deed,
+    ) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "
+                update account set invitation = ?1, invitation_expires_at = ?2
+                where name = ?3 and disabled_at is null";
+            let changed = tx.execute(sql, values![token, expires_at, name])?;
+            if changed == 1 {
+                note(tx, &deed, &name)?;
+            }
+            Ok(changed == 1)
+        })
+        .await
+    }
+
+    /// The account of this name, unless it is disabled.
+    pub(crate) async fn account_named(&self, name: &str) -> Result<Option<Invited>> {
+        self.read(|tx| tx.first(&format!("{INVITED} name = ?1"), values![name], invited)).await
+    }
+
+    /// The account that is invited by the token with this SHA-256.
+    pub(crate) async fn invited(&self, token: [u8; 32], now: Timestamp) -> Result<Option<Invited>> {
+        let sql = format!("{INVITED} invitation = ?1 and invitation_expires_at > ?2");
+        self.read(|tx| tx.first(&sql, values![token, now], invited)).await
+    }
+
+    /// Gives the account that is invited a password and a session, ends those that it had, and the
+    /// invitation; none when it is not good any more.
+    pub(crate) async fn accept_invitation(
+        &self,
+        token: [u8; 32],
+        password: String,
+        session: NewSession,
+        deed: Deed,
+    ) -> Result<Option<SessionRow>> {
+        self.write(move |tx| {
+            let sql = "
+                update account
+                set password = ?1, invitation = null, invitation_expires_at = null
+                where invitation = ?2 and invitation_expires_at > ?3 and disabled_at is null
+                returning id";
+            let account: Option<i64> =
+                tx.first(sql, values![password, token, deed.at], |row| row.get(0))?;
+            let Some(account) = account else { return Ok(None) };
+            tx.execute("delete from session where account = ?1", values![account])?;
+            start(tx, account, &session, &deed).map(Some)
+        })
+        .await
+    }
+
+    /// Signs in to an account whose password is still this one; none when it is not, or the
+    /// account is disabled.
+    pub(crate) async fn start_session(
+        &self,
+        account: i64,
+        password: String,
+        session: NewSession,
+        deed: Deed,
+    ) -> Result<Option<SessionRow>> {
+        self.write(move |tx| {
+            let sql = "
+                select 1 from account where id = ?1 and password = ?2 and disabled_at is null";
+            if !tx.exists(sql, values![account, password])? {
+                return Ok(None);
+            }
+            start(tx, account, &session, &deed).map(Some)
+        })
+        .await
+    }
+
+    /// The session whose token has this SHA-256.
+    pub(crate) async fn session_of(&self, token: [u8; 32]) -> Result<Option<SessionRow>> {
+        let sql = format!("{SESSION} where hash = ?1");
+        self.read(|tx| tx.first(&sql, values![token], session_row)).await
+    }
+
+    /// The session with this identifier.
+    pub(crate) async fn session(&self, id: &str) -> Result<Option<SessionRow>> {
+        let sql = format!("{SESSION} where session.id = ?1");
+        self.read(|tx| tx.first(&sql, values![id], session_row)).await
+    }
+
+    /// Ends a session of an account; false when there is none with this identifier.
+    pub(crate) async fn end_session(&self, account: i64, id: String, deed: Deed) -> Result<bool> {
+        self.write_also_when_full(move |tx| {
+            let sql = "delete from session where account = ?1 and id = ?2";
+            let ended = tx.execute(sql, values![account, id])?;
+            if ended == 1 {
+                note(tx, &deed, &id)?;
+            }
+            Ok(ended == 1)
+        })
+        .await
+    }
+
+    /// Notes that a session was used.
+    pub(crate) async fn touch_session(&self, id: String, now: Timestamp) -> Result<()> {
+        self.write(move |tx| {
+            tx.execute("update session set seen_at = ?1 where id = ?2", values![now, id]).map(drop)
+        })
+        .await
+    }
+}

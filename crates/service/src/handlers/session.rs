@@ -1,0 +1,132 @@
+//! Signing in and out, and invitations.
+
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use axum::http::header::{SET_COOKIE, USER_AGENT};
+use axum::response::{IntoResponse, Response};
+use jiff::SignedDuration;
+use molbox::workflow::types::{InvitationAcceptance, Session, SignIn, SignInWays};
+
+use crate::accounts::Caller;
+use crate::accounts::session::{self, Token};
+use crate::db::{NewSession, SessionRow};
+use crate::error::ApiError;
+use crate::http::answer::json;
+use crate::http::call::Call;
+use crate::http::peer::network;
+
+/// Of what a browser says it is.
+const BROWSER_CHARACTERS: usize = 200;
+
+pub(crate) async fn sign_in_view(call: Call) -> Result<Response, ApiError> {
+    json(&SignInWays {
+        password: true,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        stage: call.app.config.stage.clone(),
+        extra: Default::default(),
+    })
+}
+
+pub(crate) async fn session_create(call: Call) -> Result<Response, ApiError> {
+    let (SignIn { account, password }, _) = call.request()?;
+    limit(&call, Some(&account))?;
+    let app = &call.app;
+    let known = app.db.account_named(&account).await?;
+    let kept = known.as_ref().and_then(|known| known.password.clone());
+    let is_right = app.passwords.is_right(password.to_string(), kept.clone()).await?;
+    let wrong = || ApiError::not_signed_in("password", "the name or the password is not right");
+    let (Some(known), Some(kept), true) = (known, kept, is_right) else { return Err(wrong()) };
+    let (token, session) = new_session(&call);
+    let row = app.db.start_session(known.account, kept, session, call.deed()).await?;
+    signed_in(&call, &token, &row.ok_or_else(wrong)?)
+}
+
+pub(crate) async fn invitation_accept(call: Call) -> Result<Response, ApiError> {
+    let (InvitationAcceptance { token: invitation, password }, _) = call.request()?;
+    limit(&call, None)?;
+    let app = &call.app;
+    let invitation = session::hash(&invitation);
+    let not_good = || {
+        ApiError::not_signed_in(
+            "token",
+            "the invitation was accepted already, or has expired; ask for another",
+        )
+    };
+    // Before the password is worked on, which takes a while.
+    app.db.invited(invitation, app.now()).await?.ok_or_else(not_good)?;
+    let password = app.passwords.hash(password.to_string()).await?;
+    let (token, session) = new_session(&call);
+    let row = app.db.accept_invitation(invitation, password, session, call.deed()).await?;
+    signed_in(&call, &token, &row.ok_or_else(not_good)?)
+}
+
+pub(crate) async fn session_view(call: Call) -> Result<Response, ApiError> {
+    json(&shown(&call, session_of(&call)?))
+}
+
+pub(crate) async fn session_end(call: Call) -> Result<Response, ApiError> {
+    let row = session_of(&call)?;
+    call.app.db.end_session(row.account, row.id.clone(), call.deed()).await?;
+    let gone = session::cookie("", 0, &call.app.base_url());
+    Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, gone)]).into_response())
+}
+
+/// The session of an operation that takes no key.
+fn session_of(call: &Call) -> Result<&SessionRow, ApiError> {
+    match call.caller() {
+        Caller::Session(row) => Ok(row),
+        Caller::Key(_) => Err(ApiError::session_over()),
+    }
+}
+
+/// Refuses too many tries for a name, and from an address.
+fn limit(call: &Call, account: Option<&str>) -> Result<(), ApiError> {
+    let sessions = &call.app.config.sessions;
+    let take = |who: &str, per_minute, what: &str| {
+        call.app.tries.take(who, per_minute, Instant::now()).map_err(|wait: Duration| {
+            ApiError::too_many_tries(format!("too many tries to sign in {what}"), wait)
+        })
+    };
+    if let Some(client) = call.address.as_deref().and_then(|address| address.parse().ok()) {
+        let address = format!("address {}", network(client));
+        take(&address, sessions.tries_per_minute_from_address, "came from this address")?;
+    }
+    account.map_or(Ok(()), |name| {
+        take(&format!("account {name}"), sessions.tries_per_minute, "were made for this account")
+    })
+}
+
+/// A session that the browser of this request is to have, and its token.
+fn new_session(call: &Call) -> (Token, NewSession) {
+    let token = Token::generate();
+    let lifetime = SignedDuration::from_hours(24 * i64::from(call.app.config.sessions.days));
+    let browser = call.header(USER_AGENT.as_str()).unwrap_or_default();
+    let session = NewSession {
+        id: call.app.new_id(session::PREFIX),
+        hash: token.hash(),
+        expires_at: call.app.now().saturating_add(lifetime).unwrap_or(jiff::Timestamp::MAX),
+        browser: browser.chars().take(BROWSER_CHARACTERS).collect(),
+        address: call.address.clone(),
+    };
+    (token, session)
+}
+
+fn signed_in(call: &Call, token: &Token, row: &SessionRow) -> Result<Response, ApiError> {
+    let seconds = row.expires_at.duration_since(row.created_at).as_secs();
+    let cookie = session::cookie(token.reveal(), seconds, &call.app.base_url());
+    let mut response = json(&shown(call, row))?;
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(response)
+}
+
+fn shown(call: &Call, row: &SessionRow) -> Session {
+    Session {
+        session_id: row.id.clone(),
+        account: row.account_name.clone(),
+        role: row.role.to_string(),
+        created_at: row.created_at.to_string(),
+        expires_at: session::end(row, &call.app.config.sessions).to_string(),
+        extra: Default::default(),
+    }
+}

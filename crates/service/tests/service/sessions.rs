@@ -1,0 +1,301 @@
+//! People who sign in with a browser: invitations, passwords, sessions, keys.
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::common::Service;
+
+const PASSWORD: &str = "correct horse battery";
+
+/// A browser: it keeps a cookie, and says where its requests come from.
+struct Browser {
+    base_url: String,
+    cookie: Option<String>,
+}
+
+impl Browser {
+    fn new(service: &Service) -> Self {
+        Self { base_url: service.base_url.clone(), cookie: None }
+    }
+
+    /// One that has signed in to an account that was made for it.
+    async fn of(service: &Service, account: &str) -> Self {
+        service.command(&["account", "create", account]);
+        let mut browser = Self::new(service);
+        let answer = browser.accept(&invitation(service, account), PASSWORD).await;
+        assert_eq!(answer.status(), 200);
+        browser
+    }
+
+    fn plain(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = reqwest::Client::new().request(method, format!("{}{path}", self.base_url));
+        match &self.cookie {
+            Some(cookie) => request.header("cookie", cookie),
+            None => request,
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.plain(method, path).header("sec-fetch-site", "same-origin")
+    }
+
+    async fn send(&mut self, request: RequestBuilder) -> Response {
+        let answer = request.send().await.unwrap();
+        if let Some(cookie) = answer.headers().get("set-cookie") {
+            let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
+            self.cookie = Some(cookie.to_owned());
+        }
+        answer
+    }
+
+    async fn accept(&mut self, token: &str, password: &str) -> Response {
+        let body = json!({ "token": token, "password": password });
+        let request = self.request(Method::POST, "/session/invitation").json(&body);
+        self.send(request).await
+    }
+
+    async fn sign_in(&mut self, account: &str, password: &str) -> Response {
+        let body = json!({ "account": account, "password": password });
+        let request = self.request(Method::POST, "/session").json(&body);
+        self.send(request).await
+    }
+
+    async fn status(&self, method: Method, path: &str) -> u16 {
+        self.request(method, path).send().await.unwrap().status().as_u16()
+    }
+}
+
+/// The token of a new invitation.
+fn invitation(service: &Service, account: &str) -> String {
+    let link = service.command(&["account", "invite", account]);
+    let (page, token) = link.split_once('#').unwrap();
+    assert!(page.ends_with("/portal/invitation"), "{page}");
+    token.to_owned()
+}
+
+async fn body(answer: Response) -> Value {
+    answer.json().await.unwrap()
+}
+
+async fn problem(answer: Response) -> (u16, String) {
+    let status = answer.status().as_u16();
+    let body = body(answer).await;
+    (status, body["detail"][0]["type"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn an_invitation_is_good_once_and_signs_in() {
+    let service = Service::start();
+    service.command(&["account", "create", "ada"]);
+    let (first, second) = (invitation(&service, "ada"), invitation(&service, "ada"));
+    let mut browser = Browser::new(&service);
+    let unauthorized = (401, "unauthorized".to_owned());
+    let replaced = browser.accept(&first, PASSWORD).await;
+    assert_eq!(problem(replaced).await, unauthorized, "a later invitation took its place");
+    let short = body(browser.accept(&second, "too short").await).await;
+    assert_eq!(short["detail"][0]["loc"], json!(["body", "password"]));
+    assert!(!short.to_string().contains("too short"), "{short}");
+
+    let accepted = browser.accept(&second, PASSWORD).await;
+    let cookie = accepted.headers()["set-cookie"].to_str().unwrap().to_owned();
+    for part in ["; HttpOnly", "; SameSite=Strict", "; Path=/local"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("Secure"), "a browser would drop it over plain HTTP: {cookie}");
+    assert_eq!(body(accepted).await["account"], "ada");
+    assert_eq!(
+        body(browser.request(Method::GET, "/session").send().await.unwrap()).await["role"],
+        "user"
+    );
+
+    let again = Browser::new(&service).accept(&second, "another password").await;
+    assert_eq!(problem(again).await, unauthorized);
+    let mut elsewhere = Browser::new(&service);
+    assert_eq!(elsewhere.sign_in("ada", PASSWORD).await.status(), 200);
+    assert_eq!(elsewhere.status(Method::GET, "/info/jobs").await, 200);
+
+    // A password that is lost: another invitation, which ends the sessions that there were.
+    let lost = invitation(&service, "ada");
+    assert_eq!(Browser::new(&service).accept(&lost, "a second password").await.status(), 200);
+    assert_eq!(elsewhere.status(Method::GET, "/session").await, 401);
+    assert_eq!(browser.status(Method::GET, "/info/jobs").await, 401);
+    assert_eq!(Browser::new(&service).sign_in("ada", PASSWORD).await.status(), 401);
+}
+
+#[tokio::test]
+async fn only_one_of_those_who_use_an_invitation_at_once_gets_in() {
+    let service = Service::start();
+    service.command(&["account", "create", "ada"]);
+    let token = invitation(&service, "ada");
+    let tries = (0..4).map(|n| {
+        let (token, mut browser) = (token.clone(), Browser::new(&service));
+        async move { browser.accept(&token, &format!("password number {n}")).await.status() }
+    });
+    let statuses = futures::future::join_all(tries).await;
+    assert_eq!(statuses.iter().filter(|status| **status == StatusCode::OK).count(), 1);
+    assert!(statuses.iter().all(|status| [200, 401].contains(&status.as_u16())), "{statuses:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_there_is_refused_as_a_wrong_password_is() {
+    let service = Service::start_with(&["sessions.tries_per_minute=0"]);
+    Browser::of(&service, "ada").await;
+    service.command(&["account", "create", "bob"]);
+    let mut refusals = Vec::new();
+    for (name, password) in
+        [("ada", "wrong password"), ("nobody", PASSWORD), ("bob", PASSWORD), ("ada", "")]
+    {
+        let answer = Browser::new(&service).sign_in(name, password).await;
+        assert_eq!(answer.status(), 401, "{name}");
+        assert!(!answer.headers().contains_key("set-cookie"));
+        refusals.push(body(answer).await);
+    }
+    assert!(refusals.iter().all(|refusal| *refusal == refusals[0]), "{refusals:?}");
+    service.command(&["account", "disable", "ada"]);
+    let disabled = Browser::new(&service).sign_in("ada", PASSWORD).await;
+    assert_eq!(disabled.status(), 401);
+    assert_eq!(body(disabled).await, refusals[0]);
+}
+
+#[tokio::test]
+async fn tries_are_limited_by_name_and_by_address() {
+    let service = Service::start_with(&[
+        "sessions.tries_per_minute=2",
+        "sessions.tries_per_minute_from_address=4",
+    ]);
+    let mut statuses = Vec::new();
+    for name in ["ada", "ada", "ada", "bob", "eve"] {
+        // Who a client says that it is counts for nothing.
+        let request = Browser::new(&service)
+            .request(Method::POST, "/session")
+            .header("x-forwarded-for", format!("192.0.2.{}", statuses.len()))
+            .json(&json!({ "account": name, "password": PASSWORD }));
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.headers().contains_key("retry-after"), answer.status() == 429);
+        statuses.push(answer.status().as_u16());
+    }
+    assert_eq!(statuses, [401, 401, 429, 401, 429]);
+}
+
+#[tokio::test]
+async fn another_origin_gets_nothing_done() {
+    let service = Service::start();
+    let browser = Browser::of(&service, "ada").await;
+    let own = service.base_url.rsplit_once('/').unwrap().0.to_owned();
+    let key = json!({ "name": "stolen" });
+    for (headers, status) in [
+        (vec![("sec-fetch-site", "cross-site")], 403),
+        (vec![("sec-fetch-site", "same-site")], 403),
+        (vec![("sec-fetch-site", "none")], 403),
+        (vec![("origin", "https://evil.example")], 403),
+        (vec![("origin", "null")], 403),
+        (vec![("sec-fetch-site", "cross-site"), ("origin", own.as_str())], 403),
+        (vec![], 403),
+        (vec![("origin", own.as_str())], 200),
+        (vec![("sec-fetch-site", "same-origin")], 200),
+    ] {
+        let mut request = browser.plain(Method::POST, "/submit/key").json(&key);
+        for (name, value) in &headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), status, "{headers:?}");
+        if status == 403 {
+            assert_eq!(problem(answer).await.1, "cross_origin");
+        }
+    }
+    // Neither are strangers signed in by a page of another origin.
+    let sign_in = json!({ "account": "ada", "password": PASSWORD });
+    let forced = Browser::new(&service).plain(Method::POST, "/session").json(&sign_in);
+    let forced = forced.header("sec-fetch-site", "cross-site").send().await.unwrap();
+    assert_eq!(problem(forced).await, (403, "cross_origin".to_owned()));
+    // A link from elsewhere leads to what can be seen; one that makes something does not.
+    for (path, status) in [("/info/jobs", 200), ("/submit/upload-url?filetype=pdb", 403)] {
+        let link = browser.plain(Method::GET, path).header("sec-fetch-site", "cross-site");
+        assert_eq!(link.send().await.unwrap().status(), status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_manages_the_keys_of_its_account_alone() {
+    let service = Service::start();
+    let mut ada = Browser::of(&service, "ada").await;
+    let eve = Browser::of(&service, "eve").await;
+    let made =
+        ada.request(Method::POST, "/submit/key").json(&json!({ "name": "laptop", "days": 1 }));
+    let made = body(made.send().await.unwrap()).await;
+    let key = made["key"].as_str().unwrap();
+    let account = service.client_with(key).account_view().send().await.unwrap().into_inner();
+    assert_eq!((account.account.as_str(), account.key_name.as_str()), ("ada", "laptop"));
+    assert_eq!(account.key_expires_at.as_deref(), made["expires_at"].as_str());
+
+    let list = body(ada.request(Method::GET, "/info/keys").send().await.unwrap()).await;
+    assert_eq!(list["keys"][0]["key_id"], made["key_id"]);
+    assert!(!list.to_string().contains(key), "a key is shown once");
+    let with_key = reqwest::Client::new()
+        .get(format!("{}/info/keys", service.base_url))
+        .header("x-api-key", key)
+        .send();
+    assert_eq!(problem(with_key.await.unwrap()).await, (403, "forbidden".to_owned()));
+
+    let path = format!("/info/key/{}", made["key_id"].as_str().unwrap());
+    assert_eq!(eve.status(Method::DELETE, &path).await, 404, "it is another's");
+    assert!(service.client_with(key).account_view().send().await.is_ok());
+    assert_eq!(ada.status(Method::DELETE, &path).await, 204);
+    assert!(service.client_with(key).account_view().send().await.is_err());
+    let list = body(ada.request(Method::GET, "/info/keys").send().await.unwrap()).await;
+    assert_eq!(list, json!({ "keys": [] }));
+
+    let out = ada.request(Method::DELETE, "/session");
+    let before = ada.cookie.clone();
+    assert_eq!(ada.send(out).await.status(), 204);
+    assert_eq!(ada.cookie.as_deref(), Some("molbox_session="));
+    ada.cookie = before;
+    assert_eq!(ada.status(Method::GET, "/session").await, 401, "the cookie is worth nothing now");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_account_and_with_time() {
+    let service = Service::start();
+    let ada = Browser::of(&service, "ada").await;
+    let link = ada.request(Method::GET, "/submit/upload-url?filetype=pdb").send().await.unwrap();
+    let link = body(link).await["upload_url"].as_str().unwrap().to_owned();
+    service.command(&["account", "disable", "ada"]);
+    assert_eq!(ada.status(Method::GET, "/info/jobs").await, 401);
+    let upload = reqwest::Client::new().put(link).body("HEADER").send().await.unwrap();
+    assert_eq!(upload.status(), 403, "nor are its links good");
+
+    let service = Service::start_with(&["sessions.idle_hours=0"]);
+    let ada = Browser::of(&service, "ada").await;
+    assert_eq!(ada.status(Method::GET, "/info/jobs").await, 401);
+    let service = Service::start_with(&["sessions.days=0"]);
+    let ada = Browser::of(&service, "ada").await;
+    assert_eq!(ada.status(Method::GET, "/info/jobs").await, 401);
+}
+
+#[tokio::test]
+async fn what_is_secret_is_in_no_log_no_audit_and_no_database() {
+    let service = Service::start();
+    let mut ada = Browser::new(&service);
+    service.command(&["account", "create", "ada"]);
+    let token = invitation(&service, "ada");
+    ada.accept(&token, PASSWORD).await;
+    let cookie = ada.cookie.clone().unwrap();
+    let session = cookie.split_once('=').unwrap().1;
+    let made = ada.request(Method::POST, "/submit/key").json(&json!({ "name": "laptop" }));
+    let made = body(made.send().await.unwrap()).await;
+    service.wait_until_it_logs("/submit/key");
+    let audit = service.command(&["audit", "--json"]);
+    for action in ["account_create", "invitation_create", "invitation_accept", "key_create"] {
+        assert!(audit.contains(action), "{action}: {audit}");
+    }
+    let stored = ["molbox.sqlite", "molbox.sqlite-wal"]
+        .map(|name| std::fs::read(service.data.join(name)).unwrap_or_default());
+    let stored = stored.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(stored.contains("invitation_accept"), "it is the database that is looked at");
+    for secret in [token.as_str(), session, PASSWORD, made["key"].as_str().unwrap()] {
+        for (place, text) in [("log", &service.log()), ("audit", &audit), ("database", &stored)] {
+            assert!(!text.contains(secret), "{secret} is in the {place}");
+        }
+    }
+}
