@@ -157,12 +157,12 @@ impl<'a> Mutations<'a> {
                 [set(at, "pattern", "^other_[0-9]+$")],
             );
         }
-        if value.get("maxLength").is_some() {
+        if let Some(most) = value.get("maxLength") {
             self.push(
                 "largest length lost",
                 at,
                 State::Changed,
-                &["255"],
+                &[&most.to_string()],
                 [remove(at, "maxLength")],
             );
         }

@@ -5,7 +5,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::common::{Service, example};
+use crate::sessions::{Browser, PASSWORD};
 use crate::work::water;
+
+type Headers = Vec<(&'static str, String)>;
 
 /// What one account has, by the name of the path parameter that stands for it.
 struct Things(Vec<(&'static str, String)>);
@@ -24,6 +27,8 @@ impl Things {
             ("system_id", id("box")),
             ("job_id", id("job")),
             ("analysis_id", id("ana")),
+            ("key_id", "00000000".to_owned()),
+            ("account", "nobody".to_owned()),
         ])
     }
 }
@@ -52,14 +57,31 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
             json!({ "topology": file, "trajectory": file, "rmsd_masks": ["@CA"] }),
         ],
         "margin_submit" => vec![json!({ "portfolio": { "futures": [] } })],
+        "session_create" => {
+            vec![json!({ "account": things.id("account"), "password": "not the right one" })]
+        }
+        "invitation_accept" => vec![json!({ "token": "none", "password": "not the right one" })],
+        "key_create" => vec![json!({ "name": "mine" })],
         _ => Vec::new(),
     }
 }
 
 /// Asks, and gives status and body.
+/// The headers of a request with a key.
+fn with_key(key: &str) -> Headers {
+    vec![("x-api-key", key.to_owned())]
+}
+
+/// Those of a browser that has just signed in.
+async fn signed_in(service: &Service, account: &str) -> Headers {
+    let mut browser = Browser::new(service);
+    assert_eq!(browser.sign_in(account, PASSWORD).await.status(), 200);
+    vec![("cookie", browser.cookie.unwrap()), ("sec-fetch-site", "same-origin".to_owned())]
+}
+
 async fn ask(
     service: &Service,
-    key: &str,
+    way: &Headers,
     method: &str,
     path: &str,
     body: Option<&Value>,
@@ -67,8 +89,10 @@ async fn ask(
     let is_margin = path.starts_with("/margin");
     let base = if is_margin { &service.margin_url } else { &service.base_url };
     let method: Method = method.to_uppercase().parse().unwrap();
-    let mut request =
-        reqwest::Client::new().request(method, format!("{base}{path}")).header("x-api-key", key);
+    let mut request = reqwest::Client::new().request(method, format!("{base}{path}"));
+    for (name, value) in way {
+        request = request.header(*name, value);
+    }
     if let Some(body) = body {
         request = request.json(body);
     }
@@ -78,8 +102,13 @@ async fn ask(
 
 #[tokio::test]
 async fn no_operation_tells_another_account_anything() {
-    let service = Service::start();
-    let (ada, bob) = (service.client("ada"), service.key("bob"));
+    let service = Service::start_with(&[
+        "sessions.tries_per_minute=0",
+        "sessions.tries_per_minute_from_address=0",
+    ]);
+    Browser::of(&service, "ada").await;
+    Browser::of(&service, "bob").await;
+    let (ada, bob) = (service.client("ada"), with_key(&service.key("bob")));
     let file = ada.upload(example("1vii.pdb")).name("villin").await.unwrap();
     let system = water(&ada).await;
     let job = ada.job_submit().body_map(|job| {
@@ -99,6 +128,8 @@ async fn no_operation_tells_another_account_anything() {
         ("system_id", system.system_id.as_str().to_owned()),
         ("job_id", job.job_id.as_str().to_owned()),
         ("analysis_id", analysis.analysis_id.as_str().to_owned()),
+        ("key_id", ada.account_view().send().await.unwrap().into_inner().key_id),
+        ("account", "ada".to_owned()),
     ]);
     let of_nobody = Things::of_nobody();
     let before = everything(&service, &ada).await;
@@ -119,6 +150,8 @@ async fn no_operation_tells_another_account_anything() {
                 path.replace("{data_format}", "json")
                     .replace("/upload-url", "/upload-url?filetype=pdb")
             };
+            let ways = operation.get("security").unwrap_or(&document["security"]);
+            let takes_session_alone = *ways == json!([{ "Session": [] }]);
             let has_body = operation.get("requestBody").is_some();
             let (theirs, nobodys) = (bodies(id, &of_ada), bodies(id, &of_nobody));
             assert_eq!(!theirs.is_empty(), has_body, "say what a body of {id} can refer to");
@@ -128,22 +161,30 @@ async fn no_operation_tells_another_account_anything() {
                 vec![(None, None)]
             };
             for (their_body, nobodys_body) in requests {
-                let theirs = ask(&service, &bob, method, &place(&of_ada), their_body).await;
+                // Anew for each: one of them signs out.
+                let session = signed_in(&service, "bob").await;
+                let way = if takes_session_alone { &session } else { &bob };
+                let theirs = ask(&service, way, method, &place(&of_ada), their_body).await;
                 let mut told = theirs.1.clone();
                 for ((_, id), (_, nobody)) in of_ada.0.iter().zip(&of_nobody.0) {
                     told = told.replace(id, nobody);
                 }
-                let nobodys = ask(&service, &bob, method, &place(&of_nobody), nobodys_body).await;
+                let nobodys = ask(&service, way, method, &place(&of_nobody), nobodys_body).await;
                 let refers = place(&of_ada) != place(&of_nobody) || their_body != nobodys_body;
                 if refers {
-                    assert!([404, 422].contains(&theirs.0), "{id} {their_body:?}: {theirs:?}");
+                    assert!(
+                        [401, 403, 404, 422].contains(&theirs.0),
+                        "{id} {their_body:?}: {theirs:?}"
+                    );
                     assert_eq!(
                         (theirs.0, told),
                         nobodys,
                         "{id} {their_body:?} tells one that is not there apart"
                     );
                 } else {
-                    for (_, theirs_id) in of_ada.0.iter().filter(|(name, _)| *name != "name") {
+                    for (_, theirs_id) in
+                        of_ada.0.iter().filter(|(name, _)| !["name", "account"].contains(name))
+                    {
                         assert!(!theirs.1.contains(theirs_id), "{id} shows {theirs_id}");
                     }
                 }
@@ -159,7 +200,7 @@ async fn no_operation_tells_another_account_anything() {
 
 /// All records of an account and its content.
 async fn everything(service: &Service, client: &molbox::Client) -> Vec<String> {
-    let key = service.key("ada");
+    let key = with_key(&service.key("ada"));
     let mut all = Vec::new();
     for path in ["/info/files", "/info/systems", "/info/jobs", "/info/analyses"] {
         all.push(ask(service, &key, "get", path, None).await.1);

@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 
 use crate::common::Service;
 
-const PASSWORD: &str = "correct horse battery";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// A browser: it keeps a cookie, and says where its requests come from.
-struct Browser {
+pub(crate) struct Browser {
     base_url: String,
-    cookie: Option<String>,
+    pub(crate) cookie: Option<String>,
 }
 
 impl Browser {
-    fn new(service: &Service) -> Self {
+    pub(crate) fn new(service: &Service) -> Self {
         Self { base_url: service.base_url.clone(), cookie: None }
     }
 
     /// One that has signed in to an account that was made for it.
-    async fn of(service: &Service, account: &str) -> Self {
+    pub(crate) async fn of(service: &Service, account: &str) -> Self {
         service.command(&["account", "create", account]);
         let mut browser = Self::new(service);
         let answer = browser.accept(&invitation(service, account), PASSWORD).await;
@@ -54,7 +54,7 @@ impl Browser {
         self.send(request).await
     }
 
-    async fn sign_in(&mut self, account: &str, password: &str) -> Response {
+    pub(crate) async fn sign_in(&mut self, account: &str, password: &str) -> Response {
         let body = json!({ "account": account, "password": password });
         let request = self.request(Method::POST, "/session").json(&body);
         self.send(request).await
