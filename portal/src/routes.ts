@@ -1,0 +1,83 @@
+//! The addresses of the portal. No other file knows one.
+
+/** Where each page is below the portal's base; `:name` stands for what a page is given. */
+const PATTERNS = {
+  account: "/account",
+  invitation: "/invitation",
+} as const;
+
+export type Page = keyof typeof PATTERNS;
+type Names<P extends string> = P extends `${string}/:${infer Name}/${infer Rest}`
+  ? Name | Names<`/${Rest}`>
+  : P extends `${string}/:${infer Name}`
+    ? Name
+    : never;
+/** What the address of a page contains: of a job, `{ job_id }`. */
+export type Given<P extends Page> = Record<Names<(typeof PATTERNS)[P]>, string>;
+
+/** A page as it was asked for. */
+export type Place = { page: Page; given: Record<string, string>; search: URLSearchParams };
+
+const root = new URL(document.baseURI).pathname.replace(/\/$/, "");
+
+/** The address of a page, with what its pattern names, and the rest behind a question mark. */
+export function address<P extends Page>(
+  page: P,
+  ...[given]: [Names<(typeof PATTERNS)[P]>] extends [never]
+    ? [given?: Record<string, string>]
+    : [given: Given<P> & Record<string, string>]
+): string {
+  const search = new URLSearchParams(given);
+  const path = PATTERNS[page].replace(/:(\w+)/g, (_, name: string) => {
+    const value = search.get(name) ?? "";
+    search.delete(name);
+    return encodeURIComponent(value);
+  });
+  return root + path + (search.size > 0 ? `?${search}` : "");
+}
+
+/** The page at an address; undefined when there is none. */
+export function placeAt(url: URL): Place | undefined {
+  const steps = url.pathname.slice(root.length).replace(/\/+$/, "").split("/");
+  for (const page of Object.keys(PATTERNS) as Page[]) {
+    const pattern = PATTERNS[page].replace(/\/$/, "").split("/");
+    const fits = pattern.length === steps.length
+      && pattern.every((step, i) => step.startsWith(":") ? steps[i] !== "" : step === steps[i]);
+    if (!fits) continue;
+    const given = pattern.flatMap((step, i) =>
+      step.startsWith(":") ? [[step.slice(1), decoded(steps[i] ?? "")]] : []);
+    return { page, given: Object.fromEntries(given), search: url.searchParams };
+  }
+  return undefined;
+}
+
+/** Whether an address is one of the portal's own. */
+export function isOurs(url: URL): boolean {
+  return url.origin === location.origin && `${url.pathname}/`.startsWith(`${root}/`);
+}
+
+/** Whether an address is the portal's own without a page. */
+export function isStart(url: URL): boolean {
+  return url.pathname.replace(/\/+$/, "") === root;
+}
+
+/** Another page, without loading the portal again. */
+export function go(to: string): void {
+  history.pushState(null, "", to);
+  dispatchEvent(new PopStateEvent("popstate"));
+}
+
+/** The same in the place of this page, which *back* then passes over. */
+export function goInstead(to: string): void {
+  history.replaceState(null, "", to);
+  dispatchEvent(new PopStateEvent("popstate"));
+}
+
+/** What cannot be decoded is nobody's identifier. */
+function decoded(step: string): string {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
+}
