@@ -1,0 +1,82 @@
+//! A file of this machine to a registered file of the service, with what has been sent so far.
+import { expectData, molbox, Refused, type Schemas, type Violation } from "./client.ts";
+import { fields } from "./fields.ts";
+
+/** What is sent is counted: `sent` of `total` bytes. */
+type OnProgress = (sent: number, total: number) => void;
+
+/** The content has arrived and waits to be registered; what is wrong with its name can be mended. */
+export type Uploaded = { fileId: string; format: string };
+
+/** The format that a file's extension names; undefined when it is none that the service knows. */
+export function formatOf(fileName: string): string | undefined {
+  const extension = fileName.split(".").at(-1)?.toLowerCase();
+  return fields.FileRegistration.format.values.find((format) => format === extension);
+}
+
+/** What a file is called until somebody calls it otherwise: its name without the extension. */
+export function stemOf(fileName: string): string {
+  return fileName.replace(/\.[^.]*$/, "") || fileName;
+}
+
+/** Sends the content of a file. A file that is larger than the link takes is refused before. */
+export async function upload(file: File, onProgress: OnProgress, signal: AbortSignal): Promise<Uploaded> {
+  const format = formatOf(file.name);
+  if (format === undefined) {
+    const known = fields.FileRegistration.format.values.join(", ");
+    throw new Error(`${file.name} has no extension that the service knows: ${known}`);
+  }
+  const link = await expectData(
+    molbox.GET("/submit/upload-url", { params: { query: { filetype: format } }, signal }),
+  );
+  if (link.max_bytes !== undefined && file.size > link.max_bytes) {
+    throw new Error(`${file.name} has ${file.size} bytes; the service takes at most ${link.max_bytes}`);
+  }
+  await put(link, file, onProgress, signal);
+  return { fileId: link.file_id, format };
+}
+
+/** Names what was uploaded; from then on it is a file like others. */
+export function register(uploaded: Uploaded, name: string, key: string): Promise<Schemas["FileRecord"]> {
+  return expectData(molbox.POST("/submit/file/", {
+    body: { file_id: uploaded.fileId, name },
+    params: { header: { "Idempotency-Key": key } },
+  }));
+}
+
+/** `fetch` does not say how much of a body has been sent. */
+function put(
+  link: Schemas["UploadLink"], file: File, onProgress: OnProgress, signal: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const stop = () => request.abort();
+    signal.addEventListener("abort", stop, { once: true });
+    request.open("PUT", link.upload_url);
+    if (link.content_type !== undefined) request.setRequestHeader("content-type", link.content_type);
+    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.onload = () => (request.status < 300 ? resolve() : reject(refusal(request)));
+    request.onerror = () => reject(new Error("the connection broke while the file was sent"));
+    request.onabort = () => reject(signal.reason);
+    request.onloadend = () => signal.removeEventListener("abort", stop);
+    request.send(file);
+  });
+}
+
+function refusal(request: XMLHttpRequest): Refused {
+  const headers = new Headers();
+  for (const name of ["x-request-id", "retry-after"]) {
+    const value = request.getResponseHeader(name);
+    if (value !== null) headers.set(name, value);
+  }
+  return new Refused(new Response(null, { status: request.status, headers }), detailOf(request.responseText));
+}
+
+function detailOf(text: string): Violation[] {
+  try {
+    return (JSON.parse(text) as Schemas["HTTPValidationError"]).detail ?? [];
+  } catch {
+    // Something before the service answered.
+    return [];
+  }
+}

@@ -1,0 +1,102 @@
+//! What has been typed into a form, what becomes of it, and what was wrong with it. The service decides
+//! what is right; here only what is no number, and so could not be sent, is refused.
+import type { Violation } from "../api/client.ts";
+import type { Field } from "../api/fields.ts";
+
+/** What stands in each control, as it was typed; a control that nobody has touched is not there. */
+export type Typed = Record<string, string>;
+/** The fields of one object of the document. */
+export type Fields = Record<string, Field>;
+/** Where a value is in a body, as `loc` has it, without `body`. */
+export type Path = readonly (string | number)[];
+
+type Value = string | number | boolean | string[];
+export type Read = { body: Record<string, Value>; wrong: Violation[] };
+
+/** An object of what was typed; empty controls are left out, so that the service fills in its defaults. */
+export function read(fields: Fields, typed: Typed, path: Path = []): Read {
+  const body: Record<string, Value> = {};
+  const wrong: Violation[] = [];
+  for (const [name, field] of Object.entries(fields)) {
+    const text = typed[name]?.trim() ?? "";
+    if (text === "" || field.kind === "rows") continue;
+    const value = valueOf(field, text);
+    if (value !== undefined) body[name] = value;
+    else wrong.push(violation([...path, name], notNumber(field, text)));
+  }
+  return { body, wrong };
+}
+
+/** How the values of a record are typed; the inverse of `read`. */
+export function typedOf(fields: Fields, record: Readonly<Record<string, unknown>>): Typed {
+  const typed: Typed = {};
+  for (const [name, field] of Object.entries(fields)) {
+    const value = record[name];
+    if (value === undefined || value === null || field.kind === "rows") continue;
+    typed[name] = Array.isArray(value) ? value.join("\n") : String(value);
+  }
+  return typed;
+}
+
+export function violation(path: Path, msg: string): Violation {
+  return { loc: ["body", ...path], msg, type: "value_error" };
+}
+
+/** Numbers are written with a point; `1,5` is none, and nothing is guessed. */
+export function numberOf(text: string): number | undefined {
+  const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : NaN;
+  return Number.isFinite(value) ? value : undefined;
+}
+
+function valueOf(field: Field, text: string): Value | undefined {
+  switch (field.kind) {
+    case "boolean":
+      return text === "true";
+    case "number":
+      return numberOf(text);
+    case "integer": {
+      const value = numberOf(text);
+      return Number.isSafeInteger(value) ? value : undefined;
+    }
+    case "texts":
+      return text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+    default:
+      return text;
+  }
+}
+
+function notNumber(field: Field, text: string): string {
+  const kind = field.kind === "integer" ? "whole number" : "number";
+  const hint = /^[+-]?\d+,\d+$/.test(text) ? `; decimals are written with a point, ${text.replace(",", ".")}` : "";
+  return `${text} is not a ${kind}${hint}`;
+}
+
+/** Violations by the control that they belong to; at `""` those that no control has. */
+export class Wrong {
+  readonly #byKey: ReadonlyMap<string, string[]>;
+
+  /** `keys` are the paths of the controls that are shown, joined by points. */
+  constructor(violations: readonly Violation[], keys: ReadonlySet<string>) {
+    const byKey = new Map<string, string[]>();
+    for (const { loc, msg } of violations) {
+      const path = loc[0] === "body" ? loc.slice(1) : [];
+      while (path.length > 0 && !keys.has(path.join("."))) path.pop();
+      const key = path.join(".");
+      byKey.set(key, [...(byKey.get(key) ?? []), key === "" ? withPlace(loc, msg) : msg]);
+    }
+    this.#byKey = byKey;
+  }
+
+  at(...path: Path): string | undefined {
+    return this.#byKey.get(path.join("."))?.join("; ");
+  }
+
+  get top(): readonly string[] {
+    return this.#byKey.get("") ?? [];
+  }
+}
+
+function withPlace(loc: Violation["loc"], msg: string): string {
+  const place = loc.slice(1).join(".");
+  return place === "" ? msg : `${place}: ${msg}`;
+}
