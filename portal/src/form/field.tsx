@@ -1,0 +1,65 @@
+//! A field of the document as a control: its name, unit and default, what it means, what is wrong with it.
+import { type ReactNode, useId } from "react";
+
+import type { Field } from "../api/fields.ts";
+
+type Props = {
+  name: string;
+  field: Field;
+  typed: string | undefined;
+  onType: (text: string) => void;
+  wrong: string | undefined;
+  /** What may be chosen besides the document's values, for example files of the account. */
+  choices?: readonly string[];
+  /** In the place of the field's name, where several fields have the same. */
+  label?: string;
+  /** What stands below the control, for example a way to pick atoms. */
+  children?: ReactNode;
+};
+
+export function FieldControl({ name, field, typed = "", onType, wrong, choices, label = name, children }: Props) {
+  const id = useId();
+  const initial = field.initial === undefined ? "" : String(field.initial);
+  const common = {
+    id,
+    value: typed,
+    "aria-describedby": `${id}-help`,
+    "aria-invalid": wrong === undefined ? undefined : true,
+  };
+  const suggestions = [...(field.values ?? []), ...(choices ?? [])];
+  const isChoice = field.values !== undefined && !field.isOpen && choices === undefined;
+  return <div className="field">
+    <label htmlFor={id}>{label}</label>
+    <div className="with-unit">
+      {field.kind === "boolean"
+        ? <select {...common} onChange={(event) => onType(event.target.value)}>
+            <option value="">{initial === "true" ? "yes" : "no"} (default)</option>
+            <option value="true">yes</option>
+            <option value="false">no</option>
+          </select>
+        : isChoice
+          ? <select {...common} onChange={(event) => onType(event.target.value)}>
+              <option value="">{initial === "" ? "default" : `${initial} (default)`}</option>
+              {field.values?.map((value) => <option key={value}>{value}</option>)}
+            </select>
+          : <input {...common} placeholder={initial} spellCheck={false} autoComplete="off"
+              inputMode={field.kind === "number" || field.kind === "integer" ? "decimal" : undefined}
+              list={suggestions.length > 0 ? `${id}-list` : undefined}
+              onChange={(event) => onType(event.target.value)} />}
+      {field.unit !== undefined && <span className="quiet">{field.unit}</span>}
+    </div>
+    {!isChoice && suggestions.length > 0 && <datalist id={`${id}-list`}>
+      {suggestions.map((value) => <option key={value} value={value} />)}
+    </datalist>}
+    {children}
+    <small id={`${id}-help`}>
+      {wrong !== undefined && <strong className="wrong">{wrong} </strong>}
+      <Words text={field.help} />
+    </small>
+  </div>;
+}
+
+/** Text of the document, whose code stands in backticks. */
+export function Words({ text }: { text: string }) {
+  return text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part));
+}

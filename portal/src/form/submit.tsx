@@ -1,0 +1,96 @@
+//! A submission: sent once however often it is tried, and never lost by an answer that did not come.
+import { useEffect, useRef, useState } from "react";
+
+import { Refused, type Violation } from "../api/client.ts";
+
+const LONGEST_WAIT_S = 120;
+
+export type Submission = {
+  isBusy: boolean;
+  /** What the service waits for before it is asked again; empty when it is not. */
+  waits: string;
+  error: Error | undefined;
+  violations: readonly Violation[];
+  submit: () => Promise<void>;
+};
+
+/**
+ * Sends `body` by `send`. A submission keeps its key until there is an answer, so that a second try of the same
+ * body makes nothing twice; another body is another submission. What is refused as too early is sent again.
+ */
+export function useSubmission<Body, Answer>(
+  body: Body,
+  send: (body: Body, key: string) => Promise<Answer>,
+  done: (answer: Answer) => void,
+): Submission {
+  const [isBusy, setBusy] = useState(false);
+  const [waits, setWaits] = useState("");
+  const [error, setError] = useState<Error>();
+  const kept = useRef<{ text: string; key: string }>(undefined);
+  const isGone = useRef(false);
+  useEffect(() => {
+    isGone.current = false;
+    return () => void (isGone.current = true);
+  }, []);
+
+  async function submit(): Promise<void> {
+    if (isBusy) return;
+    const text = JSON.stringify(body);
+    if (kept.current?.text !== text) kept.current = { text, key: crypto.randomUUID() };
+    setBusy(true);
+    setError(undefined);
+    try {
+      const answer = await sendInTurn(() => send(body, kept.current?.key ?? ""), setWaits, isGone);
+      kept.current = undefined;
+      if (!isGone.current) done(answer);
+    } catch (error) {
+      setError(error instanceof Error ? error : new Error(String(error)));
+    }
+    setBusy(false);
+    setWaits("");
+  }
+
+  const violations = error instanceof Refused && error.status === 422 ? error.detail : [];
+  return { isBusy, waits, error, violations, submit };
+}
+
+/** Repeats what was refused with 429, after the seconds that the service names. */
+async function sendInTurn<T>(
+  send: () => Promise<T>, tell: (text: string) => void, isGone: { current: boolean },
+): Promise<T> {
+  for (;;) {
+    try {
+      return await send();
+    } catch (error) {
+      const seconds = error instanceof Refused && error.status === 429 ? error.retryAfter : null;
+      if (seconds === null || seconds > LONGEST_WAIT_S || isGone.current) throw error;
+      for (let left = Math.max(1, Math.ceil(seconds)); left > 0; left -= 1) {
+        tell(`The service asks to wait; it is sent again in ${left} s.`);
+        await new Promise((go) => setTimeout(go, 1000));
+      }
+      tell("");
+    }
+  }
+}
+
+/** Leads to the first control that is wrong, when there is news of it. */
+export function useFocusOnWrong(news: unknown): void {
+  useEffect(() => {
+    if (news) document.querySelector<HTMLElement>("main [aria-invalid='true']")?.focus();
+  }, [news]);
+}
+
+/** A state that outlives the page and its reload, but not the window. */
+export function useKept<T>(name: string, initial: () => T): [T, (next: T) => void, () => void] {
+  const [value, set] = useState<T>(() => kept<T>(name) ?? initial());
+  const keep = (next: T) => {
+    set(next);
+    sessionStorage.setItem(name, JSON.stringify(next));
+  };
+  return [value, keep, () => sessionStorage.removeItem(name)];
+}
+
+function kept<T>(name: string): T | undefined {
+  const text = sessionStorage.getItem(name);
+  return text === null ? undefined : (JSON.parse(text) as T);
+}

@@ -1,0 +1,27 @@
+//! What people should know: a remark, or a refusal with what can be done about it.
+import type { ReactNode } from "react";
+
+import { Refused } from "../api/client.ts";
+
+export function Notice({ kind, children }: { kind?: "bad" | "waiting"; children: ReactNode }) {
+  return <div className={`notice ${kind ?? ""}`} role={kind === "bad" ? "alert" : "status"}>{children}</div>;
+}
+
+/** A failure in words, with the request's identifier to quote where the service itself failed. */
+export function Failure({ error, again }: { error: Error; again?: () => void }) {
+  return <Notice kind="bad">
+    <p>{wordsOf(error)}</p>
+    {error instanceof Refused && error.status >= 500 && error.requestId !== null
+      && <p className="small quiet">Request <code>{error.requestId}</code></p>}
+    {again && <p><button onClick={again}>Try again</button></p>}
+  </Notice>;
+}
+
+function wordsOf(error: Error): string {
+  // What `fetch` throws when there was no answer; browsers word it differently.
+  if (error instanceof TypeError) return "The service cannot be reached. Nothing that it has accepted is lost.";
+  if (error instanceof Refused && error.detail.some(({ type }) => type === "cross_origin")) {
+    return "This page is older than the service, or was opened at another address. Reload it.";
+  }
+  return error.message;
+}

@@ -1,0 +1,41 @@
+//! Numbers as people read them, in the language of their browser.
+
+const whole = new Intl.NumberFormat();
+const share = new Intl.NumberFormat(undefined, { style: "percent", maximumFractionDigits: 0 });
+
+/** With at most so many significant digits; whole numbers have all of theirs. */
+export function number(value: number, digits = 4): string {
+  if (Number.isInteger(value)) return whole.format(value);
+  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: digits }).format(value);
+}
+
+/** A part of a whole, rounded down, so that 100 % means the end. */
+export function percent(fraction: number): string {
+  return share.format(Math.floor(fraction * 100) / 100);
+}
+
+const UNITS = ["byte", "kilobyte", "megabyte", "gigabyte", "terabyte"] as const;
+
+/** A size in steps of 1000, as disks are sold. */
+export function bytes(size: number): string {
+  let step = 0;
+  while (size >= 999.5 && step < UNITS.length - 1) {
+    size /= 1000;
+    step += 1;
+  }
+  return new Intl.NumberFormat(undefined, {
+    style: "unit", unit: UNITS[step] ?? "byte", unitDisplay: "short", maximumSignificantDigits: 3,
+  }).format(size);
+}
+
+/** A time span in its two largest units. */
+export function duration(seconds: number): string {
+  const unit = (value: number, name: string) =>
+    new Intl.NumberFormat(undefined, { style: "unit", unit: name, unitDisplay: "short" }).format(value);
+  if (seconds < 60) return unit(Math.ceil(seconds), "second");
+  const minutes = Math.ceil(seconds / 60);
+  if (minutes < 60) return unit(minutes, "minute");
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return minutes % 60 === 0 ? unit(hours, "hour") : `${unit(hours, "hour")} ${unit(minutes % 60, "minute")}`;
+  return `${unit(Math.floor(hours / 24), "day")}${hours % 24 === 0 ? "" : ` ${unit(hours % 24, "hour")}`}`;
+}

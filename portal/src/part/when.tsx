@@ -1,0 +1,33 @@
+//! A time as people say it, exact where one points at it.
+import { useEffect, useState } from "react";
+
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const date = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+const DAY_S = 86_400;
+
+/** `at` is a time of the service, RFC 3339. */
+export function When({ at }: { at: string }) {
+  const now = useMinute();
+  const then = new Date(at);
+  return <time dateTime={at} title={exact.format(then)}>{wordsOf(then, now)}</time>;
+}
+
+function wordsOf(then: Date, now: number): string {
+  const seconds = Math.round((then.getTime() - now) / 1000);
+  const size = Math.abs(seconds);
+  if (size < 60) return relative.format(0, "minute");
+  if (size < 3600) return relative.format(Math.round(seconds / 60), "minute");
+  if (size < DAY_S) return relative.format(Math.round(seconds / 3600), "hour");
+  return date.format(then);
+}
+
+/** The present, looked at once a minute. */
+function useMinute(): number {
+  const [now, set] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => set(Date.now()), 60_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
