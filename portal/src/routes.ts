@@ -2,6 +2,15 @@
 
 /** Where each page is below the portal's base; `:name` stands for what a page is given. */
 const PATTERNS = {
+  jobs: "/jobs",
+  job_new: "/job/new",
+  job: "/job/:job_id",
+  analysis: "/job/:job_id/analysis",
+  systems: "/systems",
+  system_new: "/system/new",
+  system: "/system/:system_id",
+  files: "/files",
+  margin: "/margin",
   account: "/account",
   invitation: "/invitation",
 } as const;

@@ -8,12 +8,23 @@ import { NotFound } from "./page/not_found.tsx";
 export type PageProps<P extends Page> = { given: Given<P>; search: URLSearchParams };
 
 const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
+  jobs: lazy(() => import("./page/jobs.tsx")),
+  job_new: lazy(() => import("./page/job_new.tsx")),
+  job: lazy(() => import("./page/job.tsx")),
+  analysis: lazy(() => import("./page/analysis.tsx")),
+  systems: lazy(() => import("./page/systems.tsx")),
+  system_new: lazy(() => import("./page/system_new.tsx")),
+  system: lazy(() => import("./page/system.tsx")),
+  files: lazy(() => import("./page/files.tsx")),
+  margin: lazy(() => import("./page/margin.tsx")),
   account: lazy(() => import("./page/account.tsx")),
   invitation: lazy(() => import("./page/invitation.tsx")),
 };
 
 /** In the bar, from the left; the first is what the portal begins with. */
-const BAR: [page: Page, name: string][] = [["account", "Account"]];
+const BAR = [
+  ["jobs", "Jobs"], ["systems", "Systems"], ["files", "Files"], ["margin", "Margin"], ["account", "Account"],
+] as const satisfies readonly [page: Page, name: string][];
 
 export function Shell() {
   const url = useUrl();
@@ -28,7 +39,7 @@ export function Shell() {
     scrollTo(0, 0);
   }, [url.pathname]);
   useEffect(() => {
-    if (isStart(url) && BAR[0]) goInstead(address(BAR[0][0]));
+    if (isStart(url)) goInstead(address(BAR[0][0]));
   }, [url]);
   return <>
     <header className="bar">

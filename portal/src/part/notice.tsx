@@ -25,3 +25,16 @@ function wordsOf(error: Error): string {
   }
   return error.message;
 }
+
+/** In the place of what cannot be shown. What is deleted and what belongs to somebody else look the same. */
+export function Unreadable({ error, what, again }: { error: Error; what: string; again: () => void }) {
+  if (!(error instanceof Refused) || (error.status !== 404 && error.status !== 422)) {
+    return <Failure error={error} again={again} />;
+  }
+  return <section className="narrow stack">
+    <title>Not found · molbox</title>
+    <h1>Not found</h1>
+    <p>There is no such {what}. It may have been deleted, or the address is not complete.</p>
+    <p><a className="button" href=".">Back to the start</a></p>
+  </section>;
+}

@@ -1,0 +1,95 @@
+//! A job: how far it is, what it logs, and what it runs with.
+import type { Schemas } from "../api/client.ts";
+import { type Field, fields } from "../api/fields.ts";
+import { hasEnded } from "../api/task.ts";
+import { JobHead, nameOf, useJob } from "../part/job.tsx";
+import { Log } from "../part/log.tsx";
+import { Notice, Unreadable } from "../part/notice.tsx";
+import { duration, number } from "../part/number.ts";
+import { Settings } from "../part/settings.tsx";
+import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
+import { When } from "../part/when.tsx";
+import { address } from "../routes.ts";
+import type { PageProps } from "../shell.tsx";
+
+type Job = Schemas["JobRecord"];
+
+export default function JobPage({ given: { job_id } }: PageProps<"job">) {
+  const { job, error, isCut, again } = useJob(job_id);
+  if (error && !job) return <Unreadable error={error} what="job" again={again} />;
+  if (!job) return <p className="quiet">Loading…</p>;
+  return <div className="stack">
+    <title>{`${nameOf(job)} · molbox`}</title>
+    <JobHead job={job} page="job" />
+    {isCut && <Notice kind="waiting"><p>The service is out of reach. What is shown may be old; it is tried again.</p></Notice>}
+    {job.held && <HoldNotice held={job.held} />}
+    {job.progress && !hasEnded(job) && <ProgressPanel progress={job.progress} />}
+    {job.error && <FailurePanel failure={job.error} />}
+    <div className="columns">
+      <div className="stack">
+        <section className="panel">
+          <h2>Log</h2>
+          <Log job_id={job_id} hasEnded={hasEnded(job)} />
+        </section>
+        <Warnings warnings={job.warnings} />
+      </div>
+      <div className="stack">
+        <Stages stages={job.stages ?? []} />
+        <Parameters job={job} />
+        <Citations citations={job.citations} />
+      </div>
+    </div>
+  </div>;
+}
+
+function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
+  if (stages.length === 0) return null;
+  return <section className="panel scroll">
+    <h2>Stages done</h2>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Stage</th>
+          <th scope="col" className="number">Steps</th>
+          <th scope="col" className="number">Frames</th>
+          <th scope="col" className="number">Took</th>
+          <th scope="col" className="number">ns/day</th>
+        </tr>
+      </thead>
+      <tbody>{stages.map(({ name, steps, frames, seconds, ns_per_day: speed }) => <tr key={name}>
+        <td>{name.replaceAll("_", " ")}</td>
+        <td className="number">{number(steps)}</td>
+        <td className="number">{number(frames)}</td>
+        <td className="number">{duration(seconds)}</td>
+        <td className="number">{speed === undefined ? "" : number(speed, 3)}</td>
+      </tr>)}</tbody>
+    </table>
+  </section>;
+}
+
+function Parameters({ job }: { job: Job }) {
+  const { equilibration, production, ...conditions } = job.parameters;
+  const of: Record<string, Field> = fields.JobCreateParams;
+  return <section className="panel stack">
+    <h2>Parameters</h2>
+    <dl>
+      <dt>system</dt>
+      <dd><a className="mono" href={address("system", { system_id: job.box_id })}>{job.box_id}</a></dd>
+      <dt>submitted</dt>
+      <dd><When at={job.created_at} /></dd>
+      {job.started_at !== undefined && <><dt>started</dt><dd><When at={job.started_at} /></dd></>}
+      {job.finished_at !== undefined && <><dt>ended</dt><dd><When at={job.finished_at} /></dd></>}
+      {job.platform !== undefined && <><dt>platform</dt><dd>{job.platform}</dd></>}
+      {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}
+    </dl>
+    <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index"]} />
+    {equilibration?.map((stage, i) => <details key={i}>
+      <summary>Equilibration {i + 1}: {stage.type}, {stage.time} ns</summary>
+      <Settings fields={fields.EquilibrationStep} values={stage} />
+    </details>)}
+    {production && <details>
+      <summary>Production: {production.type}, {production.time} ns</summary>
+      <Settings fields={fields.ProductionParams} values={production} />
+    </details>}
+  </section>;
+}

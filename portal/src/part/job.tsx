@@ -1,0 +1,171 @@
+//! A job as its pages share it: its record as it changes, and the head with what can be done with it.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useEffect, useState } from "react";
+
+import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { fields } from "../api/fields.ts";
+import { hasEnded, jobView, watchJob } from "../api/task.ts";
+import { FieldControl } from "../form/field.tsx";
+import { numberOf } from "../form/form.ts";
+import { useSubmission } from "../form/submit.tsx";
+import { address, go } from "../routes.ts";
+import { Dialog } from "./dialog.tsx";
+import { Failure } from "./notice.tsx";
+import { duration, number } from "./number.ts";
+import { Status } from "./status.tsx";
+
+type Job = Schemas["JobRecord"];
+
+const HIDDEN_MS = 30_000;
+
+/** What people call a job. */
+export function nameOf(job: Job): string {
+  if (job.batch_name === undefined) return job.job_id;
+  return job.batch_index === undefined ? job.batch_name : `${job.batch_name} · ${job.batch_index}`;
+}
+
+type Watched = {
+  job: Job | undefined;
+  error: Error | null;
+  /** Whether the connection that brings what is new is broken at present. */
+  isCut: boolean;
+  again: () => void;
+};
+
+/** The record of a job, kept up to date while the page can be seen. */
+export function useJob(job_id: string): Watched {
+  const queries = useQueryClient();
+  const [isCut, setCut] = useState(false);
+  const isSeen = useIsSeen();
+  const { data: job, error, refetch } = useQuery({ queryKey: ["job", job_id], queryFn: () => jobView(job_id) });
+  const isOpen = job !== undefined && !hasEnded(job);
+  useEffect(() => {
+    if (!isOpen || !isSeen) return;
+    const stop = new AbortController();
+    const seen = (record: Job) => {
+      setCut(false);
+      queries.setQueryData(["job", job_id], record);
+    };
+    void watchJob(job_id, seen, () => setCut(true), stop.signal);
+    return () => stop.abort();
+  }, [job_id, isOpen, isSeen, queries]);
+  return { job, error, isCut: isCut && isOpen, again: () => void refetch() };
+}
+
+/** Whether the window can be seen, or could be until a little while ago. Streams take one of six connections. */
+function useIsSeen(): boolean {
+  const [isSeen, set] = useState(true);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(timer);
+      if (document.hidden) timer = setTimeout(() => set(false), HIDDEN_MS);
+      else set(true);
+    };
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, []);
+  return isSeen;
+}
+
+export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
+  const queries = useQueryClient();
+  const [asks, ask] = useState<"extend" | "delete">();
+  const path = { job_id: job.job_id };
+  const replace = (record: Job) => queries.setQueryData(["job", job.job_id], record);
+  const refetch = () => queries.invalidateQueries({ queryKey: ["job", job.job_id] });
+  const cancel = useMutation({
+    mutationFn: () => expectData(molbox.POST("/cancel/job/{job_id}", { params: { path } })),
+    onSuccess: replace,
+    onError: refetch,
+  });
+  const retry = useMutation({
+    mutationFn: () => expectData(molbox.POST("/retry/job/{job_id}", { params: { path } })),
+    onSuccess: replace,
+    onError: refetch,
+  });
+  const failure = cancel.error ?? retry.error;
+  const again = job.status === "failed" || job.status === "cancelled";
+  return <div className="stack">
+    <div className="spread">
+      <div>
+        <h1>{nameOf(job)}</h1>
+        <span className="mono quiet">{job.job_id}</span>
+      </div>
+      <div className="row">
+        <span role="status"><Status status={job.status} /></span>
+        {!hasEnded(job) && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
+        {again && <button disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</button>}
+        {job.status === "succeeded" && job.parameters.production
+          && <button onClick={() => ask("extend")}>Extend…</button>}
+        <a className="button" href={address("job_new", { from: job.job_id })}>Change and run again</a>
+        {hasEnded(job) && <a className="button" href={`${baseUrl}/retrieve/job/${job.job_id}`} download>Download</a>}
+        {hasEnded(job) && <button className="danger" onClick={() => ask("delete")}>Delete…</button>}
+      </div>
+    </div>
+    <nav className="tabs" aria-label="Job">
+      <a href={address("job", path)} aria-current={page === "job" ? "page" : undefined}>Overview</a>
+      <a href={address("analysis", path)} aria-current={page === "analysis" ? "page" : undefined}>Analysis</a>
+    </nav>
+    {failure && <Failure error={failure} />}
+    {asks === "extend" && <Extend job={job} onClose={() => ask(undefined)} done={replace} />}
+    {asks === "delete" && <Delete job={job} onClose={() => ask(undefined)} />}
+  </div>;
+}
+
+function Extend({ job, onClose, done }: { job: Job; onClose: () => void; done: (job: Job) => void }) {
+  const [time, setTime] = useState("");
+  const value = numberOf(time.trim());
+  const speed = job.stages?.find(({ name }) => name === "production")?.ns_per_day;
+  const submission = useSubmission(
+    { time: value ?? 0 },
+    (body, key) => expectData(molbox.POST("/extend/job/{job_id}", {
+      body, params: { path: { job_id: job.job_id }, header: { "Idempotency-Key": key } },
+    })),
+    (record) => {
+      done(record);
+      onClose();
+    },
+  );
+  const wrong = time !== "" && value === undefined ? `${time} is not a number` : submission.violations[0]?.msg;
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (value !== undefined) void submission.submit();
+  };
+  return <Dialog title="Extend the production" onClose={onClose}>
+    <form className="stack" onSubmit={submit} noValidate>
+      <FieldControl name="time" field={fields.JobExtension.time} typed={time} onType={setTime} wrong={wrong} />
+      {value !== undefined && speed !== undefined && speed > 0
+        && <p aria-live="polite">About {duration((value / speed) * 86_400)} at {number(speed, 3)} ns/day, the speed of its production.</p>}
+      {submission.error && submission.violations.length === 0 && <Failure error={submission.error} />}
+      <p role="status">{submission.waits}</p>
+      <div className="end">
+        <button type="button" onClick={onClose}>Close</button>
+        <button className="main" disabled={value === undefined} aria-busy={submission.isBusy}>Extend</button>
+      </div>
+    </form>
+  </Dialog>;
+}
+
+function Delete({ job, onClose }: { job: Job; onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => expectData(molbox.DELETE("/info/job/{job_id}", { params: { path: { job_id: job.job_id } } })),
+    onSuccess: () => {
+      queries.removeQueries({ queryKey: ["job", job.job_id] });
+      void queries.invalidateQueries({ queryKey: ["jobs"] });
+      go(address("jobs"));
+    },
+  });
+  return <Dialog title={`Delete ${nameOf(job)}?`} onClose={onClose}>
+    <p>Its record, its trajectories and logs are gone for good.</p>
+    {remove.error && <Failure error={remove.error} />}
+    <div className="end">
+      <button onClick={onClose}>Keep it</button>
+      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
+    </div>
+  </Dialog>;
+}

@@ -1,0 +1,26 @@
+//! The fields of a record with their units.
+import type { Field } from "../api/fields.ts";
+import { number } from "./number.ts";
+
+type Props = {
+  fields: Record<string, Field>;
+  values: Readonly<Record<string, unknown>>;
+  /** Fields that are shown elsewhere. */
+  without?: readonly string[];
+};
+
+export function Settings({ fields, values, without = [] }: Props) {
+  return <dl>{Object.entries(values).map(([name, value]) => {
+    if (value === undefined || value === null || without.includes(name)) return null;
+    return <div className="pair" key={name}>
+      <dt>{name}</dt>
+      <dd>{wordsOf(value)} <span className="quiet">{fields[name]?.unit}</span></dd>
+    </div>;
+  })}</dl>;
+}
+
+function wordsOf(value: unknown): string {
+  if (typeof value === "number") return number(value, 8);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
