@@ -1,1 +1,147 @@
-export default function Analysis() { return null; }
+//! A system: how its build goes, and what is in the box.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+
+import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { fields } from "../api/fields.ts";
+import { hasEnded, LOOK_MS, systemView } from "../api/task.ts";
+import { Dialog } from "../part/dialog.tsx";
+import { Failure, Unreadable } from "../part/notice.tsx";
+import { number } from "../part/number.ts";
+import { Settings } from "../part/settings.tsx";
+import { Status } from "../part/status.tsx";
+import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
+import { When } from "../part/when.tsx";
+import { address, go } from "../routes.ts";
+import type { PageProps } from "../shell.tsx";
+
+type System = Schemas["SystemRecord"];
+
+export default function SystemPage({ given: { system_id } }: PageProps<"system">) {
+  const { data: system, error, refetch } = useQuery({
+    queryKey: ["system", system_id],
+    queryFn: () => systemView(system_id),
+    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : LOOK_MS),
+  });
+  if (error && !system) return <Unreadable error={error} what="system" again={() => void refetch()} />;
+  if (!system) return <p className="quiet">Loading…</p>;
+  return <div className="stack">
+    <title>{`${system.box_name ?? system_id} · molbox`}</title>
+    <Head system={system} />
+    {system.held && <HoldNotice held={system.held} />}
+    {system.progress && !hasEnded(system) && <ProgressPanel progress={system.progress} />}
+    {system.error && <FailurePanel failure={system.error} />}
+    <div className="columns">
+      <div className="stack">
+        {system.summary && <Summary summary={system.summary} />}
+        <Warnings warnings={system.warnings} />
+        <Citations citations={system.citations} />
+      </div>
+      <section className="panel stack">
+        <h2>What was asked for</h2>
+        <dl>
+          <dt>submitted</dt>
+          <dd><When at={system.created_at} /></dd>
+          {system.finished_at !== undefined && <><dt>ended</dt><dd><When at={system.finished_at} /></dd></>}
+        </dl>
+        <Settings fields={fields.SystemBuildRequest} values={system.request} without={["box_name"]} />
+      </section>
+    </div>
+  </div>;
+}
+
+function Head({ system }: { system: System }) {
+  const queries = useQueryClient();
+  const [asks, ask] = useState(false);
+  const path = { system_id: system.system_id };
+  const cancel = useMutation({
+    mutationFn: () => expectData(molbox.POST("/cancel/system/{system_id}", { params: { path } })),
+    onSuccess: (record) => queries.setQueryData(["system", system.system_id], record),
+    onError: () => queries.invalidateQueries({ queryKey: ["system", system.system_id] }),
+  });
+  return <>
+    <div className="spread">
+      <div>
+        <h1>{system.box_name ?? system.system_id}</h1>
+        <span className="mono quiet">{system.system_id}</span>
+      </div>
+      <div className="row">
+        <span role="status"><Status status={system.status} /></span>
+        {!hasEnded(system)
+          && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
+        {system.status === "succeeded" && <a className="button main" href={address("job_new", { box_id: system.system_id })}>Simulate</a>}
+        <a className="button" href={address("system_new", { from: system.system_id })}>Change and build again</a>
+        {hasEnded(system) && <a className="button" href={`${baseUrl}/retrieve/system/${system.system_id}`} download>Download</a>}
+        {hasEnded(system) && <button className="danger" onClick={() => ask(true)}>Delete…</button>}
+      </div>
+    </div>
+    {cancel.error && <Failure error={cancel.error} />}
+    {asks && <Delete system={system} onClose={() => ask(false)} />}
+  </>;
+}
+
+function Delete({ system, onClose }: { system: System; onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => expectData(molbox.DELETE("/info/system/{system_id}", {
+      params: { path: { system_id: system.system_id } },
+    })),
+    onSuccess: () => {
+      queries.removeQueries({ queryKey: ["system", system.system_id] });
+      void queries.invalidateQueries({ queryKey: ["systems"] });
+      go(address("systems"));
+    },
+  });
+  return <Dialog title={`Delete ${system.box_name ?? system.system_id}?`} onClose={onClose}>
+    <p>Its record and its files are gone for good. A system that jobs were made of stays until they are deleted.</p>
+    {remove.error && <Failure error={remove.error} />}
+    <div className="end">
+      <button onClick={onClose}>Keep it</button>
+      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
+    </div>
+  </Dialog>;
+}
+
+function Summary({ summary }: { summary: Schemas["SystemSummary"] }) {
+  const { molecules, variants, check, box_vectors: vectors } = summary;
+  return <section className="panel stack">
+    <h2>What is in the box</h2>
+    <dl>
+      <dt>atoms</dt><dd>{number(summary.atoms)}</dd>
+      <dt>residues</dt><dd>{number(summary.residues)} in {number(summary.chains)} chains</dd>
+      <dt>molecules</dt><dd>{countsOf(molecules)}</dd>
+      <dt>net charge</dt><dd>{number(summary.net_charge, 3)} e</dd>
+      <dt>volume</dt><dd>{number(summary.volume)} nm³, as built {number(summary.density, 3)} g/mL</dd>
+      <dt>box</dt>
+      <dd>{vectors.map((vector, i) => <div key={i}>{vector.map((length) => number(length)).join(", ")} nm</div>)}</dd>
+      <dt>force field</dt><dd>{summary.force_field}, {summary.water_type}</dd>
+      {Object.keys(variants ?? {}).length > 0 && <><dt>variants</dt><dd>{countsOf(variants ?? {})}</dd></>}
+      <dt>seed</dt><dd className="mono">{summary.seed}</dd>
+    </dl>
+    {check && <details>
+      <summary>How it was checked</summary>
+      <dl>
+        {check.longest_bond && <>
+          <dt>longest bond</dt>
+          <dd>{number(check.longest_bond.length)} nm, {number(check.longest_bond.ratio)} times its length in the force field: {check.longest_bond.atoms.join(" to ")}</dd>
+        </>}
+        {check.closest_contact && <>
+          <dt>closest contact</dt>
+          <dd>{number(check.closest_contact.distance)} nm: {check.closest_contact.atoms.join(" to ")}</dd>
+        </>}
+        {check.largest_force && <>
+          <dt>largest force</dt>
+          <dd>{number(check.largest_force.force)} kJ/mol/nm on {check.largest_force.atom}</dd>
+        </>}
+        <dt>residues</dt><dd>{countsOf(check.residues)}</dd>
+      </dl>
+    </details>}
+  </section>;
+}
+
+function countsOf(counts: Readonly<Record<string, unknown>>): string {
+  return Object.entries(counts)
+    .filter((entry): entry is [string, number] => typeof entry[1] === "number" && entry[1] > 0)
+    .map(([name, count]) => `${number(count)} ${name.replaceAll("_", " ")}`)
+    .join(", ");
+}

@@ -1,1 +1,58 @@
-export default function Analysis() { return null; }
+//! The systems of the account, newest first.
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+
+import { expectData, molbox } from "../api/client.ts";
+import { Failure } from "../part/notice.tsx";
+import { number } from "../part/number.ts";
+import { Pages, usePaging } from "../part/pages.tsx";
+import { Status } from "../part/status.tsx";
+import { When } from "../part/when.tsx";
+import { address } from "../routes.ts";
+
+const REFETCH_MS = 5000;
+
+export default function Systems() {
+  const paging = usePaging();
+  const systems = useQuery({
+    queryKey: ["systems", paging.token],
+    queryFn: () => expectData(molbox.GET("/info/systems", {
+      params: { query: paging.token === undefined ? {} : { page_token: paging.token } },
+    })),
+    refetchInterval: REFETCH_MS,
+    placeholderData: keepPreviousData,
+  });
+  return <div className="stack">
+    <title>Systems · molbox</title>
+    <div className="spread">
+      <h1>Systems</h1>
+      <a className="button main" href={address("system_new")}>New system</a>
+    </div>
+    {systems.error && <Failure error={systems.error} again={() => void systems.refetch()} />}
+    {systems.isPending && <p className="quiet">Loading…</p>}
+    {systems.data?.items.length === 0 && paging.isFirst
+      ? <p className="quiet">No system has been built yet. A system is a box of molecules, solvent and a force field, which jobs simulate.</p>
+      : systems.data && <>
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Status</th>
+              <th scope="col" className="number wide">Atoms</th>
+              <th scope="col" className="wide">Force field</th>
+              <th scope="col" className="wide">Submitted</th>
+              <th scope="col"><span className="unseen">What to do</span></th>
+            </tr>
+          </thead>
+          <tbody>{systems.data.items.map(({ system_id, box_name: name, status, summary, created_at }) => <tr key={system_id}>
+            <td><a href={address("system", { system_id })}>{name ?? system_id}</a></td>
+            <td><Status status={status} /></td>
+            <td className="number wide">{summary && number(summary.atoms)}</td>
+            <td className="wide">{summary?.force_field}</td>
+            <td className="wide"><When at={created_at} /></td>
+            <td className="actions">{status === "succeeded" && <a href={address("job_new", { box_id: system_id })}>Simulate</a>}</td>
+          </tr>)}</tbody>
+        </table>
+        <Pages paging={paging} next={systems.data.next_page} />
+      </>}
+  </div>;
+}

@@ -1,0 +1,39 @@
+//! A group of fields, the seldom ones folded until one of them is used or wrong.
+import type { ReactNode } from "react";
+
+import { FieldControl } from "./field.tsx";
+import type { Fields, Path, Typed, Wrong } from "./form.ts";
+import type { Group } from "./groups.ts";
+
+type Props = {
+  group: Group<string>;
+  fields: Fields;
+  typed: Typed;
+  onType: (typed: Typed) => void;
+  wrong: Wrong;
+  path?: Path;
+  /** What may be chosen besides the document's values, by field. */
+  choices?: Readonly<Record<string, readonly string[]>>;
+  children?: ReactNode;
+};
+
+export function FieldGroup({ group, fields, typed, onType, wrong, path = [], choices = {}, children }: Props) {
+  const controls = (names: readonly string[]) => names.map((name) => {
+    const field = fields[name];
+    return field && <FieldControl key={name} name={name} field={field} typed={typed[name]}
+      onType={(text) => onType({ ...typed, [name]: text })} wrong={wrong.at(...path, name)}
+      {...(choices[name] ? { choices: choices[name] } : {})} />;
+  });
+  const isUsed = group.seldom.some((name) => (typed[name] ?? "") !== "" || wrong.at(...path, name) !== undefined);
+  return <fieldset className="panel">
+    <legend>{group.title}</legend>
+    <div className="stack">
+      <div className="fields">{controls(group.often)}</div>
+      {children}
+      {group.seldom.length > 0 && <details open={isUsed}>
+        <summary>More</summary>
+        <div className="fields">{controls(group.seldom)}</div>
+      </details>}
+    </div>
+  </fieldset>;
+}
