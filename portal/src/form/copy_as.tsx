@@ -18,7 +18,7 @@ export function CopyAs({ operation, body }: { operation: Operation; body: object
         </div>
         <Copy text={code} />
       </div>
-      <pre className="log" tabIndex={0} aria-label={`The request as ${language}`}>{code}</pre>
+      <pre className="log" role="region" tabIndex={0} aria-label={`The request as ${language}`}>{code}</pre>
     </div>
   </details>;
 }

@@ -3,6 +3,9 @@ import { type ReactNode, useId } from "react";
 
 import type { Field } from "../api/fields.ts";
 
+/** A value that is suggested; of an identifier, with the name of the thing. */
+export type Choice = string | { value: string; label: string };
+
 type Props = {
   name: string;
   field: Field;
@@ -10,7 +13,7 @@ type Props = {
   onType: (text: string) => void;
   wrong: string | undefined;
   /** What may be chosen besides the document's values, for example files of the account. */
-  choices?: readonly string[];
+  choices?: readonly Choice[];
   /** In the place of the field's name, where several fields have the same. */
   label?: string;
   /** What stands below the control, for example a way to pick atoms. */
@@ -26,7 +29,7 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
     "aria-describedby": `${id}-help`,
     "aria-invalid": wrong === undefined ? undefined : true,
   };
-  const suggestions = [...(field.values ?? []), ...(choices ?? [])];
+  const suggestions: Choice[] = [...(field.values ?? []), ...(choices ?? [])];
   const isChoice = field.values !== undefined && !field.isOpen && choices === undefined;
   return <div className="field">
     <label htmlFor={id}>{label}</label>
@@ -49,7 +52,9 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
       {field.unit !== undefined && <span className="quiet">{field.unit}</span>}
     </div>
     {!isChoice && suggestions.length > 0 && <datalist id={`${id}-list`}>
-      {suggestions.map((value) => <option key={value} value={value} />)}
+      {suggestions.map((choice) => typeof choice === "string"
+        ? <option key={choice} value={choice} />
+        : <option key={choice.value} {...choice} />)}
     </datalist>}
     {children}
     <small id={`${id}-help`}>

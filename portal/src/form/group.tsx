@@ -1,7 +1,7 @@
 //! A group of fields, the seldom ones folded until one of them is used or wrong.
 import type { ReactNode } from "react";
 
-import { FieldControl } from "./field.tsx";
+import { type Choice, FieldControl } from "./field.tsx";
 import type { Fields, Path, Typed, Wrong } from "./form.ts";
 import type { Group } from "./groups.ts";
 
@@ -13,7 +13,7 @@ type Props = {
   wrong: Wrong;
   path?: Path;
   /** What may be chosen besides the document's values, by field. */
-  choices?: Readonly<Record<string, readonly string[]>>;
+  choices?: Readonly<Record<string, readonly Choice[]>>;
   children?: ReactNode;
 };
 

@@ -1,1 +1,269 @@
-export default function Analysis() { return null; }
+//! The files of the account. The whole page takes what is dropped on it.
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type DragEvent, type FormEvent, useEffect, useRef, useState } from "react";
+
+import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
+import { fields } from "../api/fields.ts";
+import { register, stemOf, upload, type Uploaded } from "../api/upload.ts";
+import { Dialog } from "../part/dialog.tsx";
+import { Failure } from "../part/notice.tsx";
+import { bytes, percent } from "../part/number.ts";
+import { Pages, usePaging } from "../part/pages.tsx";
+import { Status } from "../part/status.tsx";
+import { When } from "../part/when.tsx";
+import { address } from "../routes.ts";
+
+type FileRecord = Schemas["FileRecord"];
+
+export default function Files() {
+  const [isOver, setOver] = useState(false);
+  const sending = useSending();
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    sending.add([...event.dataTransfer.files]);
+  };
+  return <div className="stack" onDragOver={(event) => (event.preventDefault(), setOver(true))}
+    onDragLeave={(event) => event.currentTarget === event.target && setOver(false)} onDrop={drop}>
+    <title>Files · molbox</title>
+    <h1>Files</h1>
+    <DropZone isOver={isOver} onFiles={sending.add} />
+    {sending.rows.length > 0 && <section className="panel" aria-label="Uploads">
+      <ul className="plain-list">{sending.rows.map((row) => <UploadRow key={row.id} row={row} sending={sending} />)}</ul>
+    </section>}
+    <PublicEntry />
+    <FileTable />
+  </div>;
+}
+
+function DropZone({ isOver, onFiles }: { isOver: boolean; onFiles: (files: File[]) => void }) {
+  const input = useRef<HTMLInputElement>(null);
+  return <div className={`drop ${isOver ? "over" : ""}`}>
+    <p>Drop files anywhere on this page, or</p>
+    <button className="main" onClick={() => input.current?.click()}>Choose files…</button>
+    <input ref={input} type="file" multiple hidden aria-label="Files to upload"
+      accept={fields.FileRegistration.format.values.map((format) => `.${format}`).join()}
+      onChange={(event) => {
+        onFiles([...(event.target.files ?? [])]);
+        event.target.value = "";
+      }} />
+    <p className="small quiet">
+      Structures (pdb, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc)
+    </p>
+  </div>;
+}
+
+type Row = {
+  id: number;
+  file: File;
+  /** Under which name it is registered. */
+  name: string;
+  sent: number;
+  state: "waits" | "sends" | "registers" | "done" | "failed";
+  error?: Error;
+  /** There once the content has arrived. */
+  uploaded?: Uploaded;
+  key: string;
+};
+
+type Sending = {
+  rows: readonly Row[];
+  add: (files: File[]) => void;
+  cancel: (id: number) => void;
+  /** Registers what has arrived under another name. */
+  rename: (id: number, name: string) => void;
+  again: (id: number) => void;
+};
+
+/** Uploads one after another, as long as the page is open. */
+function useSending(): Sending {
+  const queries = useQueryClient();
+  const [rows, setRows] = useState<Row[]>([]);
+  const next = useRef(0);
+  const stops = useRef(new Map<number, AbortController>());
+  const change = (id: number, to: Partial<Row>) =>
+    setRows((before) => before.map((row) => (row.id === id ? { ...row, ...to } : row)));
+
+  const run = async (row: Row) => {
+    const stop = new AbortController();
+    stops.current.set(row.id, stop);
+    try {
+      let { uploaded } = row;
+      if (!uploaded) {
+        change(row.id, { state: "sends", sent: 0 });
+        uploaded = await upload(row.file, (sent) => change(row.id, { sent }), stop.signal);
+      }
+      change(row.id, { state: "registers", uploaded });
+      await register(uploaded, row.name, row.key);
+      change(row.id, { state: "done" });
+      void queries.invalidateQueries({ queryKey: ["files"] });
+    } catch (error) {
+      if (stop.signal.aborted) setRows((before) => before.filter(({ id }) => id !== row.id));
+      else change(row.id, { state: "failed", error: error instanceof Error ? error : new Error(String(error)) });
+    }
+    stops.current.delete(row.id);
+  };
+  const isBusy = rows.some(({ state }) => state === "sends" || state === "registers");
+  const waiting = rows.find(({ state }) => state === "waits");
+  useEffect(() => {
+    if (waiting && !isBusy) void run(waiting);
+  }, [waiting?.id, isBusy]);
+  useEffect(() => () => {
+    for (const stop of stops.current.values()) stop.abort();
+  }, []);
+
+  const wait = (id: number, to: Partial<Row>) =>
+    setRows((before) => before.map((row) => {
+      if (row.id !== id) return row;
+      const { error: _gone, ...rest } = row;
+      return { ...rest, ...to, state: "waits" };
+    }));
+  return {
+    rows,
+    add: (files) => setRows((before) => [...before, ...files.map((file): Row => ({
+      id: next.current++, file, name: stemOf(file.name), sent: 0, state: "waits", key: crypto.randomUUID(),
+    }))]),
+    cancel: (id) => {
+      const stop = stops.current.get(id);
+      if (stop) stop.abort();
+      else setRows((before) => before.filter((row) => row.id !== id));
+    },
+    rename: (id, name) => wait(id, { name, key: crypto.randomUUID() }),
+    again: (id) => wait(id, {}),
+  };
+}
+
+function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
+  const { id, file, name, sent, state, error, uploaded } = row;
+  const isOpen = state === "sends" || state === "registers" || state === "waits";
+  const canRename = uploaded !== undefined && error instanceof Refused && error.status === 409;
+  return <li className="stack">
+    <div className="spread">
+      <span><strong>{file.name}</strong> <span className="quiet">{bytes(file.size)}</span></span>
+      <span className="row">
+        <span role="status">{{
+          waits: "waits", sends: percent(file.size === 0 ? 1 : sent / file.size), registers: "is read", done: "ready", failed: "failed",
+        }[state]}</span>
+        {isOpen && <button onClick={() => sending.cancel(id)}>Cancel</button>}
+        {state === "failed" && <button onClick={() => sending.again(id)}>Try again</button>}
+        {!isOpen && <button onClick={() => sending.cancel(id)}>{state === "done" ? "Hide" : "Leave it"}</button>}
+      </span>
+    </div>
+    {isOpen && <progress aria-label={`Upload of ${file.name}`} max={file.size} value={sent} />}
+    {error && <Failure error={error} />}
+    {canRename && <Rename name={name} onName={(other) => sending.rename(id, other)} />}
+  </li>;
+}
+
+function Rename({ name, onName }: { name: string; onName: (name: string) => void }) {
+  const [typed, type] = useState(name);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (typed.trim() !== "") onName(typed.trim());
+  };
+  return <form className="row" onSubmit={submit}>
+    <label className="row">Another name <input className="short" value={typed} onChange={(event) => type(event.target.value)} /></label>
+    <button>Register</button>
+  </form>;
+}
+
+/** An entry of the Protein Data Bank, which the service fetches from its mirror. */
+function PublicEntry() {
+  const queries = useQueryClient();
+  const [typed, type] = useState("");
+  const entry = useMutation({
+    mutationFn: (pdb_id: string) => expectData(molbox.POST("/submit/file/", { body: { pdb_id } })),
+    onSuccess: () => {
+      type("");
+      void queries.invalidateQueries({ queryKey: ["files"] });
+    },
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (typed.trim() !== "") entry.mutate(typed.trim());
+  };
+  return <details>
+    <summary>Public entry by its identifier</summary>
+    <div className="stack">
+      <form className="row" onSubmit={submit}>
+        <label className="row">Entry <input className="short" value={typed} placeholder="1L2Y" spellCheck={false}
+          onChange={(event) => type(event.target.value)} /></label>
+        <button aria-busy={entry.isPending}>Fetch</button>
+      </form>
+      {entry.error && <Failure error={entry.error} />}
+      {entry.data && <p role="status">{entry.data.name} is {entry.data.status}.</p>}
+    </div>
+  </details>;
+}
+
+function FileTable() {
+  const paging = usePaging();
+  const [deleted, setDeleted] = useState<FileRecord>();
+  const files = useQuery({
+    queryKey: ["files", paging.token],
+    queryFn: () => expectData(molbox.GET("/info/files", {
+      params: { query: paging.token === undefined ? {} : { page_token: paging.token } },
+    })),
+    placeholderData: keepPreviousData,
+  });
+  if (files.error) return <Failure error={files.error} again={() => void files.refetch()} />;
+  if (!files.data) return <p className="quiet">Loading…</p>;
+  if (files.data.items.length === 0 && paging.isFirst) return <p className="quiet">There is no file yet.</p>;
+  return <>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Name</th>
+          <th scope="col">Kind</th>
+          <th scope="col" className="wide">Format</th>
+          <th scope="col" className="number wide">Size</th>
+          <th scope="col" className="wide">Status</th>
+          <th scope="col" className="wide">Registered</th>
+          <th scope="col"><span className="unseen">What to do</span></th>
+        </tr>
+      </thead>
+      <tbody>{files.data.items.map((file) => <tr key={file.file_id}>
+        <td>
+          {file.name}
+          {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
+        </td>
+        <td>{file.type.replaceAll("_", " ")}</td>
+        <td className="wide">{file.format}</td>
+        <td className="number wide">{file.size_bytes !== undefined && bytes(file.size_bytes)}</td>
+        <td className="wide"><Status status={file.status} /></td>
+        <td className="wide"><When at={file.created_at} /></td>
+        <td className="actions"><FileActions file={file} onDelete={() => setDeleted(file)} /></td>
+      </tr>)}</tbody>
+    </table>
+    <Pages paging={paging} next={files.data.next_page} />
+    {deleted && <Delete file={deleted} onClose={() => setDeleted(undefined)} />}
+  </>;
+}
+
+function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => void }) {
+  const canBuild = file.status === "ready" && ["structure", "protein", "topology"].includes(file.type);
+  return <span className="end">
+    {canBuild && <a href={address("system_new", { protein: file.name })}>Build</a>}
+    {file.status === "ready" && <a href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
+    <button className="plain danger" aria-label={`Delete ${file.name}`} onClick={onDelete}>Delete…</button>
+  </span>;
+}
+
+function Delete({ file, onClose }: { file: FileRecord; onClose: () => void }) {
+  const queries = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => expectData(molbox.DELETE("/info/file/{file_id}", { params: { path: { file_id: file.file_id } } })),
+    onSuccess: () => {
+      void queries.invalidateQueries({ queryKey: ["files"] });
+      onClose();
+    },
+  });
+  return <Dialog title={`Delete ${file.name}?`} onClose={onClose}>
+    <p>The file is gone for good. What was built of it stays.</p>
+    {remove.error && <Failure error={remove.error} />}
+    <div className="end">
+      <button onClick={onClose}>Keep it</button>
+      <button className="danger" disabled={remove.isPending} onClick={() => remove.mutate()}>Delete</button>
+    </div>
+  </Dialog>;
+}

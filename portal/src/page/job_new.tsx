@@ -1,1 +1,165 @@
-export default function Analysis() { return null; }
+//! A new job: how a system is simulated, and how often.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useEffect, useState } from "react";
+
+import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { fields } from "../api/fields.ts";
+import { jobView } from "../api/task.ts";
+import { JOB_SUBMIT } from "../form/code.ts";
+import { CopyAs } from "../form/copy_as.tsx";
+import { type Choice, FieldControl } from "../form/field.tsx";
+import { numberOf, read, type Typed, typedOf, violation, Wrong } from "../form/form.ts";
+import { FieldGroup } from "../form/group.tsx";
+import { JOB } from "../form/groups.ts";
+import { PRESETS } from "../form/presets.ts";
+import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.tsx";
+import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
+import { WrongAtTop } from "../form/wrong.tsx";
+import { Failure } from "../part/notice.tsx";
+import { address, go } from "../routes.ts";
+import type { PageProps } from "../shell.tsx";
+
+type Request = Schemas["JobCreateParams"];
+type Draft = { typed: Typed; plan: Plan; replicas: string };
+
+const { JobCreateParams } = fields;
+const NAMES = ["box_id", "replicas", ...JOB.flatMap(({ often, seldom }) => [...often, ...seldom])];
+const MOST_REPLICAS = 100;
+const SUGGESTED = 200;
+
+export default function JobNew({ search }: PageProps<"job_new">) {
+  const from = search.get("from");
+  const [draft, keep, forget] = useKept<Draft>(`job_new ${search}`, () => ({
+    typed: search.has("box_id") ? { box_id: search.get("box_id") ?? "" } : {},
+    plan: { production: {} },
+    replicas: "1",
+  }));
+  useRecord(from, draft, keep);
+  const queries = useQueryClient();
+  const boxes = useBoxes();
+
+  const main = read({ ...JobCreateParams }, draft.typed);
+  const plan = readPlan(draft.plan);
+  const replicas = replicasOf(draft.replicas);
+  const unread = [...main.wrong, ...plan.wrong, ...(replicas === undefined
+    ? [violation(["replicas"], `a whole number from 1 to ${MOST_REPLICAS}`)] : [])];
+  const body: Request = { ...main.body, ...plan.body };
+  const [sent, setSent] = useState(0);
+  const submission = useSubmission({ body, replicas: replicas ?? 1 }, async ({ body, replicas }, key) => {
+    const jobs: Schemas["JobRecord"][] = [];
+    for (let i = 0; i < replicas; i += 1) {
+      setSent(i);
+      // Each has a key of its own; what has been submitted before a failure is not submitted twice.
+      jobs.push(await expectData(molbox.POST("/submit/job", {
+        body: replicas === 1 ? body : replica(body, i),
+        params: { header: { "Idempotency-Key": `${key}-${i}` } },
+      })));
+    }
+    return jobs;
+  }, (jobs) => {
+    forget();
+    for (const job of jobs) queries.setQueryData(["job", job.job_id], job);
+    const [first] = jobs;
+    go(jobs.length === 1 && first ? address("job", { job_id: first.job_id }) : address("jobs"));
+  });
+  const keys = new Set([...NAMES, ...planKeys(draft.plan)]);
+  const wrong = new Wrong(unread.length > 0 ? unread : submission.violations, keys);
+  useFocusOnWrong(submission.error);
+
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (unread.length === 0) void submission.submit();
+  };
+  const type = (typed: Typed) => keep({ ...draft, typed });
+  const choose = (job: Request) => keep({
+    ...draft,
+    typed: { ...typedOf({ ...JobCreateParams }, job), ...(draft.typed["box_id"] ? { box_id: draft.typed["box_id"] } : {}) },
+    plan: planOf(job),
+  });
+  return <form className="stack" onSubmit={submit} noValidate>
+    <title>New job · molbox</title>
+    <div className="spread">
+      <h1>New job</h1>
+      <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0}>
+        {(replicas ?? 1) > 1 ? `Simulate ${replicas} times` : "Simulate"}
+      </button>
+    </div>
+    <p role="status" className="quiet">
+      {submission.waits || (submission.isBusy && (replicas ?? 1) > 1 ? `${sent} of ${replicas} submitted` : "")}
+    </p>
+    {submission.error && submission.violations.length === 0
+      && <Failure error={submission.error} again={() => void submission.submit()} />}
+    <WrongAtTop wrong={wrong} />
+    <div className="columns form-columns">
+      <div className="stack">
+        <fieldset className="panel">
+          <legend>What is simulated</legend>
+          <div className="fields">
+            <FieldControl name="box_id" label="System" field={JobCreateParams.box_id} typed={draft.typed["box_id"]}
+              wrong={wrong.at("box_id")} choices={boxes} onType={(text) => type({ ...draft.typed, box_id: text })} />
+            <FieldControl name="replicas" label="Replicas" typed={draft.replicas} wrong={wrong.at("replicas")}
+              field={{ kind: "integer", help: "So many jobs of one batch, each with velocities of its own." }}
+              onType={(text) => keep({ ...draft, replicas: text })} />
+          </div>
+        </fieldset>
+        <fieldset className="panel">
+          <legend>Begin with</legend>
+          <div className="presets">{PRESETS.map(({ name, about, job }) => <button type="button" key={name} onClick={() => choose(job)}>
+            <strong>{name}</strong><span className="quiet">{about}</span>
+          </button>)}</div>
+        </fieldset>
+        <Stages plan={draft.plan} onPlan={(next) => keep({ ...draft, plan: next })} wrong={wrong} />
+        {JOB.map((group) => <FieldGroup key={group.title} group={group} fields={JobCreateParams}
+          typed={draft.typed} onType={type} wrong={wrong} />)}
+      </div>
+      <div className="stack aside">
+        <CopyAs operation={JOB_SUBMIT} body={body} />
+      </div>
+    </div>
+  </form>;
+}
+
+/** One of several: numbered in its batch, with a seed that no other has. */
+function replica(body: Request, i: number): Request {
+  return {
+    ...body,
+    batch_name: body.batch_name ?? "replicas",
+    batch_index: (body.batch_index ?? 0) + i,
+    ...(typeof body.seed === "number" ? { seed: body.seed + i } : {}),
+  };
+}
+
+function replicasOf(text: string): number | undefined {
+  const value = numberOf(text.trim() || "1");
+  const isRight = value !== undefined && Number.isInteger(value) && value >= 1 && value <= MOST_REPLICAS;
+  return isRight ? value : undefined;
+}
+
+/** The newest systems that can be simulated. */
+function useBoxes(): Choice[] {
+  const { data } = useQuery({
+    queryKey: ["systems", "suggested"],
+    queryFn: () => expectData(molbox.GET("/info/systems", {
+      params: { query: { status: "succeeded", limit: SUGGESTED } },
+    })),
+  });
+  return (data?.items ?? []).map(({ system_id, box_name }) => ({ value: system_id, label: box_name ?? "" }));
+}
+
+/** Fills the form with what an earlier job was asked for, once. */
+function useRecord(job_id: string | null, draft: Draft, keep: (draft: Draft) => void): void {
+  const isUntouched = Object.keys(draft.typed).length === 0;
+  const { data } = useQuery({
+    queryKey: ["job", job_id],
+    queryFn: () => jobView(job_id ?? ""),
+    enabled: job_id !== null && isUntouched,
+  });
+  useEffect(() => {
+    if (!data || !isUntouched) return;
+    keep({
+      typed: typedOf({ ...JobCreateParams }, { ...data.request, box_id: data.box_id }),
+      plan: planOf(data.request),
+      replicas: "1",
+    });
+  }, [data]);
+}

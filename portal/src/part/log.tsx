@@ -14,7 +14,8 @@ export function Log({ job_id, hasEnded }: { job_id: string; hasEnded: boolean })
   useEffect(() => {
     if (box.current && isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
   }, [text]);
-  return <pre ref={box} className="log" tabIndex={0} aria-label="Log" onScroll={(event) => {
+  if (text === "") return <p className="quiet">Nothing has been logged yet.</p>;
+  return <pre ref={box} className="log" role="region" tabIndex={0} aria-label="Log" onScroll={(event) => {
     const { scrollTop, scrollHeight, clientHeight } = event.currentTarget;
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < 24;
   }}>{text}</pre>;

@@ -14,7 +14,7 @@ export function Settings({ fields, values, without = [] }: Props) {
     if (value === undefined || value === null || without.includes(name)) return null;
     return <div className="pair" key={name}>
       <dt>{name}</dt>
-      <dd>{wordsOf(value)} <span className="quiet">{fields[name]?.unit}</span></dd>
+      <dd>{name === "seed" ? String(value) : wordsOf(value)} <span className="quiet">{fields[name]?.unit}</span></dd>
     </div>;
   })}</dl>;
 }

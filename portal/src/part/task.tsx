@@ -35,7 +35,7 @@ export function FailurePanel({ failure }: { failure: Schemas["Failure"] }) {
     </p>
     {failure.log && failure.log.length > 0 && <details>
       <summary>Last lines of its log</summary>
-      <pre className="log" tabIndex={0} aria-label="Last lines of the log">{failure.log.join("\n")}</pre>
+      <pre className="log" role="region" tabIndex={0} aria-label="Last lines of the log">{failure.log.join("\n")}</pre>
     </details>}
   </section>;
 }
