@@ -29,7 +29,7 @@ export default function Files() {
     <h1>Files</h1>
     <DropZone isOver={isOver} onFiles={sending.add} />
     {sending.rows.length > 0 && <section className="panel" aria-label="Uploads">
-      <ul className="plain-list">{sending.rows.map((row) => <UploadRow key={row.id} row={row} sending={sending} />)}</ul>
+      <ul className="plain-list uploads">{sending.rows.map((row) => <UploadRow key={row.id} row={row} sending={sending} />)}</ul>
     </section>}
     <PublicEntry />
     <FileTable />
@@ -214,7 +214,7 @@ function FileTable() {
       <thead>
         <tr>
           <th scope="col">Name</th>
-          <th scope="col">Kind</th>
+          <th scope="col" className="wide">Kind</th>
           <th scope="col" className="wide">Format</th>
           <th scope="col" className="number wide">Size</th>
           <th scope="col" className="wide">Status</th>
@@ -227,7 +227,7 @@ function FileTable() {
           {file.name}
           {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
         </td>
-        <td>{file.type.replaceAll("_", " ")}</td>
+        <td className="wide">{file.type.replaceAll("_", " ")}</td>
         <td className="wide">{file.format}</td>
         <td className="number wide">{file.size_bytes !== undefined && bytes(file.size_bytes)}</td>
         <td className="wide"><Status status={file.status} /></td>

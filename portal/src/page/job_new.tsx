@@ -78,7 +78,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
   });
   return <form className="stack" onSubmit={submit} noValidate>
     <title>New job · molbox</title>
-    <div className="spread">
+    <div className="spread form-head">
       <h1>New job</h1>
       <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0}>
         {(replicas ?? 1) > 1 ? `Simulate ${replicas} times` : "Simulate"}

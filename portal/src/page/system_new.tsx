@@ -58,7 +58,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
   };
   return <form className="stack" onSubmit={submit} noValidate>
     <title>New system · molbox</title>
-    <div className="spread">
+    <div className="spread form-head">
       <h1>New system</h1>
       <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0}>Build</button>
     </div>
