@@ -21,6 +21,8 @@ export default defineConfig(({ command }) => ({
     emptyOutDir: false,
     // Nothing is inlined: the page's policy takes no fonts and no scripts from `data:`.
     assetsInlineLimit: 0,
+    // What is built in is MIT, whose notice goes along.
+    license: { fileName: "licenses.md" },
     chunkSizeWarningLimit: 3000,
   },
   server: {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::config::{Config, Sandbox};
 use crate::db::Db;
 use crate::folder;
+use crate::handlers::portal;
 use crate::objects::Objects;
 use crate::runner::environment;
 
@@ -36,6 +37,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
         Finding { about: "sandbox", result: sandbox },
         Finding { about: "pdb mirror", result: mirror(config).await.map(Found::Sound) },
         Finding { about: "addresses", result: addresses(config).await.map(Found::Sound) },
+        Finding { about: "portal", result: Ok(Found::Sound(portal())) },
     ]
 }
 
@@ -146,4 +148,9 @@ async fn addresses(config: &Config) -> Result<String> {
         }
     }
     Ok(format!("{} and {} are free", config.listen, config.margin_listen))
+}
+
+fn portal() -> String {
+    let text = if portal::is_built() { "built in" } else { portal::MISSING };
+    text.to_owned()
 }

@@ -63,13 +63,10 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
             stopped.clone(),
         )
     };
+    let workflow = serve(workflow, routes::workflow(&app)?);
     let servers = async {
         let operators = operators.map(|listener| serve(listener, routes::operators(&app)));
-        tokio::join!(
-            serve(workflow, routes::workflow(&app)),
-            serve(margin, routes::margin(&app)),
-            OptionFuture::from(operators),
-        );
+        tokio::join!(workflow, serve(margin, routes::margin(&app)), OptionFuture::from(operators),);
         Ok::<(), anyhow::Error>(())
     };
     let ask_to_stop = async {

@@ -53,7 +53,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
     let signed = app.links.query(&id, call.caller().id(), expires);
     json(&UploadLink {
         file_id: id.clone(),
-        upload_url: format!("{}/upload/{id}?{signed}", app.base_url()),
+        upload_url: format!("{}/upload/{id}?{signed}", call.base_url()),
         expires_at: expires.to_string(),
         content_type: Some(format.media().to_owned()),
         max_bytes: Some(app.config.limits.upload_bytes),

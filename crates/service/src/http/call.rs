@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method};
 use molbox::Request;
 use molbox::workflow::types::{LocItem, Notice, ValidationError};
@@ -50,6 +51,18 @@ impl Call {
     /// Number of the account.
     pub(crate) fn account(&self) -> i64 {
         self.caller().account()
+    }
+
+    /// Base address of the service as this caller knows it: the one that was configured, or else
+    /// the one that the request came to. A browser sends nothing to another host.
+    pub(crate) fn base_url(&self) -> String {
+        let host = self.header(HOST.as_str()).and_then(|host| host.parse::<Authority>().ok());
+        match host.filter(|host| !host.as_str().contains('@')) {
+            Some(host) if self.app.config.public_url.is_empty() => {
+                format!("http://{host}/{}", self.app.config.stage)
+            }
+            _ => self.app.base_url(),
+        }
     }
 
     pub(crate) fn caller(&self) -> &Caller {

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use anyhow::Result;
 use axum::body::HttpBody;
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
@@ -20,6 +21,7 @@ use tower_http::compression::CompressionLayer;
 use crate::accounts::{Caller, key, session};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::handlers::portal::{Portal, redirect};
 use crate::handlers::{self, account, analysis, file, job, margin, service, system};
 use crate::handlers::{key as keys, session as sessions};
 use crate::hex::hex;
@@ -114,8 +116,8 @@ pub(crate) const MARGIN: &[Route] = routes! {
     GET    "/openapi.json"                                service::service_document
 };
 
-/// The simulation workflow under its stage, and the upload links beside it.
-pub(crate) fn workflow(app: &Arc<App>) -> Router {
+/// The simulation workflow under its stage, and beside it the upload links and the portal.
+pub(crate) fn workflow(app: &Arc<App>) -> Result<Router> {
     let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
     let stage = router(app, WORKFLOW)
         .route("/upload/{file_id}", uploads.with_state(app.clone()))
@@ -123,7 +125,31 @@ pub(crate) fn workflow(app: &Arc<App>) -> Router {
             "/openapi-workflow.json",
             on(MethodFilter::GET, handlers::docs::workflow_document).with_state(app.clone()),
         ));
-    finish(app, Router::new().nest(&format!("/{}", app.config.stage), stage))
+    // A base address is what an operator says it is: both may be the same.
+    let margin = MARGIN.iter().filter(|route| route.operation == "margin_submit");
+    let stage = stage.merge(router(app, margin).layer(CompressionLayer::new())).merge(portal(app)?);
+    let name = &app.config.stage;
+    let router = Router::new()
+        .nest(&format!("/{name}"), stage)
+        .route("/", to_portal(format!("{name}/portal/")))
+        .route(&format!("/{name}/"), to_portal("portal/".to_owned()));
+    Ok(finish(app, router))
+}
+
+/// An address above the portal.
+fn to_portal(way: String) -> MethodRouter {
+    on(MethodFilter::GET, || async move { redirect(&way) })
+}
+
+/// The portal below the stage, which is all that an operator's proxy may pass on.
+fn portal(app: &App) -> Result<Router> {
+    let portal = Arc::new(Portal::at(&app.base_url(), app.config.public_url.is_empty())?);
+    Ok(Router::new()
+        .route("/portal/", on(MethodFilter::GET, handlers::portal::page))
+        .route("/portal/{*path}", on(MethodFilter::GET, handlers::portal::below))
+        .with_state(portal)
+        .route("/", to_portal(format!("{}/portal/", app.config.stage)))
+        .route("/portal", to_portal("portal/".to_owned())))
 }
 
 /// The margin endpoint. Its requests and answers may be compressed: portfolios are large texts.

@@ -26,6 +26,7 @@ mod log;
 mod margin;
 mod oracle;
 mod plans;
+mod portal;
 mod quotas;
 mod repeats;
 mod retries;
