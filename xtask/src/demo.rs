@@ -5,12 +5,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::python;
 use crate::service::Service;
 use crate::shell::{cargo, root, run, target};
+use crate::{portal, python};
 
 pub fn demo() -> Result<()> {
     let python = python::environment()?;
+    portal::portal_where_possible()?;
     eprintln!("building");
     run(cargo().args(["build", "--quiet", "--package", "molbox", "--example", "demo"]))?;
     let out = target().join("demo");

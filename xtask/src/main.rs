@@ -7,9 +7,11 @@ mod demo;
 mod docs;
 mod errors;
 mod fuzz;
+mod imports;
 mod later;
 mod lint;
 mod packages;
+mod portal;
 mod python;
 mod regenerate;
 mod release;
@@ -68,6 +70,8 @@ enum Task {
     },
     /// Pack what is published, and build and run crates of strangers with it.
     Packages,
+    /// Build the portal, which the next build of molboxd then contains.
+    Portal,
     /// Make the worker's Python environment under target/.
     WorkerEnv,
     /// Write everything that is derived: from the document, and from what the programs say of
@@ -106,6 +110,7 @@ fn main() -> ExitCode {
         Task::Soak { hours, only, fresh } => soak::soak(hours, only.as_deref(), fresh),
         Task::Clients { languages } => clients::clients(&languages),
         Task::Packages => packages::packages(),
+        Task::Portal => portal::portal(),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
         Task::Spec(spec) => match spec::run(&spec) {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::shell::{cargo, root, run};
-use crate::{clients, conformance, lint, packages, python, regenerate, spec, tidy};
+use crate::{clients, conformance, lint, packages, portal, python, regenerate, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -43,6 +43,8 @@ pub fn test() -> Result<()> {
             "warnings",
         ]))
     })?;
+    // Before the service is compiled, which contains it.
+    let node = step("building the portal", portal::portal_where_possible)?;
     step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
     step("the worker", || {
@@ -69,6 +71,9 @@ pub fn test() -> Result<()> {
         }
         run(&mut tests)
     })?;
+    if let Some(node) = &node {
+        step("the portal", || portal::test(node))?;
+    }
     step("clients in other languages", || clients::clients(&[]))?;
     step("the live service against the document", || {
         conformance::conformance(CONFORMANCE_SECONDS)
@@ -120,10 +125,10 @@ fn can_mount() -> bool {
     })
 }
 
-fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     println!("== {name}");
-    work()?;
+    let done = work()?;
     println!("== {name}: {:.0} s", start.elapsed().as_secs_f64());
-    Ok(())
+    Ok(done)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::errors::{Errors, FAULTS, SOURCE};
+use crate::imports;
 use crate::rooms;
 use crate::shell::root;
 use crate::sources::each_file;
@@ -69,6 +70,7 @@ pub fn tidy() -> Result<()> {
     dependencies(&mut problems)?;
     codes(&mut problems)?;
     rooms::check(&mut problems)?;
+    imports::check(&mut problems)?;
     if problems.is_empty() {
         return Ok(());
     }
