@@ -15,6 +15,9 @@ const PATTERNS = {
   invitation: "/invitation",
 } as const;
 
+/** What the portal begins with. */
+const START = "jobs";
+
 export type Page = keyof typeof PATTERNS;
 type Names<P extends string> = P extends `${string}/:${infer Name}/${infer Rest}`
   ? Name | Names<`/${Rest}`>
@@ -23,6 +26,9 @@ type Names<P extends string> = P extends `${string}/:${infer Name}/${infer Rest}
     : never;
 /** What the address of a page contains: of a job, `{ job_id }`. */
 export type Given<P extends Page> = Record<Names<(typeof PATTERNS)[P]>, string>;
+
+/** What a page gets: what its address contains. */
+export type PageProps<P extends Page> = { given: Given<P>; search: URLSearchParams };
 
 /** A page as it was asked for. */
 export type Place = { page: Page; given: Record<string, string>; search: URLSearchParams };
@@ -70,6 +76,14 @@ export function isStart(url: URL): boolean {
   return url.pathname.replace(/\/+$/, "") === root;
 }
 
+/** The notices of what the portal is made of. */
+export const LICENSES = `${root}/licenses.md`;
+
+/** The page that the portal begins with, in the place of this one. */
+export function goToStart(): void {
+  goInstead(address(START));
+}
+
 /** Another page, without loading the portal again. */
 export function go(to: string): void {
   history.pushState(null, "", to);
@@ -80,6 +94,33 @@ export function go(to: string): void {
 export function goInstead(to: string): void {
   history.replaceState(null, "", to);
   dispatchEvent(new PopStateEvent("popstate"));
+}
+
+/** The portal from its beginning, with nothing kept of what was shown before. */
+export function startAgain(): void {
+  location.assign(`${root}/`);
+}
+
+/** This page, loaded again. */
+export function reload(): void {
+  location.reload();
+}
+
+/** What stands behind `#`, which browsers send to nobody. */
+export function fragment(): string {
+  return location.hash.slice(1);
+}
+
+/** Where the service expects the portal to be opened, if that is elsewhere. */
+export function properAddress(): string | undefined {
+  const link = document.querySelector("link[rel=canonical]");
+  if (!(link instanceof HTMLLinkElement)) return undefined;
+  return new URL(link.href).origin === location.origin ? undefined : link.href;
+}
+
+/** Whether what is sent from here can be read on its way. */
+export function isReadable(): boolean {
+  return !isSecureContext;
 }
 
 /** What cannot be decoded is nobody's identifier. */

@@ -1,11 +1,19 @@
-//! What is around every page: the bar at the top, and which page is shown.
-import { type ComponentType, lazy, Suspense, useEffect, useRef, useSyncExternalStore } from "react";
+//! What is around every page: the bar at the top, who has signed in, and which page is shown.
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { type ComponentType, lazy, type MouseEvent as Clicked, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 
-import { address, type Given, go, goInstead, isOurs, isStart, type Page, placeAt } from "./routes.ts";
+import { baseUrl, expectData, molbox, Refused } from "./api/client.ts";
+import { signedIn, signedOut } from "./api/session.ts";
 import { NotFound } from "./page/not_found.tsx";
-
-/** What a page gets: what its address contains. */
-export type PageProps<P extends Page> = { given: Given<P>; search: URLSearchParams };
+import { SignIn } from "./page/sign_in.tsx";
+import { Boundary } from "./part/boundary.tsx";
+import { Dialog } from "./part/dialog.tsx";
+import { Failure } from "./part/notice.tsx";
+import { type Session, useSession, useSignedIn } from "./part/session.ts";
+import { SignInForm } from "./part/sign_in.tsx";
+import {
+  address, go, goToStart, isOurs, isStart, LICENSES, type Page, type PageProps, type Place, placeAt, properAddress, reload, startAgain,
+} from "./routes.ts";
 
 const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
   jobs: lazy(() => import("./page/jobs.tsx")),
@@ -21,53 +29,147 @@ const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
   invitation: lazy(() => import("./page/invitation.tsx")),
 };
 
-/** In the bar, from the left; the first is what the portal begins with. */
-const BAR = [
-  ["jobs", "Jobs"], ["systems", "Systems"], ["files", "Files"], ["margin", "Margin"], ["account", "Account"],
-] as const satisfies readonly [page: Page, name: string][];
+/** In the bar, from the left, with the pages that lie below each. */
+const BAR: [page: "jobs" | "systems" | "files" | "margin", name: string, below: Page[]][] = [
+  ["jobs", "Jobs", ["job", "job_new", "analysis"]],
+  ["systems", "Systems", ["system", "system_new"]],
+  ["files", "Files", []],
+  ["margin", "Margin", []],
+];
 
 export function Shell() {
   const url = useUrl();
   const place = placeAt(url);
-  const main = useRef<HTMLElement>(null);
-  const first = useRef(true);
+  const session = useSession();
   useFollowedLinks();
   useEffect(() => {
-    // A reader of the screen hears of the new page; what was focused before is gone with the old.
-    if (!first.current) main.current?.focus({ preventScroll: true });
-    first.current = false;
-    scrollTo(0, 0);
-  }, [url.pathname]);
-  useEffect(() => {
-    if (isStart(url)) goInstead(address(BAR[0][0]));
+    if (isStart(url)) goToStart();
   }, [url]);
   return <>
     <header className="bar">
       <b>molbox</b>
-      <nav aria-label="Pages">
-        {BAR.map(([page, name]) => {
-          const to = address(page);
-          return <a key={page} href={to} aria-current={place?.page === page ? "page" : undefined}>{name}</a>;
-        })}
-      </nav>
+      {session.data && <Bar page={place?.page} session={session.data} />}
     </header>
-    <main ref={main} tabIndex={-1}>
-      <Suspense fallback={<p className="quiet">Loading…</p>}>
-        {place ? <Shown key={url.pathname} {...place} /> : <NotFound />}
-      </Suspense>
-    </main>
+    <Notices />
+    <Main path={url.pathname}>
+      {place?.page === "invitation" ? <Shown {...place} />
+        : session.data ? place ? <Shown {...place} /> : !isStart(url) && <NotFound />
+          : session.error instanceof Refused && session.error.status === 401 ? <SignIn />
+            : session.error ? <Failure error={session.error} again={() => void session.refetch()} />
+              : <p className="quiet">Loading…</p>}
+    </Main>
+    {session.data && <SignedOut before={session.data} />}
   </>;
 }
 
+function Bar({ page, session }: { page: Page | undefined; session: Session }) {
+  const signOut = useMutation({
+    mutationFn: () => expectData(molbox.DELETE("/session")),
+    // Nothing of what was shown may be left, also when the session had ended before.
+    onSettled: startAgain,
+  });
+  const close = ({ currentTarget }: Clicked<HTMLElement>) => currentTarget.hidePopover();
+  return <>
+    <nav aria-label="Pages">
+      {BAR.map(([of, name, below]) => {
+        const isHere = page === of || (page !== undefined && below.includes(page));
+        return <a key={of} href={address(of)} aria-current={isHere ? "page" : undefined}>{name}</a>;
+      })}
+    </nav>
+    <button popoverTarget="new">New ▾</button>
+    <div id="new" popover="auto" onClick={close}>
+      <a href={address("system_new")}>System</a>
+      <a href={address("job_new")}>Job</a>
+      <a href={address("files")}>File</a>
+    </div>
+    <button className="plain" popoverTarget="who">{session.account} ▾</button>
+    <div id="who" popover="auto" onClick={close}>
+      <a href={address("account")}>Account and keys</a>
+      <a href={`${baseUrl}/docs`} target="_blank" rel="noreferrer">Reference</a>
+      <a href={LICENSES} target="_blank" rel="noreferrer">Licences</a>
+      <button onClick={() => signOut.mutate()}>Sign out</button>
+    </div>
+  </>;
+}
+
+/** The page, in a place that is the same for all of them. */
+function Main({ path, children }: { path: string; children: ReactNode }) {
+  const main = useRef<HTMLElement>(null);
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current === path) return;
+    before.current = path;
+    // Who listens to the screen hears of the new page; what was focused went with the old.
+    main.current?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [path]);
+  return <main ref={main} tabIndex={-1}>
+    <Boundary key={path}>
+      <Suspense fallback={<p className="quiet">Loading…</p>}>{children}</Suspense>
+    </Boundary>
+  </main>;
+}
+
 /** A page with what its address contains; the pattern of the address has seen to the names. */
-function Shown({ page, given, search }: { page: Page; given: Record<string, string>; search: URLSearchParams }) {
-  const Content = PAGES[page] as ComponentType<{ given: Record<string, string>; search: URLSearchParams }>;
+function Shown({ page, given, search }: Place) {
+  const Content = PAGES[page] as ComponentType<Omit<Place, "page">>;
   return <Content given={given} search={search} />;
+}
+
+/** Over the page, when a request has found that the session has ended: what was typed stays. */
+function SignedOut({ before }: { before: Session }) {
+  const isSignedOut = useSyncExternalStore(signedOut.subscribe, signedOut.read);
+  const note = useSignedIn();
+  if (!isSignedOut) return null;
+  const done = (session: Session) => {
+    // What is on the screen is not for somebody else.
+    if (session.account !== before.account) return startAgain();
+    note(session);
+    signedIn();
+  };
+  return <Dialog title="You have been signed out">
+    <p>Sign in again to go on where you were.</p>
+    <SignInForm account={before.account} done={done} />
+  </Dialog>;
+}
+
+const LOOK_MS = 30_000;
+/** While the service does not answer. */
+const LOOK_AGAIN_MS = 3000;
+
+/** What is known of the service at whichever page: that it is gone, newer, or elsewhere. */
+function Notices() {
+  const [first, setFirst] = useState<string>();
+  const health = useQuery({
+    queryKey: ["health"],
+    queryFn: () => expectData(molbox.GET("/healthz")),
+    refetchInterval: ({ state }) => (state.error ? LOOK_AGAIN_MS : LOOK_MS),
+  });
+  const version = health.data?.version;
+  if (version !== undefined && first === undefined) setFirst(version);
+  const proper = properAddress();
+  return <>
+    {health.error && <div className="bar-notice" role="alert">
+      {health.error instanceof Refused ? health.error.message : "The service does not answer."} Nothing that it has
+      accepted is lost; the page goes on as soon as it is back.
+    </div>}
+    {first !== undefined && version !== undefined && version !== first && <div className="bar-notice" role="status">
+      The service has become version {version}; this page is older. <button onClick={reload}>Reload</button>
+    </div>}
+    {proper !== undefined && <div className="bar-notice" role="status">
+      This service is used at <a href={proper}>{proper}</a>; from here no files can be uploaded.
+    </div>}
+  </>;
 }
 
 /** The address of the window, followed. */
 function useUrl(): URL {
-  return new URL(useSyncExternalStore(watchAddress, () => location.href));
+  const href = useSyncExternalStore(watchAddress, () => document.URL);
+  const [url, set] = useState(() => new URL(href));
+  if (url.href === href) return url;
+  const next = new URL(href);
+  set(next);
+  return next;
 }
 
 function watchAddress(watcher: () => void): () => void {
@@ -85,7 +187,7 @@ function useFollowedLinks(): void {
       const url = new URL(link.href);
       if (!isOurs(url)) return;
       event.preventDefault();
-      if (url.href !== location.href) go(url.href);
+      if (url.href !== document.URL) go(url.href);
     };
     addEventListener("click", follow);
     return () => removeEventListener("click", follow);

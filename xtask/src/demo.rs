@@ -11,7 +11,7 @@ use crate::{portal, python};
 
 pub fn demo() -> Result<()> {
     let python = python::environment()?;
-    portal::portal_where_possible()?;
+    let has_portal = portal::portal_where_possible()?.is_some();
     eprintln!("building");
     run(cargo().args(["build", "--quiet", "--package", "molbox", "--example", "demo"]))?;
     let out = target().join("demo");
@@ -29,6 +29,15 @@ pub fn demo() -> Result<()> {
     run(&mut command)
         .with_context(|| format!("the service's log is {}", out.join("molboxd.log").display()))?;
     service.stop()?;
+    if has_portal {
+        let molboxd = format!(
+            "{} --data {}",
+            target().join("debug/molboxd").display(),
+            out.join("data").display()
+        );
+        println!("to look at it in a browser: {molboxd} serve");
+        println!("and open what this prints:  {molboxd} account invite demo");
+    }
     println!("done in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }

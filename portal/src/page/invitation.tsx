@@ -1,3 +1,44 @@
+//! Where the link of an invitation leads: somebody chooses a password.
+import { useMutation } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+
+import { expectData, molbox } from "../api/client.ts";
+import { Input, textOf } from "../part/input.tsx";
+import { Failure, Notice } from "../part/notice.tsx";
+import { SHORTEST, unlike } from "../part/password.ts";
+import { useSignedIn } from "../part/session.ts";
+import { fragment, goToStart } from "../routes.ts";
+
 export default function Invitation() {
-  return <h1>Invitation</h1>;
+  const [token] = useState(fragment);
+  const [wrong, setWrong] = useState<string>();
+  const signedIn = useSignedIn();
+  const accept = useMutation({
+    mutationFn: (password: string) => expectData(molbox.POST("/session/invitation", { body: { token, password } })),
+    onSuccess: (session) => {
+      signedIn(session);
+      goToStart();
+    },
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const data = new FormData(event.currentTarget);
+    const password = textOf(data, "password");
+    const found = unlike(password, textOf(data, "again"));
+    setWrong(found);
+    if (!found && !accept.isPending) accept.mutate(password);
+  };
+  return <section className="narrow stack">
+    <title>Invitation · molbox</title>
+    <h1>Choose a password</h1>
+    {token === "" ? <Notice kind="bad">
+      This address lacks its end, after <code>#</code>. Open the link of the invitation as it was given.
+    </Notice> : <form className="panel stack" onSubmit={submit} noValidate>
+      <Input label="Password" name="password" type="password" autoComplete="new-password" autoFocus maxLength={200}
+        help={`${SHORTEST} characters or more. Nothing else is asked of it: long is what counts.`} wrong={wrong} />
+      <Input label="The same again" name="again" type="password" autoComplete="new-password" maxLength={200} />
+      {accept.error && <Failure error={accept.error} />}
+      <div className="end"><button className="main" aria-busy={accept.isPending}>Set the password and sign in</button></div>
+    </form>}
+  </section>;
 }

@@ -10,7 +10,7 @@ import { Settings } from "../part/settings.tsx";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
-import type { PageProps } from "../shell.tsx";
+import type { PageProps } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
 

@@ -13,7 +13,7 @@ import { Status } from "../part/status.tsx";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address, go } from "../routes.ts";
-import type { PageProps } from "../shell.tsx";
+import type { PageProps } from "../routes.ts";
 
 type System = Schemas["SystemRecord"];
 

@@ -16,7 +16,7 @@ import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
 import { address, go } from "../routes.ts";
-import type { PageProps } from "../shell.tsx";
+import type { PageProps } from "../routes.ts";
 
 const { SystemBuildRequest } = fields;
 const NAMES = SYSTEM.flatMap(({ often, seldom }) => [...often, ...seldom]);

@@ -1,7 +1,8 @@
 //! A dialog over the page, open as long as it is rendered.
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, type SyntheticEvent, useEffect, useId, useRef } from "react";
 
-export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
+/** Without `onClose` only what is in it closes it. */
+export function Dialog({ title, onClose, children }: { title: string; onClose?: () => void; children: ReactNode }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -9,7 +10,11 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     shown?.showModal();
     return () => shown?.close();
   }, []);
-  return <dialog ref={dialog} aria-labelledby={id} onCancel={(event) => (event.preventDefault(), onClose())}>
+  const cancel = (event: SyntheticEvent) => {
+    event.preventDefault();
+    onClose?.();
+  };
+  return <dialog ref={dialog} aria-labelledby={id} closedby={onClose ? "closerequest" : "none"} onCancel={cancel}>
     <div className="stack">
       <h2 id={id}>{title}</h2>
       {children}

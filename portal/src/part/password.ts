@@ -1,0 +1,11 @@
+//! What can be said of a new password before the service sees it.
+
+/** Characters; the document's `Password` has the same. */
+export const SHORTEST = 12;
+
+/** What is wrong with a password that was typed twice. */
+export function unlike(password: string, again: string): string | undefined {
+  const characters = [...password].length;
+  if (characters < SHORTEST) return `${characters} characters are too few; it needs ${SHORTEST}.`;
+  return password === again ? undefined : "What was typed again is something else.";
+}

@@ -1,0 +1,125 @@
+//! A browser that looks at what every page has to be: accessible, quiet, and from one origin.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+import { type BrowserContext, chromium, type Page } from "playwright-core";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SHOTS = process.env["SHOTS"];
+/** Wide, and as narrow as a telephone. */
+const SIZES = [{ width: 1280, height: 900 }, { width: 390, height: 844 }];
+
+/** Chromium with WebGL in software, and nothing that looks for the network by itself. */
+const ARGUMENTS = [
+  "--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--ignore-gpu-blocklist",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--disable-quic",
+  "--lang=en-GB",
+];
+
+export class Browser {
+  readonly page: Page;
+  private readonly context: BrowserContext;
+  private readonly profile: string;
+  private expected: RegExp | undefined;
+  /** What went wrong that no test has expected. */
+  private readonly wrong: string[] = [];
+  /** Bytes of the portal's files as they came, compressed, by name. */
+  private readonly sizes = new Map<string, number>();
+
+  private constructor(context: BrowserContext, profile: string, page: Page, origin: string) {
+    this.context = context;
+    this.profile = profile;
+    this.page = page;
+    page.on("console", (message) => {
+      // A refusal is in the log of the browser whether or not the page deals with it.
+      const isRefusal = message.text().startsWith("Failed to load resource: the server responded");
+      if (message.type() === "error" && !isRefusal && !this.expected?.test(message.text())) this.wrong.push(`console: ${message.text()}`);
+    });
+    page.on("pageerror", (error) => this.wrong.push(`exception: ${error.message}`));
+    page.on("request", (request) => {
+      const url = new URL(request.url());
+      if (["http:", "https:"].includes(url.protocol) && url.origin !== origin) this.wrong.push(`asks ${url.origin}`);
+    });
+    page.on("response", async (response) => {
+      const name = new URL(response.url()).pathname.split("/portal/assets/")[1];
+      if (name === undefined || response.status() !== 200) return;
+      const { responseBodySize } = await response.request().sizes();
+      if (responseBodySize > 0) this.sizes.set(name, responseBodySize);
+    });
+  }
+
+  static async open(origin: string): Promise<Browser> {
+    const profile = await mkdtemp(path.join(tmpdir(), "portal-"));
+    const context = await chromium.launchPersistentContext(profile, {
+      executablePath: whereIs(process.env["CHROMIUM"] ?? "chromium"),
+      headless: true,
+      locale: "en-GB",
+      viewport: SIZES[0] ?? null,
+      args: ARGUMENTS,
+    });
+    context.setDefaultTimeout(30_000);
+    const page = context.pages()[0] ?? await context.newPage();
+    return new Browser(context, profile, page, origin);
+  }
+
+  /** Fails when anything has gone wrong since the last look. */
+  look(): void {
+    assert.deepEqual(this.wrong.splice(0), []);
+  }
+
+  /** Takes no offence at what a test brings about itself, from now on. */
+  expect(what: RegExp | undefined): void {
+    this.expected = what;
+  }
+
+  /** Bytes of the files that have been loaded whose names begin so. */
+  weightOf(start: string): number {
+    const found = [...this.sizes].filter(([name]) => name.startsWith(start));
+    return found.reduce((sum, [, size]) => sum + size, 0);
+  }
+
+  /** The page in light and dark, wide and narrow: no violation of WCAG 2.2 A and AA, nothing runs off the screen. */
+  async check(name: string): Promise<void> {
+    for (const size of SIZES) {
+      await this.page.setViewportSize(size);
+      for (const colorScheme of ["light", "dark"] as const) {
+        await this.page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        const label = `${name}, ${colorScheme}, ${size.width} px`;
+        if (SHOTS) await this.page.screenshot({ path: path.join(SHOTS, `${name}-${size.width}-${colorScheme}.png`), fullPage: true });
+        assert.deepEqual(await this.violations(), [], label);
+        const over = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(over <= 0, `${label}: ${over} px wider than the screen`);
+      }
+    }
+    await this.page.setViewportSize(SIZES[0] ?? { width: 1280, height: 900 });
+    this.look();
+  }
+
+  private async violations(): Promise<string[]> {
+    // By the debugger: the page's policy lets no script in.
+    await this.page.evaluate(AXE);
+    return this.page.evaluate(async () => {
+      type Found = { id: string; nodes: { html: string; failureSummary: string }[] };
+      type Axe = { run: (options: object) => Promise<{ violations: Found[] }> };
+      const { axe } = globalThis as unknown as { axe: Axe };
+      const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+      const { violations } = await axe.run({ runOnly: { type: "tag", values: tags } });
+      return violations.flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html}: ${failureSummary}`));
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.context.close();
+    await rm(this.profile, { recursive: true, force: true });
+  }
+}
+
+/** A program by its name on the path. */
+function whereIs(name: string): string {
+  return execFileSync("sh", ["-c", 'command -v "$1"', "sh", name], { encoding: "utf8" }).trim();
+}
