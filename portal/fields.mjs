@@ -11,6 +11,7 @@ const WANTED = [
   "JobExtension",
   "AnalysisRequest",
   "MarginJobRequest",
+  "HistoricalSettings",
 ];
 
 const document = JSON.parse(readFileSync(new URL("../openapi/openapi.json", import.meta.url), "utf8"));

@@ -45,6 +45,9 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
               <option value="">{initial === "" ? "default" : `${initial} (default)`}</option>
               {field.values?.map((value) => <option key={value}>{value}</option>)}
             </select>
+          : field.kind === "texts"
+            ? <textarea {...common} rows={Math.max(2, typed.split("\n").length)} spellCheck={false} autoComplete="off"
+                onChange={(event) => onType(event.target.value)} />
           : <input {...common} placeholder={initial} spellCheck={false} autoComplete="off"
               inputMode={field.kind === "number" || field.kind === "integer" ? "decimal" : undefined}
               list={suggestions.length > 0 ? `${id}-list` : undefined}

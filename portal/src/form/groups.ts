@@ -57,8 +57,14 @@ export const ANALYSIS_PARTS = ["job_id", "allow_unfinished", "topology", "trajec
   readonly Analysis[];
 
 export const MARGIN = [
-  "marginDate", "numScenarios", "timeHorizonDays", "volatilityLookbackDays", "ewmaDecayFactor", "volatilityMultiplier", "seed",
-] as const satisfies readonly Margin[];
+  {
+    title: "Calculation",
+    often: ["marginDate", "timeHorizonDays", "numScenarios"],
+    seldom: ["volatilityLookbackDays", "ewmaDecayFactor", "volatilityMultiplier", "seed"],
+  },
+] as const satisfies readonly Group<Margin>[];
+export const HISTORY = ["startDate", "endDate", "addedDates", "excludedDates"] as const satisfies
+  readonly (keyof Schemas["HistoricalSettings"])[];
 export const MARGIN_PARTS = ["settings", "portfolio"] as const satisfies readonly Margin[];
 
 type PlacedIn<Groups extends readonly Group<string>[]> = Groups[number]["often" | "seldom"][number];
@@ -70,6 +76,7 @@ const _isComplete: [
   Missing<keyof Schemas["EquilibrationStep"], (typeof STAGE)[number]>,
   Missing<keyof Schemas["ProductionParams"], (typeof PRODUCTION)[number]>,
   Missing<Analysis, PlacedIn<typeof ANALYSIS> | (typeof ANALYSIS_PARTS)[number]>,
-  Missing<Margin, (typeof MARGIN)[number] | (typeof MARGIN_PARTS)[number]>,
-] extends [never, never, never, never, never, never] ? true : never = true;
+  Missing<keyof Schemas["HistoricalSettings"], (typeof HISTORY)[number]>,
+  Missing<Margin, PlacedIn<typeof MARGIN> | (typeof MARGIN_PARTS)[number]>,
+] extends [never, never, never, never, never, never, never] ? true : never = true;
 void _isComplete;

@@ -1,1 +1,257 @@
-export default function Analysis() { return null; }
+//! The margin of a portfolio: a file in, a table out. Nothing is kept.
+import { type DragEvent, type FormEvent, useRef, useState } from "react";
+
+import { expectData, molbox, type Schemas } from "../api/client.ts";
+import { fields } from "../api/fields.ts";
+import { save } from "../chart/save.ts";
+import { FieldControl } from "../form/field.tsx";
+import { read, type Typed, Wrong } from "../form/form.ts";
+import { FieldGroup } from "../form/group.tsx";
+import { HISTORY, MARGIN } from "../form/groups.ts";
+import { useFocusOnWrong, useSubmission } from "../form/submit.tsx";
+import { WrongAtTop } from "../form/wrong.tsx";
+import { Failure, Notice } from "../part/notice.tsx";
+import { number } from "../part/number.ts";
+
+type Format = Schemas["DataFormat"];
+type Request = Schemas["MarginJobRequest"];
+type Report = Schemas["MarginReport"];
+type Asked = { format: Format; body: Request };
+
+const FORMATS = ["csv", "json", "yaml", "xml", "fpml"] as const satisfies readonly Format[];
+const NAMES = ["portfolio", ...MARGIN.flatMap(({ often, seldom }) => [...often, ...seldom]), ...HISTORY.map((name) => `settings.${name}`)];
+const EXAMPLE = "ticker,type,quantity,entryDate,entryPrice\nXEQ1,long,12,,\nXEQ3,short,40,2024-11-29,\n";
+
+export default function Margin() {
+  const [text, setText] = useState("");
+  const [chosen, choose] = useState<Format>();
+  const [typed, setTyped] = useState<Typed>({});
+  const [history, setHistory] = useState<Typed>({});
+  const [answer, setAnswer] = useState<{ report: Report; asked: Asked }>();
+  const format = chosen ?? formatOf(text);
+
+  const main = read(fields.MarginJobRequest, typed);
+  const settings = read(fields.HistoricalSettings, history, ["settings"]);
+  const unread = [...main.wrong, ...settings.wrong];
+  const body: Request = {
+    ...main.body,
+    ...(Object.keys(settings.body).length > 0 ? { settings: settings.body } : {}),
+    portfolio: { data: text },
+  };
+  const submission = useSubmission<Asked, { report: Report; asked: Asked }>(
+    { format, body },
+    async (asked) => ({ report: await reportOf(asked), asked }),
+    setAnswer,
+  );
+  const wrong = new Wrong(unread.length > 0 ? unread : submission.violations, new Set(NAMES));
+  useFocusOnWrong(submission.error);
+
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (unread.length === 0) void submission.submit();
+  };
+  return <div className="stack">
+    <title>Margin · molbox</title>
+    <form className="stack" onSubmit={submit} noValidate>
+      <div className="spread form-head">
+        <h1>Margin</h1>
+        <button className="main" disabled={text.trim() === "" || unread.length > 0} aria-busy={submission.isBusy}>
+          {submission.isBusy ? "Calculating…" : "Calculate"}
+        </button>
+      </div>
+      <p role="status" className="quiet">{submission.waits}</p>
+      {submission.error && submission.violations.length === 0
+        && <Failure error={submission.error} again={() => void submission.submit()} />}
+      <WrongAtTop wrong={wrong} />
+      <div className="columns">
+        <PortfolioText text={text} format={format} wrong={wrong.at("portfolio")} onText={setText} onFormat={choose} />
+        <div className="stack">
+          {MARGIN.map((group) => <FieldGroup key={group.title} group={group} fields={fields.MarginJobRequest}
+            typed={typed} onType={setTyped} wrong={wrong}>
+            <details>
+              <summary>Which dates the scenarios are drawn from</summary>
+              <div className="fields">{HISTORY.map((name) => <FieldControl key={name} name={name}
+                field={fields.HistoricalSettings[name]} typed={history[name]} wrong={wrong.at("settings", name)}
+                onType={(value) => setHistory({ ...history, [name]: value })} />)}</div>
+            </details>
+          </FieldGroup>)}
+        </div>
+      </div>
+    </form>
+    {answer && <Result report={answer.report} asked={answer.asked} />}
+  </div>;
+}
+
+type TextProps = {
+  text: string;
+  format: Format;
+  wrong: string | undefined;
+  onText: (text: string) => void;
+  onFormat: (format: Format | undefined) => void;
+};
+
+function PortfolioText({ text, format, wrong, onText, onFormat }: TextProps) {
+  const [isOver, setOver] = useState(false);
+  const area = useRef<HTMLTextAreaElement>(null);
+  const input = useRef<HTMLInputElement>(null);
+  const take = async (file: File | undefined) => {
+    if (!file) return;
+    onFormat(formatOfName(file.name));
+    onText(await file.text());
+  };
+  const drop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    void take(event.dataTransfer.files[0]);
+  };
+  const line = lineOf(wrong);
+  return <section className={`panel stack ${isOver ? "over" : ""}`} onDrop={drop}
+    onDragOver={(event) => (event.preventDefault(), setOver(true))} onDragLeave={() => setOver(false)}>
+    <div className="spread">
+      <h2>Portfolio</h2>
+      <div className="row">
+        <label className="row">Format
+          <select className="short" value={format} onChange={(event) => onFormat(FORMATS.find((known) => known === event.target.value))}>
+            {FORMATS.map((known) => <option key={known}>{known}</option>)}
+          </select>
+        </label>
+        <button type="button" onClick={() => input.current?.click()}>Choose a file…</button>
+        <input ref={input} type="file" hidden aria-label="Portfolio file" accept=".csv,.json,.yaml,.yml,.xml"
+          onChange={(event) => void take(event.target.files?.[0])} />
+      </div>
+    </div>
+    <textarea ref={area} rows={12} value={text} spellCheck={false} aria-label="Portfolio" aria-describedby="portfolio-help"
+      aria-invalid={wrong === undefined ? undefined : true} placeholder={EXAMPLE}
+      onChange={(event) => onText(event.target.value)} />
+    <p id="portfolio-help" className="small quiet">
+      {wrong !== undefined && <strong className="bad">{wrong} </strong>}
+      Type it, or drop a file here. Nothing is stored: leaving this page forgets it.
+    </p>
+    {line !== undefined && <div><button type="button" onClick={() => area.current && showLine(area.current, line)}>
+      Go to line {line}
+    </button></div>}
+  </section>;
+}
+
+function Result({ report, asked }: { report: Report; asked: Asked }) {
+  const { summary, rows, warnings } = report;
+  const currency = summary.baseCurrency;
+  const [error, setError] = useState<Error>();
+  const csv = async () => {
+    try {
+      save("margin.csv", await csvOf(asked));
+      setError(undefined);
+    } catch (error) {
+      setError(error instanceof Error ? error : new Error(String(error)));
+    }
+  };
+  return <div className="stack" aria-live="polite">
+    <section className="panel stack">
+      <div className="spread">
+        <h2>Totals{currency === undefined ? "" : ` in ${currency}`}</h2>
+        <button onClick={() => void csv()}>CSV</button>
+      </div>
+      {error && <Failure error={error} />}
+      <dl className="figures">
+        <div><dt>initial margin</dt><dd>{amount(summary.initialMargin)}</dd></div>
+        <div><dt>maintenance margin</dt><dd>{amount(summary.maintenanceMargin)}</dd></div>
+        {summary.expectedShortfall !== undefined && <div>
+          <dt>expected shortfall{summary.confidence === undefined ? "" : ` at ${summary.confidence}`}</dt>
+          <dd>{amount(summary.expectedShortfall)}</dd>
+        </div>}
+        {summary.valueAtRisk !== undefined && <div><dt>value at risk</dt><dd>{amount(summary.valueAtRisk)}</dd></div>}
+      </dl>
+      {summary.poolDates !== undefined && <p className="small quiet">
+        For {summary.marginDate}, from {number(summary.poolDates)} dates from {summary.firstPoolDate} to {summary.lastPoolDate}.
+      </p>}
+    </section>
+    {warnings.length > 0 && <Notice kind="waiting">{warnings.map((text) => <p key={text}>{text}</p>)}</Notice>}
+    {rows.length > 0 && <Positions rows={rows} />}
+  </div>;
+}
+
+function Positions({ rows }: { rows: Report["rows"] }) {
+  const largest = Math.max(...rows.map(({ initialMargin }) => Math.abs(initialMargin)), Number.MIN_VALUE);
+  return <section className="panel scroll">
+    <h2>Positions</h2>
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Ticker</th>
+          <th scope="col">Side</th>
+          <th scope="col" className="number">Contracts</th>
+          <th scope="col" className="number wide">Value</th>
+          <th scope="col" className="number wide">Gain</th>
+          <th scope="col" className="number">Initial margin</th>
+          <th scope="col" className="wide"><span className="unseen">Part of the margin; hedges lie to the left</span></th>
+          <th scope="col" className="wide">Currency</th>
+        </tr>
+      </thead>
+      <tbody>{rows.map((row, i) => <tr key={i}>
+        <td>{row.ticker}</td>
+        <td>{row.positionType}</td>
+        <td className="number">{number(row.quantity)}</td>
+        <td className="number wide">{amount(row.currentMarketValue)}</td>
+        <td className="number wide">{amount(row.variationMargin)}</td>
+        <td className="number">{amount(row.initialMargin)}</td>
+        <td className="wide part-of-margin"><Bar share={row.initialMargin / largest} /></td>
+        <td className="wide">{row.currency}</td>
+      </tr>)}</tbody>
+    </table>
+  </section>;
+}
+
+/** A bar from the middle: to the right what adds, to the left what hedges. */
+function Bar({ share }: { share: number }) {
+  const width = 50 * Math.min(1, Math.abs(share));
+  return <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+    <rect x={share < 0 ? 50 - width : 50} y="1" width={width} height="8" className={share < 0 ? "hedge" : "adds"} />
+    <line x1="50" x2="50" y1="0" y2="10" />
+  </svg>;
+}
+
+function amount(value: number): string {
+  return new Intl.NumberFormat(undefined, { maximumFractionDigits: 2 }).format(value);
+}
+
+async function reportOf({ format, body }: Asked): Promise<Report> {
+  const report = await expectData(molbox.POST("/margin/submit_job/historical/{data_format}", {
+    params: { path: { data_format: format }, query: { shape: "report" } }, body,
+  }));
+  if (Array.isArray(report) || typeof report === "string") throw new Error("the service answered in another shape");
+  return report;
+}
+
+/** The same calculation as the file that the service writes; the seed makes it the same numbers. */
+async function csvOf({ format, body }: Asked): Promise<Blob> {
+  return new Blob([await expectData(molbox.POST("/margin/submit_job/historical/{data_format}", {
+    params: { path: { data_format: format } }, body, headers: { accept: "text/csv" }, parseAs: "text",
+  })) as string], { type: "text/csv" });
+}
+
+function formatOfName(name: string): Format | undefined {
+  const extension = name.split(".").at(-1)?.toLowerCase();
+  if (extension === "yml") return "yaml";
+  // XML may be either; its first characters tell.
+  return extension === "xml" ? undefined : FORMATS.find((known) => known === extension);
+}
+
+/** What the first characters look like. */
+function formatOf(text: string): Format {
+  const start = text.trimStart().slice(0, 4000);
+  if (start.startsWith("<")) return start.includes("FpML") || start.includes("fpml") ? "fpml" : "xml";
+  if (start.startsWith("{") || start.startsWith("[")) return "json";
+  return /^(---|\w+:|- )/.test(start) ? "yaml" : "csv";
+}
+
+function lineOf(msg: string | undefined): number | undefined {
+  const line = msg?.match(/\bline (\d+)/)?.[1];
+  return line === undefined ? undefined : Number(line);
+}
+
+function showLine(area: HTMLTextAreaElement, line: number): void {
+  const lines = area.value.split("\n");
+  const start = lines.slice(0, line - 1).reduce((sum, before) => sum + before.length + 1, 0);
+  area.focus();
+  area.setSelectionRange(start, start + (lines[line - 1]?.length ?? 0));
+}

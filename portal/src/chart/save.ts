@@ -1,0 +1,30 @@
+//! What is on the screen as a file.
+
+/** Offers a file for download. */
+export function save(name: string, content: Blob): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  // Some browsers read it after the click has returned.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+export type Column = { name: string; unit?: string; values: readonly unknown[] };
+
+/** Columns as CSV (RFC 4180), units in the head. */
+export function csvOf(columns: readonly Column[]): string {
+  const head = columns.map(({ name, unit }) => (unit === undefined ? name : `${name} (${unit})`));
+  const rows = Math.max(0, ...columns.map(({ values }) => values.length));
+  const lines = Array.from({ length: rows }, (_, i) => columns.map(({ values }) => values[i]));
+  return [head, ...lines].map((cells) => `${cells.map(cell).join(",")}\r\n`).join("");
+}
+
+function cell(value: unknown): string {
+  const text = value === null || value === undefined ? "" : String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+export function saveCsv(name: string, columns: readonly Column[]): void {
+  save(`${name}.csv`, new Blob([csvOf(columns)], { type: "text/csv" }));
+}
