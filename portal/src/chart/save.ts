@@ -28,3 +28,25 @@ function cell(value: unknown): string {
 export function saveCsv(name: string, columns: readonly Column[]): void {
   save(`${name}.csv`, new Blob([csvOf(columns)], { type: "text/csv" }));
 }
+
+export function saveSvg(name: string, svg: string): void {
+  save(`${name}.svg`, new Blob([svg], { type: "image/svg+xml" }));
+}
+
+/** The same picture in pixels, twice as many as its size, for slides and printing. */
+export async function savePng(name: string, svg: string): Promise<void> {
+  const url = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * image.width;
+    canvas.height = 2 * image.height;
+    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+    const png = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, "image/png"));
+    if (png) save(`${name}.png`, png);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}

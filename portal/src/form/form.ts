@@ -79,10 +79,12 @@ export class Wrong {
   constructor(violations: readonly Violation[], keys: ReadonlySet<string>) {
     const byKey = new Map<string, string[]>();
     for (const { loc, msg } of violations) {
-      const path = loc[0] === "body" ? loc.slice(1) : [];
+      const whole = loc[0] === "body" ? loc.slice(1) : [];
+      const path = [...whole];
       while (path.length > 0 && !keys.has(path.join("."))) path.pop();
       const key = path.join(".");
-      byKey.set(key, [...(byKey.get(key) ?? []), key === "" ? withPlace(loc, msg) : msg]);
+      const rest = (key === "" ? loc.slice(1) : whole.slice(path.length)).join(".");
+      byKey.set(key, [...(byKey.get(key) ?? []), rest === "" ? msg : `${rest}: ${msg}`]);
     }
     this.#byKey = byKey;
   }
@@ -94,9 +96,4 @@ export class Wrong {
   get top(): readonly string[] {
     return this.#byKey.get("") ?? [];
   }
-}
-
-function withPlace(loc: Violation["loc"], msg: string): string {
-  const place = loc.slice(1).join(".");
-  return place === "" ? msg : `${place}: ${msg}`;
 }

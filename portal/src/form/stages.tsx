@@ -65,7 +65,7 @@ export function Stages({ plan, onPlan, wrong }: Props) {
           <ol className="stages plain-list">
             {stages.map((typed, i) => <li key={i}>
               <div className="spread">
-                <h3>Equilibration {i + 1}</h3>
+                <h2>Equilibration {i + 1}</h2>
                 <div className="row">
                   <button type="button" disabled={i === 0} aria-label={`Move stage ${i + 1} up`}
                     onClick={() => change(swapped(stages, i - 1))}>↑</button>
@@ -92,7 +92,7 @@ export function Stages({ plan, onPlan, wrong }: Props) {
         </div>
         : <div className="inset stack">
           <div className="spread">
-            <h3>Production</h3>
+            <h2>Production</h2>
             <button type="button" onClick={() => onPlan(stages ? { stages } : {})}>Remove the production</button>
           </div>
           <Controls names={PRODUCTION} of={fields.ProductionParams} typed={production} wrong={wrong} path={["production"]}

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 
 import { Refused, type Violation } from "../api/client.ts";
+import { newKey } from "../api/key.ts";
 
 const LONGEST_WAIT_S = 120;
 
@@ -36,7 +37,7 @@ export function useSubmission<Body, Answer>(
   async function submit(): Promise<void> {
     if (isBusy) return;
     const text = JSON.stringify(body);
-    if (kept.current?.text !== text) kept.current = { text, key: crypto.randomUUID() };
+    if (kept.current?.text !== text) kept.current = { text, key: newKey() };
     setBusy(true);
     setError(undefined);
     try {

@@ -4,6 +4,7 @@ import { type DragEvent, type FormEvent, useEffect, useRef, useState } from "rea
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
+import { newKey } from "../api/key.ts";
 import { register, stemOf, upload, type Uploaded } from "../api/upload.ts";
 import { Dialog } from "../part/dialog.tsx";
 import { Failure } from "../part/notice.tsx";
@@ -121,14 +122,14 @@ function useSending(): Sending {
   return {
     rows,
     add: (files) => setRows((before) => [...before, ...files.map((file): Row => ({
-      id: next.current++, file, name: stemOf(file.name), sent: 0, state: "waits", key: crypto.randomUUID(),
+      id: next.current++, file, name: stemOf(file.name), sent: 0, state: "waits", key: newKey(),
     }))]),
     cancel: (id) => {
       const stop = stops.current.get(id);
       if (stop) stop.abort();
       else setRows((before) => before.filter((row) => row.id !== id));
     },
-    rename: (id, name) => wait(id, { name, key: crypto.randomUUID() }),
+    rename: (id, name) => wait(id, { name, key: newKey() }),
     again: (id) => wait(id, {}),
   };
 }

@@ -9,8 +9,7 @@ import { duration, number } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
-import { address } from "../routes.ts";
-import type { PageProps } from "../routes.ts";
+import { address, type PageProps } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
 

@@ -16,8 +16,7 @@ import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.ts
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure } from "../part/notice.tsx";
-import { address, go } from "../routes.ts";
-import type { PageProps } from "../shell.tsx";
+import { address, go, type PageProps } from "../routes.ts";
 
 type Request = Schemas["JobCreateParams"];
 type Draft = { typed: Typed; plan: Plan; replicas: string };

@@ -12,8 +12,7 @@ import { Settings } from "../part/settings.tsx";
 import { Status } from "../part/status.tsx";
 import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
-import { address, go } from "../routes.ts";
-import type { PageProps } from "../routes.ts";
+import { address, go, type PageProps } from "../routes.ts";
 
 type System = Schemas["SystemRecord"];
 

@@ -15,8 +15,7 @@ import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
-import { address, go } from "../routes.ts";
-import type { PageProps } from "../routes.ts";
+import { address, go, type PageProps } from "../routes.ts";
 
 const { SystemBuildRequest } = fields;
 const NAMES = SYSTEM.flatMap(({ often, seldom }) => [...often, ...seldom]);

@@ -1,0 +1,144 @@
+//! Curves over time or along a chain. Only this folder knows uPlot.
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+
+import { number } from "../part/number.ts";
+import { saveCsv, savePng, saveSvg } from "./save.ts";
+import { type Line, type Plot, svgOf, withUnit } from "./svg.ts";
+
+type Props = Plot & {
+  /** Where one stage ends and the next begins. */
+  borders?: readonly number[];
+  height?: number;
+  /** A point that was clicked at, by its number on the first line. */
+  onPick?: (index: number) => void;
+};
+
+const HEIGHT = 150;
+
+export function SeriesChart({ title, x, y, lines, borders = [], height = HEIGHT, onPick }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  const drawn = useRef({ borders, onPick });
+  drawn.current = { borders, onPick };
+  const shape = JSON.stringify([x, y, lines.map(({ name }) => name), height]);
+  useEffect(() => {
+    const target = place.current;
+    if (!target) return;
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    const draw = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(optionsOf(target, { title, x, y, lines }, height, drawn), dataOf(lines), target);
+    };
+    draw();
+    scheme.addEventListener("change", draw);
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: target.clientWidth, height }));
+    resized.observe(target);
+    return () => {
+      scheme.removeEventListener("change", draw);
+      resized.disconnect();
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+    // New numbers go into the plot that is there; `shape` has everything else.
+  }, [shape]);
+  useEffect(() => plot.current?.setData(dataOf(lines)), [lines]);
+
+  const last = lines.length === 1 ? lines[0]?.y.at(-1) : undefined;
+  const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
+  const picture = () => svgOf({ title, x, y, lines });
+  return <figure className="chart">
+    <figcaption className="spread">
+      <span className="quiet">{withUnit(y)}</span>
+      <span className="row">
+        {typeof last === "number" && <span className="quiet">{number(last, 5)}</span>}
+        <span className="saves">
+          <button className="plain" aria-label={`${title} as PNG`} onClick={() => void savePng(fileName, picture())}>PNG</button>
+          <button className="plain" aria-label={`${title} as SVG`} onClick={() => saveSvg(fileName, picture())}>SVG</button>
+          <button className="plain" aria-label={`${title} as CSV`} onClick={() => saveCsv(fileName, columnsOf({ x, y, lines }))}>CSV</button>
+        </span>
+      </span>
+    </figcaption>
+    <div ref={place} role="img" aria-label={`${title}: ${withUnit(y)} against ${withUnit(x)}`} />
+  </figure>;
+}
+
+/** Lines that do not share their places along the x axis are put beside each other. */
+function dataOf(lines: readonly Line[]): uPlot.AlignedData {
+  const tables = lines.map(({ x, y }): uPlot.AlignedData => [[...x], [...y]]);
+  const [only] = tables;
+  if (!only) return [[]];
+  const isShared = lines.every(({ x }) => x === lines[0]?.x);
+  if (isShared) return [only[0], ...lines.map(({ y }) => [...y])];
+  return uPlot.join(tables);
+}
+
+function columnsOf({ x, y, lines }: Pick<Plot, "x" | "y" | "lines">) {
+  const [along, ...values] = dataOf(lines);
+  return [
+    { ...x, values: Array.from(along) },
+    ...values.map((column, i) => ({
+      ...y, name: lines.length > 1 ? `${y.name} ${lines[i]?.name}` : y.name, values: Array.from(column),
+    })),
+  ];
+}
+
+type Drawn = { current: { borders: readonly number[]; onPick: ((index: number) => void) | undefined } };
+
+function optionsOf(target: HTMLElement, { x, y, lines }: Plot, height: number, drawn: Drawn): uPlot.Options {
+  const ink = colourOf(target, "--quiet");
+  const grid = { stroke: colourOf(target, "--line"), width: 1 };
+  const axis = { stroke: ink, grid, ticks: grid, font: "12px system-ui, sans-serif" };
+  return {
+    width: target.clientWidth,
+    height,
+    legend: { show: lines.length > 1 },
+    cursor: { y: false, drag: { x: true, y: false } },
+    scales: { x: { time: false } },
+    axes: [
+      { ...axis, size: 28, values: (_, values) => values.map((value) => number(value)) },
+      { ...axis, size: 72, values: (_, values) => values.map((value) => number(value, 5)) },
+    ],
+    series: [
+      { label: withUnit(x) },
+      ...lines.map((line, i) => ({
+        label: lines.length > 1 ? line.name : withUnit(y),
+        stroke: colourOf(target, lines.length > 1 ? `--series-${(i % 8) + 1}` : "--accent"),
+        width: 1.3,
+        points: { show: line.x.length < 2 },
+      })),
+    ],
+    hooks: {
+      draw: [(plot) => drawBorders(plot, drawn.current.borders, ink)],
+      ready: [(plot) => plot.over.addEventListener("click", () => {
+        if (typeof plot.cursor.idx === "number") drawn.current.onPick?.(plot.cursor.idx);
+      })],
+    },
+  };
+}
+
+function drawBorders({ ctx, bbox, valToPos }: uPlot, borders: readonly number[], colour: string): void {
+  ctx.save();
+  ctx.strokeStyle = colour;
+  ctx.setLineDash([4, 4]);
+  for (const border of borders) {
+    const at = Math.round(valToPos(border, "x", true)) + 0.5;
+    if (at <= bbox.left || at >= bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** A colour of the sheet as a canvas takes it: it does not know `light-dark()`. */
+function colourOf(place: HTMLElement, name: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = `var(${name})`;
+  place.append(probe);
+  const colour = getComputedStyle(probe).color;
+  probe.remove();
+  return colour;
+}

@@ -1,0 +1,109 @@
+//! Curves as an SVG picture, for files: on white, whatever the page looks like.
+
+export type Line = { name: string; x: readonly number[]; y: readonly (number | null)[] };
+export type Plot = {
+  title: string;
+  x: { name: string; unit?: string };
+  y: { name: string; unit?: string };
+  lines: readonly Line[];
+};
+
+/** Okabe and Ito's colours on white. */
+export const COLOURS = ["#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7"] as const;
+
+const WIDTH = 640;
+const HEIGHT = 320;
+const EDGE = { left: 76, right: 16, top: 36, bottom: 48 };
+
+export function svgOf({ title, x, y, lines }: Plot): string {
+  const across = spanOf(lines.flatMap((line) => extent(line.x)));
+  const up = spanOf(lines.flatMap((line) => extent(line.y)));
+  const atX = (value: number) => EDGE.left + ((value - across.from) / across.size) * (WIDTH - EDGE.left - EDGE.right);
+  const atY = (value: number) => HEIGHT - EDGE.bottom - ((value - up.from) / up.size) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const bottom = HEIGHT - EDGE.bottom;
+  const ticksX = ticks(across).map((value) => `<path d="M${px(atX(value))} ${bottom}v5" stroke="#57606a"/>`
+    + text(atX(value), bottom + 18, "middle", label(value)));
+  const ticksY = ticks(up).map((value) => `<path d="M${EDGE.left} ${px(atY(value))}H${WIDTH - EDGE.right}" stroke="#d9dcdf"/>`
+    + text(EDGE.left - 8, atY(value) + 4, "end", label(value)));
+  const curves = lines.map((line, i) => `<path fill="none" stroke="${COLOURS[i % COLOURS.length]}" stroke-width="1.3" d="${pathOf(line, atX, atY)}"/>`);
+  const key = lines.length < 2 ? [] : lines.map((line, i) =>
+    `<rect x="${EDGE.left + 8}" y="${EDGE.top + 6 + 16 * i}" width="12" height="3" fill="${COLOURS[i % COLOURS.length]}"/>`
+    + text(EDGE.left + 26, EDGE.top + 12 + 16 * i, "start", line.name));
+  const middle = (EDGE.top + bottom) / 2;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" `
+    + `font-family="sans-serif" font-size="12" fill="#1b1f23"><rect width="100%" height="100%" fill="#ffffff"/>`
+    + text(EDGE.left, 22, "start", title, 14) + ticksY.join("") + ticksX.join("")
+    + `<path d="M${EDGE.left} ${EDGE.top}V${bottom}H${WIDTH - EDGE.right}" fill="none" stroke="#57606a"/>`
+    + curves.join("") + key.join("")
+    + text((EDGE.left + WIDTH - EDGE.right) / 2, HEIGHT - 8, "middle", withUnit(x))
+    + `<g transform="rotate(-90 16 ${middle})">${text(16, middle, "middle", withUnit(y))}</g></svg>`;
+}
+
+export function withUnit({ name, unit }: { name: string; unit?: string }): string {
+  return unit === undefined || unit === "" ? name : `${name}, ${unit}`;
+}
+
+type Span = { from: number; size: number };
+
+/** Two numbers at most, however many there are. */
+function extent(values: readonly (number | null)[]): number[] {
+  let least = Infinity;
+  let largest = -Infinity;
+  for (const value of values) {
+    if (value === null || !Number.isFinite(value)) continue;
+    least = Math.min(least, value);
+    largest = Math.max(largest, value);
+  }
+  return least <= largest ? [least, largest] : [];
+}
+
+/** The range of some numbers; of none or of one alone, a range around it. */
+function spanOf(values: readonly number[]): Span {
+  const [least, largest] = extent(values);
+  if (least === undefined || largest === undefined) return { from: 0, size: 1 };
+  if (least === largest) return { from: least - 0.5, size: 1 };
+  return { from: least, size: largest - least };
+}
+
+/** About five round numbers in a range. */
+export function ticks({ from, size }: Span): number[] {
+  const rough = size / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) ?? rough;
+  const first = Math.ceil(from / step - 1e-9);
+  const last = Math.floor((from + size) / step + 1e-9);
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => (first + i) * step);
+}
+
+function label(value: number): string {
+  const size = Math.abs(value);
+  return size !== 0 && (size >= 1e6 || size < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(6)));
+}
+
+/** A gap in the numbers is a gap in the curve. */
+function pathOf({ x, y }: Line, atX: (value: number) => number, atY: (value: number) => number): string {
+  let isDown = false;
+  return y.map((value, i) => {
+    const along = x[i];
+    if (value === null || along === undefined || !Number.isFinite(value)) {
+      isDown = false;
+      return "";
+    }
+    const step = `${isDown ? "L" : "M"}${px(atX(along))} ${px(atY(value))}`;
+    isDown = true;
+    return step;
+  }).join("");
+}
+
+function px(value: number): string {
+  return value.toFixed(1);
+}
+
+function text(x: number, y: number, anchor: string, words: string, size?: number): string {
+  const bold = size === undefined ? "" : ` font-size="${size}" font-weight="600"`;
+  return `<text x="${px(x)}" y="${px(y)}" text-anchor="${anchor}"${bold}>${escaped(words)}</text>`;
+}
+
+function escaped(words: string): string {
+  return words.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+}
