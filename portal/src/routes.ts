@@ -10,6 +10,7 @@ const PATTERNS = {
   system_new: "/system/new",
   system: "/system/:system_id",
   files: "/files",
+  file: "/file/:file_id",
   margin: "/margin",
   account: "/account",
   invitation: "/invitation",

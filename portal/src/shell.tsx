@@ -24,6 +24,7 @@ const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
   system_new: lazy(() => import("./page/system_new.tsx")),
   system: lazy(() => import("./page/system.tsx")),
   files: lazy(() => import("./page/files.tsx")),
+  file: lazy(() => import("./page/file.tsx")),
   margin: lazy(() => import("./page/margin.tsx")),
   account: lazy(() => import("./page/account.tsx")),
   invitation: lazy(() => import("./page/invitation.tsx")),
@@ -33,7 +34,7 @@ const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
 const BAR: [page: "jobs" | "systems" | "files" | "margin", name: string, below: Page[]][] = [
   ["jobs", "Jobs", ["job", "job_new", "analysis"]],
   ["systems", "Systems", ["system", "system_new"]],
-  ["files", "Files", []],
+  ["files", "Files", ["file"]],
   ["margin", "Margin", []],
 ];
 

@@ -79,6 +79,13 @@ test("a structure is uploaded, built and simulated", async () => {
   await row.waitFor();
   await browser.check("files");
 
+  await row.getByRole("link", { name: "alanine" }).click();
+  await page.getByRole("img", { name: /^Structure of \d+ atoms/ }).waitFor({ timeout: LONG_MS });
+  await browser.check("file");
+  const viewer = browser.weightOf("viewer");
+  assert.ok(viewer > 500_000 && viewer <= 860_000, `${viewer} bytes of the viewer`);
+  await page.getByRole("link", { name: "Files" }).click();
+
   await row.getByRole("link", { name: "Build" }).click();
   await page.getByRole("heading", { name: "New system" }).waitFor();
   await page.getByLabel("minimum_padding").fill("0.1");

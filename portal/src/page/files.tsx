@@ -225,7 +225,7 @@ function FileTable() {
       </thead>
       <tbody>{files.data.items.map((file) => <tr key={file.file_id}>
         <td>
-          {file.name}
+          <a href={address("file", { file_id: file.file_id })}>{file.name}</a>
           {file.warnings?.map(({ message }, i) => <div key={i} className="small quiet">{message}</div>)}
         </td>
         <td className="wide">{file.type.replaceAll("_", " ")}</td>

@@ -1,0 +1,83 @@
+//! A file: what is known of it, and what it looks like.
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
+
+import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { Failure, Notice, Unreadable } from "../part/notice.tsx";
+import { bytes } from "../part/number.ts";
+import { Status } from "../part/status.tsx";
+import { When } from "../part/when.tsx";
+import { address, type PageProps } from "../routes.ts";
+
+type FileRecord = Schemas["FileRecord"];
+
+const Viewer = lazy(() => import("../viewer/viewer.tsx"));
+
+/** Formats that the viewer reads. Trajectories have no atoms of their own. */
+const SHOWN = ["pdb", "cif", "mmcif", "sdf", "mol", "mol2"] as const;
+/** Larger ones are not shown: the browser would hold them several times over. */
+const LARGEST = 50_000_000;
+
+export default function FilePage({ given: { file_id } }: PageProps<"file">) {
+  const { data: file, error, refetch } = useQuery({
+    queryKey: ["file", file_id],
+    queryFn: () => expectData(molbox.GET("/info/file/{file_id}", { params: { path: { file_id } } })),
+  });
+  if (error && !file) return <Unreadable error={error} what="file" again={() => void refetch()} />;
+  if (!file) return <p className="quiet">Loading…</p>;
+  return <div className="stack">
+    <title>{`${file.name} · molbox`}</title>
+    <div className="spread">
+      <div>
+        <h1>{file.name}</h1>
+        <span className="mono quiet">{file.file_id}</span>
+      </div>
+      <div className="row">
+        <Status status={file.status} />
+        {file.status === "ready" && ["structure", "protein", "topology"].includes(file.type)
+          && <a className="button main" href={address("system_new", { protein: file.name })}>Build a system</a>}
+        {file.status === "ready" && <a className="button" href={`${baseUrl}/retrieve/file/${file_id}`} download>Download</a>}
+      </div>
+    </div>
+    <div className="columns">
+      <Structure file={file} />
+      <section className="panel stack">
+        <h2>About</h2>
+        <dl>
+          <dt>kind</dt><dd>{file.type.replaceAll("_", " ")}</dd>
+          <dt>format</dt><dd>{file.format}</dd>
+          {file.size_bytes !== undefined && <><dt>size</dt><dd>{bytes(file.size_bytes)}</dd></>}
+          {file.pdb_id !== undefined && <><dt>entry</dt><dd>{file.pdb_id}</dd></>}
+          <dt>registered</dt><dd><When at={file.created_at} /></dd>
+          {file.sha256 !== undefined && <><dt>SHA-256</dt><dd className="mono">{file.sha256}</dd></>}
+        </dl>
+        {file.warnings?.map(({ message }, i) => <Notice key={i} kind="waiting"><p>{message}</p></Notice>)}
+      </section>
+    </div>
+  </div>;
+}
+
+function Structure({ file }: { file: FileRecord }) {
+  const format = SHOWN.find((known) => known === file.format);
+  const isSmall = (file.size_bytes ?? Infinity) <= LARGEST;
+  const text = useQuery({
+    queryKey: ["file text", file.file_id],
+    queryFn: () => textOf(file.file_id),
+    enabled: format !== undefined && isSmall && file.status === "ready",
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  if (file.status !== "ready") return <Notice kind="waiting"><p>Its content has not been registered yet.</p></Notice>;
+  if (format === undefined) return <p className="quiet">There is no picture of files in this format.</p>;
+  if (!isSmall) return <p className="quiet">Files of more than {bytes(LARGEST)} are not shown.</p>;
+  if (text.error) return <Failure error={text.error} again={() => void text.refetch()} />;
+  return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
+    {text.data === undefined
+      ? <div className="stage"><p className="quiet">Loading…</p></div>
+      : <Viewer text={text.data} format={format} name={file.name} />}
+  </Suspense>;
+}
+
+async function textOf(file_id: string): Promise<string> {
+  return await expectData(molbox.GET("/retrieve/file/{file_id}", { params: { path: { file_id } }, parseAs: "text" })) as string;
+}
