@@ -119,6 +119,19 @@ test("a structure is uploaded, built and simulated", async () => {
   await browser.check("jobs");
 });
 
+test("a portfolio has a margin, and nothing of it is kept", async () => {
+  await page.getByRole("link", { name: "Margin" }).click();
+  const portfolio = page.getByLabel("Portfolio", { exact: true });
+  await portfolio.fill("ticker,type,quantity\nXEQ1,long,2\nXEQ1,short,1\n");
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByRole("row", { name: /XEQ1 short/ }).waitFor({ timeout: LONG_MS });
+  await browser.check("margin");
+  await page.getByRole("link", { name: "Jobs" }).click();
+  await page.getByRole("heading", { name: "Jobs" }).waitFor();
+  await page.getByRole("link", { name: "Margin" }).click();
+  assert.equal(await portfolio.inputValue(), "");
+});
+
 test("a key works until it is revoked", async () => {
   await page.getByRole("button", { name: "ada" }).click();
   await page.getByRole("link", { name: "Account and keys" }).click();
