@@ -81,6 +81,13 @@ impl Cell {
         [[b, c], [a, c], [a, b]].map(|[u, v]| (dot(u, v) / (norm(u) * norm(v))).acos().to_degrees())
     }
 
+    /// a, cos γ, b, cos β, cos α, c, as DCD files have them.
+    pub(crate) fn lengths_and_cosines(&self) -> [f64; 6] {
+        let [a, b, c] = self.edges.vectors;
+        let cosine = |u: [f64; 3], v: [f64; 3]| dot(u, v) / (norm(u) * norm(v));
+        [norm(a), cosine(a, b), norm(b), cosine(a, c), cosine(b, c), norm(c)]
+    }
+
     /// Half the least distance between opposite faces, in Å: a vector shorter than this is shorter
     /// than all its images.
     pub fn half_width(&self) -> f64 {

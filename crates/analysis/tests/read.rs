@@ -5,10 +5,10 @@ mod common;
 
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use common::{Random, data};
-use molbox_analysis::{AtomSet, Error, Frame, Structure, Trajectory};
+use common::{Random, data, frames, parameters};
+use molbox_analysis::{AtomSet, Cell, Error, Excerpt, Frame, FrameRange, Structure, Trajectory};
 
 /// A DCD file to be written.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +172,7 @@ fn every_dialect_of_dcd_reads_alike() {
                 }
             }
         }
+        assert_excerpt(&path, &atoms, dialect);
         let found = frame.cell().map(|cell| cell.lengths().map(|x| (x * 1e9).round() / 1e9));
         match dialect.cell {
             Some(numbers) if numbers == shape => {
@@ -191,6 +192,23 @@ fn every_dialect_of_dcd_reads_alike() {
                 "{angles:?}"
             );
         }
+    }
+}
+
+/// That a file made of these atoms has their coordinates, and the cells of the file.
+fn assert_excerpt(path: &Path, atoms: &AtomSet, dialect: Dialect) {
+    let source = Trajectory::open(path).unwrap();
+    let mut excerpt = Excerpt::new(source, atoms, FrameRange::default()).unwrap();
+    let mut bytes = vec![0; excerpt.size() as usize];
+    excerpt.read(0, &mut bytes).unwrap();
+    let made = temporary("excerpt_of_a_dialect.dcd", &bytes);
+    for ((cell, positions), found) in frames(path).into_iter().zip(frames(&made)) {
+        let kept: Vec<[f32; 3]> = atoms.iter().map(|atom| positions[atom]).collect();
+        assert_eq!(found.1, kept, "{dialect:?}");
+        let sides = |cell: Option<Cell>| {
+            cell.map(|cell| parameters(&cell).map(|x| (x * 1e6).round() / 1e6))
+        };
+        assert_eq!(sides(found.0), sides(cell), "{dialect:?}");
     }
 }
 

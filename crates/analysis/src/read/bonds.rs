@@ -80,15 +80,15 @@ pub(super) fn complete(parts: &Parts<'_>, cell: Option<&Cell>, bonds: &mut Vec<[
 }
 
 /// Residues whose bonds are known by name.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
     AminoAcid,
     Nucleotide,
     Other,
 }
 
 impl Family {
-    pub(super) fn of(residue: &str) -> Self {
+    pub(crate) fn of(residue: &str) -> Self {
         if AMINO_ACIDS.binary_search(&residue).is_ok() {
             Self::AminoAcid
         } else if NUCLEOTIDES.contains(&residue) {

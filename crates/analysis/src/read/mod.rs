@@ -3,6 +3,7 @@
 mod bonds;
 mod dcd;
 mod decimal;
+mod excerpt;
 mod frame;
 mod mmcif;
 mod pdb;
@@ -15,7 +16,9 @@ use std::fs;
 use std::io::{self, BufRead};
 use std::path::Path;
 
+pub(crate) use bonds::Family;
 pub use dcd::Dcd;
+pub use excerpt::Excerpt;
 pub(crate) use frame::FARTHEST;
 pub use frame::{Frame, ReadPlan};
 pub use series::Series;

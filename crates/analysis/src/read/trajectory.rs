@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::dcd::Dcd;
+use super::dcd::{Dcd, Stamp};
 use super::frame::{Frame, ReadPlan};
 use super::xtc::Xtc;
 use crate::{AtomSet, Error};
@@ -117,21 +117,48 @@ impl Trajectory {
 
     /// Reads the atoms of a plan from one frame, in place of what `into` held.
     ///
-    /// This is the one way to coordinates, and they are checked here: what is read is finite,
-    /// closer to the origin than 10⁶ Å, and not all in one point.
+    /// This is the one way to coordinates that are calculated with, and they are checked here: what
+    /// is read is finite, closer to the origin than 10⁶ Å, and not all in one point.
     ///
     /// # Errors
     ///
     /// [`Error::Io`]; [`Error::Format`] if there is no frame of this format; [`Error::Damaged`] if
     /// there is one, and its coordinates or its cell cannot be.
     pub fn read(&self, frame: usize, plan: &ReadPlan, into: &mut Frame) -> Result<(), Error> {
-        match self {
-            Self::Dcd(dcd) => dcd.read(frame, plan, into),
-            Self::Xtc(xtc) => xtc.read(frame, plan, into),
-        }?;
+        self.read_as_it_is(frame, plan, into)?;
         match into.damage(plan) {
             None => Ok(()),
             Some(damage) => Err(Error::Damaged { path: self.path().to_owned(), frame, damage }),
+        }
+    }
+
+    /// The same, whatever the coordinates are: to be copied and not to be calculated with.
+    pub(super) fn read_as_it_is(
+        &self,
+        frame: usize,
+        plan: &ReadPlan,
+        into: &mut Frame,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Dcd(dcd) => dcd.read(frame, plan, into),
+            Self::Xtc(xtc) => xtc.read(frame, plan, into),
+        }
+    }
+
+    /// The lines of the file's title, of 80 bytes each; empty where it has none.
+    pub(super) fn title(&self) -> &[u8] {
+        match self {
+            Self::Dcd(dcd) => dcd.title(),
+            Self::Xtc(_) => &[],
+        }
+    }
+
+    /// When the frames from `first` on by a stride were written, if they follow each other at equal
+    /// times.
+    pub(super) fn stamp(&self, first: usize, stride: usize, n_frames: usize) -> Option<Stamp> {
+        match self {
+            Self::Dcd(dcd) => dcd.stamp(first, stride),
+            Self::Xtc(xtc) => xtc.stamp(first, stride, n_frames),
         }
     }
 

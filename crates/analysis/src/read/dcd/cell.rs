@@ -31,6 +31,17 @@ pub(super) enum Convention {
     ByNumbers,
 }
 
+/// What the six numbers of a cell are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Nothing,
+    Matrix,
+    /// Lengths, and the cosines of the angles.
+    Cosines,
+    /// Lengths, and the angles.
+    Degrees,
+}
+
 impl Convention {
     /// The convention of who wrote a file, by the version in its header and its title.
     ///
@@ -49,24 +60,45 @@ impl Convention {
     /// The numbers in words, if they are no cell.
     pub(super) fn cell(self, numbers: [f64; 6]) -> Result<Option<Cell>, String> {
         let [a, gamma, b, beta, alpha, c] = numbers;
-        if [a, b, c] == [0.0; 3] || [a, b, c] == [1.0; 3] {
-            return Ok(None);
-        }
         let angles = [alpha, beta, gamma];
         let matrix = [[a, gamma, beta], [gamma, b, alpha], [beta, alpha, c]];
-        let cell = if self == Self::Matrix && is_positive_definite(matrix) {
-            Cell::from_vectors(matrix)
-        } else if angles.iter().all(|v| v.abs() <= 1.0) {
-            Cell::from_lengths_cosines(
+        let cell = match self.meaning(numbers) {
+            Meaning::Nothing => return Ok(None),
+            Meaning::Matrix => Cell::from_vectors(matrix),
+            Meaning::Cosines => Cell::from_lengths_cosines(
                 [a, b, c],
                 angles.map(|v| if v.abs() < NO_COSINE { 0.0 } else { v }),
-            )
-        } else if angles.iter().all(|v| (20.0..=160.0).contains(v)) {
-            Cell::from_lengths_angles([a, b, c], angles)
-        } else {
-            Cell::from_vectors(matrix)
+            ),
+            Meaning::Degrees => Cell::from_lengths_angles([a, b, c], angles),
         };
         cell.map(Some).ok_or_else(|| format!("{numbers:?}"))
+    }
+
+    /// The same as a, cos γ, b, cos β, cos α, c: the very numbers where they are that.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub(super) fn lengths_and_cosines(self, numbers: [f64; 6]) -> Result<Option<[f64; 6]>, String> {
+        let cell = self.cell(numbers)?;
+        let are_cosines = self.meaning(numbers) == Meaning::Cosines;
+        Ok(cell.map(|cell| if are_cosines { numbers } else { cell.lengths_and_cosines() }))
+    }
+
+    fn meaning(self, [a, gamma, b, beta, alpha, c]: [f64; 6]) -> Meaning {
+        let angles = [alpha, beta, gamma];
+        let matrix = [[a, gamma, beta], [gamma, b, alpha], [beta, alpha, c]];
+        if [a, b, c] == [0.0; 3] || [a, b, c] == [1.0; 3] {
+            Meaning::Nothing
+        } else if self == Self::Matrix && is_positive_definite(matrix) {
+            Meaning::Matrix
+        } else if angles.iter().all(|v| v.abs() <= 1.0) {
+            Meaning::Cosines
+        } else if angles.iter().all(|v| (20.0..=160.0).contains(v)) {
+            Meaning::Degrees
+        } else {
+            Meaning::Matrix
+        }
     }
 
     /// Whether numbers that are taken for cosines may as well be a matrix.

@@ -11,10 +11,17 @@ use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::read::decimal::{Decimal, fewest_digits};
 
 /// Size of the record of a cell.
-pub(super) const CELL_BYTES: u64 = 48;
+pub(crate) const CELL_BYTES: u64 = 48;
 
 /// The unit of time in which the header has the time step.
 const AKMA_PS: f64 = 0.048_888_21;
+
+/// Bytes of a title that are kept: eight lines.
+pub(super) const MAX_TITLE: usize = 8 * LINE;
+const LINE: usize = 80;
+
+/// The version that files of ours have, as most others.
+const VERSION: i32 = 24;
 
 /// What can be a time step, in ps; other numbers in its place are something else, as are zeros.
 const STEPS_PS: RangeInclusive<f64> = 1e-9..=1e6;
@@ -42,6 +49,77 @@ impl Clock {
     pub(super) fn time_ps(self, frame: usize) -> f64 {
         self.step_ps.times(self.first_step + frame as i64 * self.steps_per_frame)
     }
+}
+
+/// When frames were written, as a header has it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stamp {
+    first_step: i32,
+    steps_per_frame: i32,
+    step_ps: f64,
+}
+
+impl Stamp {
+    /// Of frames of which the first is of step `first_step`, and each `steps_per_frame` after the
+    /// one before; none if that is not between 1 and what 32 bits count.
+    pub(crate) fn new(first_step: i64, steps_per_frame: i64, step_ps: f64) -> Option<Self> {
+        let first_step = i32::try_from(first_step).ok()?;
+        let steps_per_frame = i32::try_from(steps_per_frame).ok().filter(|steps| *steps > 0)?;
+        STEPS_PS.contains(&step_ps).then_some(Self { first_step, steps_per_frame, step_ps })
+    }
+}
+
+impl Clock {
+    /// When frames from `first` on by a stride were written.
+    pub(super) fn stamp(self, first: usize, stride: usize) -> Option<Stamp> {
+        let Self { first_step, steps_per_frame, step_ps } = self;
+        let (first, stride) = (i64::try_from(first).ok()?, i64::try_from(stride).ok()?);
+        let at = first.checked_mul(steps_per_frame)?.checked_add(first_step)?;
+        let interval = stride.checked_mul(steps_per_frame)?;
+        Stamp::new(at, interval, step_ps.times(1)).or_else(|| {
+            // Fewer and longer steps take as long, where these are whole.
+            let is_whole = at % steps_per_frame == 0;
+            let step_ps = step_ps.times(steps_per_frame);
+            Stamp::new(at / steps_per_frame, stride, step_ps).filter(|_| is_whole)
+        })
+    }
+}
+
+/// The records before the first frame of a little-endian file of version 24.
+///
+/// Lines of the title that would have cells read in another way are left out.
+pub(crate) fn header(
+    n_atoms: usize,
+    n_frames: usize,
+    has_cell: bool,
+    stamp: Option<Stamp>,
+    title: &[u8],
+) -> Vec<u8> {
+    let n_frames = i32::try_from(n_frames).unwrap_or(i32::MAX);
+    let stamp = stamp.unwrap_or(Stamp { first_step: 0, steps_per_frame: 1, step_ps: 0.0 });
+    let mut control = [0; 20];
+    control[0] = n_frames;
+    control[1] = stamp.first_step;
+    control[2] = stamp.steps_per_frame;
+    control[3] = n_frames.saturating_mul(stamp.steps_per_frame);
+    control[9] = ((stamp.step_ps / AKMA_PS) as f32).to_bits().cast_signed();
+    control[10] = i32::from(has_cell);
+    control[19] = VERSION;
+    let numbers = control.into_iter().flat_map(i32::to_le_bytes);
+    let control: Vec<u8> = b"CORD".iter().copied().chain(numbers).collect();
+
+    let lines = title.chunks_exact(LINE).flatten().copied().collect::<Vec<u8>>();
+    let is_kept = !lines.is_empty() && Convention::of(VERSION, &lines) == Convention::ByNumbers;
+    let lines = if is_kept { lines } else { format!("{:LINE$}", "Created by molbox").into() };
+    let n_lines = (lines.len() / LINE) as i32;
+    let title = [&n_lines.to_le_bytes()[..], &lines].concat();
+
+    let mut header = Vec::new();
+    for record in [&control, &title, &(n_atoms as i32).to_le_bytes()[..]] {
+        let marker = (record.len() as u32).to_le_bytes();
+        header.extend([&marker[..], record, &marker[..]].concat());
+    }
+    header
 }
 
 impl Header {

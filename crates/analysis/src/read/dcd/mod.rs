@@ -5,6 +5,7 @@
 //! size of the file, since the header's count is wrong after a crash and while the file grows.
 
 mod cell;
+mod column;
 mod header;
 
 use std::fs::File;
@@ -13,7 +14,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use self::cell::Convention;
-use self::header::{CELL_BYTES, Clock, Endian, Records, format_error};
+pub(super) use self::column::ColumnReader;
+pub(super) use self::header::{CELL_BYTES, Stamp, header};
+use self::header::{Clock, Endian, Records, format_error};
 use super::frame::{Frame, ReadPlan};
 use crate::error::{Damage, FormatErrorKind};
 use crate::{AtomSet, Cell, Error};
@@ -28,6 +31,7 @@ pub struct Dcd {
     path: PathBuf,
     layout: Layout,
     clock: Option<Clock>,
+    title: Vec<u8>,
     /// The atoms that move, if others are fixed.
     free: Vec<usize>,
     fixed: Option<Box<Fixed>>,
@@ -70,7 +74,9 @@ impl Dcd {
             File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         let mut records = Records::new(&file, path)?;
         let header = records.header()?;
-        let convention = header.convention(&records.title()?);
+        let mut title = records.title()?;
+        let convention = header.convention(&title);
+        title.truncate(header::MAX_TITLE);
         let n_atoms = records.n_atoms()?;
         let n_free = records.n_free(header.n_fixed, n_atoms)?;
         let free = if n_free < n_atoms { records.free_atoms(n_free, n_atoms)? } else { Vec::new() };
@@ -92,6 +98,7 @@ impl Dcd {
             path,
             layout,
             clock,
+            title,
             free,
             fixed: None,
             n_frames: 0,
@@ -151,6 +158,29 @@ impl Dcd {
     /// The time of a frame in ps, if the header has the time step.
     pub fn time_ps(&self, frame: usize) -> Option<f64> {
         self.clock.map(|clock| clock.time_ps(frame))
+    }
+
+    /// Number of whole frames in the first `size` bytes of the file, as far as it has them.
+    pub fn n_frames_within(&self, size: u64) -> usize {
+        let rest = size.saturating_sub(self.layout.first_frame);
+        let n_later = rest.checked_sub(self.layout.frame_bytes(0));
+        let n_frames = n_later.map_or(0, |rest| rest / self.layout.frame_bytes(1) + 1);
+        self.n_frames.min(usize::try_from(n_frames).unwrap_or(usize::MAX))
+    }
+
+    /// Whether frames after the first lack atoms, which are where they were.
+    pub(super) fn has_fixed(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// The lines of the title, of 80 bytes each, some of them.
+    pub(super) fn title(&self) -> &[u8] {
+        &self.title
+    }
+
+    /// When frames were written, of so many from `first` on by a stride.
+    pub(super) fn stamp(&self, first: usize, stride: usize) -> Option<Stamp> {
+        self.clock?.stamp(first, stride)
     }
 
     /// Prepares reading of these atoms.
@@ -321,11 +351,14 @@ impl Layout {
 
     /// The cell in the bytes before the coordinates.
     fn cell(&self, head: &[u8]) -> Result<Option<Cell>, String> {
-        if !self.has_cell {
-            return Ok(None);
-        }
+        self.cell_numbers(head).map_or(Ok(None), |numbers| self.convention.cell(numbers))
+    }
+
+    /// The numbers of the cell in these bytes, if frames have one.
+    fn cell_numbers(&self, head: &[u8]) -> Option<[f64; 6]> {
         let first = self.marker as usize;
-        self.convention.cell([0, 1, 2, 3, 4, 5].map(|n| self.endian.f64(&head[first + 8 * n..])))
+        let number = |n: usize| self.endian.f64(&head[first + 8 * n..]);
+        self.has_cell.then(|| [0, 1, 2, 3, 4, 5].map(number))
     }
 }
 
