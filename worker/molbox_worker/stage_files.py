@@ -54,6 +54,8 @@ class StageFiles:
             f"{energies.temperature:.3f},{energies.volume:.5f},{energies.density:.5f}\n"
         )
         self._log.write(line.encode())
+        # The service shows rows while the job runs.
+        self._log.flush()
 
     def commit(self) -> dict[str, int]:
         """Make both durable; returns their lengths."""

@@ -48,8 +48,21 @@ const ROOMS: [(&str, &[&str]); 12] = [
     (
         "handlers",
         &[
-            "accounts", "app", "db", "error", "formats", "hex", "http", "objects", "pdb", "plan",
-            "record", "runner", "shown",
+            "accounts",
+            "app",
+            "db",
+            "error",
+            "excerpt",
+            "formats",
+            "hex",
+            "http",
+            "objects",
+            "pdb",
+            "plan",
+            "record",
+            "runner",
+            "shown",
+            "structure",
         ],
     ),
     // Only the route table names handlers; they name what is beside it.

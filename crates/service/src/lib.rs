@@ -12,6 +12,7 @@ mod command;
 mod config;
 mod db;
 mod error;
+mod excerpt;
 mod exec;
 mod files;
 mod folder;
@@ -32,6 +33,7 @@ mod random;
 mod record;
 mod runner;
 mod shown;
+mod structure;
 mod worker;
 
 pub use command::main;

@@ -163,7 +163,7 @@ pub(crate) fn command(operation: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
 }
 
-const COMMANDS: [(&str, &str); 33] = [
+const COMMANDS: [(&str, &str); 37] = [
     ("upload_url_create", "file link"),
     ("file_register", "file register"),
     ("file_list", "file list"),
@@ -176,16 +176,20 @@ const COMMANDS: [(&str, &str); 33] = [
     ("system_cancel", "system cancel"),
     ("system_delete", "system delete"),
     ("system_download", "system download"),
+    ("mask_view", "system atoms"),
+    ("system_structure", "system structure"),
     ("job_submit", "job submit"),
     ("job_extend", "job extend"),
     ("job_retry", "job retry"),
     ("job_list", "job list"),
     ("job_view", "job show"),
     ("job_log", "job log"),
+    ("job_series", "job series"),
     ("job_watch", "job events"),
     ("job_cancel", "job cancel"),
     ("job_delete", "job delete"),
     ("job_download", "job download"),
+    ("job_trajectory", "job trajectory"),
     ("analysis_submit", "analysis submit"),
     ("analysis_list", "analysis list"),
     ("analysis_view", "analysis show"),

@@ -1,10 +1,12 @@
 //! `molbox job`
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use molbox::workflow::Client;
-use molbox::workflow::types::JobRecord;
+use molbox::workflow::types::{JobRecord, JobSeries};
+use serde_json::Value;
 
 use super::task;
 use crate::context::Context;
@@ -55,6 +57,45 @@ pub(crate) enum Command {
         /// Identifier; `latest` is the one submitted last.
         id: String,
     },
+    /// Show what a stage of a job has logged: energies, temperature, volume, density.
+    Series {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// Stage: `equilibration_1` and so on, or `production`. Default: the last.
+        #[arg(long)]
+        stage: Option<String>,
+        /// Only rows of later steps than this.
+        #[arg(long, value_name = "STEP")]
+        after: Option<u64>,
+        /// Most values of a column; of more rows the least and the largest are shown.
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(2..=20000))]
+        points: Option<i64>,
+    },
+    /// Download chosen atoms and frames of a trajectory as DCD, also while the job runs.
+    ///
+    /// Example: molbox job trajectory latest --mask '!:HOH,NA,CL' --stride 10
+    Trajectory {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// Amber mask of the atoms. Default: all.
+        #[arg(long)]
+        mask: Option<String>,
+        /// Stage: `equilibration_1` and so on, or `production`. Default: the last.
+        #[arg(long)]
+        stage: Option<String>,
+        /// First frame, counted from 0.
+        #[arg(long, value_name = "FRAME")]
+        from: Option<u64>,
+        /// Last frame, inclusive.
+        #[arg(long, value_name = "FRAME")]
+        to: Option<u64>,
+        /// Every how many frames one is taken.
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+        stride: Option<u64>,
+        /// File to write. Default: `ID.dcd`.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     #[command(flatten)]
     Common(task::Verb),
 }
@@ -97,6 +138,35 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let id = task::resolve::<JobRecord>(&client, &id).await?;
             events(context, &client, &id).await
         }
+        Command::Series { id, stage, after, points } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<JobRecord>(&client, &id).await?;
+            let mut series = client.job_series().job_id(&id);
+            if let Some(stage) = &stage {
+                series = series.stage(stage);
+            }
+            if let Some(after) = after {
+                series = series.after(after);
+            }
+            if let Some(points) = points {
+                series = series.points(points);
+            }
+            show(context, &series.send().await?.into_inner())
+        }
+        Command::Trajectory { id, mask, stage, from, to, stride, output } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<JobRecord>(&client, &id).await?;
+            let mut call = client.call("GET", &format!("/retrieve/job/{id}/trajectory"))?;
+            let frames = [("from", from), ("to", to), ("stride", stride)];
+            let frames = frames.map(|(name, frame)| (name, frame.map(|frame| frame.to_string())));
+            for (name, value) in [("mask", mask), ("stage", stage)].into_iter().chain(frames) {
+                if let Some(value) = value {
+                    call = call.query(name, &value);
+                }
+            }
+            let path = output.unwrap_or_else(|| format!("{id}.dcd").into());
+            task::save(context, call, path).await
+        }
         Command::Common(verb) => task::run::<JobRecord>(context, verb).await,
     }
 }
@@ -117,6 +187,25 @@ async fn submit(
         }
     };
     task::submitted(context, &client, records, wait).await
+}
+
+/// What a stage has logged: as JSON columns, as a table for people rows.
+fn show(context: &Context, series: &JobSeries) -> Result<(), Failure> {
+    if context.output.is_json() {
+        return context.output.json(series);
+    }
+    let heads = series.columns.iter().map(|column| match &column.unit {
+        Some(unit) => format!("{} ({unit})", column.name.replace('_', " ")).to_uppercase(),
+        None => column.name.to_uppercase(),
+    });
+    let heads: Vec<(String, String)> =
+        heads.enumerate().map(|(nth, head)| (head, format!("/{nth}"))).collect();
+    let n_rows = series.columns.first().map_or(0, |column| column.values.len());
+    let row = |nth: usize| series.columns.iter().map(|column| column.values[nth].get()).collect();
+    let rows: Vec<Value> = (0..n_rows).map(row).collect();
+    let columns: Vec<(&str, &str)> =
+        heads.iter().map(|(head, pointer)| (head.as_str(), pointer.as_str())).collect();
+    context.output.table(&columns, &rows)
 }
 
 async fn log(context: &Context, client: &Client, id: &str, follow: bool) -> Result<(), Failure> {

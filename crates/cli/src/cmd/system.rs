@@ -1,5 +1,7 @@
 //! `molbox system`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use molbox::workflow::types::SystemRecord;
 
@@ -16,6 +18,29 @@ pub(crate) enum Command {
     /// 150mM --wait
     #[command(visible_alias = "build")]
     Submit(Submit),
+    /// Show which atoms of a system a mask selects.
+    ///
+    /// Example: molbox system atoms latest ':1-10@CA'
+    Atoms {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// Amber mask.
+        mask: String,
+    },
+    /// Download the structure of a system as mmCIF.
+    Structure {
+        /// Identifier; `latest` is the one submitted last.
+        id: String,
+        /// Amber mask of the atoms. Default: all.
+        #[arg(long)]
+        mask: Option<String>,
+        /// As it was built, or completed before anything was added around it.
+        #[arg(long, value_parser = ["system", "prepared"], default_value = "system")]
+        of: String,
+        /// File to write. Default: `ID.cif`.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     #[command(flatten)]
     Common(task::Verb),
 }
@@ -32,6 +57,21 @@ pub(crate) struct Submit {
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let Submit { request, wait } = match command {
         Command::Submit(submit) => submit,
+        Command::Atoms { id, mask } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<SystemRecord>(&client, &id).await?;
+            let selection = client.mask_view().system_id(&id).mask(&mask).send().await?;
+            return context.output.record(&task::value(&*selection)?);
+        }
+        Command::Structure { id, mask, of, output } => {
+            let client = context.workflow()?;
+            let id = task::resolve::<SystemRecord>(&client, &id).await?;
+            let call = client.call("GET", &format!("/retrieve/system/{id}/structure"))?;
+            let call = call.query("of", &of);
+            let call = mask.iter().fold(call, |call, mask| call.query("mask", mask));
+            let path = output.unwrap_or_else(|| format!("{id}.cif").into());
+            return task::save(context, call, path).await;
+        }
         Command::Common(verb) => return task::run::<SystemRecord>(context, verb).await,
     };
     let (value, checked) = request.checked()?;

@@ -1,6 +1,8 @@
 //! What systems, jobs and analyses have in common: they are listed, waited for, cancelled.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -9,12 +11,12 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use molbox::workflow::Client;
 use molbox::workflow::types::{AnalysisRecord, JobRecord, Progress, SystemRecord};
-use molbox::{Download, Error, Task, Wait};
+use molbox::{Call, Download, Error, Task, Wait};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::{archive, units};
 
@@ -248,10 +250,7 @@ pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String
     let newest = pin!(N::list(client, &filter)).try_next().await?;
     match newest {
         Some(record) => Ok(record.id().to_owned()),
-        None => Err(Failure::new(
-            crate::failure::Code::NotFound,
-            format!("there is no {} yet", N::NOUN),
-        )),
+        None => Err(Failure::new(Code::NotFound, format!("there is no {} yet", N::NOUN))),
     }
 }
 
@@ -363,6 +362,26 @@ pub(crate) async fn fetch(context: &Context, download: Download<'_>) -> Result<P
     Ok(path?)
 }
 
+/// Writes the content of an answer to a file, beside its place until all of it is there.
+pub(crate) async fn save(context: &Context, call: Call<'_>, path: PathBuf) -> Result {
+    let failed =
+        |path: &Path, error| Failure::new(Code::File, format!("{}: {error}", path.display()));
+    let mut answer = call.send().await?;
+    let size = answer.header("content-length").and_then(|size| size.parse().ok());
+    let partial = PathBuf::from(format!("{}.partial", path.display()));
+    let mut file = fs::File::create(&partial).map_err(|e| failed(&partial, e))?;
+    let bar = context.output.bar("downloading");
+    let mut done = 0;
+    while let Some(chunk) = answer.chunk().await? {
+        file.write_all(&chunk).map_err(|e| failed(&partial, e))?;
+        done += chunk.len() as u64;
+        show_bytes(&bar, done, size);
+    }
+    bar.finish_and_clear();
+    fs::rename(&partial, &path).map_err(|e| failed(&path, e))?;
+    downloaded(context, &path, None)
+}
+
 /// Moves a bar to what has arrived; without a size it stays at its beginning.
 pub(crate) fn show_bytes(bar: &ProgressBar, done: u64, size: Option<u64>) {
     match size {
@@ -379,11 +398,7 @@ pub(crate) fn show_bytes(bar: &ProgressBar, done: u64, size: Option<u64>) {
 }
 
 /// Says where a download is.
-pub(crate) fn downloaded(
-    context: &Context,
-    path: &std::path::Path,
-    folder: Option<PathBuf>,
-) -> Result {
+pub(crate) fn downloaded(context: &Context, path: &Path, folder: Option<PathBuf>) -> Result {
     let mut written = json!({"file": path.display().to_string()});
     if let Some(folder) = folder {
         written["folder"] = folder.display().to_string().into();

@@ -6,24 +6,31 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::{JobCreateParams, JobExtension};
+use molbox::Finite;
+use molbox::workflow::types::{JobCreateParams, JobExtension, JobSeries, SeriesColumn};
 
 use super::record_text::{both, record};
 use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued};
 use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
-use crate::http::answer::{record_answer, text};
+use crate::excerpt::{Asked, Made};
+use crate::http::answer::{self, record_answer, text};
 use crate::http::call::Call;
 use crate::http::download::download;
 use crate::http::once::once;
 use crate::http::page::{page, paged};
-use crate::http::validate::loc;
+use crate::http::validate::{loc, violation};
 use crate::plan::simulate;
 use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::folder::has_commit;
 use crate::runner::log::Log;
+use crate::runner::output::Output;
+use crate::runner::series::{self, Series};
 
 const KIND: Kind = Kind::Job;
+/// Values of each column of what a stage has logged where the request does not say; the document
+/// names it too.
+const POINTS: usize = 2000;
 
 pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
@@ -207,7 +214,7 @@ async fn system_of(call: &Call, job: &Task) -> Result<Task, ApiError> {
 
 pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
     let row = find(&call, KIND).await?;
-    let offset = call.query("offset").map_or(0, |text| text.trim().parse().unwrap_or(u64::MAX));
+    let offset = call.whole("offset").unwrap_or(0);
     let app = &call.app;
     let body = match Log::of(&app.objects, &app.task_folder(&row.id), &row.id)? {
         Some(log) => Body::from_stream(log.stream(&app.objects, offset)?),
@@ -215,6 +222,54 @@ pub(crate) async fn job_log(call: Call) -> Result<Response, ApiError> {
     };
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body)
         .into_response())
+}
+
+pub(crate) async fn job_series(call: Call) -> Result<Response, ApiError> {
+    let row = find(&call, KIND).await?;
+    let (_, stage) = stage(&call, &row)?;
+    let after = call.whole("after").unwrap_or(0);
+    let points = call.whole("points").map_or(POINTS, |points| points as usize);
+    let (app, id, name) = (call.app.clone(), row.id.clone(), format!("{stage}.csv"));
+    let read = tokio::task::spawn_blocking(move || match Output::of(&app, &id, &name)? {
+        Some(log) => series::read(&log.open(&app.objects)?, after, points),
+        None => Ok(Series::default()),
+    });
+    let Series { n_rows, columns } = read.await.map_err(ApiError::internal)??;
+    let columns =
+        series::COLUMNS.into_iter().zip(columns).map(|((name, unit), values)| SeriesColumn {
+            name: name.to_owned(),
+            unit: unit.map(str::to_owned),
+            values: values.into_iter().map(finite).collect(),
+            extra: Default::default(),
+        });
+    let columns = columns.collect();
+    answer::json(&JobSeries {
+        job_id: row.id,
+        stage,
+        rows: n_rows,
+        columns,
+        extra: Default::default(),
+    })
+}
+
+fn finite(value: f64) -> Finite {
+    Finite::try_from(value).expect("a row has finite numbers")
+}
+
+/// The stage of a job that the query names, or its last; with its number, from 0.
+fn stage(call: &Call, job: &Task) -> Result<(usize, String), ApiError> {
+    let stages = simulate::stage_names(&stored(&job.parameters)?);
+    let at = || vec![loc("query"), loc("stage")];
+    let names = stages.join(", ");
+    let Some(wanted) = call.query("stage") else {
+        return stages.into_iter().enumerate().next_back().ok_or_else(|| {
+            let msg = format!("{} minimises the energy alone; it has no stage", job.id);
+            ApiError::conflict(at(), msg)
+        });
+    };
+    let found = stages.into_iter().enumerate().find(|(_, stage)| stage == wanted);
+    let msg = format!("{} has no such stage, but {names}", job.id);
+    found.ok_or_else(|| ApiError::invalid(vec![violation("value_error", at(), msg)]))
 }
 
 /// How often a watched job is looked at.
@@ -301,4 +356,16 @@ pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {
     let layout = bundle(&call, &row).await?.ok_or_else(not_ended)?;
     call.note_download(&row.id).await;
     download(&call, layout, "application/zip", &format!("{}.zip", row.id))
+}
+
+pub(crate) async fn job_trajectory(call: Call) -> Result<Response, ApiError> {
+    let row = find(&call, KIND).await?;
+    let stage = stage(&call, &row)?;
+    let name = format!("{}-{}.dcd", row.id, stage.1);
+    let (app, asked, id) = (call.app.clone(), Asked::of(&call), row.id.clone());
+    let made =
+        tokio::task::spawn_blocking(move || Made::of_job(&app, &row, (stage.0, &stage.1), &asked));
+    let made = made.await.map_err(ApiError::internal)??;
+    call.note_download(&id).await;
+    made.answer(&call, &name)
 }

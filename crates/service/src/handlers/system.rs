@@ -1,20 +1,25 @@
 //! Systems: building, listing, downloading.
 
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::Response;
-use molbox::workflow::types::SystemBuildRequest;
+use molbox::workflow::types::{MaskSelection, SystemBuildRequest};
 
 use super::file::provide_entry;
 use super::record_text::record;
 use super::task::{bundle, cancelled, delete_task, find, json, queue};
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready};
-use crate::http::answer::text;
+use crate::http::answer::{self, text};
 use crate::http::call::Call;
-use crate::http::download::download;
+use crate::http::download::{download, while_good};
 use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::plan::build;
+use crate::plan::topology::{BadMask, selection};
 use crate::record::{Kind, NewTask};
+use crate::structure::{Model, StructureText, check_built};
 
 const KIND: Kind = Kind::System;
 
@@ -68,4 +73,56 @@ pub(crate) async fn system_download(call: Call) -> Result<Response, ApiError> {
     };
     call.note_download(&row.id).await;
     download(&call, layout, "application/zip", &format!("{}.zip", row.id))
+}
+
+pub(crate) async fn mask_view(call: Call) -> Result<Response, ApiError> {
+    let row = find(&call, KIND).await?;
+    check_built(&row)?;
+    let mask = call.query("mask").unwrap_or_default().to_owned();
+    let app = call.app.clone();
+    let selection = tokio::task::spawn_blocking(move || {
+        let built = app.systems.read(&app.objects, &row.id)?;
+        let topology = built.topology();
+        let selection = selection(topology, built.positions(), &mask).map_err(BadMask::in_query)?;
+        let mut residues: Vec<usize> =
+            selection.atoms.iter().map(|atom| topology.atom(atom).residue).collect();
+        residues.dedup();
+        let ranges = selection.atoms.ranges().into_iter();
+        Ok::<_, ApiError>(MaskSelection {
+            system_id: row.id,
+            atoms: selection.atoms.len() as u64,
+            residues: residues.len() as u64,
+            // From 1, and the last one included, as masks have them.
+            ranges: ranges.map(|run| vec![run.start as u64 + 1, run.end as u64]).collect(),
+            warnings: selection.warnings.iter().map(ToString::to_string).collect(),
+            extra: Default::default(),
+        })
+    });
+    answer::json(&selection.await.map_err(ApiError::internal)??)
+}
+
+pub(crate) async fn system_structure(call: Call) -> Result<Response, ApiError> {
+    let row = find(&call, KIND).await?;
+    let is_prepared = call.query("of") == Some("prepared");
+    let name =
+        if is_prepared { format!("{}-prepared.cif", row.id) } else { format!("{}.cif", row.id) };
+    let (app, id, mask) = (call.app.clone(), row.id.clone(), call.query("mask").map(str::to_owned));
+    let text = tokio::task::spawn_blocking(move || {
+        let model =
+            if is_prepared { Model::prepared(&app, &row) } else { Model::built(&app, &row) };
+        StructureText::new(model?, row.id, mask.as_deref())
+    });
+    let text = text.await.map_err(ApiError::internal)??;
+    call.note_download(&id).await;
+    let n_atoms = text.n_atoms();
+    let mut response = Response::new(Body::from_stream(while_good(&call, text.stream())));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("chemical/x-mmcif"));
+    let disposition = format!("attachment; filename=\"{name}\"");
+    headers.insert(
+        CONTENT_DISPOSITION,
+        HeaderValue::try_from(disposition).map_err(ApiError::internal)?,
+    );
+    headers.insert("x-atoms", HeaderValue::from(n_atoms));
+    Ok(response)
 }

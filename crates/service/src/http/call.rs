@@ -79,6 +79,12 @@ impl Call {
         self.query.iter().rev().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// A query parameter that is a whole number, which the document's check has read; one that is
+    /// too large for any use as the largest.
+    pub(crate) fn whole(&self, name: &str) -> Option<u64> {
+        self.query(name).map(|text| text.trim().parse().unwrap_or(u64::MAX))
+    }
+
     /// Media type of the body, without its parameters, in lower case.
     pub(crate) fn media(&self) -> String {
         media(self.header(CONTENT_TYPE.as_str()))

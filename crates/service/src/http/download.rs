@@ -15,6 +15,16 @@ use crate::error::ApiError;
 use crate::http::call::Call;
 use crate::objects::bundle::Layout;
 
+/// What is downloaded, but for its bytes.
+pub(crate) struct Content<'a> {
+    pub(crate) size: u64,
+    /// By what it is recognised; none for what may change.
+    pub(crate) etag: Option<String>,
+    pub(crate) media: &'static str,
+    /// Name of the file that it becomes.
+    pub(crate) name: &'a str,
+}
+
 /// A download, whole or the range that is asked for.
 pub(crate) fn download(
     call: &Call,
@@ -22,26 +32,41 @@ pub(crate) fn download(
     media: &'static str,
     name: &str,
 ) -> Result<Response, ApiError> {
-    let etag = format!("\"sha256-{}\"", layout.sha256);
-    let is_current = call.header(IF_RANGE.as_str()).is_none_or(|value| value == etag);
-    let range = call
-        .header(RANGE.as_str())
-        .filter(|_| is_current)
-        .and_then(|text| byte_range(text, layout.size));
-    let size = layout.size;
+    let etag = Some(format!("\"sha256-{}\"", layout.sha256));
+    let content = Content { size: layout.size, etag, media, name };
+    let objects = call.app.objects.clone();
+    ranged(call, content, |start, end| layout.stream(objects, start, end))
+}
+
+/// The same of any content, of which `bytes` gives those from one place up to but not including
+/// another.
+pub(crate) fn ranged<S>(
+    call: &Call,
+    content: Content<'_>,
+    bytes: impl FnOnce(u64, u64) -> S,
+) -> Result<Response, ApiError>
+where
+    S: Stream<Item = io::Result<Bytes>> + Send + 'static,
+{
+    let Content { size, etag, media, name } = content;
+    let is_current =
+        call.header(IF_RANGE.as_str()).is_none_or(|value| Some(value) == etag.as_deref());
+    let range =
+        call.header(RANGE.as_str()).filter(|_| is_current).and_then(|text| byte_range(text, size));
     let (start, end) = match range {
         Some(None) => return Err(ApiError::range_not_satisfiable(size)),
         Some(Some(range)) => range,
         None => (0, size),
     };
-    let content = layout.stream(call.app.objects.clone(), start, end);
-    let mut response = Response::new(Body::from_stream(while_good(call, content)));
+    let mut response = Response::new(Body::from_stream(while_good(call, bytes(start, end))));
     let headers = response.headers_mut();
     let text = |text: String| HeaderValue::from_str(&text).map_err(ApiError::internal);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(CONTENT_LENGTH, (end - start).into());
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(ETAG, text(etag)?);
+    if let Some(etag) = etag {
+        headers.insert(ETAG, text(etag)?);
+    }
     headers.insert(CONTENT_DISPOSITION, text(format!("attachment; filename=\"{name}\""))?);
     if range.is_some() {
         headers.insert(
@@ -58,7 +83,7 @@ const LOOK: usize = 16;
 
 /// The content of a download, which breaks off when its key is revoked or expires, or its account
 /// is disabled.
-fn while_good(
+pub(crate) fn while_good(
     call: &Call,
     content: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {

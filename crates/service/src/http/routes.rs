@@ -79,10 +79,12 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     GET    "/info/job/{job_id}"              job::job_view
     DELETE "/info/job/{job_id}"              job::job_delete
     GET    "/info/job/{job_id}/log"          job::job_log
+    GET    "/info/job/{job_id}/series"       job::job_series
     GET    "/info/job/{job_id}/events"       job::job_watch
     GET    "/info/systems"                   system::system_list
     GET    "/info/system/{system_id}"        system::system_view
     DELETE "/info/system/{system_id}"        system::system_delete
+    GET    "/info/system/{system_id}/atoms"  system::mask_view
     GET    "/info/analyses"                  analysis::analysis_list
     GET    "/info/analysis/{analysis_id}"    analysis::analysis_view
     DELETE "/info/analysis/{analysis_id}"    analysis::analysis_delete
@@ -97,7 +99,9 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     DELETE "/info/key/{key_id}"              keys::key_revoke
     GET    "/retrieve/file/{file_id}"        file::file_download
     GET    "/retrieve/system/{system_id}"    system::system_download
+    GET    "/retrieve/system/{system_id}/structure"  system::system_structure
     GET    "/retrieve/job/{job_id}"          job::job_download
+    GET    "/retrieve/job/{job_id}/trajectory"  job::job_trajectory
     GET    "/retrieve/analysis/{job_id}"     analysis::analysis_retrieve
     POST   "/extend/job/{job_id}"            job::job_extend
     POST   "/retry/job/{job_id}"             job::job_retry

@@ -1,16 +1,14 @@
 //! Analyses: from a request to a plan.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{AnalysisRequest, LocItem, Notice, ValidationError};
 use molbox_analysis::{
     InvalidParams, Params, Parsed, ReferenceStructure, Series, Structure, Topology,
 };
-use rustix::fs::{AtFlags, CWD, linkat};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -21,7 +19,7 @@ use crate::http::validate::{loc, violation};
 use crate::objects::{Key, Objects};
 use crate::plan::build::no_file;
 use crate::record::{Kind, Status, Task};
-use crate::runner::left::{self, COLLECTED};
+use crate::runner::output::Output;
 
 const TRAJECTORY: &str = "production.dcd";
 
@@ -151,8 +149,8 @@ async fn reference_job(
     if job.status.is_open() {
         return Err(not_yet("RMSD are measured from a job that has ended"));
     }
-    let n_frames = match Frames::of(app, &job.id)? {
-        Some(found) => found.count(&app.objects).unwrap_or(0),
+    let n_frames = match frames_of(app, &job.id)? {
+        Some(found) => n_frames(&found, &app.objects).unwrap_or(0),
         None => 0,
     };
     if n_frames == 0 {
@@ -312,8 +310,8 @@ async fn job(
         return Err(not_ready(at, &job.id, job.status, needs));
     }
     if needs_frames {
-        let found = Frames::of(app, &job.id)?;
-        let frames = found.and_then(|found| found.count(&app.objects));
+        let found = frames_of(app, &job.id)?;
+        let frames = found.and_then(|found| n_frames(&found, &app.objects));
         if frames.unwrap_or(0) == 0 {
             let needs =
                 if is_over { "it has no frames of a production" } else { "it has no frames yet" };
@@ -323,54 +321,15 @@ async fn job(
     Ok(job)
 }
 
-/// A trajectory that is analysed.
-enum Frames {
-    /// Of a job whose command may be writing: this very file, whatever has its name by now.
-    Open(File),
-    Stored(Key),
+/// The trajectory of a job's production, as far as it is written.
+fn frames_of(app: &App, job: &str) -> io::Result<Option<Output>> {
+    Output::of(app, job, TRAJECTORY)
 }
 
-impl Frames {
-    /// Those of a job's production: in its folder while it runs, for a moment among what is
-    /// collected, among its objects after.
-    fn of(app: &App, job: &str) -> io::Result<Option<Self>> {
-        let folder = app.task_folder(job);
-        let mut open = left::open_file(&folder, &["output", TRAJECTORY])?;
-        if open.is_none() {
-            open = left::open_below(&folder, &[COLLECTED, TRAJECTORY])?;
-        }
-        let key = Key::task(job).under(TRAJECTORY);
-        Ok(open.map(Self::Open).or_else(|| app.objects.exists(&key).then_some(Self::Stored(key))))
-    }
-
-    /// How many there are; none when they cannot be read.
-    fn count(&self, objects: &Objects) -> Option<usize> {
-        let series = match self {
-            Self::Open(file) => Series::open(&[path_of(file)]),
-            Self::Stored(key) => {
-                let local = objects.local(key).ok()?;
-                Series::open(&[local.path().to_owned()])
-            }
-        };
-        series.ok().map(|series| series.n_frames())
-    }
-
-    /// Puts them somewhere else, where they stay when their job ends.
-    fn place(&self, objects: &Objects, to: &Path) -> io::Result<()> {
-        left::discard(to)?;
-        match self {
-            Self::Open(file) => {
-                let from = path_of(file);
-                let linked = linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW);
-                linked.map_err(io::Error::from).or_else(|_| fs::copy(&from, to).map(drop))
-            }
-            Self::Stored(key) => objects.lend(key, to),
-        }
-    }
-}
-
-fn path_of(file: &File) -> PathBuf {
-    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+/// How many frames there are; none when they cannot be read.
+fn n_frames(frames: &Output, objects: &Objects) -> Option<usize> {
+    let series = frames.read(objects, |path| Series::open(&[path.to_owned()])).ok()?;
+    series.ok().map(|series| series.n_frames())
 }
 
 impl AnalyzePlan {
@@ -435,8 +394,8 @@ impl AnalyzePlan {
     async fn check_frames(&self, app: &App, request: &AnalysisRequest) -> Result<(), ApiError> {
         let n_frames = match (&self.trajectory, &self.job) {
             (Some(given), _) => given.size(app).await?.1,
-            (None, Some(job)) => match Frames::of(app, job)? {
-                Some(found) => found.count(&app.objects).unwrap_or(0),
+            (None, Some(job)) => match frames_of(app, job)? {
+                Some(found) => n_frames(&found, &app.objects).unwrap_or(0),
                 None => 0,
             },
             (None, None) => 0,
@@ -522,7 +481,7 @@ impl Reference {
         }
         if let Self::Job { job, frame, .. } = self {
             let name = "reference.dcd";
-            let frames = Frames::of(app, job)?.with_context(|| format!("{job} has no frames"))?;
+            let frames = frames_of(app, job)?.with_context(|| format!("{job} has no frames"))?;
             frames.place(&app.objects, &input.join(name))?;
             inputs.trajectory = Some(name.to_owned());
             inputs.frame = Some(*frame);
@@ -574,11 +533,11 @@ pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<
     let (name, frames) = match &plan.trajectory {
         Some(given) => {
             let content = app.content_of(&given.file_id).await?;
-            (format!("trajectory.{}", given.format), Some(Frames::Stored(content)))
+            (format!("trajectory.{}", given.format), Some(Output::Stored(content)))
         }
         None => {
             let job = plan.job.as_deref().context("an analysis without a trajectory has a job")?;
-            (TRAJECTORY.to_owned(), Frames::of(app, job)?)
+            (TRAJECTORY.to_owned(), frames_of(app, job)?)
         }
     };
     let trajectory: Vec<String> = frames.iter().map(|_| name.clone()).collect();

@@ -96,6 +96,9 @@ struct Stage {
     restraint_atoms: Vec<usize>,
 }
 
+/// Name of the stage of a job's production.
+pub(crate) const PRODUCTION: &str = "production";
+
 /// Force constant on atoms that are restrained, in kJ/mol/nm², where none is given; the document
 /// names both.
 const RESTRAINT_FORCE: f64 = 1000.0;
@@ -612,6 +615,16 @@ pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<
     plan(&parameters, &built, membrane)
 }
 
+/// Names of the stages of a job in their order, without its minimisation.
+pub(crate) fn stage_names(parameters: &Parameters) -> Vec<String> {
+    let equilibration = (0..parameters.equilibration.len()).map(equilibration_name);
+    equilibration.chain(parameters.production.iter().map(|_| PRODUCTION.to_owned())).collect()
+}
+
+fn equilibration_name(index: usize) -> String {
+    format!("equilibration_{}", index + 1)
+}
+
 fn plan(parameters: &Parameters, system: &Built, membrane: bool) -> Result<SimulatePlan> {
     let timestep_fs = parameters.integration_timestep.get();
     let stage = |name: String, run: &Run| Stage {
@@ -632,11 +645,11 @@ fn plan(parameters: &Parameters, system: &Built, membrane: bool) -> Result<Simul
         stages.push(Stage {
             restraint_force: equilibration.restraint_force.get(),
             restraint_atoms,
-            ..stage(format!("equilibration_{}", index + 1), &equilibration.run)
+            ..stage(equilibration_name(index), &equilibration.run)
         });
     }
     stages.extend(
-        parameters.production.iter().map(|production| stage("production".to_owned(), production)),
+        parameters.production.iter().map(|production| stage(PRODUCTION.to_owned(), production)),
     );
     Ok(SimulatePlan {
         temperature_k: parameters.temperature.get(),

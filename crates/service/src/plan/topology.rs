@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
-use molbox_analysis::{Atom, Element, Mask, Residue, Topology};
+use molbox_analysis::{Atom, AtomSet, Element, Mask, Residue, SelectError, Selection, Topology};
 use serde::Deserialize;
 
+use crate::error::ApiError;
+use crate::http::validate::{loc, violation};
 use crate::objects::{Key, Objects};
 
 /// `topology.json`; the worker's `topology.py` describes it.
@@ -98,6 +100,62 @@ impl Recent {
     }
 }
 
+/// Why a mask cannot be used.
+pub(crate) struct BadMask {
+    /// What is wrong, for people.
+    message: String,
+    /// Where, in characters from 1, if it is at one place.
+    column: Option<usize>,
+}
+
+impl BadMask {
+    /// The refusal of a request that has the mask in its query.
+    pub(crate) fn in_query(self) -> ApiError {
+        let mut violation = violation("mask", vec![loc("query"), loc("mask")], self.message);
+        violation.ctx.extend(self.column.map(|column| ("column".to_owned(), column.into())));
+        ApiError::invalid(vec![violation])
+    }
+}
+
+/// What a mask selects of a structure, perhaps nothing; positions are in Å.
+///
+/// # Errors
+///
+/// What is wrong with the mask.
+pub(crate) fn selection(
+    topology: &Topology,
+    positions: &[[f64; 3]],
+    mask: &str,
+) -> Result<Selection, BadMask> {
+    let bad =
+        |column, error: &dyn std::error::Error| BadMask { message: error.to_string(), column };
+    let parsed = Mask::parse(mask).map_err(|e| bad(Some(e.column), &e))?;
+    parsed.select(topology, Some(positions)).map_err(|e| match e {
+        SelectError::NoPositions { column } | SelectError::NothingToMeasureFrom { column } => {
+            bad(Some(column), &e)
+        }
+        SelectError::PositionCount { .. } => bad(None, &e),
+    })
+}
+
+/// The atoms of a mask, of which there must be some.
+///
+/// # Errors
+///
+/// The same, and what may have been meant by a mask that selects nothing.
+pub(crate) fn selected(
+    topology: &Topology,
+    positions: &[[f64; 3]],
+    mask: &str,
+) -> Result<AtomSet, BadMask> {
+    let selection = selection(topology, positions, mask)?;
+    if selection.atoms.is_empty() {
+        let hints: Vec<String> = selection.warnings.iter().map(ToString::to_string).collect();
+        return Err(BadMask { message: hints.join("; "), column: None });
+    }
+    Ok(selection.atoms)
+}
+
 impl Built {
     /// The atoms of a mask, of which there must be some.
     ///
@@ -105,15 +163,9 @@ impl Built {
     ///
     /// What is wrong with the mask, for people.
     pub(crate) fn select(&self, mask: &str) -> Result<Vec<usize>, String> {
-        let parsed = Mask::parse(mask).map_err(|e| format!("{mask:?}: {e}"))?;
-        let selection = parsed
-            .select(&self.topology, Some(&self.positions))
-            .map_err(|e| format!("{mask:?}: {e}"))?;
-        if selection.atoms.is_empty() {
-            let hints: Vec<String> = selection.warnings.iter().map(ToString::to_string).collect();
-            return Err(format!("{mask:?}: {}", hints.join("; ")));
-        }
-        Ok(selection.atoms.iter().collect())
+        let atoms = selected(&self.topology, &self.positions, mask);
+        let atoms = atoms.map_err(|bad| format!("{mask:?}: {}", bad.message))?;
+        Ok(atoms.iter().collect())
     }
 
     /// Whether a mask selects any atoms.
@@ -140,7 +192,16 @@ impl Built {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Topology, and positions as built, in Å.
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Positions as built, in Å.
+    pub(crate) fn positions(&self) -> &[[f64; 3]] {
+        &self.positions
+    }
+
+    /// A copy of both.
     pub(crate) fn parts(&self) -> (Topology, Vec<[f64; 3]>) {
         (self.topology.clone(), self.positions.clone())
     }

@@ -1,11 +1,14 @@
 //! The folder of a task: what its command is given there, and what it reports.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::app::App;
 use crate::exec::attempt::Attempt;
@@ -15,7 +18,7 @@ use crate::objects::bundle::DEFLATED;
 use crate::objects::{Key, Objects};
 use crate::plan::{analyze, build, simulate};
 use crate::record::{Kind, Task};
-use crate::runner::left::{self, COMMIT, LOG, OURS};
+use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS};
 use crate::runner::outcome::Outcome;
 use crate::worker::{Plan, ProgressFile, Report, TaskFile};
 
@@ -93,20 +96,60 @@ fn fetch_all(objects: &Objects, from: &Key, to: &Path) -> Result<()> {
 
 /// Whether a job that has ended left something to go on from.
 pub(crate) fn has_commit(objects: &Objects, id: &str) -> bool {
-    objects.exists(&Key::task(id).under(COMMIT).under("commit.json"))
+    objects.exists(&commit_key(id))
+}
+
+fn commit_key(id: &str) -> Key {
+    Key::task(id).under(COMMIT).under("commit.json")
+}
+
+/// What of a simulation is safely on disk, as its worker has it.
+#[derive(Deserialize)]
+pub(crate) struct Commit {
+    /// Commits so far.
+    number: u64,
+    /// The stage that is under way; none while the energy is minimised.
+    stage: Option<usize>,
+    /// Lengths of the files of that stage.
+    files: Option<BTreeMap<String, u64>>,
+}
+
+impl Commit {
+    fn read(commit: Value) -> Option<Self> {
+        serde_json::from_value(commit).ok()
+    }
+
+    /// The commit of a job that has not ended: in its folder, for a moment among what is collected,
+    /// and while it waits to go on among its objects.
+    pub(crate) fn of(app: &App, id: &str) -> io::Result<Option<Self>> {
+        let folder = app.task_folder(id);
+        let mut found = left::read_json(&folder, &[COMMIT, "commit.json"])?;
+        if found.is_none() {
+            found = left::read_json_below(&folder, &[COLLECTED, COMMIT, "commit.json"])?;
+        }
+        if found.is_none() && has_commit(&app.objects, id) {
+            found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
+        }
+        Ok(found.and_then(Self::read))
+    }
+
+    /// Bytes of the trajectory of a stage that stay what they are whatever is killed.
+    pub(crate) fn trajectory_bytes(&self, stage: usize) -> u64 {
+        match self.stage {
+            Some(under_way) if under_way > stage => u64::MAX,
+            Some(under_way) if under_way == stage => {
+                self.files.as_ref().and_then(|files| files.get("dcd")).copied().unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// How often a simulation has committed what it had come to.
 fn n_commits(folder: &Path) -> u64 {
-    #[derive(Deserialize)]
-    struct Commit {
-        number: u64,
-    }
-
     // What cannot be read has not got anywhere.
     let commit = left::read_json(folder, &[COMMIT, "commit.json"]).ok().flatten();
-    let commit = commit.and_then(|commit| serde_json::from_value::<Commit>(commit).ok());
-    commit.map_or(0, |commit| commit.number)
+    commit.and_then(Commit::read).map_or(0, |commit| commit.number)
 }
 
 /// Whether an attempt has committed anything.

@@ -135,7 +135,15 @@ fn open_folder(folder: &Path, steps: &[&str]) -> io::Result<Option<OwnedFd>> {
 /// A file of JSON; none when there is none, or it is not whole because its writer died, or too
 /// large.
 pub(crate) fn read_json(task: &Path, path: &[&str]) -> io::Result<Option<Value>> {
-    let Some(file) = open_file(task, path)? else { return Ok(None) };
+    open_file(task, path)?.map_or(Ok(None), json_of)
+}
+
+/// The same of a file of the folder of a task.
+pub(crate) fn read_json_below(task: &Path, path: &[&str]) -> io::Result<Option<Value>> {
+    open_below(task, path)?.map_or(Ok(None), json_of)
+}
+
+fn json_of(file: File) -> io::Result<Option<Value>> {
     let mut text = Vec::new();
     file.take(MAX_JSON + 1).read_to_end(&mut text)?;
     Ok(serde_json::from_slice(&text).ok().filter(|_| text.len() as u64 <= MAX_JSON))

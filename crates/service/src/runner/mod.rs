@@ -12,6 +12,8 @@ pub(crate) mod hold;
 pub(crate) mod left;
 pub(crate) mod log;
 mod outcome;
+pub(crate) mod output;
+pub(crate) mod series;
 mod watch;
 
 use std::collections::HashMap;

@@ -33,4 +33,5 @@ mod retries;
 mod sessions;
 mod sizes;
 mod unknown;
+mod views;
 mod work;
