@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
-import { Failure, Notice, Unreadable } from "../part/notice.tsx";
+import { Notice, Unreadable } from "../part/notice.tsx";
 import { bytes } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
 import { When } from "../part/when.tsx";
@@ -60,21 +60,12 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
 function Structure({ file }: { file: FileRecord }) {
   const format = SHOWN.find((known) => known === file.format);
   const isSmall = (file.size_bytes ?? Infinity) <= LARGEST;
-  const text = useQuery({
-    queryKey: ["file text", file.file_id],
-    queryFn: () => textOf(file.file_id),
-    enabled: format !== undefined && isSmall && file.status === "ready",
-    staleTime: Infinity,
-    gcTime: 0,
-  });
   if (file.status !== "ready") return <Notice kind="waiting"><p>Its content has not been registered yet.</p></Notice>;
   if (format === undefined) return <p className="quiet">There is no picture of files in this format.</p>;
   if (!isSmall) return <p className="quiet">Files of more than {bytes(LARGEST)} are not shown.</p>;
-  if (text.error) return <Failure error={text.error} again={() => void text.refetch()} />;
+  const read = async () => ({ text: await textOf(file.file_id), format });
   return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-    {text.data === undefined
-      ? <div className="stage"><p className="quiet">Loading…</p></div>
-      : <Viewer text={text.data} format={format} name={file.name} />}
+    <Viewer id={file.file_id} read={read} name={file.name} />
   </Suspense>;
 }
 

@@ -1,7 +1,12 @@
 //! A job: how far it is, what it logs, and what it runs with.
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useState } from "react";
+
 import type { Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
-import { hasEnded } from "../api/task.ts";
+import { hasEnded, systemView } from "../api/task.ts";
+import { soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
+import { JobCharts } from "../chart/job.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
 import { Notice, Unreadable } from "../part/notice.tsx";
@@ -12,6 +17,8 @@ import { When } from "../part/when.tsx";
 import { address, type PageProps } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
+
+const Viewer = lazy(() => import("../viewer/viewer.tsx"));
 
 export default function JobPage({ given: { job_id } }: PageProps<"job">) {
   const { job, error, isCut, again } = useJob(job_id);
@@ -26,19 +33,42 @@ export default function JobPage({ given: { job_id } }: PageProps<"job">) {
     {job.error && <FailurePanel failure={job.error} />}
     <div className="columns">
       <div className="stack">
+        <Trajectory job={job} />
         <section className="panel">
           <h2>Log</h2>
           <Log job_id={job_id} hasEnded={hasEnded(job)} />
         </section>
+        <Stages stages={job.stages ?? []} />
         <Warnings warnings={job.warnings} />
       </div>
       <div className="stack">
-        <Stages stages={job.stages ?? []} />
+        <JobCharts job={job} />
         <Parameters job={job} />
         <Citations citations={job.citations} />
       </div>
     </div>
   </div>;
+}
+
+/** The solute of the system as it moves; of a job that runs, as far as it had come. */
+function Trajectory({ job }: { job: Job }) {
+  const { job_id, box_id } = job;
+  const [seen, look] = useState(0);
+  const system = useQuery({ queryKey: ["system", box_id], queryFn: () => systemView(box_id) });
+  const summary = system.data?.summary;
+  if (!summary || job.status === "queued") return null;
+  const production = job.stages?.find(({ name }) => name === "production");
+  const hasFrames = production ? production.frames > 0 : job.progress?.stage === "production" || job.error?.stage === "production";
+  const mask = soluteMask(summary);
+  const read = async () => ({ text: await structureOf(box_id, mask), format: "mmcif" as const });
+  const id = `${job_id} ${hasFrames} ${seen} ${hasEnded(job)}`;
+  return <>
+    <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
+      <Viewer id={id} read={read} hasMasks name={nameOf(job)} {...(hasFrames ? { frames: trajectoryOf(job_id, mask) } : {})} />
+    </Suspense>
+    {hasFrames && !hasEnded(job)
+      && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}
+  </>;
 }
 
 function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {

@@ -1,10 +1,11 @@
 //! A system: how its build goes, and what is in the box.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { hasEnded, LOOK_MS, systemView } from "../api/task.ts";
+import { soluteMask, structureOf } from "../api/trajectory.ts";
 import { Dialog } from "../part/dialog.tsx";
 import { Failure, Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
@@ -15,6 +16,8 @@ import { When } from "../part/when.tsx";
 import { address, go, type PageProps } from "../routes.ts";
 
 type System = Schemas["SystemRecord"];
+
+const Viewer = lazy(() => import("../viewer/viewer.tsx"));
 
 export default function SystemPage({ given: { system_id } }: PageProps<"system">) {
   const { data: system, error, refetch } = useQuery({
@@ -32,6 +35,7 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
     {system.error && <FailurePanel failure={system.error} />}
     <div className="columns">
       <div className="stack">
+        {system.status === "succeeded" && system.summary && <Structure system={system} summary={system.summary} />}
         {system.summary && <Summary summary={system.summary} />}
         <Warnings warnings={system.warnings} />
         <Citations citations={system.citations} />
@@ -47,6 +51,14 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
       </section>
     </div>
   </div>;
+}
+
+/** What has been built, without water and ions. */
+function Structure({ system: { system_id, box_name: name }, summary }: { system: System; summary: Schemas["SystemSummary"] }) {
+  const read = async () => ({ text: await structureOf(system_id, soluteMask(summary)), format: "mmcif" as const });
+  return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
+    <Viewer id={system_id} read={read} hasMasks name={name ?? system_id} />
+  </Suspense>;
 }
 
 function Head({ system }: { system: System }) {

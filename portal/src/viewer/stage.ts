@@ -1,10 +1,20 @@
 //! The only file that knows Mol*: a canvas with a structure, and what is pointed at.
-import { type Structure, StructureElement, StructureProperties as Of } from "molstar/lib/mol-model/structure.js";
+import {
+  Model, type Structure, StructureElement, StructureProperties as Of, type Trajectory,
+} from "molstar/lib/mol-model/structure.js";
+import { Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
 import type { StaticStructureComponentType } from "molstar/lib/mol-plugin-state/helpers/structure-component.js";
 import type { StructureRepresentationBuiltInProps } from "molstar/lib/mol-plugin-state/helpers/structure-representation-params.js";
+import { PluginStateObject as Objects, PluginStateTransform } from "molstar/lib/mol-plugin-state/objects.js";
+import { StateTransforms } from "molstar/lib/mol-plugin-state/transforms.js";
+import { Task } from "molstar/lib/mol-task/index.js";
 import { Color } from "molstar/lib/mol-util/color/index.js";
+import { UUID } from "molstar/lib/mol-util/index.js";
+import { ParamDefinition as Param } from "molstar/lib/mol-util/param-definition.js";
+
+import type { Dcd, Frame } from "./dcd.ts";
 
 /** Formats that a structure can be shown from, as the service names them, with Mol*'s names. */
 const FORMATS = { pdb: "pdb", cif: "mmcif", mmcif: "mmcif", sdf: "sdf", mol: "mol", mol2: "mol2" } as const;
@@ -13,8 +23,15 @@ export type Format = keyof typeof FORMATS;
 /** What a structure has. */
 export type Shown = { atoms: number; hasWater: boolean };
 
-/** An atom that was clicked at; its chain and residue as the file has them. */
-export type Picked = { atom: string; residueName: string; residue: number; chain: string };
+/** An atom that was clicked at; its chain and residue as the author has them. */
+export type Picked = {
+  atom: string;
+  residueName: string;
+  residue: number;
+  chain: string;
+  /** The residue's number as masks count, in a structure that the service made. */
+  maskResidue: number;
+};
 
 /** With fewer residues a ribbon shows less than the atoms do. */
 const SHORTEST_RIBBON = 8;
@@ -30,9 +47,56 @@ const DRESS: [StaticStructureComponentType, StructureRepresentationBuiltInProps]
 /** Ball and stick of a whole box takes minutes where there is no graphics card. */
 const POINTS: StructureRepresentationBuiltInProps = { type: "point", color: "element-symbol" };
 
+/** A trajectory as Mol* asks for it: a model of a frame, made when it is asked for. */
+class RangedTrajectory implements Trajectory {
+  readonly representative: Model;
+  readonly frameCount: number;
+  readonly duration: number;
+  readonly #dcd: Dcd;
+
+  constructor(representative: Model, dcd: Dcd) {
+    this.representative = representative;
+    this.frameCount = this.duration = dcd.frames;
+    this.#dcd = dcd;
+  }
+
+  getFrameAtIndex(index: number): Task<Model> {
+    return Task.create("Read a frame", async () =>
+      modelAt(this.representative, await this.#dcd.frame(index), index, this.frameCount));
+  }
+}
+
+function modelAt(base: Model, { x, y, z }: Frame, index: number, size: number): Model {
+  const atomicConformation = Model.getAtomicConformationFromFrame(base, {
+    elementCount: x.length, time: { value: index, unit: "step" }, x, y, z, xyzOrdering: { isIdentity: true },
+  });
+  const model: Model = {
+    ...base, id: UUID.create22(), modelNum: index, atomicConformation, _dynamicPropertyData: Object.create(null),
+  };
+  Model.TrajectoryInfo.set(model, { index, size });
+  return model;
+}
+
+/** Puts the frames of a DCD file into the place of the one that the structure has. */
+const FromDcd = PluginStateTransform.BuiltIn({
+  name: "molbox-from-dcd",
+  display: { name: "Frames by ranges" },
+  from: Objects.Molecule.Trajectory,
+  to: Objects.Molecule.Trajectory,
+  params: { dcd: Param.Value<Dcd | undefined>(undefined, { isHidden: true }) },
+})({
+  apply: ({ a, params: { dcd } }) => Task.create("Frames", async () => {
+    if (!dcd) return a;
+    return new Objects.Molecule.Trajectory(new RangedTrajectory(a.data.representative, dcd), { label: a.label });
+  }),
+});
+
 export class Stage {
   readonly #plugin: PluginContext;
   readonly #scheme = matchMedia("(prefers-color-scheme: dark)");
+  #model: string | undefined;
+  #dcd: Dcd | undefined;
+  #centre: Vec3 | undefined;
   #drawWater: (isOn: boolean) => Promise<void> = async () => undefined;
 
   private constructor(plugin: PluginContext) {
@@ -50,12 +114,22 @@ export class Stage {
     throw new Error("This browser has no WebGL, which drawing molecules needs. Everything else works.");
   }
 
-  /** Shows the first model of a structure in the place of what was there. */
-  async show(text: string, format: Format): Promise<Shown> {
+  /** Shows a structure in the place of what was there: its first model, or the first frame of `dcd`. */
+  async show(text: string, format: Format, dcd?: Dcd): Promise<Shown> {
     const { structure: builder, data } = this.#plugin.builders;
     await this.#plugin.clear();
-    const trajectory = await builder.parseTrajectory(await data.rawData({ data: text }), FORMATS[format]);
-    const made = await builder.createStructure(await builder.createModel(trajectory));
+    const parsed = await builder.parseTrajectory(await data.rawData({ data: text }), FORMATS[format]);
+    const inFile = parsed.obj?.data.representative.atomicHierarchy.atoms._rowCount ?? 0;
+    if (dcd && dcd.atoms !== inFile) {
+      throw new Error(`The trajectory has ${dcd.atoms} atoms and the structure ${inFile}; they cannot be shown together.`);
+    }
+    const trajectory = dcd && dcd.frames > 0
+      ? await this.#plugin.build().to(parsed).apply(FromDcd, { dcd }).commit() : parsed;
+    const model = await builder.createModel(trajectory);
+    this.#model = model.ref;
+    this.#dcd = dcd;
+    this.#centre = dcd && dcd.frames > 0 ? centreOf(await dcd.frame(0)) : undefined;
+    const made = await builder.createStructure(model);
     const atoms = made.obj?.data.elementCount ?? 0;
     if (atoms === 0) throw new Error("There is no atom in this file that could be shown.");
     const polymer = await builder.tryCreateComponentStatic(made, "polymer");
@@ -78,6 +152,25 @@ export class Stage {
     return { atoms, hasWater: water !== undefined };
   }
 
+  /** Goes to a frame of the trajectory; resolves when it is on the screen. */
+  async frame(index: number): Promise<void> {
+    if (this.#model === undefined || !this.#dcd) return;
+    this.#follow(centreOf(await this.#dcd.frame(index)));
+    await this.#plugin.build().to(this.#model)
+      .update(StateTransforms.Model.ModelFromTrajectory, () => ({ modelIndex: index })).commit();
+  }
+
+  /** Molecules are whole and not put back into the box, so they drift: the camera goes with them. */
+  #follow(centre: Vec3): void {
+    const camera = this.#plugin.canvas3d?.camera;
+    if (camera && this.#centre) {
+      const moved = Vec3.sub(Vec3(), centre, this.#centre);
+      const { position, target } = camera.getSnapshot();
+      camera.setState({ position: Vec3.add(Vec3(), position, moved), target: Vec3.add(Vec3(), target, moved) }, 0);
+    }
+    this.#centre = centre;
+  }
+
   water(isOn: boolean): Promise<void> {
     return this.#drawWater(isOn);
   }
@@ -91,6 +184,7 @@ export class Stage {
         residueName: Of.atom.auth_comp_id(place),
         residue: Of.residue.auth_seq_id(place),
         chain: Of.chain.auth_asym_id(place),
+        maskResidue: Of.residue.label_seq_id(place),
       });
     });
   }
@@ -124,6 +218,11 @@ export class Stage {
       camera: { helper: { axes: { name: "off", params: {} } } },
     });
   }
+}
+
+function centreOf({ x, y, z }: Frame): Vec3 {
+  const mean = (values: Float32Array) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  return Vec3.create(mean(x), mean(y), mean(z));
 }
 
 function ribbonOrAtoms(polymer: Structure | undefined): StructureRepresentationBuiltInProps {

@@ -1,16 +1,28 @@
-//! A structure to look at, and what can be done with it.
+//! A structure to look at, alone or moving, and what can be done with it.
 import { useEffect, useRef, useState } from "react";
 
 import { save } from "../chart/save.ts";
+import { Copy } from "../part/copy.tsx";
 import { Notice } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
+import { Dcd, type ReadRange } from "./dcd.ts";
 import { type Format, type Picked, type Shown, Stage } from "./stage.ts";
 
-type Props = { text: string; format: Format; name: string };
+type Props = {
+  /** What is shown, by a name that is another when it is another. */
+  id: string;
+  read: () => Promise<{ text: string; format: Format }>;
+  /** The frames, of the same atoms. */
+  frames?: ReadRange;
+  /** Whether residues are numbered as masks count them. */
+  hasMasks?: boolean;
+  name: string;
+};
 
-export default function Viewer({ text, format, name }: Props) {
+export default function Viewer({ id, read, frames, hasMasks = false, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
+  const [dcd, setDcd] = useState<Dcd>();
   const [shown, setShown] = useState<Shown>();
   const [picked, pick] = useState<Picked>();
   const [hasWater, setWater] = useState(false);
@@ -25,12 +37,15 @@ export default function Viewer({ text, format, name }: Props) {
     let made: Stage | undefined;
     let isGone = false;
     const start = async () => {
+      const [{ text, format }, opened] = await Promise.all([read(), frames ? Dcd.open(frames) : undefined]);
+      if (isGone) return;
       made = await Stage.mount(canvas);
       if (isGone) return made.dispose();
       made.onPick(pick);
-      const counted = await made.show(text, format);
+      const counted = await made.show(text, format, opened);
       if (isGone) return;
       setStage(made);
+      setDcd(opened);
       setShown(counted);
     };
     start().catch((error: unknown) => {
@@ -42,13 +57,14 @@ export default function Viewer({ text, format, name }: Props) {
       isGone = true;
       canvas.removeEventListener("webglcontextlost", lost, true);
       setStage(undefined);
+      setDcd(undefined);
       setShown(undefined);
       setWater(false);
       pick(undefined);
       made?.dispose();
       canvas.remove();
     };
-  }, [text, format, tries]);
+  }, [id, tries]);
 
   const again = () => {
     fail(undefined);
@@ -61,6 +77,7 @@ export default function Viewer({ text, format, name }: Props) {
   const takePicture = async () => {
     if (stage) save(`${name}.png`, await stage.picture());
   };
+  const mask = picked && `:${picked.maskResidue}@${picked.atom}`;
   return <section className="stack" aria-label="Structure">
     <div className="stage">
       <div ref={target} role="img" data-shown={shown !== undefined}
@@ -71,15 +88,86 @@ export default function Viewer({ text, format, name }: Props) {
       <p>{error.message}</p>
       <p><button onClick={again}>Start the viewer again</button></p>
     </Notice>}
+    {stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
     {shown && <div className="spread">
       <p role="status" className="quiet">{picked
-        ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom <code>{picked.atom}</code></>
-        : `${number(shown.atoms)} atoms. Click one to learn its name.`}</p>
+        ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {hasMasks ? <code>{mask}</code> : <code>{picked.atom}</code>}</>
+        : `${number(shown.atoms)} atoms. Click one to learn its ${hasMasks ? "mask" : "name"}.`}</p>
       <div className="row">
+        {hasMasks && mask !== undefined && <Copy text={mask} label="Copy the mask" />}
         {shown.hasWater && <button aria-pressed={hasWater} onClick={toggleWater}>Water</button>}
         <button onClick={() => stage?.reset()}>Show all</button>
         <button onClick={() => void takePicture()}>Picture</button>
       </div>
     </div>}
   </section>;
+}
+
+const FRAMES_A_SECOND = [5, 10, 25, 60] as const;
+
+/** Plays as fast as it is asked to, and leaves frames out where the machine is slower. */
+function Player({ stage, dcd }: { stage: Stage; dcd: Dcd }) {
+  const [index, setIndex] = useState(0);
+  const [isPlaying, play] = useState(false);
+  const [rate, setRate] = useState<number>(25);
+  const [error, fail] = useState<Error>();
+  const wanted = useRef(0);
+  const isDrawing = useRef(false);
+  const isGone = useRef(false);
+  useEffect(() => {
+    isGone.current = false;
+    return () => void (isGone.current = true);
+  }, []);
+
+  /** One frame at a time is drawn; of those that are asked for meanwhile, the last. */
+  const show = async (next: number) => {
+    wanted.current = next;
+    if (isDrawing.current) return;
+    isDrawing.current = true;
+    try {
+      for (let drawn = -1; drawn !== wanted.current && !isGone.current;) {
+        drawn = wanted.current;
+        await stage.frame(drawn);
+        if (!isGone.current) setIndex(drawn);
+      }
+      fail(undefined);
+    } catch (error) {
+      play(false);
+      if (!isGone.current) fail(error instanceof Error ? error : new Error(String(error)));
+    }
+    isDrawing.current = false;
+  };
+
+  useEffect(() => {
+    if (!isPlaying) return;
+    const first = wanted.current;
+    const begun = performance.now();
+    let request = requestAnimationFrame(function step(now) {
+      const next = (first + Math.floor(((now - begun) / 1000) * rate)) % dcd.frames;
+      if (next !== wanted.current && !isDrawing.current) {
+        dcd.readAhead(next);
+        void show(next);
+      }
+      request = requestAnimationFrame(step);
+    });
+    const stop = () => document.hidden && play(false);
+    document.addEventListener("visibilitychange", stop);
+    return () => {
+      cancelAnimationFrame(request);
+      document.removeEventListener("visibilitychange", stop);
+    };
+  }, [isPlaying, rate, dcd]);
+
+  return <>
+    <div className="player">
+      <button aria-pressed={isPlaying} onClick={() => play(!isPlaying)}>{isPlaying ? "Pause" : "Play"}</button>
+      <input type="range" aria-label="Frame" min={0} max={dcd.frames - 1} value={index}
+        aria-valuetext={`${index + 1} of ${dcd.frames}`} onChange={(event) => void show(Number(event.target.value))} />
+      <output className="quiet">{number(index + 1)} / {number(dcd.frames)}</output>
+      <select className="short" aria-label="Frames a second" value={rate} onChange={(event) => setRate(Number(event.target.value))}>
+        {FRAMES_A_SECOND.map((value) => <option key={value} value={value}>{value}/s</option>)}
+      </select>
+    </div>
+    {error && <Notice kind="bad"><p>{error.message}</p></Notice>}
+  </>;
 }
