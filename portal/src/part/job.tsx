@@ -138,7 +138,7 @@ function Extend({ job, onClose, done }: { job: Job; onClose: () => void; done: (
   return <Dialog title="Extend the production" onClose={onClose}>
     <form className="stack" onSubmit={submit} noValidate>
       <FieldControl name="time" field={fields.JobExtension.time} typed={time} onType={setTime} wrong={wrong} />
-      {value !== undefined && speed !== undefined && speed > 0
+      {value !== undefined && value > 0 && speed !== undefined && speed > 0
         && <p aria-live="polite">About {duration((value / speed) * 86_400)} at {number(speed, 3)} ns/day, the speed of its production.</p>}
       {submission.error && submission.violations.length === 0 && <Failure error={submission.error} />}
       <p role="status">{submission.waits}</p>

@@ -175,9 +175,9 @@ export class Stage {
     return this.#drawWater(isOn);
   }
 
-  /** Reports what is clicked at; nothing when it is the background. */
-  onPick(picked: (picked: Picked | undefined) => void): void {
-    this.#plugin.behaviors.interaction.click.subscribe(({ current: { loci } }) => {
+  /** Reports what is clicked at, nothing when it is the background, and whether with shift. */
+  onPick(picked: (picked: Picked | undefined, isMore: boolean) => void): void {
+    this.#plugin.behaviors.interaction.click.subscribe(({ current: { loci }, modifiers }) => {
       const place = StructureElement.Loci.is(loci) ? StructureElement.Loci.getFirstLocation(loci) : undefined;
       picked(place && {
         atom: Of.atom.auth_atom_id(place),
@@ -185,7 +185,7 @@ export class Stage {
         residue: Of.residue.auth_seq_id(place),
         chain: Of.chain.auth_asym_id(place),
         maskResidue: Of.residue.label_seq_id(place),
-      });
+      }, modifiers.shift);
     });
   }
 

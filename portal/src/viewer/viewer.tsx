@@ -6,6 +6,7 @@ import { Copy } from "../part/copy.tsx";
 import { Notice } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Dcd, type ReadRange } from "./dcd.ts";
+import { maskOf, type Part, toggled } from "./mask.ts";
 import { type Format, type Picked, type Shown, Stage } from "./stage.ts";
 
 type Props = {
@@ -25,6 +26,10 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
   const [dcd, setDcd] = useState<Dcd>();
   const [shown, setShown] = useState<Shown>();
   const [picked, pick] = useState<Picked>();
+  const [parts, setParts] = useState<Part[]>([]);
+  const [isByResidue, setByResidue] = useState(false);
+  const byResidue = useRef(isByResidue);
+  byResidue.current = isByResidue;
   const [hasWater, setWater] = useState(false);
   const [error, fail] = useState<Error>();
   const [tries, setTries] = useState(0);
@@ -41,7 +46,15 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
       if (isGone) return;
       made = await Stage.mount(canvas);
       if (isGone) return made.dispose();
-      made.onPick(pick);
+      made.onPick((picked, isMore) => {
+        // A click past the atoms lets go of what was picked, unless more was to be picked.
+        if (!picked && isMore) return;
+        pick(picked);
+        if (!picked) return setParts([]);
+        const { maskResidue: residue, atom } = picked;
+        const part = byResidue.current ? { residue } : { residue, atom };
+        setParts((before) => (isMore ? toggled(before, part) : [part]));
+      });
       const counted = await made.show(text, format, opened);
       if (isGone) return;
       setStage(made);
@@ -61,6 +74,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
       setShown(undefined);
       setWater(false);
       pick(undefined);
+      setParts([]);
       made?.dispose();
       canvas.remove();
     };
@@ -77,7 +91,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
   const takePicture = async () => {
     if (stage) save(`${name}.png`, await stage.picture());
   };
-  const mask = picked && `:${picked.maskResidue}@${picked.atom}`;
+  const mask = hasMasks ? maskOf(parts) : "";
   return <section className="stack" aria-label="Structure">
     <div className="stage">
       <div ref={target} role="img" data-shown={shown !== undefined}
@@ -91,10 +105,11 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
     {stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
     {shown && <div className="spread">
       <p role="status" className="quiet">{picked
-        ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {hasMasks ? <code>{mask}</code> : <code>{picked.atom}</code>}</>
-        : `${number(shown.atoms)} atoms. Click one to learn its ${hasMasks ? "mask" : "name"}.`}</p>
+        ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {picked.atom}{mask !== "" && <>: <code>{mask}</code></>}</>
+        : `${number(shown.atoms)} atoms. ${hasMasks ? "Click one for its mask, with shift for more." : "Click one to learn its name."}`}</p>
       <div className="row">
-        {hasMasks && mask !== undefined && <Copy text={mask} label="Copy the mask" />}
+        {hasMasks && <button aria-pressed={isByResidue} onClick={() => setByResidue(!isByResidue)}>Whole residues</button>}
+        {mask !== "" && <Copy text={mask} label="Copy the mask" />}
         {shown.hasWater && <button aria-pressed={hasWater} onClick={toggleWater}>Water</button>}
         <button onClick={() => stage?.reset()}>Show all</button>
         <button onClick={() => void takePicture()}>Picture</button>

@@ -1,0 +1,41 @@
+//! What is picked in the viewer as a mask in the Amber syntax.
+
+/** An atom of a residue, or without a name the whole residue; numbers as masks count them. */
+export type Part = { residue: number; atom?: string };
+
+/** Whole residues as `:5-9,12`, atoms as `:5@CA,CB`, several such terms joined by `|`. */
+export function maskOf(parts: readonly Part[]): string {
+  const whole = new Set(parts.filter(({ atom }) => atom === undefined).map(({ residue }) => residue));
+  const atomsOf = new Map<number, Set<string>>();
+  for (const { residue, atom } of parts) {
+    if (atom === undefined || whole.has(residue)) continue;
+    atomsOf.set(residue, (atomsOf.get(residue) ?? new Set()).add(atom));
+  }
+  // Residues of which the same atoms are picked share a term.
+  const residuesOf = new Map<string, number[]>();
+  for (const [residue, atoms] of [...atomsOf].sort(([a], [b]) => a - b)) {
+    const names = [...atoms].sort().join(",");
+    residuesOf.set(names, [...(residuesOf.get(names) ?? []), residue]);
+  }
+  return [
+    ...(whole.size > 0 ? [`:${runs([...whole])}`] : []),
+    ...[...residuesOf].map(([names, residues]) => `:${runs(residues)}@${names}`),
+  ].join("|");
+}
+
+/** With a part that was not there, or without one that was. */
+export function toggled(parts: readonly Part[], part: Part): Part[] {
+  const others = parts.filter(({ residue, atom }) => residue !== part.residue || atom !== part.atom);
+  return others.length < parts.length ? others : [...parts, part];
+}
+
+/** Numbers in ascending order, those that follow each other as a range. */
+function runs(numbers: readonly number[]): string {
+  const ranges: [first: number, last: number][] = [];
+  for (const n of [...new Set(numbers)].sort((a, b) => a - b)) {
+    const range = ranges.at(-1);
+    if (range && n === range[1] + 1) range[1] = n;
+    else ranges.push([n, n]);
+  }
+  return ranges.map(([first, last]) => (first === last ? String(first) : `${first}-${last}`)).join(",");
+}
