@@ -35,9 +35,11 @@ export type Picked = {
 
 /** With fewer residues a ribbon shows less than the atoms do. */
 const SHORTEST_RIBBON = 8;
+const MOST_BALLS = 5000;
 
 const BALLS: StructureRepresentationBuiltInProps = { type: "ball-and-stick", color: "element-symbol" };
 const DRESS: [StaticStructureComponentType, StructureRepresentationBuiltInProps][] = [
+  ["polymer", { type: "cartoon", color: "chain-id" }],
   ["ligand", BALLS],
   ["non-standard", BALLS],
   ["branched", BALLS],
@@ -132,11 +134,15 @@ export class Stage {
     const made = await builder.createStructure(model);
     const atoms = made.obj?.data.elementCount ?? 0;
     if (atoms === 0) throw new Error("There is no atom in this file that could be shown.");
-    const polymer = await builder.tryCreateComponentStatic(made, "polymer");
-    if (polymer) await builder.representation.addRepresentation(polymer, ribbonOrAtoms(polymer.obj?.data));
-    for (const [kind, dress] of DRESS) {
-      const part = await builder.tryCreateComponentStatic(made, kind);
-      if (part) await builder.representation.addRepresentation(part, dress);
+    if (made.obj && hasRibbon(made.obj.data)) {
+      for (const [kind, dress] of DRESS) {
+        const part = await builder.tryCreateComponentStatic(made, kind);
+        if (part) await builder.representation.addRepresentation(part, dress);
+      }
+    } else {
+      // Small ones are shown whole: their caps belong to no kind.
+      const whole = await builder.tryCreateComponentStatic(made, "all");
+      if (whole) await builder.representation.addRepresentation(whole, BALLS);
     }
     const water = await builder.tryCreateComponentStatic(made, "water");
     this.#drawWater = async (isOn) => {
@@ -225,7 +231,7 @@ function centreOf({ x, y, z }: Frame): Vec3 {
   return Vec3.create(mean(x), mean(y), mean(z));
 }
 
-function ribbonOrAtoms(polymer: Structure | undefined): StructureRepresentationBuiltInProps {
-  const isLong = (polymer?.polymerResidueCount ?? 0) >= SHORTEST_RIBBON;
-  return isLong ? { type: "cartoon", color: "chain-id" } : BALLS;
+/** Whether a ribbon shows more than the atoms would, or the atoms are too many to show. */
+function hasRibbon({ polymerResidueCount, elementCount }: Structure): boolean {
+  return polymerResidueCount >= SHORTEST_RIBBON || elementCount > MOST_BALLS;
 }
