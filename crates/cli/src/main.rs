@@ -76,6 +76,8 @@ enum Command {
     Profile(cmd::login::Command),
     /// Show whose key is in use.
     Account,
+    /// Show what the account uses, and its limits.
+    Usage,
     /// The service itself.
     #[command(subcommand)]
     Service(cmd::service::Command),
@@ -148,6 +150,7 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         Command::Api(arguments) => cmd::api::run(&context, *arguments).await,
         Command::Profile(command) => cmd::login::profile(&context, command),
         Command::Account => cmd::service::account(&context).await,
+        Command::Usage => cmd::service::usage(&context).await,
         Command::Service(command) => cmd::service::run(&context, command).await,
         Command::Doctor => cmd::doctor::run(&context).await,
         Command::Completions { shell } => {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use molbox::workflow::types::{
     self, AnalysisRequest, FileRegistration, InvitationAcceptance, JobCreateParams, JobExtension,
-    KeyRequest, SignIn, SystemBuildRequest,
+    KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,6 +36,7 @@ pub fn request(body: &[u8]) {
     of_operation::<SignIn>("session_create", body);
     of_operation::<InvitationAcceptance>("invitation_accept", body);
     of_operation::<KeyRequest>("key_create", body);
+    of_operation::<PasswordChange>("password_change", body);
     // A margin's portfolio is read otherwise.
     of_operation::<Value>("margin_submit", body);
 }

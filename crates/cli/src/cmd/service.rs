@@ -1,4 +1,4 @@
-//! `molbox service` and `molbox account`
+//! `molbox service`, `molbox account` and `molbox usage`
 
 use clap::{Subcommand, ValueEnum};
 use molbox_codegen::Part;
@@ -71,4 +71,10 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
 pub(crate) async fn account(context: &Context) -> Result<(), Failure> {
     let account = context.workflow()?.account_view().send().await?.into_inner();
     context.output.record(&task::value(&account)?)
+}
+
+/// `molbox usage`
+pub(crate) async fn usage(context: &Context) -> Result<(), Failure> {
+    let usage = context.workflow()?.usage_view().send().await?.into_inner();
+    context.output.record(&task::value(&usage)?)
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::audit::note;
+use super::words::is_open;
 use super::{Db, Deed, Result, Row, Tx, values};
 use crate::record::Role;
 
@@ -49,6 +50,14 @@ pub(super) fn has_quota(
     let max = i64::try_from(max).unwrap_or(i64::MAX);
     let is_over = max > 0 && held.saturating_add(added.max(1)) > max;
     Ok(if is_over { Err(OverQuota { held: held.unsigned_abs() }) } else { Ok(()) })
+}
+
+/// What an account uses of what it may.
+pub(crate) struct Used {
+    pub(crate) open_tasks: i64,
+    /// Also those that wait for their content.
+    pub(crate) files: i64,
+    pub(crate) bytes: i64,
 }
 
 const KEY: &str = "
@@ -102,6 +111,22 @@ impl Db {
         self.read(|tx| {
             let sql = "select name, created_at, disabled_at from account order by name";
             tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        })
+        .await
+    }
+
+    /// What an account uses of what it may.
+    pub(crate) async fn used(&self, account: i64) -> Result<Used> {
+        let sql = format!(
+            "select (select count(*) from task where account = ?1 and {} and lane in (0, 1)),
+                    (select count(*) from file where account = ?1), bytes
+             from account where id = ?1",
+            is_open()
+        );
+        self.read(|tx| {
+            tx.one(&sql, values![account], |row| {
+                Ok(Used { open_tasks: row.get(0)?, files: row.get(1)?, bytes: row.get(2)? })
+            })
         })
         .await
     }

@@ -32,7 +32,7 @@ pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
-pub(crate) use session::{NewSession, SessionRow};
+pub(crate) use session::{NewSession, SeenSession, SessionRow};
 pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued};
 pub(crate) use whole::{Content, Whole, snapshot};
 

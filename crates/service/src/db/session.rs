@@ -56,6 +56,13 @@ fn session_row(row: &Row<'_>) -> Result<SessionRow> {
     })
 }
 
+/// A session as its owner is shown it.
+pub(crate) struct SeenSession {
+    pub(crate) row: SessionRow,
+    pub(crate) browser: String,
+    pub(crate) address: Option<String>,
+}
+
 const INVITED: &str = "select id, password from account where disabled_at is null and";
 
 fn invited(row: &Row<'_>) -> Result<Invited> {
@@ -164,6 +171,50 @@ impl Db {
     pub(crate) async fn session(&self, id: &str) -> Result<Option<SessionRow>> {
         let sql = format!("{SESSION} where session.id = ?1");
         self.read(|tx| tx.first(&sql, values![id], session_row)).await
+    }
+
+    /// All sessions of an account, oldest first; also such as were not used for too long.
+    pub(crate) async fn sessions(&self, account: i64) -> Result<Vec<SeenSession>> {
+        let sql = "
+            select session.id, account, account.name, role, session.created_at, seen_at,
+                   session.expires_at, disabled_at, browser, address
+            from session join account on account.id = session.account
+            where account = ?1 order by session.created_at, session.id";
+        self.read(|tx| {
+            tx.all(sql, values![account], |row| {
+                let (browser, address) = (row.get(8)?, row.get(9)?);
+                Ok(SeenSession { row: session_row(row)?, browser, address })
+            })
+        })
+        .await
+    }
+
+    /// Changes the password of an account when it still is `kept`, ends its sessions but the one
+    /// that does it, and its invitation; false when the password has changed meanwhile, or the
+    /// session has ended.
+    pub(crate) async fn change_password(
+        &self,
+        session: SessionRow,
+        kept: String,
+        password: String,
+        deed: Deed,
+    ) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "
+                update account
+                set password = ?1, invitation = null, invitation_expires_at = null
+                where id = ?2 and password = ?3 and disabled_at is null
+                    and exists (select 1 from session where id = ?4 and account = ?2)";
+            let (account, id) = (session.account, session.id);
+            if tx.execute(sql, values![password, account, kept, id])? == 0 {
+                return Ok(false);
+            }
+            let sql = "delete from session where account = ?1 and id <> ?2";
+            tx.execute(sql, values![account, id])?;
+            note(tx, &deed, &session.account_name)?;
+            Ok(true)
+        })
+        .await
     }
 
     /// Ends a session of an account; false when there is none with this identifier.

@@ -6,15 +6,18 @@ use axum::http::StatusCode;
 use axum::http::header::{SET_COOKIE, USER_AGENT};
 use axum::response::{IntoResponse, Response};
 use jiff::SignedDuration;
-use molbox::workflow::types::{InvitationAcceptance, Session, SignIn, SignInWays};
+use molbox::workflow::types::{
+    InvitationAcceptance, PasswordChange, Session, SessionList, SessionSummary, SignIn, SignInWays,
+};
 
 use crate::accounts::Caller;
 use crate::accounts::session::{self, Token};
-use crate::db::{NewSession, SessionRow};
+use crate::db::{NewSession, SeenSession, SessionRow};
 use crate::error::ApiError;
 use crate::http::answer::json;
 use crate::http::call::Call;
 use crate::http::peer::network;
+use crate::http::validate::{loc, violation};
 
 /// Of what a browser says it is.
 const BROWSER_CHARACTERS: usize = 200;
@@ -70,6 +73,57 @@ pub(crate) async fn session_end(call: Call) -> Result<Response, ApiError> {
     call.app.db.end_session(row.account, row.id.clone(), call.deed()).await?;
     let gone = session::cookie("", 0, &call.app.base_url());
     Ok((StatusCode::NO_CONTENT, [(SET_COOKIE, gone)]).into_response())
+}
+
+pub(crate) async fn session_list(call: Call) -> Result<Response, ApiError> {
+    let current = session_of(&call)?;
+    let (limits, now) = (&call.app.config.sessions, call.app.now());
+    let mut sessions = call.app.db.sessions(current.account).await?;
+    sessions.retain(|seen| session::is_good(&seen.row, limits, now));
+    let sessions = sessions
+        .into_iter()
+        .map(|SeenSession { row, browser, address }| SessionSummary {
+            is_current: row.id == current.id,
+            browser,
+            address,
+            created_at: row.created_at.to_string(),
+            seen_at: row.seen_at.to_string(),
+            expires_at: session::end(&row, limits).to_string(),
+            session_id: row.id,
+            extra: Default::default(),
+        })
+        .collect();
+    json(&SessionList { sessions, extra: Default::default() })
+}
+
+pub(crate) async fn session_revoke(call: Call) -> Result<Response, ApiError> {
+    let id = call.parameter("session_id");
+    if call.app.db.end_session(call.account(), id.to_owned(), call.deed()).await? {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Err(ApiError::not_found("session", id))
+}
+
+pub(crate) async fn password_change(call: Call) -> Result<Response, ApiError> {
+    let (PasswordChange { password, new_password }, _) = call.request()?;
+    let current = session_of(&call)?;
+    limit(&call, Some(&current.account_name))?;
+    let app = &call.app;
+    // Not 401: the session is as good as before.
+    let wrong = || {
+        let msg = "this is not the password of the account";
+        let at = vec![loc("body"), loc("password")];
+        ApiError::invalid(vec![violation("value_error", at, msg)])
+    };
+    let known = app.db.account_named(&current.account_name).await?;
+    let kept = known.and_then(|known| known.password);
+    let is_right = app.passwords.is_right(password.to_string(), kept.clone()).await?;
+    let (Some(kept), true) = (kept, is_right) else { return Err(wrong()) };
+    let password = app.passwords.hash(new_password.to_string()).await?;
+    if app.db.change_password(current.clone(), kept, password, call.deed()).await? {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    Err(ApiError::session_over())
 }
 
 /// The session of an operation that takes no key.

@@ -94,6 +94,10 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     GET    "/session"                        sessions::session_view
     DELETE "/session"                        sessions::session_end
     POST   "/session/invitation"             sessions::invitation_accept
+    GET    "/info/sessions"                  sessions::session_list
+    DELETE "/info/session/{session_id}"      sessions::session_revoke
+    POST   "/session/password"               sessions::password_change
+    GET    "/info/usage"                     account::usage_view
     GET    "/info/keys"                      keys::key_list
     POST   "/submit/key"                     keys::key_create
     DELETE "/info/key/{key_id}"              keys::key_revoke

@@ -3,7 +3,7 @@
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::common::Service;
+use crate::common::{Service, example, wait_for};
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
@@ -298,4 +298,212 @@ async fn what_is_secret_is_in_no_log_no_audit_and_no_database() {
             assert!(!text.contains(secret), "{secret} is in the {place}");
         }
     }
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended_by_their_account_alone() {
+    let service = Service::start();
+    let ada = Browser::of(&service, "ada").await;
+    let eve = Browser::of(&service, "eve").await;
+    let mut phone = Browser::new(&service);
+    let sign_in = phone
+        .request(Method::POST, "/session")
+        .header("user-agent", format!("Phöne {}", "x".repeat(500)))
+        .json(&json!({ "account": "ada", "password": PASSWORD }));
+    let session = body(phone.send(sign_in).await).await;
+    let list = body(ada.request(Method::GET, "/info/sessions").send().await.unwrap()).await;
+    let sessions = list["sessions"].as_array().unwrap();
+    assert_eq!(sessions.len(), 2, "{list}");
+    assert_eq!([&sessions[0]["is_current"], &sessions[1]["is_current"]], [true, false]);
+    assert_eq!(sessions[1]["session_id"], session["session_id"]);
+    assert_eq!(sessions[1]["address"], "127.0.0.1");
+    assert!(sessions[1]["browser"].as_str().unwrap().len() < 300, "as much as tells it apart");
+
+    let path = format!("/info/session/{}", session["session_id"].as_str().unwrap());
+    assert_eq!(eve.status(Method::DELETE, &path).await, 404, "it is another's");
+    assert_eq!(phone.status(Method::GET, "/session").await, 200);
+    let forged = ada.plain(Method::DELETE, &path).header("sec-fetch-site", "cross-site");
+    assert_eq!(problem(forged.send().await.unwrap()).await.1, "cross_origin");
+    assert_eq!(ada.status(Method::DELETE, &path).await, 204);
+    assert_eq!(phone.status(Method::GET, "/session").await, 401);
+    assert_eq!(ada.status(Method::DELETE, &path).await, 404, "it has ended");
+    assert_eq!(ada.status(Method::DELETE, "/info/session/ses_..").await, 404);
+}
+
+#[tokio::test]
+async fn who_knows_the_password_changes_it_and_the_other_sessions_end() {
+    let service = Service::start_with(&["sessions.tries_per_minute=6"]);
+    let ada = Browser::of(&service, "ada").await;
+    let mut elsewhere = Browser::new(&service);
+    assert_eq!(elsewhere.sign_in("ada", PASSWORD).await.status(), 200);
+    let invited = invitation(&service, "ada");
+    let change = async |password: &str, new_password: &str| {
+        let body = json!({ "password": password, "new_password": new_password });
+        ada.request(Method::POST, "/session/password").json(&body).send().await.unwrap()
+    };
+    // Any characters, which are counted as such.
+    let chosen = "пароль-密码-🔑🔑";
+    assert_eq!(chosen.chars().count(), 12);
+    for (password, new_password, field) in [
+        ("wrong password", chosen, "password"),
+        (PASSWORD, "eleven char", "new_password"),
+        (PASSWORD, &*"x".repeat(201), "new_password"),
+    ] {
+        let refused = change(password, new_password).await;
+        assert_eq!(refused.status(), 422, "{field}");
+        let refused = body(refused).await;
+        assert_eq!(refused["detail"][0]["loc"], json!(["body", field]), "{refused}");
+        assert!(!refused.to_string().contains(new_password), "{refused}");
+    }
+    assert_eq!(elsewhere.status(Method::GET, "/session").await, 200, "nothing has happened yet");
+    assert_eq!(change(PASSWORD, chosen).await.status(), 204);
+    assert_eq!(elsewhere.status(Method::GET, "/session").await, 401);
+    assert_eq!(ada.status(Method::GET, "/session").await, 200, "the one that did it goes on");
+    let late = Browser::new(&service).accept(&invited, "another password").await;
+    assert_eq!(late.status(), 401, "an invitation ends with the password that it was to replace");
+    let mut browser = Browser::new(&service);
+    assert_eq!(browser.sign_in("ada", PASSWORD).await.status(), 401);
+    assert_eq!(browser.sign_in("ada", chosen).await.status(), 200);
+    // Who has got hold of a session cannot guess on.
+    let guesses =
+        [change("guess", PASSWORD).await.status(), change("guess", PASSWORD).await.status()];
+    assert_eq!(guesses, [422, 429]);
+    let audit = service.command(&["audit", "--action", "password_change", "--json"]);
+    assert_eq!(audit.lines().count(), 1, "what was done, and nothing that was refused: {audit}");
+}
+
+#[tokio::test]
+async fn an_account_is_told_what_it_uses_and_may() {
+    let service = Service::start_with(&["limits.open_tasks=0", "limits.account_bytes=1000000"]);
+    let ada = service.client("ada");
+    let before = ada.usage_view().send().await.unwrap().into_inner();
+    assert_eq!((before.open_tasks.used, before.open_tasks.most), (0, None));
+    assert_eq!((before.bytes.used, before.bytes.most), (0, Some(1_000_000)));
+    let path = example("1vii.pdb");
+    let size = std::fs::metadata(&path).unwrap().len();
+    ada.upload(path).await.unwrap();
+    let after = ada.usage_view().send().await.unwrap().into_inner();
+    assert_eq!((after.files.used, after.files.most), (1, None));
+    assert_eq!(after.bytes.used, i64::try_from(size).unwrap());
+    let other = service.client("bob").usage_view().send().await.unwrap().into_inner();
+    assert_eq!((other.files.used, other.bytes.used), (0, 0), "each has its own");
+    let browser = Browser::of(&service, "eve").await;
+    assert_eq!(browser.status(Method::GET, "/info/usage").await, 200);
+}
+
+#[tokio::test]
+async fn a_browser_keeps_no_token_that_somebody_else_has_chosen() {
+    let service = Service::start();
+    Browser::of(&service, "ada").await;
+    let planted = format!("molbox_session={}", "ab".repeat(32));
+    let mut browser = Browser::new(&service);
+    browser.cookie = Some(planted.clone());
+    assert_eq!(browser.sign_in("ada", PASSWORD).await.status(), 200);
+    assert_ne!(browser.cookie.as_ref(), Some(&planted));
+    assert_eq!(browser.status(Method::GET, "/session").await, 200);
+    let first = browser.cookie.clone();
+    assert_eq!(browser.sign_in("ada", PASSWORD).await.status(), 200);
+    assert_ne!(browser.cookie, first, "each sign-in has a token of its own");
+    browser.cookie = Some(planted);
+    assert_eq!(browser.status(Method::GET, "/session").await, 401);
+}
+
+#[tokio::test]
+async fn a_session_is_good_for_its_own_service_alone() {
+    let here = Service::start();
+    let there = Service::start_with(&["stage=\"other\""]);
+    let ada = Browser::of(&here, "ada").await;
+    let mut other = Browser::of(&there, "ada").await;
+    assert!(other.base_url.ends_with("/other"));
+    other.cookie = ada.cookie.clone();
+    assert_eq!(other.status(Method::GET, "/session").await, 401);
+}
+
+#[tokio::test]
+async fn no_key_does_what_is_for_those_who_have_signed_in() {
+    let service = Service::start();
+    let ada = Browser::of(&service, "ada").await;
+    let key = service.key("ada");
+    let document: Value =
+        serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
+    let mut n_operations = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if operation["security"] != json!([{ "Session": [] }]) {
+                continue;
+            }
+            n_operations += 1;
+            let path = path
+                .replace("{key_id}", "00000000")
+                .replace("{session_id}", "ses_00000000000000000000");
+            let method: Method = method.to_uppercase().parse().unwrap();
+            // Also beside a session: what has a key is a program.
+            for with_cookie in [false, true] {
+                let browser = if with_cookie { &ada } else { &Browser::new(&service) };
+                let request = browser.request(method.clone(), &path).header("x-api-key", &key);
+                let refused = problem(request.send().await.unwrap()).await;
+                assert_eq!(refused, (403, "forbidden".to_owned()), "{method} {path}");
+            }
+            let nobody = Browser::new(&service).request(method.clone(), &path);
+            assert_eq!(nobody.send().await.unwrap().status(), 401, "{method} {path}");
+        }
+    }
+    assert!(n_operations >= 8, "{n_operations}");
+    assert_eq!(ada.status(Method::GET, "/session").await, 200, "nothing of it has happened");
+}
+
+#[tokio::test]
+async fn names_and_passwords_of_any_length_and_script_are_answered() {
+    let service = Service::start_with(&["sessions.tries_per_minute_from_address=0"]);
+    Browser::of(&service, "ada").await;
+    let long = "a".repeat(200);
+    for (name, password, status) in [
+        ("", PASSWORD, 422),
+        (&*long, PASSWORD, 401),
+        (&*"é".repeat(200), PASSWORD, 401),
+        (&*"a".repeat(201), PASSWORD, 422),
+        ("ada", &*"p".repeat(201), 422),
+        ("ada", &*"p".repeat(100_000), 422),
+        ("ADA", PASSWORD, 401),
+        ("ada ", PASSWORD, 401),
+        ("аda", PASSWORD, 401),
+        ("ada\u{0}", PASSWORD, 401),
+        ("ada' or 1=1 --", PASSWORD, 401),
+    ] {
+        let answer = Browser::new(&service).sign_in(name, password).await;
+        assert_eq!(answer.status(), status, "{name:?}");
+        let answer = body(answer).await.to_string();
+        assert!(!answer.contains(password), "{name:?}: {answer}");
+    }
+}
+
+#[cfg(debug_assertions)]
+#[tokio::test]
+async fn an_invitation_is_good_for_three_days_and_a_session_while_it_is_used() {
+    const HOUR: i64 = 3600;
+    let service = Service::start_with_clock(&["sessions.idle_hours=12", "sessions.days=1"]);
+    service.command(&["account", "create", "ada"]);
+    let (late, mut browser) = (invitation(&service, "ada"), Browser::new(&service));
+    service.set_clock(72 * HOUR + 1);
+    assert_eq!(browser.accept(&late, PASSWORD).await.status(), 401);
+    service.set_clock(0);
+    let token = invitation(&service, "ada");
+    service.set_clock(71 * HOUR);
+    assert_eq!(browser.accept(&token, PASSWORD).await.status(), 200);
+    service.set_clock(82 * HOUR);
+    assert_eq!(browser.status(Method::GET, "/session").await, 200);
+    // A use is noted a moment later.
+    wait_for("the use is noted", || {
+        let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
+        let sql = "select seen_at > created_at from session";
+        database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap().then_some(())
+    });
+    service.set_clock(93 * HOUR);
+    assert_eq!(browser.status(Method::GET, "/session").await, 200, "it was used meanwhile");
+    service.set_clock(95 * HOUR + 1);
+    assert_eq!(browser.status(Method::GET, "/session").await, 401, "a day is over");
+    let mut idle = Browser::new(&service);
+    assert_eq!(idle.sign_in("ada", PASSWORD).await.status(), 200);
+    service.set_clock(107 * HOUR + 2);
+    assert_eq!(idle.status(Method::GET, "/session").await, 401, "it was not used for too long");
 }
