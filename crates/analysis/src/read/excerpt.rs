@@ -37,6 +37,7 @@ pub struct Excerpt {
 
 /// Where coordinates come from.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "an excerpt has one, and is moved a few times")]
 enum Source {
     /// Those of any atoms along an axis can be read alone.
     Columns(ColumnReader),
