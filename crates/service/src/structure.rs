@@ -28,7 +28,7 @@ pub(crate) fn check_built(system: &Task) -> Result<(), ApiError> {
 /// A structure that is written.
 pub(crate) enum Model {
     Built(Arc<Built>, Option<Cell>),
-    Prepared(Box<Structure>),
+    Prepared(Structure),
 }
 
 impl Model {
@@ -67,7 +67,7 @@ impl Model {
         }
         let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
         let structure = Structure::from_mmcif(&text).map_err(ApiError::internal)?;
-        Ok(Self::Prepared(Box::new(structure)))
+        Ok(Self::Prepared(structure))
     }
 
     fn topology(&self) -> &Topology {

@@ -131,6 +131,10 @@ fn known(schema: &str, body: &Value) -> Result<(), Failure> {
         workflow::JobCreateParams,
         workflow::JobExtension,
         workflow::AnalysisRequest,
+        workflow::SignIn,
+        workflow::InvitationAcceptance,
+        workflow::PasswordChange,
+        workflow::KeyRequest,
         margin::MarginJobRequest,
     );
     known.map_err(|failure| failure.remedy("--any-field sends it as it is"))
