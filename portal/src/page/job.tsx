@@ -79,16 +79,16 @@ function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
       <thead>
         <tr>
           <th scope="col">Stage</th>
-          <th scope="col" className="number">Steps</th>
-          <th scope="col" className="number">Frames</th>
+          <th scope="col" className="number wide">Steps</th>
+          <th scope="col" className="number wide">Frames</th>
           <th scope="col" className="number">Took</th>
           <th scope="col" className="number">ns/day</th>
         </tr>
       </thead>
       <tbody>{stages.map(({ name, steps, frames, seconds, ns_per_day: speed }) => <tr key={name}>
         <td>{name.replaceAll("_", " ")}</td>
-        <td className="number">{number(steps)}</td>
-        <td className="number">{number(frames)}</td>
+        <td className="number wide">{number(steps)}</td>
+        <td className="number wide">{number(frames)}</td>
         <td className="number">{duration(seconds)}</td>
         <td className="number">{speed === undefined ? "" : number(speed, 3)}</td>
       </tr>)}</tbody>
