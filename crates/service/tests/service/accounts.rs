@@ -8,7 +8,7 @@ use crate::common::{Service, example};
 use crate::sessions::{Browser, PASSWORD};
 use crate::work::water;
 
-type Headers = Vec<(&'static str, String)>;
+pub(crate) type Headers = Vec<(&'static str, String)>;
 
 /// What one account has, by the name of the path parameter that stands for it.
 struct Things(Vec<(&'static str, String)>);
@@ -60,6 +60,9 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
         "session_create" => {
             vec![json!({ "account": things.id("account"), "password": "not the right one" })]
         }
+        "password_change" => {
+            vec![json!({ "password": "not the right one", "new_password": "another one" })]
+        }
         "invitation_accept" => vec![json!({ "token": "none", "password": "not the right one" })],
         "key_create" => vec![json!({ "name": "mine" })],
         _ => Vec::new(),
@@ -73,7 +76,7 @@ fn with_key(key: &str) -> Headers {
 }
 
 /// Those of a browser that has just signed in.
-async fn signed_in(service: &Service, account: &str) -> Headers {
+pub(crate) async fn signed_in(service: &Service, account: &str) -> Headers {
     let mut browser = Browser::new(service);
     assert_eq!(browser.sign_in(account, PASSWORD).await.status(), 200);
     vec![("cookie", browser.cookie.unwrap()), ("sec-fetch-site", "same-origin".to_owned())]

@@ -7,13 +7,16 @@ use std::fs;
 use std::path::Path;
 
 use molbox::workflow::types::{
-    AnalysisRequest, FileRegistration, JobCreateParams, JobExtension, SystemBuildRequest,
+    AnalysisRequest, FileRegistration, InvitationAcceptance, JobCreateParams, JobExtension,
+    KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
 };
 use molbox::{InvalidRequest, margin};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
+use crate::accounts::{Headers, signed_in};
 use crate::common::Service;
+use crate::sessions::{Browser, PASSWORD};
 use crate::work::water;
 
 /// Keywords that allow some values and not others.
@@ -208,6 +211,7 @@ struct Operation {
     method: Method,
     path: String,
     is_margin: bool,
+    takes_key: bool,
     fields: Vec<Field>,
 }
 
@@ -251,12 +255,15 @@ fn operations(document: &Value) -> (Vec<Operation>, BTreeSet<String>) {
             }
             fields.retain(|field| keywords(&field.schema).next().is_some());
             let is_margin = item.get("servers").is_some();
+            let ways = operation.get("security").unwrap_or(&document["security"]);
+            let takes_key = ways.as_array().unwrap().iter().any(|way| way.get("ApiKey").is_some());
             let method = method.to_uppercase().parse().unwrap();
             operations.push(Operation {
                 id: id.to_owned(),
                 method,
                 path: path.clone(),
                 is_margin,
+                takes_key,
                 fields,
             });
         }
@@ -281,6 +288,8 @@ struct Request {
 struct World {
     service: Service,
     key: String,
+    /// Headers of a browser, for what takes no key.
+    signed_in: Headers,
     http: reqwest::Client,
     system: String,
     pending: String,
@@ -347,6 +356,13 @@ impl World {
                 (Some(json!({ "topology": "atoms", "trajectory": "frames" })), 200)
             }
             "job_extend" => (Some(json!({ "time": 1 })), 404),
+            "session_create" => (Some(json!({ "account": "nobody", "password": "wrong" })), 401),
+            "invitation_accept" => (Some(json!({ "token": "none", "password": PASSWORD })), 401),
+            // Of a wrong password, so that it stays as it is.
+            "password_change" => {
+                (Some(json!({ "password": "wrong", "new_password": PASSWORD })), 422)
+            }
+            "key_create" => (Some(json!({ "name": "laptop" })), 200),
             "margin_submit" if field.loc[0] == "query" && !is("shape") => (None, 200),
             "margin_submit" => {
                 let mut body = json!({
@@ -405,8 +421,14 @@ impl World {
         let url =
             reqwest::Url::parse_with_params(&format!("{base}{}", request.path), &request.query)
                 .unwrap();
-        let mut sent =
-            self.http.request(operation.method.clone(), url).header("x-api-key", &self.key);
+        let mut sent = self.http.request(operation.method.clone(), url);
+        if operation.takes_key {
+            sent = sent.header("x-api-key", &self.key);
+        } else {
+            for (name, value) in &self.signed_in {
+                sent = sent.header(*name, value);
+            }
+        }
         for (name, value) in &request.headers {
             sent = sent.header(name, value);
         }
@@ -460,6 +482,10 @@ fn refused_by_client(operation: &str, body: &Value) -> Option<Vec<String>> {
         "job_extend" => paths(molbox::from_json::<JobExtension>(&text)),
         "analysis_submit" => paths(molbox::from_json::<AnalysisRequest>(&text)),
         "margin_submit" => paths(molbox::from_json::<margin::types::MarginJobRequest>(&text)),
+        "session_create" => paths(molbox::from_json::<SignIn>(&text)),
+        "invitation_accept" => paths(molbox::from_json::<InvitationAcceptance>(&text)),
+        "password_change" => paths(molbox::from_json::<PasswordChange>(&text)),
+        "key_create" => paths(molbox::from_json::<KeyRequest>(&text)),
         other => panic!("{other}: nothing is known of its body"),
     })
 }
@@ -486,6 +512,7 @@ async fn world(folder: &Path) -> World {
     let mut service = Service::start_in(&data, &[]);
     service.command(&["market", "sample"]);
     let key = service.key("ada");
+    Browser::of(&service, "grace").await;
     let molbox = service.client_with(&key);
     let test_data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/data");
     fs::write(folder.join("ligand.sdf"), METHANE).unwrap();
@@ -501,9 +528,12 @@ async fn world(folder: &Path) -> World {
         "limits.open_tasks=0",
         "limits.requests_per_minute=0",
         "limits.body_bytes=33554432",
+        "sessions.tries_per_minute=0",
+        "sessions.tries_per_minute_from_address=0",
     ];
     let service = Service::start_in(&data, &settings);
-    World { service, key, http: reqwest::Client::new(), system, pending }
+    let signed_in = signed_in(&service, "grace").await;
+    World { service, key, signed_in, http: reqwest::Client::new(), system, pending }
 }
 
 #[tokio::test]
