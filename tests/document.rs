@@ -234,6 +234,12 @@ fn a_request_survives_the_generated_types() {
             Some("job_submit") => survives::<workflow::types::JobCreateParams>(&name, &text),
             Some("job_extend") => survives::<workflow::types::JobExtension>(&name, &text),
             Some("analysis_submit") => survives::<workflow::types::AnalysisRequest>(&name, &text),
+            Some("password_change") => survives::<workflow::types::PasswordChange>(&name, &text),
+            Some("session_create") => survives::<workflow::types::SignIn>(&name, &text),
+            Some("invitation_accept") => {
+                survives::<workflow::types::InvitationAcceptance>(&name, &text)
+            }
+            Some("key_create") => survives::<workflow::types::KeyRequest>(&name, &text),
             Some("margin_submit") => {
                 // `excludedDates: []` lies a level below.
                 let text =
