@@ -1,6 +1,7 @@
 //! Whether workers can carry out tasks at all: interpreter, packages, sandbox, platform, GPU.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,8 @@ use crate::worker::{Plan, TaskFile};
 
 /// How long a check may take, in s; on an idle machine it takes one.
 const CHECK_SECONDS: u32 = 120;
+/// The folder of those of checks, each with the number of its process and a count for its name.
+const CHECKS: &str = "check";
 /// Code of everything that is wrong and has no code of its own.
 pub(crate) const BROKEN: &str = "environment_broken";
 
@@ -37,12 +40,34 @@ pub(crate) fn worker(python: &str, folder: &str) -> Vec<String> {
     [python, "-I", "-B", "-u", "-m", "molbox_worker", folder].map(str::to_owned).to_vec()
 }
 
+/// Removes what checks of processes that are gone have left. A `molboxd doctor` may be at work while
+/// the service starts.
+pub(crate) fn clear_left(data: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(data.join(CHECKS)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.split('-').next()?.parse::<u32>().ok());
+        // One of our number is of an earlier service: in a container all have the same.
+        let is_at_work = process.is_some_and(|process| {
+            process != std::process::id() && Path::new("/proc").join(process.to_string()).exists()
+        });
+        if !is_at_work {
+            left::discard(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Has a worker carry out the task that every environment can, where and as the others are; returns
 /// what there is, `sandbox` among it: the line of its log that has how it was confined.
 pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Broken> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let folder = Folder(config.data.join("check").join(name));
+    let folder = Folder(config.data.join(CHECKS).join(name));
     let python = config.worker.python.display();
     let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
     let written = write_task(config, gpu, &folder.0);
@@ -106,11 +131,7 @@ fn result(folder: &Path, status: ExitStatus, memory_mb: u64) -> Result<Value, Br
     })
 }
 
-fn write_task(
-    config: &Config,
-    gpu: Option<u32>,
-    folder: &Path,
-) -> std::io::Result<(Confinement, File)> {
+fn write_task(config: &Config, gpu: Option<u32>, folder: &Path) -> io::Result<(Confinement, File)> {
     fs::create_dir_all(folder.join(WORK))?;
     // After those of tasks.
     let users = config.slots() + config.worker.analyses;
@@ -131,5 +152,26 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // What a check leaves is cleared when the service starts.
         let _ = left::remove(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::parent_id;
+
+    use super::*;
+
+    #[test]
+    fn what_a_check_at_work_has_stays() {
+        let data = tempfile::tempdir().unwrap();
+        clear_left(data.path()).unwrap();
+        let folder = |process: u32| data.path().join(CHECKS).join(format!("{process}-0"));
+        // No process has a number as large as the last.
+        let [ours, other, gone] = [std::process::id(), parent_id(), 1 << 30].map(folder);
+        for folder in [&ours, &other, &gone] {
+            fs::create_dir_all(folder.join(WORK)).unwrap();
+        }
+        clear_left(data.path()).unwrap();
+        assert_eq!([ours, other, gone].map(|folder| folder.exists()), [false, true, false]);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn run(app: Arc<App>) {
         full_at: None,
     };
     // Of a service that was killed.
-    if let Err(error) = left::discard(&runner.app.config.data.join("check")) {
+    if let Err(error) = environment::clear_left(&runner.app.config.data) {
         tracing::warn!(%error, "clear the folders of checks");
     }
     if let Err(error) = runner.adopt().await {
