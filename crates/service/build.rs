@@ -26,14 +26,15 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     let mut table = "&[\n".to_owned();
     for (index, path) in paths.iter().filter(|path| *path != README).enumerate() {
         let content = fs::read(dist.join(path))?;
-        let packed = out.join(format!("{index}.gz"));
-        let mut gzip = GzBuilder::new().write(File::create(&packed)?, Compression::best());
+        let packed = format!("{index}.gz");
+        let packed_to = File::create(out.join(&packed))?;
+        let mut gzip = GzBuilder::new().write(packed_to, Compression::best());
         io::copy(&mut content.as_slice(), &mut gzip)?;
         gzip.finish()?;
         let digest = Sha256::digest(&content);
         writeln!(
             table,
-            "    Asset {{ path: {path:?}, media: {:?}, sha256: {:?}, gzip: include_bytes!({packed:?}) }},",
+            "    Asset {{ path: {path:?}, media: {:?}, sha256: {:?}, gzip: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{packed}\")) }},",
             media(path)?,
             digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")),
         )?;
