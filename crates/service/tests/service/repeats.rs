@@ -102,12 +102,16 @@ impl Repeats {
     }
 }
 
-/// The operations whose requests can be named.
+/// The operations whose requests can be named. Answers of those for browsers hold secrets, which
+/// are not kept to be told again.
 fn repeatable() -> BTreeSet<String> {
     let document: Value =
         serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     let items = document["paths"].as_object().unwrap().values();
-    let posts = items.filter_map(|item| item.get("post"));
+    let of_browsers = ["session", "key"].map(Value::from);
+    let posts = items
+        .filter_map(|item| item.get("post"))
+        .filter(|post| !of_browsers.contains(&post["tags"][0]));
     let named = posts.inspect(|post| {
         let parameters = post["parameters"].as_array().unwrap();
         let key = json!({"$ref": "#/components/parameters/IdempotencyKey"});
