@@ -81,6 +81,16 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// Lists of integers; a null is an empty one.
+pub(crate) fn integer_lists<'de, T, D>(deserializer: D) -> Result<Vec<Vec<T>>, D::Error>
+where
+    T: TryFrom<i128>,
+    D: Deserializer<'de>,
+{
+    let lists: Vec<Vec<Whole<T>>> = list(deserializer)?;
+    Ok(lists.into_iter().map(|list| list.into_iter().map(|whole| whole.0).collect()).collect())
+}
+
 /// An object; a null is an empty one.
 pub(crate) fn object<'de, D: Deserializer<'de>>(
     deserializer: D,

@@ -95,12 +95,22 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
                 survives::<JobRecord>(&name, &now)
             }
             "job_list" => survives::<types::JobPage>(&name, &now),
+            "job_series" => survives::<types::JobSeries>(&name, &now),
+            "mask_view" => survives::<types::MaskSelection>(&name, &now),
             "analysis_submit" | "analysis_view" | "analysis_cancel" => {
                 survives::<types::AnalysisRecord>(&name, &now)
             }
             "analysis_list" => survives::<types::AnalysisPage>(&name, &now),
             "analysis_retrieve" => survives::<types::AnalysisData>(&name, &now),
             "account_view" => survives::<types::Account>(&name, &now),
+            "usage_view" => survives::<types::Usage>(&name, &now),
+            "sign_in_view" => survives::<types::SignInWays>(&name, &now),
+            "session_create" | "session_view" | "invitation_accept" => {
+                survives::<types::Session>(&name, &now)
+            }
+            "session_list" => survives::<types::SessionList>(&name, &now),
+            "key_list" => survives::<types::KeyList>(&name, &now),
+            "key_create" => survives::<types::NewKey>(&name, &now),
             "service_health" => survives::<types::Health>(&name, &now),
             "service_document" => survives::<types::Document>(&name, &now),
             // What the client sends is not read by it, and margins come as text.

@@ -199,6 +199,11 @@ fn leniently(field: &mut syn::Field) {
         parse_quote!(#[serde(deserialize_with = "crate::lenient::integer")])
     } else if inner("::std::option::Option<").is_some_and(is_integer) {
         parse_quote!(#[serde(default, deserialize_with = "crate::lenient::optional_integer")])
+    } else if inner("::std::vec::Vec<::std::vec::Vec<")
+        .and_then(|rest| rest.strip_suffix('>'))
+        .is_some_and(is_integer)
+    {
+        parse_quote!(#[serde(deserialize_with = "crate::lenient::integer_lists")])
     } else if inner("::std::vec::Vec<").is_some() {
         parse_quote!(#[serde(deserialize_with = "crate::lenient::list")])
     } else if inner("::std::collections::BTreeMap<::std::string::String,").is_some_and(is_integer) {
