@@ -230,10 +230,16 @@ fn a_request_survives_the_generated_types() {
         let text = fs::read_to_string(&path).unwrap();
         match name.split_once(".request").map(|(operation, _)| operation) {
             Some("file_register") => survives::<workflow::types::FileRegistration>(&name, &text),
-            Some("system_submit") => survives::<workflow::types::SystemBuildRequest>(&name, &text),
-            Some("job_submit") => survives::<workflow::types::JobCreateParams>(&name, &text),
+            Some("system_submit" | "system_check") => {
+                survives::<workflow::types::SystemBuildRequest>(&name, &text)
+            }
+            Some("job_submit" | "job_check") => {
+                survives::<workflow::types::JobCreateParams>(&name, &text)
+            }
             Some("job_extend") => survives::<workflow::types::JobExtension>(&name, &text),
-            Some("analysis_submit") => survives::<workflow::types::AnalysisRequest>(&name, &text),
+            Some("analysis_submit" | "analysis_check") => {
+                survives::<workflow::types::AnalysisRequest>(&name, &text)
+            }
             Some("password_change") => survives::<workflow::types::PasswordChange>(&name, &text),
             Some("session_create") => survives::<workflow::types::SignIn>(&name, &text),
             Some("invitation_accept") => {

@@ -102,6 +102,9 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             }
             "analysis_list" => survives::<types::AnalysisPage>(&name, &now),
             "analysis_retrieve" => survives::<types::AnalysisData>(&name, &now),
+            "system_check" => survives::<types::SystemPreview>(&name, &now),
+            "job_check" => survives::<types::JobPreview>(&name, &now),
+            "analysis_check" => survives::<types::AnalysisPreview>(&name, &now),
             "account_view" => survives::<types::Account>(&name, &now),
             "usage_view" => survives::<types::Usage>(&name, &now),
             "sign_in_view" => survives::<types::SignInWays>(&name, &now),

@@ -40,7 +40,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
             "runner", "shown",
         ],
     ),
-    ("db", &["folder", "formats", "record", "shown"]),
+    ("db", &["folder", "formats", "record", "shown", "speed"]),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
     ("folder", &["db", "random"]),
@@ -70,13 +70,16 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("objects", &["db", "files", "hex"]),
     (
         "plan",
-        &["app", "db", "error", "formats", "http", "objects", "pdb", "record", "runner", "shown"],
+        &[
+            "app", "db", "error", "formats", "http", "objects", "pdb", "record", "runner", "shown",
+            "speed",
+        ],
     ),
     (
         "runner",
         &[
             "app", "config", "db", "exec", "files", "folder", "objects", "plan", "random",
-            "record", "shown", "worker",
+            "record", "shown", "speed", "worker",
         ],
     ),
 ];

@@ -297,21 +297,40 @@ pub(crate) fn set(request: &mut Value, path: &[&str], value: Value) {
 /// A request as the command line has it.
 #[derive(Args, Debug)]
 pub(crate) struct Request<B: Body> {
-    /// The request as TOML, YAML or JSON, by its extension; `-` for standard input, any of these.
-    /// Flags override what is in it.
-    #[arg(short, long, value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    source: Source<B>,
 
     /// Check names, types, units and bounds, and show what would be sent; send nothing. What only
     /// the service knows is not checked: files, force fields, the limits of the service.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+impl<B: Body> Request<B> {
+    /// The request that the flags and the file make.
+    pub(crate) fn value(&self) -> Result<Value, Failure> {
+        self.source.value()
+    }
+
+    /// The request, checked by the document's bounds.
+    pub(crate) fn checked(&self) -> Result<(Value, B::Checked), Failure> {
+        self.source.checked()
+    }
+}
+
+/// Where a request comes from.
+#[derive(Args, Debug)]
+pub(crate) struct Source<B: Body> {
+    /// The request as TOML, YAML or JSON, by its extension; `-` for standard input, any of these.
+    /// Flags override what is in it.
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
 
     #[command(flatten)]
     flags: Flags<B>,
 }
 
-impl<B: Body> Request<B> {
+impl<B: Body> Source<B> {
     /// The request that the flags and the file make.
     pub(crate) fn value(&self) -> Result<Value, Failure> {
         let mut request = match &self.file {

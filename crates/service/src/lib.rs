@@ -33,6 +33,7 @@ mod random;
 mod record;
 mod runner;
 mod shown;
+mod speed;
 mod structure;
 mod worker;
 

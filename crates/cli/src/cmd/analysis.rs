@@ -14,6 +14,9 @@ pub(crate) enum Command {
     ///
     /// Example: molbox analysis submit --job-id job_… --rmsd '@CA' --distance ':1@CA :36@CA' --wait
     Submit(Submit),
+    /// Check an analysis and count the atoms and frames that it would read; nothing is analysed.
+    #[command(visible_alias = "check")]
+    Estimate(task::Estimate<Analysis>),
     /// Retrieve the tables of an analysis, or of a job's latest, as JSON.
     Data {
         /// Identifier of an analysis or a job.
@@ -35,6 +38,12 @@ pub(crate) struct Submit {
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let Submit { request, wait } = match command {
         Command::Submit(submit) => submit,
+        Command::Estimate(estimate) => {
+            let checked = estimate.checked()?;
+            let client = context.workflow()?;
+            let preview = client.analysis_check().body(checked).send().await?.into_inner();
+            return task::estimated(context, &preview);
+        }
         Command::Data { id } => {
             let client = context.workflow()?;
             let id = if id == "latest" {

@@ -167,7 +167,7 @@ pub(crate) fn command(operation: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
 }
 
-const COMMANDS: [(&str, &str); 38] = [
+const COMMANDS: [(&str, &str); 41] = [
     ("upload_url_create", "file link"),
     ("file_register", "file register"),
     ("file_list", "file list"),
@@ -175,6 +175,7 @@ const COMMANDS: [(&str, &str); 38] = [
     ("file_delete", "file delete"),
     ("file_download", "file download"),
     ("system_submit", "system submit"),
+    ("system_check", "system estimate"),
     ("system_list", "system list"),
     ("system_view", "system show"),
     ("system_cancel", "system cancel"),
@@ -183,6 +184,7 @@ const COMMANDS: [(&str, &str); 38] = [
     ("mask_view", "system atoms"),
     ("system_structure", "system structure"),
     ("job_submit", "job submit"),
+    ("job_check", "job estimate"),
     ("job_extend", "job extend"),
     ("job_retry", "job retry"),
     ("job_list", "job list"),
@@ -195,6 +197,7 @@ const COMMANDS: [(&str, &str); 38] = [
     ("job_download", "job download"),
     ("job_trajectory", "job trajectory"),
     ("analysis_submit", "analysis submit"),
+    ("analysis_check", "analysis estimate"),
     ("analysis_list", "analysis list"),
     ("analysis_view", "analysis show"),
     ("analysis_cancel", "analysis cancel"),

@@ -25,6 +25,11 @@ pub(crate) enum Command {
     /// Example: molbox job submit --box-id box_… --temperature 310K --time 500ps
     /// --integration-timestep 4fs --wait
     Submit(Box<Submit>),
+    /// Check a job and estimate its steps, frames, memory, disk and time; nothing is submitted.
+    ///
+    /// Example: molbox job estimate --box-id box_… --time 10ns
+    #[command(visible_alias = "check")]
+    Estimate(Box<task::Estimate<Job>>),
     /// Simulate further from where a job ended.
     Extend {
         /// Identifier; `latest` is the one submitted last.
@@ -115,6 +120,12 @@ pub(crate) struct Submit {
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Submit(submit) => self::submit(context, *submit).await,
+        Command::Estimate(estimate) => {
+            let checked = estimate.checked()?;
+            let client = context.workflow()?;
+            let preview = client.job_check().body(checked).send().await?.into_inner();
+            task::estimated(context, &preview)
+        }
         Command::Extend { id, time, wait } => {
             let client = context.workflow()?;
             let id = task::resolve::<JobRecord>(&client, &id).await?;

@@ -41,6 +41,10 @@ pub(crate) enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Check a system and estimate its atoms, memory and time, as the service would build it;
+    /// nothing is built.
+    #[command(visible_alias = "check")]
+    Estimate(task::Estimate<System>),
     #[command(flatten)]
     Common(task::Verb),
 }
@@ -71,6 +75,12 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let call = mask.iter().fold(call, |call, mask| call.query("mask", mask));
             let path = output.unwrap_or_else(|| format!("{id}.cif").into());
             return task::save(context, call, path).await;
+        }
+        Command::Estimate(estimate) => {
+            let checked = estimate.checked()?;
+            let client = context.workflow()?;
+            let preview = client.system_check().body(checked).send().await?.into_inner();
+            return task::estimated(context, &preview);
         }
         Command::Common(verb) => return task::run::<SystemRecord>(context, verb).await,
     };

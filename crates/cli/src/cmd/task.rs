@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
+use crate::request::{Body, Source};
 use crate::{archive, units};
 
 type Result<T = ()> = std::result::Result<T, Failure>;
@@ -181,6 +182,35 @@ impl Filter {
 
 pub(crate) fn value(record: &impl Serialize) -> Result<Value> {
     Ok(serde_json::to_value(record).map_err(anyhow::Error::from)?)
+}
+
+/// A request that is checked by the service, and not carried out.
+#[derive(Args, Debug)]
+pub(crate) struct Estimate<B: Body> {
+    #[command(flatten)]
+    request: Source<B>,
+}
+
+impl<B: Body> Estimate<B> {
+    pub(crate) fn checked(&self) -> Result<B::Checked> {
+        Ok(self.request.checked()?.1)
+    }
+}
+
+/// Prints what a request would come to.
+pub(crate) fn estimated(context: &Context, preview: &impl Serialize) -> Result {
+    let preview = value(preview)?;
+    if context.output.is_json() {
+        return context.output.record(&preview);
+    }
+    context.output.warnings(&preview);
+    let mut shown = preview["estimate"].clone();
+    for (name, value) in shown.as_object_mut().into_iter().flatten() {
+        if let Some(size) = value.as_u64().filter(|_| name.ends_with("_bytes")) {
+            *value = indicatif::BinaryBytes(size).to_string().into();
+        }
+    }
+    context.output.record(&shown)
 }
 
 /// Identifiers; `latest` is the newest.

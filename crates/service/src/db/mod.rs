@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod idempotency;
 mod session;
+mod speed;
 mod sqlite;
 #[cfg(test)]
 mod suite;

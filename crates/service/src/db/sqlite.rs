@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::{FromValue, Value};
 
-const MIGRATIONS: [&str; 9] = [
+const MIGRATIONS: [&str; 10] = [
     include_str!("0001.sql"),
     include_str!("0002.sql"),
     include_str!("0003.sql"),
@@ -30,6 +30,7 @@ const MIGRATIONS: [&str; 9] = [
     include_str!("0007.sql"),
     include_str!("0008.sql"),
     include_str!("0009.sql"),
+    include_str!("0010.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

@@ -2,6 +2,7 @@
 
 mod expression;
 mod force_field;
+pub(crate) mod ligand;
 mod molecule;
 mod problem;
 

@@ -4,14 +4,14 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::AnalysisRequest;
+use molbox::workflow::types::{AnalysisPreview, AnalysisRequest, AnalysisSettings, Notice};
 use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
 use super::task::{bundle, cancelled, delete_task, find, json, queue};
 use crate::db::Reads;
-use crate::error::{ApiError, not_ready};
-use crate::http::answer::text;
+use crate::error::{ApiError, not_ready, stored};
+use crate::http::answer::{self, text};
 use crate::http::call::Call;
 use crate::http::download::download;
 use crate::http::page::{page, paged};
@@ -49,6 +49,33 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
         created_at: app.now(),
     };
     queue(&call, task, Reads { files: plan.inputs(), reference: plan.reference_task() }).await
+}
+
+pub(crate) async fn analysis_check(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let (request, warnings, outside) = call.readable::<AnalysisRequest>()?;
+    let turn = app.turn(&app.registrations, call.account()).await?;
+    let (resolving, account, asked) = (app.clone(), call.account(), request.clone());
+    // The same, and the number of frames of a trajectory.
+    let checked = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        Handle::current().block_on(async {
+            let (plan, partial) = analyze::resolve(&resolving, account, &asked, outside).await?;
+            let estimate = plan.estimate(&resolving, &asked).await?;
+            Ok::<_, ApiError>((plan, partial, estimate))
+        })
+    });
+    let (plan, partial, estimate) = checked.await.map_err(ApiError::internal)??;
+    let mut warnings: Vec<Notice> = stored(&warnings)?;
+    warnings.extend(partial);
+    let settings = serde_json::to_value(&request).and_then(serde_json::from_value);
+    let asked: AnalysisSettings = settings.map_err(ApiError::internal)?;
+    answer::json(&AnalysisPreview {
+        parameters: AnalysisSettings { job_id: plan.job, ..asked },
+        warnings,
+        estimate,
+        extra: Default::default(),
+    })
 }
 
 pub(crate) async fn analysis_list(call: Call) -> Result<Response, ApiError> {

@@ -252,17 +252,28 @@ async fn store_entry(
     Ok(done?)
 }
 
-/// Makes a public entry that a request names, and that is not there yet, a file of the account.
-pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Result<(), ApiError> {
+/// Content and format of a public entry that a request names, and that is not a file of the account
+/// yet; none for anything else.
+pub(crate) async fn entry_to_come(
+    call: &Call,
+    field: &str,
+    name: &str,
+) -> Result<Option<(Vec<u8>, Format)>, ApiError> {
     let app = &call.app;
     if !pdb::is_id(name)
         || app.config.pdb.mirror.is_empty()
         || app.db.ready_file(call.account(), name).await?.is_some()
     {
-        return Ok(());
+        return Ok(None);
     }
     let _turn = app.turn(&app.registrations, call.account()).await?;
-    let (content, format) = app.mirror.fetch(name, field).await?;
+    Ok(Some(app.mirror.fetch(name, field).await?))
+}
+
+/// Makes a public entry that a request names, and that is not there yet, a file of the account.
+pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Result<(), ApiError> {
+    let app = &call.app;
+    let Some((content, format)) = entry_to_come(call, field, name).await? else { return Ok(()) };
     let file = FileRow { name: name.to_owned(), ..entry(app, name, format, &content) };
     let write = IdempotentWrite {
         key: None,

@@ -7,7 +7,9 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use molbox::Finite;
-use molbox::workflow::types::{JobCreateParams, JobExtension, JobSeries, SeriesColumn};
+use molbox::workflow::types::{
+    JobCreateParams, JobExtension, JobPreview, JobSeries, SeriesColumn, ValidationError,
+};
 
 use super::record_text::{both, record};
 use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued};
@@ -20,7 +22,7 @@ use crate::http::download::download;
 use crate::http::once::once;
 use crate::http::page::{page, paged};
 use crate::http::validate::{loc, violation};
-use crate::plan::simulate;
+use crate::plan::{estimate, simulate};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::folder::has_commit;
 use crate::runner::log::Log;
@@ -36,14 +38,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
     app.check_disk()?;
-    let system = match system(&call, &request).await {
-        Ok(system) => system,
-        Err(error) => {
-            let mut violations = simulate::violations(app, &request, outside);
-            error.add_to(&mut violations)?;
-            return Err(ApiError::unresolved(violations));
-        }
-    };
+    let system = resolved_system(&call, &request, &outside).await?;
     let built = simulate::System::of(&system)?;
     let parameters = simulate::resolve(app, &request, &built, outside)?;
     let task = NewTask {
@@ -60,6 +55,41 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         created_at: app.now(),
     };
     queue(&call, task, Reads::default()).await
+}
+
+pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let (request, warnings, outside) = call.readable::<JobCreateParams>()?;
+    let system = resolved_system(&call, &request, &outside).await?;
+    let built = simulate::System::of(&system)?;
+    let parameters = simulate::resolve(app, &request, &built, outside)?;
+    let mut shown = serde_json::to_value(&parameters).map_err(ApiError::internal)?;
+    if request.seed.is_none() {
+        // The submission draws its own.
+        shown.as_object_mut().and_then(|shown| shown.remove("seed"));
+    }
+    answer::json(&JobPreview {
+        parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
+        warnings: stored(&warnings)?,
+        estimate: estimate::of_job(app, &parameters, &built).await?,
+        extra: Default::default(),
+    })
+}
+
+/// The system that a job is to run on; with a refusal, everything else that cannot be run.
+async fn resolved_system(
+    call: &Call,
+    request: &JobCreateParams,
+    outside: &[ValidationError],
+) -> Result<Task, ApiError> {
+    match system(call, request).await {
+        Ok(system) => Ok(system),
+        Err(error) => {
+            let mut violations = simulate::violations(&call.app, request, outside.to_vec());
+            error.add_to(&mut violations)?;
+            Err(ApiError::unresolved(violations))
+        }
+    }
 }
 
 /// The system that a job is to run on, which must be built.

@@ -4,20 +4,20 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::Response;
-use molbox::workflow::types::{MaskSelection, SystemBuildRequest};
+use molbox::workflow::types::{MaskSelection, SystemBuildRequest, SystemPreview};
 
-use super::file::provide_entry;
+use super::file::{entry_to_come, provide_entry};
 use super::record_text::record;
 use super::task::{bundle, cancelled, delete_task, find, json, queue};
 use crate::db::Reads;
-use crate::error::{ApiError, not_ready};
+use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
 use crate::http::call::Call;
 use crate::http::download::{download, while_good};
 use crate::http::page::{page, paged};
 use crate::http::validate::loc;
-use crate::plan::build;
 use crate::plan::topology::{BadMask, selection};
+use crate::plan::{build, estimate};
 use crate::record::{Kind, NewTask};
 use crate::structure::{Model, StructureText, check_built};
 
@@ -30,7 +30,7 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     if let Some(protein) = &request.protein {
         provide_entry(&call, "protein", protein).await?;
     }
-    let plan = build::resolve(app, call.account(), &request, outside).await?;
+    let plan = build::resolve(app, call.account(), &request, None, outside).await?;
     let task = NewTask {
         id: app.new_id(KIND.prefix()),
         account: call.account(),
@@ -45,6 +45,24 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
         created_at: app.now(),
     };
     queue(&call, task, Reads { files: plan.inputs(), reference: None }).await
+}
+
+pub(crate) async fn system_check(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let (request, warnings, outside) = call.readable::<SystemBuildRequest>()?;
+    let entry = match &request.protein {
+        Some(protein) => entry_to_come(&call, "protein", protein).await?,
+        None => None,
+    };
+    let format = entry.as_ref().map(|(_, format)| *format);
+    let plan = build::resolve(app, call.account(), &request, format, outside).await?;
+    let entry = entry.map(|(content, _)| content);
+    answer::json(&SystemPreview {
+        parameters: plan.settings(&request).map_err(ApiError::internal)?,
+        warnings: stored(&warnings)?,
+        estimate: estimate::of_system(app, &plan, call.account(), entry).await?,
+        extra: Default::default(),
+    })
 }
 
 pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {

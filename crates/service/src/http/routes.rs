@@ -72,6 +72,9 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     POST   "/submit/system"                  system::system_submit
     POST   "/submit/job"                     job::job_submit
     POST   "/submit/analysis"                analysis::analysis_submit
+    POST   "/check/system"                   system::system_check
+    POST   "/check/job"                      job::job_check
+    POST   "/check/analysis"                 analysis::analysis_check
     GET    "/info/files"                     file::file_list
     GET    "/info/file/{file_id}"            file::file_view
     DELETE "/info/file/{file_id}"            file::file_delete

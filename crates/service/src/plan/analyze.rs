@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use molbox::workflow::types::{AnalysisRequest, LocItem, Notice, ValidationError};
+use molbox::workflow::types::{AnalysisRequest, Estimate, LocItem, Notice, ValidationError};
 use molbox_analysis::{
     InvalidParams, Params, Parsed, ReferenceStructure, Series, Structure, Topology,
 };
@@ -18,6 +18,7 @@ use crate::formats::Format;
 use crate::http::validate::{loc, violation};
 use crate::objects::{Key, Objects};
 use crate::plan::build::no_file;
+use crate::plan::estimate::unknown;
 use crate::record::{Kind, Status, Task};
 use crate::runner::output::Output;
 
@@ -390,16 +391,43 @@ impl AnalyzePlan {
         Ok(())
     }
 
-    /// That a trajectory which is all there has the frames that the request names.
-    async fn check_frames(&self, app: &App, request: &AnalysisRequest) -> Result<(), ApiError> {
-        let n_frames = match (&self.trajectory, &self.job) {
+    /// What an analysis would read: atoms of its topology, frames that there are by now.
+    pub(crate) async fn estimate(
+        &self,
+        app: &App,
+        request: &AnalysisRequest,
+    ) -> Result<Estimate, ApiError> {
+        let (topology, _) = self.stored_structure(app).await?;
+        let n_frames = self.n_frames(app).await?;
+        let position =
+            |frame: Option<u64>| frame.map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+        let end =
+            position(request.last_frame).map_or(n_frames, |it| it.saturating_add(1).min(n_frames));
+        let stride = request.downsample_frames.map_or(1, |stride| stride.get().max(1.0) as usize);
+        let first = position(request.first_frame).unwrap_or(0);
+        let frames = end.saturating_sub(first).div_ceil(stride);
+        Ok(Estimate {
+            atoms: Some(topology.n_atoms() as u64),
+            frames: Some(frames as u64),
+            ..unknown()
+        })
+    }
+
+    /// Frames that there are.
+    async fn n_frames(&self, app: &App) -> Result<usize, ApiError> {
+        Ok(match (&self.trajectory, &self.job) {
             (Some(given), _) => given.size(app).await?.1,
             (None, Some(job)) => match frames_of(app, job)? {
                 Some(found) => n_frames(&found, &app.objects).unwrap_or(0),
                 None => 0,
             },
             (None, None) => 0,
-        };
+        })
+    }
+
+    /// That a trajectory which is all there has the frames that the request names.
+    async fn check_frames(&self, app: &App, request: &AnalysisRequest) -> Result<(), ApiError> {
+        let n_frames = self.n_frames(app).await?;
         if let Some(first) = request.first_frame {
             check_frame("first_frame", usize::try_from(first).unwrap_or(usize::MAX), n_frames)?;
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use molbox::Finite;
-use molbox::workflow::types::{LocItem, SystemBuildRequest, ValidationError};
+use molbox::workflow::types::{LocItem, SystemBuildRequest, SystemSettings, ValidationError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,6 +61,84 @@ impl BuildPlan {
         protein.chain(ligands).chain(custom)
     }
 
+    /// What was asked for, with what it has come to.
+    pub(crate) fn settings(
+        &self,
+        request: &SystemBuildRequest,
+    ) -> serde_json::Result<SystemSettings> {
+        let asked: SystemSettings = serde_json::from_value(serde_json::to_value(request)?)?;
+        let names = self.ligands.iter().map(|ligand| ligand.residue_name.clone());
+        let formats = self.ligands.iter().map(|ligand| ligand.format.to_string());
+        Ok(SystemSettings {
+            box_shape: Some(self.box_shape.clone()),
+            concentration: Finite::new(self.concentration).ok(),
+            force_field: Some(self.force_field.name.clone()),
+            ions: Some(request.ions.clone().unwrap_or_else(|| DEFAULTS.build.ions.clone())),
+            keep_hs: Some(self.keep_hydrogens),
+            ligand_input_formats: formats.collect(),
+            ligand_residue_names: names.collect(),
+            minimum_padding: Finite::new(self.padding_nm).ok(),
+            p_h: Finite::new(self.ph).ok(),
+            water_type: Some(self.water.name.clone()),
+            ..asked
+        })
+    }
+
+    /// Identifiers of the files of the structure and the ligands, in this order.
+    pub(super) fn structures(&self) -> impl Iterator<Item = &str> {
+        let protein = self.protein.iter().map(|file| file.file_id.as_str());
+        protein.chain(self.ligands.iter().map(|file| file.file_id.as_str()))
+    }
+
+    /// Format of the structure, if there is one.
+    pub(super) fn protein_format(&self) -> Option<Format> {
+        self.protein.as_ref().map(|file| file.format)
+    }
+
+    /// Format of each ligand, and how far it is moved, in nm.
+    pub(super) fn ligands(&self) -> impl Iterator<Item = (Format, Option<&[f64]>)> {
+        self.ligands.iter().map(|ligand| (ligand.format, ligand.translation.as_deref()))
+    }
+
+    /// The chains to keep; none for all.
+    pub(super) fn chains(&self) -> Option<&[String]> {
+        self.chains.as_deref()
+    }
+
+    pub(super) fn is_charmm(&self) -> bool {
+        self.force_field.family == "charmm"
+    }
+
+    /// In mol/L.
+    pub(super) fn concentration(&self) -> f64 {
+        self.concentration
+    }
+
+    /// Sites of a molecule of water; of a registered force field's own, the usual three.
+    pub(super) fn water_sites(&self) -> u8 {
+        self.water.sites.unwrap_or(3)
+    }
+
+    /// The periodic box around molecules of an extent along each axis and of a radius about their
+    /// middle, in nm, as the worker's `solvate.py` makes it.
+    pub(super) fn box_size(&self, extent: [f64; 3], radius: f64) -> BoxSize {
+        if self.box_shape == "rectangular" {
+            let [a, b, c] = extent.map(|length| (length + 2.0 * self.padding_nm).max(NARROWEST_NM));
+            return BoxSize { volume_nm3: a * b * c, faces_nm2: 2.0 * (a * b + b * c + c * a) };
+        }
+        // Of vectors of length 1: the least width, the volume, and the area of the faces.
+        let (narrowest, volume, faces) = match self.box_shape.as_str() {
+            "dodecahedron" => (0.5_f64.sqrt(), 0.5_f64.sqrt(), 2.0 + 2.0 * 3.0_f64.sqrt()),
+            "octahedron" => {
+                let sine = 8.0_f64.sqrt() / 3.0;
+                ((2.0_f64 / 3.0).sqrt(), sine * (2.0_f64 / 3.0).sqrt(), 6.0 * sine)
+            }
+            _ => (1.0, 1.0, 6.0),
+        };
+        let width = (2.0 * (radius + self.padding_nm)).max(NARROWEST_NM / narrowest);
+        BoxSize { volume_nm3: volume * width.powi(3), faces_nm2: faces * width.powi(2) }
+    }
+
     /// Whether the box holds a membrane.
     pub(crate) fn has_membrane(&self) -> bool {
         self.membrane.is_some()
@@ -83,6 +161,15 @@ impl BuildPlan {
     }
 }
 
+/// A periodic box, as far as the water in it depends on it.
+pub(super) struct BoxSize {
+    pub(super) volume_nm3: f64,
+    pub(super) faces_nm2: f64,
+}
+
+/// Least width of a box, in nm: twice the cutoff and room to shrink.
+const NARROWEST_NM: f64 = 2.1;
+
 /// A structure file in the task directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Structure {
@@ -93,6 +180,12 @@ struct Structure {
     format: Format,
     /// What its owner calls it.
     name: String,
+}
+
+impl Structure {
+    fn new(file_id: String, format: Format, name: String) -> Self {
+        Self { file_id, file: format!("protein.{format}"), format, name }
+    }
 }
 
 /// A ligand's file in the task directory, and its pose.
@@ -153,7 +246,8 @@ impl Problems {
     }
 }
 
-/// The plan of a build, with defaults. `outside` are the values that the document does not allow.
+/// The plan of a build, with defaults. `entry` is the format of a public structure entry that the
+/// protein names and that is no file; `outside` are the values that the document does not allow.
 ///
 /// # Errors
 ///
@@ -162,6 +256,7 @@ pub(crate) async fn resolve(
     app: &App,
     account: i64,
     request: &SystemBuildRequest,
+    entry: Option<Format>,
     outside: Vec<ValidationError>,
 ) -> Result<BuildPlan, ApiError> {
     let mut problems = Problems::default();
@@ -179,7 +274,10 @@ pub(crate) async fn resolve(
     let salt = request.ions.as_deref().unwrap_or(&default.ions);
     let (positive_ion, negative_ion) = ions(salt, &force_field, &mut problems);
     let chains = chains(request, &mut problems);
-    let protein = protein(app, account, request, &mut problems).await?;
+    let protein = match (&request.protein, entry) {
+        (Some(name), Some(format)) => Some(Structure::new(String::new(), format, name.clone())),
+        _ => protein(app, account, request, &mut problems).await?,
+    };
     let problems = joined(outside, problems.0);
     if !problems.is_empty() {
         return Err(ApiError::unresolved(problems));
@@ -479,8 +577,7 @@ async fn protein(
             format!("must be a pdb or cif file, {} is {}", file.name, file.format),
         );
     }
-    let name = format!("protein.{}", file.format);
-    Ok(Some(Structure { file_id: file.id, file: name, format: file.format, name: file.name }))
+    Ok(Some(Structure::new(file.id, file.format, file.name)))
 }
 
 /// What to say about a reference that leads nowhere.

@@ -4,6 +4,8 @@
 pub(crate) mod analyze;
 pub(crate) mod build;
 mod defaults;
+pub(crate) mod estimate;
 mod force_field;
 pub(crate) mod simulate;
+mod solute;
 pub(crate) mod topology;

@@ -111,6 +111,15 @@ const HYDROGEN_MASS_DA: f64 = 3.0;
 const MAX_STEPS: f64 = 1e12;
 /// Bytes of a line of a log, about.
 const LOG_LINE_BYTES: u64 = 70;
+/// What begins a trajectory, and a log, of the worker.
+const DCD_HEADER_BYTES: u64 = 276;
+const LOG_HEADER_BYTES: u64 = 110;
+/// Bytes for each atom of the structure that each stage ends with, and of its coordinates, which
+/// the minimisation has without velocities.
+const STRUCTURE_BYTES: u64 = 81;
+const COORDINATES_BYTES: u64 = 83;
+/// Of the log of the worker and the manifest, about.
+const REST_BYTES: u64 = 9000;
 /// Type of a violation: a job would write more than there is room for.
 const TOO_MUCH: &str = "results_too_large";
 
@@ -134,7 +143,7 @@ const HEAVY_HYDROGENS: &str = "Heavy hydrogens: C. W. Hopkins et al., J. Chem. T
 pub(crate) struct System<'a> {
     row: &'a Task,
     default_masks: DefaultMasks,
-    atoms: u64,
+    pub(crate) atoms: u64,
     /// Shortest width of its box, in nm.
     shortest_width: f64,
 }
@@ -276,6 +285,14 @@ fn written(parameters: &Parameters, system: &System<'_>) -> Vec<Written> {
         out.push(of("log_freq", "line", run.log_freq, LOG_LINE_BYTES));
     }
     out
+}
+
+/// What a job comes to.
+pub(crate) struct Size {
+    pub(crate) steps: u64,
+    pub(crate) frames: u64,
+    pub(crate) trajectory_bytes: u64,
+    pub(crate) result_bytes: u64,
 }
 
 /// Bytes of a frame, as the worker's `dcd.py` writes it.
@@ -436,6 +453,62 @@ impl Parameters {
                 .trajectory_output_format
                 .unwrap_or(default.trajectory_output_format),
         }
+    }
+
+    /// What a job of these comes to on a system of so many atoms: its trajectories exactly, all of
+    /// its results nearly.
+    pub(crate) fn size(&self, atoms: u64) -> Size {
+        let mut size = Size { steps: 0, frames: 0, trajectory_bytes: 0, result_bytes: REST_BYTES };
+        let runs = self.equilibration.iter().map(|stage| &stage.run).chain(&self.production);
+        let mut stages = 1;
+        for run in runs {
+            let steps = self.n_steps(run);
+            size.steps += steps;
+            if let Some(frames) = steps.checked_div(run.traj_freq) {
+                size.frames += frames;
+                size.trajectory_bytes += DCD_HEADER_BYTES + frames * frame_bytes(atoms);
+            }
+            size.result_bytes += LOG_HEADER_BYTES + self.log_bytes(run, atoms);
+            stages += 1;
+        }
+        size.result_bytes += size.trajectory_bytes
+            + atoms * (stages * (STRUCTURE_BYTES + 2 * COORDINATES_BYTES) - COORDINATES_BYTES);
+        size
+    }
+
+    /// Lines of the log of a stage: their digits, counted.
+    fn log_bytes(&self, run: &Run, atoms: u64) -> u64 {
+        let Some(lines) = self.n_steps(run).checked_div(run.log_freq) else { return 0 };
+        // Lines whose step has so many digits before the point at least.
+        let longer_than = |first: f64| {
+            let shorter = (first / run.log_freq as f64).ceil() - 1.0;
+            lines.saturating_sub(shorter.max(0.0) as u64)
+        };
+        let steps_per_ps = 1e3 / self.timestep_fs();
+        let digits: u64 = (1..=12)
+            .map(|digit| 10_f64.powi(digit))
+            .map(|first| longer_than(first) + longer_than(first * steps_per_ps))
+            .sum();
+        let width = |number: f64| if number < 10.0 { 1 } else { number.log10() as u64 + 1 };
+        // In kJ/mol, of water; in K; in nm³.
+        let potential = width(14.0 * atoms as f64) + 6;
+        let kinetic = width(0.0083 * self.temperature.get() * atoms as f64) + 5;
+        let temperature = width(self.temperature.get()) + 4;
+        let volume = width(atoms as f64 / 95.0) + 6;
+        let (density, commas_and_end) = (7, 7);
+        // A step of one digit, a time of one digit and four decimals.
+        let fixed = 1 + 6 + potential + kinetic + temperature + volume + density + commas_and_end;
+        digits + lines * fixed
+    }
+
+    /// Time step, in fs.
+    pub(crate) fn timestep_fs(&self) -> f64 {
+        self.integration_timestep.get()
+    }
+
+    /// Cutoff of what is not bonded, in nm.
+    pub(crate) fn cutoff_nm(&self) -> f64 {
+        self.non_bonded_cutoff.get()
     }
 
     /// Steps of a stage.

@@ -13,12 +13,13 @@ pub(crate) mod left;
 pub(crate) mod log;
 mod outcome;
 pub(crate) mod output;
+mod pace;
 pub(crate) mod series;
 mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use molbox::workflow::types::Failure;
@@ -46,6 +47,8 @@ use watch::Watch;
 /// How often the queue is looked at when nothing runs: what kept it from starting, a full disk
 /// for example, may have passed.
 const IDLE_TICK: Duration = Duration::from_secs(2);
+/// How often the speed of a job that runs is noted: a production may take days.
+const PACE_TICK: Duration = Duration::from_secs(60);
 /// How much more than when a worker found the disk full has to be free, in bytes.
 const ROOM: u64 = 1 << 20;
 /// Exit status of a worker that was asked to stop.
@@ -97,6 +100,8 @@ struct Running {
     /// Whether nothing is known of it yet but that an earlier service had started it.
     is_adopted: bool,
     watch: Watch,
+    /// When its speed was noted last.
+    paced: Instant,
     /// The check whether the environment is to blame for its end.
     suspicion: Option<checks::Running>,
 }
@@ -112,7 +117,8 @@ enum Start {
 
 impl Running {
     fn new(row: Task, attempt: Attempt, gpu: Option<u32>, is_adopted: bool) -> Self {
-        Self { row, attempt, gpu, is_adopted, watch: Watch::new(), suspicion: None }
+        let (watch, paced) = (Watch::new(), Instant::now());
+        Self { row, attempt, gpu, is_adopted, watch, paced, suspicion: None }
     }
 }
 
@@ -152,7 +158,7 @@ impl Runner {
         for (attempt, status) in attempts.into_iter().zip(statuses) {
             let exit = match status {
                 Ok(attempt::Status::Running) => {
-                    self.follow(&attempt);
+                    self.follow(&attempt).await;
                     continue;
                 }
                 Ok(attempt::Status::Exited(exit)) => Some(exit),
@@ -177,10 +183,14 @@ impl Runner {
     }
 
     /// Takes in what a task that runs reports, and stops it when it has to be.
-    fn follow(&mut self, attempt: &Attempt) {
+    async fn follow(&mut self, attempt: &Attempt) {
         let task = self.running.get_mut(&attempt.task).expect("it was just looked at");
         if let Some(progress) = progress(&attempt.folder) {
             self.app.set_progress(&attempt.task, progress.to_json());
+            if task.paced.elapsed() > PACE_TICK {
+                task.paced = Instant::now();
+                pace::note(&self.app, &task.row, attempt, &progress, None).await;
+            }
         }
         task.is_adopted = false;
         let is_cancelled = self.app.is_cancelled(&attempt.task) || task.row.is_cancelled;
@@ -442,6 +452,11 @@ impl Runner {
                 (Status::Failed, Outcome::failed(self.failure_of(task, exit)?).with(so_far()))
             }
         };
+        if status == Status::Succeeded {
+            let is_whole = row.attempts == 1 && row.started_at.is_none();
+            let elapsed = is_whole.then(|| task.watch.elapsed());
+            pace::note(&self.app, row, &task.attempt, &outcome, elapsed).await;
+        }
         match self.finish(row, status, outcome).await {
             Err(error) if error.is::<Unusable>() || error.is::<JoinError>() => {
                 tracing::error!(task = %row.id, cause = format!("{error:#}"), "results that cannot be used");

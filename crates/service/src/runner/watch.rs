@@ -44,6 +44,11 @@ impl Watch {
         Self { since: now, heartbeat: Heartbeat { modified: None, seen: now }, stopping: None }
     }
 
+    /// How long this service has seen it run.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
     /// Why the task was stopped, if it was.
     pub(crate) fn why(&self) -> Option<Why> {
         self.stopping.map(|stopping| stopping.why)

@@ -39,7 +39,7 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
     let [system, job] = ["system_id", "job_id"].map(|parameter| things.id(parameter).to_owned());
     match operation {
         "file_register" => vec![json!({ "file_id": file, "name": "mine" })],
-        "system_submit" => [&file, &name]
+        "system_submit" | "system_check" => [&file, &name]
             .into_iter()
             .flat_map(|file| {
                 [
@@ -49,9 +49,9 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
                 ]
             })
             .collect(),
-        "job_submit" => vec![json!({ "box_id": system })],
+        "job_submit" | "job_check" => vec![json!({ "box_id": system })],
         "job_extend" => vec![json!({ "time": 1 })],
-        "analysis_submit" => vec![
+        "analysis_submit" | "analysis_check" => vec![
             json!({ "job_id": job, "rmsd_masks": ["@CA"] }),
             json!({ "topology": name, "trajectory": name, "rmsd_masks": ["@CA"] }),
             json!({ "topology": file, "trajectory": file, "rmsd_masks": ["@CA"] }),
@@ -69,7 +69,6 @@ fn bodies(operation: &str, things: &Things) -> Vec<Value> {
     }
 }
 
-/// Asks, and gives status and body.
 /// The headers of a request with a key.
 fn with_key(key: &str) -> Headers {
     vec![("x-api-key", key.to_owned())]
@@ -82,6 +81,7 @@ pub(crate) async fn signed_in(service: &Service, account: &str) -> Headers {
     vec![("cookie", browser.cookie.unwrap()), ("sec-fetch-site", "same-origin".to_owned())]
 }
 
+/// Asks, and gives status and body.
 async fn ask(
     service: &Service,
     way: &Headers,

@@ -709,7 +709,8 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop table session; alter table account drop column role;
+            "drop table speed;
+             drop table session; alter table account drop column role;
              alter table account drop column password; alter table account drop column invitation;
              alter table account drop column invitation_expires_at;
              alter table task add column bundle text; drop table bundle;

@@ -316,7 +316,7 @@ impl World {
                 }
                 (Some(body), 409)
             }
-            "system_submit" => {
+            "system_submit" | "system_check" => {
                 let of_charmm = ["tip3p-pme-b", "tip3p-pme-f", "tip4p2005", "tip5p", "tip5pew"];
                 let mut body = json!({});
                 if is("water_type") && of_charmm.iter().any(|name| value == name) {
@@ -331,7 +331,7 @@ impl World {
                 }
                 (Some(body), 200)
             }
-            "job_submit" => {
+            "job_submit" | "job_check" => {
                 let mut body = json!({ "box_id": self.system, "equilibration": [] });
                 if field.loc.get(1) == Some(&json!("equilibration")) {
                     body["equilibration"] = json!([{}]);
@@ -352,7 +352,7 @@ impl World {
                     },
                 )
             }
-            "analysis_submit" => {
+            "analysis_submit" | "analysis_check" => {
                 (Some(json!({ "topology": "atoms", "trajectory": "frames" })), 200)
             }
             "job_extend" => (Some(json!({ "time": 1 })), 404),
@@ -477,10 +477,10 @@ fn refused_by_client(operation: &str, body: &Value) -> Option<Vec<String>> {
     let text = body.to_string();
     Some(match operation {
         "file_register" => paths(molbox::from_json::<FileRegistration>(&text)),
-        "system_submit" => paths(molbox::from_json::<SystemBuildRequest>(&text)),
-        "job_submit" => paths(molbox::from_json::<JobCreateParams>(&text)),
+        "system_submit" | "system_check" => paths(molbox::from_json::<SystemBuildRequest>(&text)),
+        "job_submit" | "job_check" => paths(molbox::from_json::<JobCreateParams>(&text)),
         "job_extend" => paths(molbox::from_json::<JobExtension>(&text)),
-        "analysis_submit" => paths(molbox::from_json::<AnalysisRequest>(&text)),
+        "analysis_submit" | "analysis_check" => paths(molbox::from_json::<AnalysisRequest>(&text)),
         "margin_submit" => paths(molbox::from_json::<margin::types::MarginJobRequest>(&text)),
         "session_create" => paths(molbox::from_json::<SignIn>(&text)),
         "invitation_accept" => paths(molbox::from_json::<InvitationAcceptance>(&text)),

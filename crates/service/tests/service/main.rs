@@ -17,6 +17,7 @@ mod confinement;
 mod connections;
 mod contract;
 mod disk;
+mod estimates;
 mod files;
 mod folder;
 mod holds;

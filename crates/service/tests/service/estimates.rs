@@ -1,0 +1,133 @@
+//! What a submission would come to, told before it is made.
+
+use std::fs;
+use std::path::Path;
+
+use molbox::workflow::types::{EquilibrationStep, JobCreateParams, ProductionParams};
+use serde_json::{Value, json};
+
+use crate::common::{Service, example};
+use crate::work::water;
+
+/// Status and body of the answer to a request.
+async fn post(service: &Service, key: &str, path: &str, body: &Value) -> (u16, Value) {
+    let request = reqwest::Client::new().post(format!("{}{path}", service.base_url));
+    let request = request.header("x-api-key", key).header("content-type", "application/json");
+    let response = request.body(body.to_string()).send().await.unwrap();
+    let status = response.status().as_u16();
+    (status, serde_json::from_str(&response.text().await.unwrap()).unwrap())
+}
+
+fn is_within(found: u64, expected: u64, share: f64) {
+    let ratio = found as f64 / expected as f64;
+    assert!((ratio - 1.0).abs() <= share, "{found} for {expected}");
+}
+
+#[tokio::test]
+async fn a_check_refuses_what_the_submission_refuses_and_queues_nothing() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let refused = [
+        ("system", json!({"box_shape": "sphere", "minimum_padding": 9})),
+        ("system", json!({"protein": "nobody", "concentration": -1})),
+        ("system", json!({"ligands": ["nobody"]})),
+        ("system", json!({"force_field": "charmm36", "ions": "NaBr", "chain_id": "A"})),
+        ("system", json!([])),
+        ("job", json!({"box_id": "box_00000000000000000000", "temperature": -1})),
+        ("job", json!({"production": {"time": 0.001, "traj_freq": 100_000}})),
+        ("analysis", json!({"job_id": "job_00000000000000000000"})),
+        ("analysis", json!({"rmsd_masks": [["@@"]]})),
+    ];
+    for (what, body) in refused {
+        let check = post(&service, &key, &format!("/check/{what}"), &body).await;
+        let submission = post(&service, &key, &format!("/submit/{what}"), &body).await;
+        assert!(submission.0 >= 400, "{body}: {submission:?}");
+        assert_eq!(check, submission, "{body}");
+    }
+    let body = json!({"protien": "x", "minimum_padding": 0.7});
+    let (status, preview) = post(&service, &key, "/check/system", &body).await;
+    assert_eq!(status, 200, "{preview}");
+    assert_eq!(preview["warnings"][0]["code"], "unknown_field");
+    assert_eq!(preview["parameters"]["minimum_padding"], 0.7);
+    assert_eq!(preview["parameters"]["water_type"], "tip3p");
+    assert!(molbox.system_list().send().await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_job_writes_as_much_as_was_estimated_and_others_take_as_long() {
+    let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let asked = molbox.system_check().body_map(|system| system.minimum_padding(1.2));
+    let guessed = asked.send().await.unwrap();
+    let atoms = system.summary.as_ref().unwrap().atoms;
+    is_within(guessed.estimate.atoms.unwrap(), atoms, 0.04);
+    let stage = EquilibrationStep::builder().time(0.0002).log_freq(10);
+    let production = ProductionParams::builder().time(0.0006).traj_freq(50).log_freq(10);
+    let job: JobCreateParams = JobCreateParams::builder()
+        .box_id(system.system_id.as_str())
+        .minimization_steps(10)
+        .equilibration([stage])
+        .production(production)
+        .try_into()
+        .unwrap();
+    let check = || molbox.job_check().body(job.clone()).send();
+    let before = check().await.unwrap().into_inner();
+    assert_eq!((before.estimate.hours, before.parameters.seed), (None, None));
+    let submitted = molbox.job_submit().body(job.clone()).send().await.unwrap().into_inner();
+    let done = molbox.wait_job(&submitted.job_id).await.unwrap();
+
+    let estimate = &before.estimate;
+    let run: Vec<_> = done.stages.iter().filter(|stage| stage.name != "minimization").collect();
+    assert_eq!(estimate.atoms, Some(atoms));
+    assert_eq!(estimate.steps, Some(run.iter().map(|stage| stage.steps).sum()));
+    assert_eq!(estimate.frames, Some(run.iter().map(|stage| stage.frames).sum()));
+    let folder = service.data.join("objects/tasks").join(submitted.job_id.as_str());
+    let files = files(&folder);
+    let of = |end: &str| -> u64 {
+        files.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, size)| size).sum()
+    };
+    assert_eq!(estimate.trajectory_bytes, Some(of(".dcd")));
+    // Compressed copies are of the bundle.
+    is_within(estimate.result_bytes.unwrap(), of("") - of(".deflate"), 0.06);
+    let mut parameters = serde_json::to_value(&done.parameters).unwrap();
+    parameters.as_object_mut().unwrap().remove("seed");
+    assert_eq!(serde_json::to_value(&before.parameters).unwrap(), parameters);
+
+    let after = check().await.unwrap();
+    let hours = after.estimate.hours.expect("a job was measured").get();
+    assert!(hours > 0.0 && hours < 1.0, "{hours}");
+}
+
+/// Names and sizes of the plain files in a folder.
+fn files(folder: &Path) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            let name = entry.file_name().into_string().unwrap();
+            found.push((name, entry.metadata().unwrap().len()));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn the_atoms_around_a_protein_are_foretold_and_nobody_else_s_file_is_read() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    // As they were built with OpenMM 8.
+    for (shape, padding, atoms) in [("cube", 1.0, 15_968), ("dodecahedron", 1.0, 11_166)] {
+        let preview = molbox
+            .system_check()
+            .body_map(|system| system.protein("villin").box_shape(shape).minimum_padding(padding));
+        let estimate = preview.send().await.unwrap().into_inner().estimate;
+        is_within(estimate.atoms.unwrap(), atoms, 0.03);
+        assert!(estimate.memory_bytes.unwrap() > 100_000_000);
+    }
+    let other = service.client("grace");
+    let refused = other.system_check().body_map(|system| system.protein("villin")).send().await;
+    assert_eq!(refused.unwrap_err().status().unwrap(), 404);
+}
