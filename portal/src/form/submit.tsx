@@ -51,8 +51,13 @@ export function useSubmission<Body, Answer>(
     setWaits("");
   }
 
-  const violations = error instanceof Refused && error.status === 422 ? error.detail : [];
-  return { isBusy, waits, error, violations, submit };
+  return { isBusy, waits, error, violations: violationsOf(error), submit };
+}
+
+/** What is wrong with the body; none when it was refused for something else. */
+export function violationsOf(error: unknown): readonly Violation[] {
+  const isAboutBody = error instanceof Refused && error.detail.some(({ loc }) => loc[0] === "body");
+  return isAboutBody ? error.detail : [];
 }
 
 /** Repeats what was refused with 429, after the seconds that the service names. */

@@ -11,6 +11,7 @@ import { SeriesChart } from "../chart/series.tsx";
 import type { Plot } from "../chart/svg.ts";
 import { matrixOf, plotsOf } from "../chart/table.ts";
 import { ANALYSIS_SUBMIT } from "../form/code.ts";
+import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
 import { type Fields, read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
@@ -87,13 +88,15 @@ function NewAnalysis({ job, isFirst, onSubmitted }: NewProps) {
     job_id: job.job_id,
     ...(hasEnded(job) ? {} : { allow_unfinished: true }),
   };
+  const check = useCheck("analysis", unread.length > 0 ? undefined : body, (body, signal) =>
+    expectData(molbox.POST("/check/analysis", { body, signal })));
   const submission = useSubmission(body, (body, key) => expectData(molbox.POST("/submit/analysis", {
     body, params: { header: { "Idempotency-Key": key } },
   })), (analysis) => {
     queries.setQueryData<Analysis[]>(["analyses"], (before) => [analysis, ...(before ?? [])]);
     onSubmitted(analysis.analysis_id);
   });
-  const wrong = new Wrong(unread.length > 0 ? unread : submission.violations, new Set<string>(NAMES));
+  const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, new Set<string>(NAMES));
   useFocusOnWrong(submission.error);
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -117,6 +120,7 @@ function NewAnalysis({ job, isFirst, onSubmitted }: NewProps) {
       </div>
       <p role="status" className="quiet">{submission.waits}</p>
       <div className="end"><button className="main" aria-busy={submission.isBusy}>Analyse</button></div>
+      <EstimatePanel check={check} />
     </form>
     <CopyAs operation={ANALYSIS_SUBMIT} body={body} />
   </details>;

@@ -6,6 +6,7 @@ import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { jobView } from "../api/task.ts";
 import { JOB_SUBMIT } from "../form/code.ts";
+import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
 import { type Choice, FieldControl } from "../form/field.tsx";
 import { numberOf, read, type Typed, typedOf, violation, Wrong } from "../form/form.ts";
@@ -44,6 +45,8 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     ? [violation(["replicas"], `a whole number from 1 to ${MOST_REPLICAS}`)] : [])];
   const body: Request = { ...main.body, ...plan.body };
   const [sent, setSent] = useState(0);
+  const check = useCheck("job", unread.length > 0 ? undefined : body, (body, signal) =>
+    expectData(molbox.POST("/check/job", { body, signal })));
   const submission = useSubmission({ body, replicas: replicas ?? 1 }, async ({ body, replicas }, key) => {
     const jobs: Schemas["JobRecord"][] = [];
     for (let i = 0; i < replicas; i += 1) {
@@ -62,7 +65,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     go(jobs.length === 1 && first ? address("job", { job_id: first.job_id }) : address("jobs"));
   });
   const keys = new Set([...NAMES, ...planKeys(draft.plan)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : submission.violations, keys);
+  const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, keys);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
@@ -112,6 +115,7 @@ export default function JobNew({ search }: PageProps<"job_new">) {
           typed={draft.typed} onType={type} wrong={wrong} />)}
       </div>
       <div className="stack aside">
+        <EstimatePanel check={check} />
         <CopyAs operation={JOB_SUBMIT} body={body} />
       </div>
     </div>

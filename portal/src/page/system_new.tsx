@@ -6,6 +6,7 @@ import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { systemView } from "../api/task.ts";
 import { SYSTEM_SUBMIT } from "../form/code.ts";
+import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
 import { read, type Typed, typedOf, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
@@ -36,6 +37,8 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
   const ligands = readLigands(draft.ligands);
   const unread = [...main.wrong, ...ligands.wrong];
   const body: Schemas["SystemBuildRequest"] = { ...main.body, ...ligands.body };
+  const check = useCheck("system", unread.length > 0 ? undefined : body, (body, signal) =>
+    expectData(molbox.POST("/check/system", { body, signal })));
   const submission = useSubmission(body, (body, key) => expectData(molbox.POST("/submit/system", {
     body, params: { header: { "Idempotency-Key": key } },
   })), (system) => {
@@ -44,7 +47,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     go(address("system", { system_id: system.system_id }));
   });
   const keys = new Set<string>([...NAMES, ...keysOf(draft.ligands)]);
-  const wrong = new Wrong(unread.length > 0 ? unread : submission.violations, keys);
+  const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, keys);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
@@ -81,6 +84,7 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
           </p>
           <p><a href={address("files")}>Upload a file</a></p>
         </section>
+        <EstimatePanel check={check} />
         <CopyAs operation={SYSTEM_SUBMIT} body={body} />
       </div>
     </div>

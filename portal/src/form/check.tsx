@@ -1,0 +1,83 @@
+//! What the service makes of a request before it is submitted: what is wrong, and what it would take.
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+
+import type { Schemas, Violation } from "../api/client.ts";
+import { bytes, duration, number } from "../part/number.ts";
+import { violationsOf } from "./submit.tsx";
+
+type Estimate = Schemas["Estimate"];
+type Preview = { estimate: Estimate; warnings: readonly Schemas["Notice"][] };
+
+const SETTLED_MS = 400;
+
+export type Check<P> = {
+  /** What was answered to this very request. */
+  preview: P | undefined;
+  violations: readonly Violation[];
+  /** Whether there is an answer to this very request, whatever it is. */
+  isKnown: boolean;
+};
+
+/** Asks when nothing has changed for a while; `body` is undefined as long as it cannot be sent. */
+export function useCheck<Body, P extends Preview>(
+  kind: string, body: Body | undefined, send: (body: Body, signal: AbortSignal) => Promise<P>,
+): Check<P> {
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  const settled = useSettled(text);
+  const { data, error } = useQuery({
+    queryKey: ["check", kind, settled],
+    queryFn: ({ signal }) => send(JSON.parse(settled ?? "") as Body, signal),
+    enabled: settled !== undefined,
+    retry: false,
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  if (text === undefined || text !== settled) return { preview: undefined, violations: [], isKnown: false };
+  const violations = violationsOf(error);
+  return { preview: data, violations, isKnown: data !== undefined || violations.length > 0 };
+}
+
+function useSettled<T>(value: T): T {
+  const [settled, settle] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(value), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}
+
+/** The last estimate stays while another is worked out, so that the page does not jump. */
+export function EstimatePanel({ check }: { check: Check<Preview> }) {
+  const [last, keep] = useState<Preview>();
+  useEffect(() => {
+    if (check.preview) keep(check.preview);
+  }, [check.preview]);
+  const shown = check.preview ?? last;
+  const rows = shown ? rowsOf(shown.estimate) : [];
+  return <section className="panel stack" aria-live="polite" aria-label="Estimate">
+    <h2>Estimate</h2>
+    {check.violations.length > 0
+      ? <p className="bad">Something has to be changed first.</p>
+      : rows.length === 0
+        ? <p className="quiet">Appears when the request can be read.</p>
+        : <dl className={check.preview ? undefined : "quiet"}>
+          {rows.map(([name, value]) => <div className="pair" key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
+        </dl>}
+    {shown?.warnings.map(({ message }, i) => <p key={i} className="small">{message}</p>)}
+  </section>;
+}
+
+function rowsOf(estimate: Estimate): [string, string][] {
+  const { atoms, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours } = estimate;
+  const rows: [string, string | undefined][] = [
+    ["atoms", atoms === undefined ? undefined : `about ${number(atoms)}`],
+    ["steps", steps === undefined ? undefined : number(steps)],
+    ["frames", frames === undefined ? undefined : number(frames)],
+    ["memory", memory_bytes === undefined ? undefined : bytes(memory_bytes)],
+    ["trajectories", trajectory_bytes === undefined ? undefined : bytes(trajectory_bytes)],
+    ["results", result_bytes === undefined ? undefined : bytes(result_bytes)],
+    ["time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
+  ];
+  return rows.filter((row): row is [string, string] => row[1] !== undefined);
+}
