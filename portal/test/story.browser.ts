@@ -88,10 +88,12 @@ test("a structure is uploaded, built and simulated", async () => {
 
   await row.getByRole("link", { name: "Build" }).click();
   await page.getByRole("heading", { name: "New system" }).waitFor();
+  const estimate = page.getByRole("region", { name: "Estimate" });
+  await estimate.getByText(/^about [\d ,.\u2009\u202f]+$/).first().waitFor();
   await page.getByLabel("minimum_padding").fill("0.1");
-  await page.getByRole("button", { name: "Build" }).click();
   await page.locator("[aria-invalid=true]").waitFor();
   assert.equal(await page.locator("[aria-invalid=true]").count(), 1, "what is wrong is at its field");
+  await estimate.getByText("Something has to be changed first.").waitFor();
   await browser.check("system_new");
   await page.getByLabel("minimum_padding").fill("0.5");
   await page.getByLabel("box_name").fill("a small <box>");
@@ -109,6 +111,7 @@ test("a structure is uploaded, built and simulated", async () => {
   await page.getByText("1,5 is not a number").waitFor();
   await browser.check("job_new");
   await page.getByLabel("temperature").fill("310");
+  await estimate.getByText("20", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Simulate" }).click();
   await page.getByRole("heading", { name: /^job_/ }).waitFor();
   await page.getByRole("status").getByText("succeeded").waitFor({ timeout: LONG_MS });
