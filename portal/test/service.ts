@@ -15,16 +15,19 @@ export class Service {
   readonly folder: string;
   readonly baseUrl: string;
   private readonly port: number;
+  private readonly own: readonly string[];
   private child: ChildProcess | undefined;
 
-  private constructor(folder: string, port: number) {
+  private constructor(folder: string, port: number, own: readonly string[]) {
     this.folder = folder;
     this.port = port;
+    this.own = own;
     this.baseUrl = `http://127.0.0.1:${port}/local`;
   }
 
-  static async start(): Promise<Service> {
-    const service = new Service(await mkdtemp(path.join(tmpdir(), "molboxd-")), await freePort());
+  /** `own` are settings of the test, such as `sessions.tries_per_minute=5`. */
+  static async start(...own: string[]): Promise<Service> {
+    const service = new Service(await mkdtemp(path.join(tmpdir(), "molboxd-")), await freePort(), own);
     service.command("market", "sample");
     await service.resume();
     return service;
@@ -80,6 +83,7 @@ export class Service {
       "--data", path.join(this.folder, "data"),
       "--set", `listen="127.0.0.1:${this.port}"`, "--set", 'margin_listen="127.0.0.1:0"',
       ...(python ? ["--set", `worker.python=${JSON.stringify(python)}`] : []),
+      ...this.own.flatMap((setting) => ["--set", setting]),
     ];
   }
 

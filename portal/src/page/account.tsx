@@ -1,131 +1,87 @@
-//! Keys for the terminal, and how one signs in.
+//! The account of who has signed in: ways in, and what it uses.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 
-import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
-import { Copy } from "../part/copy.tsx";
-import { Dialog } from "../part/dialog.tsx";
+import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { Input, textOf } from "../part/input.tsx";
-import { Failure } from "../part/notice.tsx";
-import { When } from "../part/when.tsx";
-
-const KEYS = ["keys"];
+import { Keys } from "../part/keys.tsx";
+import { Failure, Notice } from "../part/notice.tsx";
+import { bytes, number } from "../part/number.ts";
+import { SHORTEST, unlike } from "../part/password.ts";
+import { SESSIONS, Sessions } from "../part/sessions.tsx";
+import { Used } from "../part/used.tsx";
 
 export default function Account() {
   return <div className="stack">
     <title>Account · molbox</title>
     <h1>Account</h1>
     <Keys />
+    <Sessions />
+    <div className="columns">
+      <Password />
+      <Usage />
+    </div>
   </div>;
 }
 
-function Keys() {
-  const keys = useQuery({ queryKey: KEYS, queryFn: () => expectData(molbox.GET("/info/keys")) });
-  const [asks, ask] = useState<"new" | Schemas["ApiKeySummary"]>();
-  return <section className="panel stack" aria-labelledby="keys">
-    <div className="spread">
-      <h2 id="keys">API keys</h2>
-      <button className="main" onClick={() => ask("new")}>New key</button>
-    </div>
-    {keys.error && <Failure error={keys.error} again={() => void keys.refetch()} />}
-    {keys.data && keys.data.keys.length === 0 && <p className="quiet">
-      There is none. A key signs in the command line and programs; a browser needs none.
-    </p>}
-    {keys.data && keys.data.keys.length > 0 && <table>
-      <thead><tr>
-        <th scope="col">Name</th>
-        <th scope="col" className="wide">Key</th>
-        <th scope="col" className="wide">Made</th>
-        <th scope="col" className="wide">Expires</th>
-        <th scope="col">Last used</th>
-        <th scope="col"><span className="unseen">What can be done</span></th>
-      </tr></thead>
-      <tbody>{keys.data.keys.map((key) => <tr key={key.key_id}>
-        <th scope="row">{key.name}</th>
-        <td className="mono wide">{key.key_id}…</td>
-        <td className="wide"><When at={key.created_at} /></td>
-        <td className="wide">{key.expires_at === undefined ? "never" : <When at={key.expires_at} />}</td>
-        <td>{key.last_used_at === undefined ? <span className="quiet">never</span> : <When at={key.last_used_at} />}</td>
-        <td className="actions">
-          <button className="danger" aria-label={`Revoke ${key.name}`} onClick={() => ask(key)}>Revoke…</button>
-        </td>
-      </tr>)}</tbody>
-    </table>}
-    {asks === "new" && <NewKey onClose={() => ask(undefined)} />}
-    {asks !== undefined && asks !== "new" && <Revoke of={asks} onClose={() => ask(undefined)} />}
-  </section>;
-}
+type Change = Schemas["PasswordChange"];
+type Wrong = Partial<Record<keyof Change, string>>;
 
-/** How long a key is good, in days. */
-const TERMS: [name: string, days: number | undefined][] = [
-  ["30 days", 30], ["90 days", 90], ["1 year", 365], ["never", undefined],
-];
-
-function NewKey({ onClose }: { onClose: () => void }) {
+function Password() {
   const queries = useQueryClient();
-  const create = useMutation({
-    mutationFn: (body: Schemas["KeyRequest"]) => expectData(molbox.POST("/submit/key", { body })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: KEYS }),
+  const [typedWrong, setTypedWrong] = useState<string>();
+  const change = useMutation({
+    mutationFn: ({ body }: { body: Change; form: HTMLFormElement }) => expectData(molbox.POST("/session/password", { body })),
+    onSuccess: (_, { form }) => {
+      form.reset();
+      return queries.invalidateQueries({ queryKey: SESSIONS });
+    },
   });
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const data = new FormData(event.currentTarget);
-    const days = TERMS[Number(textOf(data, "term"))]?.[1];
-    if (!create.isPending) create.mutate({ name: textOf(data, "name").trim(), ...(days !== undefined && { days }) });
+    const form = event.currentTarget;
+    const data = new FormData(form);
+    const body: Change = { password: textOf(data, "password"), new_password: textOf(data, "new_password") };
+    const found = unlike(body.new_password, textOf(data, "again"));
+    setTypedWrong(found);
+    change.reset();
+    if (!found && !change.isPending) change.mutate({ body, form });
   };
-  if (create.data) return <ShownOnce made={create.data} onClose={onClose} />;
-  return <Dialog title="New key" onClose={onClose}>
-    <form className="stack" onSubmit={submit}>
-      <Input label="Name" name="name" help="What it is for, or where it lies: laptop, nightly replicas." maxLength={100}
-        pattern=".*\S.*" required autoFocus />
-      <div className="field">
-        <label htmlFor="term">Expires</label>
-        <select id="term" name="term" defaultValue={1}>
-          {TERMS.map(([name], i) => <option key={name} value={i}>{name}</option>)}
-        </select>
-      </div>
-      {create.error && <Failure error={create.error} />}
-      <div className="end">
-        <button type="button" onClick={onClose}>Close</button>
-        <button className="main" aria-busy={create.isPending}>Make the key</button>
-      </div>
+  const refused = wrongIn(change.error);
+  return <section className="panel stack" aria-labelledby="password">
+    <h2 id="password">Password</h2>
+    <form className="stack" onSubmit={submit} noValidate>
+      <Input label="Present password" name="password" type="password" autoComplete="current-password" maxLength={200}
+        wrong={refused?.password} />
+      <Input label="New password" name="new_password" type="password" autoComplete="new-password" maxLength={200}
+        help={`${SHORTEST} characters or more. All other sessions end with the old one.`}
+        wrong={typedWrong ?? refused?.new_password} />
+      <Input label="New password again" name="again" type="password" autoComplete="new-password" maxLength={200} />
+      {change.error && !refused && <Failure error={change.error} />}
+      {change.isSuccess && <Notice><p>The password is changed, and every other session has ended.</p></Notice>}
+      <div className="end"><button className="main" aria-busy={change.isPending}>Change the password</button></div>
     </form>
-  </Dialog>;
+  </section>;
 }
 
-function ShownOnce({ made, onClose }: { made: Schemas["NewKey"]; onClose: () => void }) {
-  return <Dialog title="Your new key">
-    <p>It is shown this once. Whoever has it can do what you can, but make no other keys.</p>
-    <div className="row">
-      <code className="box">{made.key}</code>
-      <Copy text={made.key} label="Copy the key" />
-    </div>
-    <p>In a terminal, which then asks for it:</p>
-    <div className="row">
-      <code className="box">{`molbox login --base-url ${baseUrl}`}</code>
-      <Copy text={`molbox login --base-url ${baseUrl}`} label="Copy the command" />
-    </div>
-    <div className="end"><button className="main" onClick={onClose}>I have it</button></div>
-  </Dialog>;
+/** What the service found wrong with one of the two passwords; undefined when it was something else. */
+function wrongIn(error: Error | null): Wrong | undefined {
+  if (!(error instanceof Refused)) return undefined;
+  const at = (field: keyof Change) => error.detail.find(({ loc }) => loc[1] === field)?.msg;
+  const [password, chosen] = [at("password"), at("new_password")];
+  if (password === undefined && chosen === undefined) return undefined;
+  return { ...(password !== undefined && { password }), ...(chosen !== undefined && { new_password: chosen }) };
 }
 
-function Revoke({ of, onClose }: { of: Schemas["ApiKeySummary"]; onClose: () => void }) {
-  const queries = useQueryClient();
-  const revoke = useMutation({
-    mutationFn: () => expectData(molbox.DELETE("/info/key/{key_id}", { params: { path: { key_id: of.key_id } } })),
-    onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: KEYS });
-      onClose();
-    },
-  });
-  return <Dialog title={`Revoke ${of.name}?`} onClose={onClose}>
-    <p>Whatever uses it is refused from now on, in the middle of an upload or a download too.</p>
-    {revoke.error && <Failure error={revoke.error} />}
-    <div className="end">
-      <button onClick={onClose}>Keep it</button>
-      <button className="danger" aria-busy={revoke.isPending} disabled={revoke.isPending} onClick={() => revoke.mutate()}>
-        Revoke
-      </button>
-    </div>
-  </Dialog>;
+function Usage() {
+  const usage = useQuery({ queryKey: ["usage"], queryFn: () => expectData(molbox.GET("/info/usage")) });
+  return <section className="panel stack" aria-labelledby="usage">
+    <h2 id="usage">Usage</h2>
+    {usage.error && <Failure error={usage.error} again={() => void usage.refetch()} />}
+    {usage.data && <>
+      <Used label="Tasks that wait or run" {...usage.data.open_tasks} words={number} />
+      <Used label="Files" {...usage.data.files} words={number} />
+      <Used label="Space of files and results" {...usage.data.bytes} words={bytes} />
+    </>}
+  </section>;
 }

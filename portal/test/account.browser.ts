@@ -1,0 +1,91 @@
+//! The ways into an account, and what ends them.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { Browser } from "./browser.ts";
+import { invited, PASSWORD, toAccount } from "./person.ts";
+import { Service } from "./service.ts";
+
+const CHOSEN = "four words that nobody says";
+const FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:150.0) Gecko/20100101 Firefox/150.0";
+
+let service: Service;
+let browser: Browser;
+let page: Page;
+
+before(async () => {
+  // The tests sign in more often than people do.
+  service = await Service.start("sessions.tries_per_minute=0", "limits.account_bytes=4000000000");
+  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
+  page = browser.page;
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.close();
+});
+
+/** Signs in from elsewhere; the cookie of the session. */
+async function signInElsewhere(account: string, password = PASSWORD): Promise<string> {
+  const answer = await fetch(`${service.baseUrl}/session`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "origin": service.origin, "user-agent": FIREFOX },
+    body: JSON.stringify({ account, password }),
+  });
+  assert.equal(answer.status, 200);
+  return answer.headers.get("set-cookie")?.split(";")[0] ?? "";
+}
+
+async function askedWith(cookie: string): Promise<number> {
+  return (await fetch(`${service.baseUrl}/session`, { headers: { cookie } })).status;
+}
+
+test("a session elsewhere is listed and ended", async () => {
+  const elsewhere = await signInElsewhere("ada");
+  await toAccount(browser, "ada");
+  await page.getByRole("row", { name: /this browser/ }).waitFor();
+  await page.getByText("of 4 GB").waitFor();
+  await browser.check("account_sessions");
+  await page.getByRole("button", { name: "End the session of Firefox 150 on Windows" }).click();
+  await browser.check("session_end");
+  await page.getByRole("button", { name: "End it" }).click();
+  await page.getByRole("row", { name: /Firefox 150/ }).waitFor({ state: "detached" });
+  assert.equal(await askedWith(elsewhere), 401);
+});
+
+test("all others are ended at once", async () => {
+  const cookies = [await signInElsewhere("ada"), await signInElsewhere("ada")];
+  await page.reload();
+  await page.getByRole("button", { name: "End all others" }).click();
+  await page.getByRole("button", { name: "End them" }).click();
+  await page.getByRole("row", { name: /Firefox 150/ }).first().waitFor({ state: "detached" });
+  for (const cookie of cookies) assert.equal(await askedWith(cookie), 401);
+  await page.getByRole("row", { name: /this browser/ }).waitFor();
+  browser.look();
+});
+
+test("another password ends other sessions, and is the one from then on", async () => {
+  const elsewhere = await signInElsewhere("ada");
+  const present = page.getByLabel("Present password");
+  const change = page.getByRole("button", { name: "Change the password" });
+  await present.fill("not the password at all");
+  await page.getByLabel("New password", { exact: true }).fill("short");
+  await change.click();
+  await page.getByText("5 characters are too few").waitFor();
+  await page.getByLabel("New password", { exact: true }).fill(CHOSEN);
+  await page.getByLabel("New password again").fill(CHOSEN);
+  await change.click();
+  await page.locator("[aria-invalid=true]").waitFor();
+  assert.equal(await page.locator("[aria-invalid=true]").getAttribute("name"), "password");
+  assert.equal(await askedWith(elsewhere), 200, "nothing has changed yet");
+  await browser.check("password_refused");
+  await present.fill(PASSWORD);
+  await change.click();
+  await page.getByText("The password is changed").waitFor();
+  assert.equal(await askedWith(elsewhere), 401);
+  assert.equal(await present.inputValue(), "");
+  await signInElsewhere("ada", CHOSEN);
+  browser.look();
+});
