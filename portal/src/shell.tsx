@@ -2,7 +2,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { type ComponentType, lazy, type MouseEvent as Clicked, type ReactNode, Suspense, useEffect, useRef, useState, useSyncExternalStore } from "react";
 
-import { baseUrl, expectData, molbox, Refused } from "./api/client.ts";
+import { baseUrl, expectData, molbox, Refused, type Schemas } from "./api/client.ts";
 import { signedIn, signedOut } from "./api/session.ts";
 import { NotFound } from "./page/not_found.tsx";
 import { SignIn } from "./page/sign_in.tsx";
@@ -135,16 +135,16 @@ function SignedOut({ before }: { before: Session }) {
 }
 
 const LOOK_MS = 30_000;
-/** While the service does not answer. */
+/** While the service does not answer, or starts nothing. */
 const LOOK_AGAIN_MS = 3000;
 
-/** What is known of the service at whichever page: that it is gone, newer, or elsewhere. */
+/** What is known of the service at whichever page: that it is gone, full, newer, or elsewhere. */
 function Notices() {
   const [first, setFirst] = useState<string>();
   const health = useQuery({
     queryKey: ["health"],
     queryFn: () => expectData(molbox.GET("/healthz")),
-    refetchInterval: ({ state }) => (state.error ? LOOK_AGAIN_MS : LOOK_MS),
+    refetchInterval: ({ state }) => (state.error || messagesOf(state.data?.held).length > 0 ? LOOK_AGAIN_MS : LOOK_MS),
   });
   const version = health.data?.version;
   if (version !== undefined && first === undefined) setFirst(version);
@@ -154,6 +154,9 @@ function Notices() {
       {health.error instanceof Refused ? health.error.message : "The service does not answer."} Nothing that it has
       accepted is lost; the page goes on as soon as it is back.
     </div>}
+    {messagesOf(health.data?.held).map((message) => <div key={message} className="bar-notice" role="status">
+      Nothing is started at present: {message}. What is there can be looked at and downloaded.
+    </div>)}
     {first !== undefined && version !== undefined && version !== first && <div className="bar-notice" role="status">
       The service has become version {version}; this page is older. <button onClick={reload}>Reload</button>
     </div>}
@@ -161,6 +164,11 @@ function Notices() {
       This service is used at <a href={proper}>{proper}</a>; from here no files can be uploaded.
     </div>}
   </>;
+}
+
+/** What holds tasks back, each once: it may hold several kinds of them. */
+function messagesOf(held: readonly Schemas["Hold"][] = []): string[] {
+  return [...new Set(held.map(({ message }) => message))];
 }
 
 /** The address of the window, followed. */

@@ -40,7 +40,9 @@ export class Browser {
       const isRefusal = message.text().startsWith("Failed to load resource: the server responded");
       if (message.type() === "error" && !isRefusal && !this.expected?.test(message.text())) this.wrong.push(`console: ${message.text()}`);
     });
-    page.on("pageerror", (error) => this.wrong.push(`exception: ${error.message}`));
+    page.on("pageerror", (error) => {
+      if (!this.expected?.test(error.message)) this.wrong.push(`exception: ${error.message}`);
+    });
     page.on("request", (request) => {
       const url = new URL(request.url());
       if (["http:", "https:"].includes(url.protocol) && url.origin !== origin) this.wrong.push(`asks ${url.origin}`);

@@ -9,13 +9,22 @@ export const LONG_MS = 120_000;
 /** A browser in which the account that a link invites has signed in. */
 export async function invited(service: Service, link: string): Promise<Browser> {
   const browser = await Browser.open(service.origin);
-  const { page } = browser;
+  try {
+    await accept(browser, link);
+  } catch (error) {
+    // An open browser would keep the tests from ending.
+    await browser.close();
+    throw error;
+  }
+  return browser;
+}
+
+async function accept({ page }: Browser, link: string): Promise<void> {
   await page.goto(link);
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByLabel("The same again").fill(PASSWORD);
   await page.getByRole("button", { name: "Set the password" }).click();
   await page.getByRole("heading", { name: "Jobs" }).waitFor();
-  return browser;
 }
 
 /** Goes to the page of the account. */

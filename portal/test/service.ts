@@ -15,7 +15,7 @@ export class Service {
   readonly folder: string;
   readonly baseUrl: string;
   private readonly port: number;
-  private readonly own: readonly string[];
+  private own: readonly string[];
   private child: ChildProcess | undefined;
 
   private constructor(folder: string, port: number, own: readonly string[]) {
@@ -46,8 +46,9 @@ export class Service {
     return execFileSync(PROGRAM, [...this.settings(), ...words], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
   }
 
-  /** Starts the service, at the same address as before. */
-  async resume(): Promise<void> {
+  /** Starts the service, at the same address as before, perhaps with other settings. */
+  async resume(...own: string[]): Promise<void> {
+    if (own.length > 0) this.own = own;
     const log = openSync(path.join(this.folder, "molboxd.log"), "a");
     const child = spawn(PROGRAM, [...this.settings(), "serve"], { stdio: ["ignore", log, log] });
     this.child = child;

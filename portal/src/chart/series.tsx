@@ -15,7 +15,8 @@ type Props = Plot & {
   onPick?: (index: number) => void;
 };
 
-const HEIGHT = 150;
+const HEIGHT = 170;
+const FONT = "12px system-ui, sans-serif";
 
 export function SeriesChart({ title, x, y, lines, borders = [], height = HEIGHT, onPick }: Props) {
   const place = useRef<HTMLDivElement>(null);
@@ -89,7 +90,7 @@ type Drawn = { current: { borders: readonly number[]; onPick: ((index: number) =
 function optionsOf(target: HTMLElement, { x, y, lines }: Plot, height: number, drawn: Drawn): uPlot.Options {
   const ink = colourOf(target, "--quiet");
   const grid = { stroke: colourOf(target, "--line"), width: 1 };
-  const axis = { stroke: ink, grid, ticks: grid, font: "12px system-ui, sans-serif" };
+  const axis = { stroke: ink, grid, ticks: grid, font: FONT };
   return {
     width: target.clientWidth,
     height,
@@ -97,7 +98,7 @@ function optionsOf(target: HTMLElement, { x, y, lines }: Plot, height: number, d
     cursor: { y: false, drag: { x: true, y: false } },
     scales: { x: { time: false } },
     axes: [
-      { ...axis, size: 28, values: (_, values) => values.map((value) => number(value)) },
+      { ...axis, size: 28, label: withUnit(x), labelSize: 18, labelFont: FONT, values: (_, values) => values.map((value) => number(value)) },
       { ...axis, size: 72, values: (_, values) => values.map((value) => number(value, 5)) },
     ],
     series: [

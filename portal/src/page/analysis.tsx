@@ -226,7 +226,7 @@ function TablePanel({ table, own, others }: { table: Table; own: string; others:
       <p className="small quiet">{table.definition}</p>
     </div>
     {matrix && <Heatmap matrix={matrix} />}
-    {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={180} />)}
+    {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200} />)}
     <details open={plots.length === 0 && !matrix}>
       <summary>Numbers</summary>
       <div className="end"><button onClick={() => saveCsv(table.name, table.columns)}>CSV</button></div>

@@ -93,7 +93,7 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
     <div className="spread">
       <div>
         <h1>{nameOf(job)}</h1>
-        <span className="mono quiet">{job.job_id}</span>
+        {nameOf(job) !== job.job_id && <span className="mono quiet">{job.job_id}</span>}
       </div>
       <div className="row">
         <span role="status"><Status status={job.status} /></span>

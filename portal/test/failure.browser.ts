@@ -1,0 +1,126 @@
+//! What goes wrong, and what a person sees of it and can do.
+import assert from "node:assert/strict";
+import path from "node:path";
+import { after, before, test } from "node:test";
+
+import type { Page, Request } from "playwright-core";
+
+import type { Browser } from "./browser.ts";
+import { invited, LONG_MS } from "./person.ts";
+import { Service } from "./service.ts";
+
+const STRUCTURE = path.resolve("../clients/alanine.pdb");
+const BROKEN = "ATOM      1  N   ALA A   1      not a number\n";
+/** More than any disk has free. */
+const FULL = "limits.free_disk_bytes=1000000000000000000";
+
+let service: Service;
+let browser: Browser;
+let page: Page;
+
+before(async () => {
+  service = await Service.start();
+  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
+  page = browser.page;
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.close();
+});
+
+function answer(status: number, msg: string, headers: Record<string, string>) {
+  const detail = [{ loc: ["header"], msg, type: "error" }];
+  return { status, headers, contentType: "application/json", body: JSON.stringify({ detail }) };
+}
+
+test("a file that is wrong says so in its row", async () => {
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.locator("input[type=file]").setInputFiles({ name: "broken.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from(BROKEN) });
+  await page.locator("input[type=file]").setInputFiles(STRUCTURE);
+  const row = page.getByRole("listitem").filter({ hasText: "broken.pdb" });
+  await row.getByRole("alert").getByText(/line 1/).waitFor();
+  await page.getByRole("row", { name: "alanine" }).waitFor();
+  await browser.check("file_refused");
+});
+
+test("a submission waits when it is asked to, and is tried again with the same key", async () => {
+  const keys: (string | null)[] = [];
+  const noted = async (request: Request) => keys.push(await request.headerValue("idempotency-key"));
+  const refusals = [
+    answer(429, "too many requests", { "retry-after": "2" }),
+    answer(500, "something broke", { "x-request-id": "req_of_the_test" }),
+  ];
+  await page.route("**/submit/system", async (route) => {
+    await noted(route.request());
+    const refusal = refusals.shift();
+    await (refusal ? route.fulfill(refusal) : route.continue());
+  });
+  await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
+  await page.getByLabel("minimum_padding").fill("0.5");
+  const build = page.getByRole("button", { name: "Build" });
+  await build.click();
+  await page.getByText("The service asks to wait").waitFor();
+  assert.equal(await build.getAttribute("aria-busy"), "true");
+  await page.getByText("something broke").waitFor();
+  await page.getByText("req_of_the_test").waitFor();
+  await browser.check("refused_500");
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText(/^box_/).first().waitFor();
+  assert.equal(keys.length, 3);
+  assert.ok(keys[0]);
+  assert.equal(new Set(keys).size, 1, "it is one submission");
+  await page.unroute("**/submit/system");
+});
+
+test("a full disk is said on every page, and refuses what is new", async () => {
+  browser.expect(/ERR_(CONNECTION_(REFUSED|RESET)|EMPTY_RESPONSE)/);
+  await service.stop();
+  await service.resume(FULL);
+  await page.goto(`${service.portal}files`);
+  await page.getByText("the service's disk is full").waitFor({ timeout: LONG_MS });
+  await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
+  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("alert").getByText("the service's disk is full").waitFor();
+  await browser.check("disk_full");
+  await service.stop();
+  await service.resume("limits.free_disk_bytes=0");
+  await page.getByText("the service's disk is full; tasks start").waitFor({ state: "detached", timeout: LONG_MS });
+  browser.look();
+  browser.expect(undefined);
+});
+
+test("what is not there, or somebody else's, is not found", async () => {
+  await page.goto(`${service.portal}job/job_00000000000000000000`);
+  await page.getByText("There is no such job").waitFor();
+  await browser.check("job_not_found");
+});
+
+test("a viewer whose graphics are lost starts again", async () => {
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.getByRole("link", { name: "alanine" }).click();
+  const structure = page.getByRole("img", { name: /^Structure of \d+ atoms/ });
+  await structure.waitFor({ timeout: LONG_MS });
+  browser.expect(/CONTEXT_LOST|context lost|THREE|WebGL/i);
+  await page.evaluate(() => {
+    const canvas = document.querySelector<HTMLCanvasElement>(".stage canvas");
+    canvas?.getContext("webgl2")?.getExtension("WEBGL_lose_context")?.loseContext();
+  });
+  await page.getByText("has taken the graphics of the viewer back").waitFor();
+  await browser.check("graphics_lost");
+  await page.getByRole("button", { name: "Start the viewer again" }).click();
+  await structure.waitFor({ timeout: LONG_MS });
+  await page.getByText("has taken the graphics").waitFor({ state: "detached" });
+  browser.look();
+});
+
+test("without WebGL the rest of the page works", async () => {
+  browser.expect(/WebGL/);
+  await page.addInitScript(() => {
+    HTMLCanvasElement.prototype.getContext = () => null;
+  });
+  await page.reload();
+  await page.getByText("This browser has no WebGL").waitFor({ timeout: LONG_MS });
+  await page.getByRole("heading", { name: "alanine" }).waitFor();
+  browser.look();
+});
