@@ -109,8 +109,8 @@ test("a viewer whose graphics are lost starts again", async () => {
   await page.getByText("has taken the graphics of the viewer back").waitFor();
   await browser.check("graphics_lost");
   await page.getByRole("button", { name: "Start the viewer again" }).click();
-  await structure.waitFor({ timeout: LONG_MS });
   await page.getByText("has taken the graphics").waitFor({ state: "detached" });
+  await structure.waitFor({ timeout: LONG_MS });
   browser.look();
 });
 

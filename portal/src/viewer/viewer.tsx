@@ -93,17 +93,17 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
   };
   const mask = hasMasks ? maskOf(parts) : "";
   return <section className="stack" aria-label="Structure">
-    <div className="stage">
+    <div className="stage" hidden={error !== undefined}>
       <div ref={target} role="img" data-shown={shown !== undefined}
         aria-label={shown ? `Structure of ${number(shown.atoms)} atoms` : "Structure"} />
-      {!shown && !error && <p className="quiet">Loading…</p>}
+      {!shown && <p className="quiet">Loading…</p>}
     </div>
     {error && <Notice kind="bad">
       <p>{error.message}</p>
       <p><button onClick={again}>Start the viewer again</button></p>
     </Notice>}
-    {stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
-    {shown && <div className="spread">
+    {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
+    {!error && shown && <div className="spread">
       <p role="status" className="quiet">{picked
         ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {picked.atom}{mask !== "" && <>: <code>{mask}</code></>}</>
         : `${number(shown.atoms)} atoms. ${hasMasks ? "Click one for its mask, with shift for more." : "Click one to learn its name."}`}</p>
