@@ -66,7 +66,7 @@ test("a submission waits when it is asked to, and is tried again with the same k
   await page.getByText("req_of_the_test").waitFor();
   await browser.check("refused_500");
   await page.getByRole("button", { name: "Try again" }).click();
-  await page.getByText(/^box_/).first().waitFor();
+  await page.getByRole("heading", { name: /^box_/ }).waitFor();
   assert.equal(keys.length, 3);
   assert.ok(keys[0]);
   assert.equal(new Set(keys).size, 1, "it is one submission");
