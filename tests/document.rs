@@ -246,6 +246,8 @@ fn a_request_survives_the_generated_types() {
                 survives::<workflow::types::InvitationAcceptance>(&name, &text)
             }
             Some("key_create") => survives::<workflow::types::KeyRequest>(&name, &text),
+            Some("account_create") => survives::<workflow::types::AccountRequest>(&name, &text),
+            Some("account_change") => survives::<workflow::types::AccountChange>(&name, &text),
             Some("margin_submit") => {
                 // `excludedDates: []` lies a level below.
                 let text =

@@ -114,6 +114,12 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             "session_list" => survives::<types::SessionList>(&name, &now),
             "key_list" => survives::<types::KeyList>(&name, &now),
             "key_create" => survives::<types::NewKey>(&name, &now),
+            "account_list" => survives::<types::AccountPage>(&name, &now),
+            "account_create" | "account_change" => survives::<types::ManagedAccount>(&name, &now),
+            "invitation_create" => survives::<types::Invitation>(&name, &now),
+            "queue_list" => survives::<types::QueuePage>(&name, &now),
+            "queue_cancel" => survives::<types::QueueEntry>(&name, &now),
+            "service_view" => survives::<types::ServiceView>(&name, &now),
             "service_health" => survives::<types::Health>(&name, &now),
             "service_document" => survives::<types::Document>(&name, &now),
             // What the client sends is not read by it, and margins come as text.

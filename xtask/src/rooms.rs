@@ -31,13 +31,13 @@ const SERVICE: &str = "crates/service/src";
 
 /// Rooms of the service, and all that each may name besides itself.
 const ROOMS: [(&str, &[&str]); 12] = [
-    ("accounts", &["config", "db", "error", "hex", "http", "random"]),
+    ("accounts", &["config", "db", "error", "hex", "http", "random", "record"]),
     (
         "command",
         &[
-            "accounts", "analyze", "app", "clock", "config", "db", "exec", "files", "folder",
-            "handlers", "hex", "http", "log", "market", "objects", "pdb", "random", "record",
-            "runner", "shown",
+            "accounts", "analyze", "app", "clock", "config", "db", "doctor", "exec", "files",
+            "finding", "folder", "handlers", "hex", "http", "log", "market", "objects", "pdb",
+            "random", "record", "runner", "shown",
         ],
     ),
     ("db", &["folder", "formats", "record", "shown", "speed"]),
@@ -51,8 +51,10 @@ const ROOMS: [(&str, &[&str]); 12] = [
             "accounts",
             "app",
             "db",
+            "doctor",
             "error",
             "excerpt",
+            "finding",
             "formats",
             "hex",
             "http",

@@ -5,7 +5,7 @@
     ("finite_number", "a finite number"),
     ("float_parsing", "a number without quotes"),
     ("float_type", "a number"),
-    ("forbidden", "sign in to the portal"),
+    ("forbidden", "sign in to the portal; ask an administrator for what is theirs"),
     ("form_invalid", "send `multipart/form-data` with its boundary"),
     ("int_from_float", "a whole number"),
     ("int_parsing", "a whole number without quotes"),

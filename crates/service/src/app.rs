@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::db::{Allowance, Db};
 use crate::error::ApiError;
 use crate::files;
+use crate::finding::LastExamination;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, Folder};
 use crate::http::page_token::PageTokens;
@@ -69,6 +70,7 @@ pub(crate) struct App {
     pub(crate) market: Market,
     pub(crate) systems: Recent,
     pub(crate) holds: Holds,
+    pub(crate) examination: LastExamination,
     /// Running tasks that have been cancelled since the service began.
     cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
@@ -118,6 +120,7 @@ impl App {
             market: Market::open(&config),
             systems: Recent::default(),
             holds: Holds::default(),
+            examination: LastExamination::default(),
             cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),

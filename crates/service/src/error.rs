@@ -146,6 +146,12 @@ impl ApiError {
         )
     }
 
+    /// An account that the path names.
+    pub(crate) fn no_such_account(name: &str) -> Self {
+        let at = vec![loc("path"), loc("account")];
+        Self::new(StatusCode::NOT_FOUND, NOT_FOUND, at, format!("no account {name:?}"))
+    }
+
     /// Something that a body refers to.
     pub(crate) fn not_found_in_body(field: &str, msg: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, NOT_FOUND, vec![loc("body"), loc(field)], msg)
@@ -215,18 +221,18 @@ impl ApiError {
         Self { detail, ..Self::too_many(msg, retry_after) }
     }
 
-    /// A request that would have its account hold more than the `max` bytes that it may.
-    pub(crate) fn over_quota(over: OverQuota, max: u64) -> Self {
-        Self::content_over_quota(vec![loc("header"), loc("x-api-key")], over, max)
+    /// A request that would have its account hold more than it may.
+    pub(crate) fn over_quota(over: OverQuota) -> Self {
+        Self::content_over_quota(vec![loc("header"), loc("x-api-key")], over)
     }
 
     /// The same for what is sent with a link instead of a key.
-    pub(crate) fn content_over_quota(at: Vec<LocItem>, over: OverQuota, max: u64) -> Self {
+    pub(crate) fn content_over_quota(at: Vec<LocItem>, over: OverQuota) -> Self {
         let held = in_bytes(over.held.into());
-        let max = in_bytes(max.into());
+        let max = in_bytes(over.max.into());
         let msg = format!(
-            "the account holds {held} of the {max} that it may (limits.account_bytes), what its open jobs may come to \
-             write included, and this has no room; delete files, systems, jobs or analyses that it does not need, or \
+            "the account holds {held} of the {max} that it may (limits.account_bytes, or a limit of its own), what its open jobs may \
+             come to write included, and this has no room; delete files, systems, jobs or analyses that it does not need, or \
              ask the operator for more"
         );
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "quota", at, msg)

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use molbox::workflow::types::{
-    self, AnalysisRequest, FileRegistration, InvitationAcceptance, JobCreateParams, JobExtension,
-    KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
+    self, AccountChange, AccountRequest, AnalysisRequest, FileRegistration, InvitationAcceptance,
+    JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -37,6 +37,8 @@ pub fn request(body: &[u8]) {
     of_operation::<InvitationAcceptance>("invitation_accept", body);
     of_operation::<KeyRequest>("key_create", body);
     of_operation::<PasswordChange>("password_change", body);
+    of_operation::<AccountRequest>("account_create", body);
+    of_operation::<AccountChange>("account_change", body);
     // A margin's portfolio is read otherwise.
     of_operation::<Value>("margin_submit", body);
 }

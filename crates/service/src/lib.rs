@@ -11,10 +11,12 @@ mod clock;
 mod command;
 mod config;
 mod db;
+mod doctor;
 mod error;
 mod excerpt;
 mod exec;
 mod files;
+mod finding;
 mod folder;
 mod formats;
 // Also by the tests, which notice when what it uses has changed.

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
+use molbox::workflow::types;
 use serde::{Deserialize, Serialize};
 
 /// A type whose values are words, in the database as on the wire.
@@ -179,6 +180,15 @@ words! {
     }
 }
 
+impl From<types::Role> for Role {
+    fn from(role: types::Role) -> Self {
+        match role {
+            types::Role::User => Self::User,
+            types::Role::Admin => Self::Admin,
+        }
+    }
+}
+
 words! {
     /// The state of a file.
     FileStatus {
@@ -190,9 +200,15 @@ words! {
 
 #[cfg(test)]
 mod tests {
-    use molbox::workflow::types;
-
     use super::*;
+
+    #[test]
+    fn roles_have_the_words_of_the_document() {
+        for role in Role::ALL {
+            let of_document: types::Role = role.name().parse().unwrap();
+            assert_eq!(Role::from(of_document), *role);
+        }
+    }
 
     #[test]
     fn states_have_the_words_of_the_document() {

@@ -1,6 +1,7 @@
 //! Who asks: API keys, sessions of people who have signed in, and the signed links that stand for
 //! one upload.
 
+pub(crate) mod invitation;
 pub(crate) mod key;
 pub(crate) mod link;
 pub(crate) mod password;
@@ -11,6 +12,7 @@ use jiff::Timestamp;
 use crate::config::Sessions;
 use crate::db::{Db, KeyRow, SessionRow};
 use crate::error::ApiError;
+use crate::record::Role;
 
 /// Who makes a request, by the way in that was taken.
 #[derive(Clone, Debug)]
@@ -33,6 +35,11 @@ impl Caller {
             Self::Key(key) => &key.account_name,
             Self::Session(session) => &session.account_name,
         }
+    }
+
+    /// Whether an administrator has signed in.
+    pub(crate) fn is_admin(&self) -> bool {
+        matches!(self, Self::Session(session) if session.role == Role::Admin)
     }
 
     /// Public identifier of the key or the session.

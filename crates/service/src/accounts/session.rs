@@ -15,13 +15,10 @@ use crate::error::ApiError;
 use crate::hex::hex;
 use crate::random;
 
-const COOKIE_NAME: &str = "molbox_session";
+pub(crate) const COOKIE_NAME: &str = "molbox_session";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// How the identifiers of sessions begin, by which they are told from those of keys.
 pub(crate) const PREFIX: &str = "ses";
-
-/// How long an invitation is good.
-pub(crate) const INVITATION_LIFETIME: SignedDuration = SignedDuration::from_hours(72);
 
 /// A token that is given out once and kept as its SHA-256: of a session or an invitation.
 pub(crate) struct Token(String);

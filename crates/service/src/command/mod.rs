@@ -2,7 +2,6 @@
 
 mod backup;
 mod check;
-mod doctor;
 mod serve;
 
 use std::path::{Path, PathBuf};
@@ -11,17 +10,21 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use jiff::{Span, Timestamp};
+use molbox::workflow::types::{AccountChange, AccountRequest};
 use rustix::fs::Mode;
 use rustix::process::{getuid, umask};
+use serde_json::json;
 
+use crate::accounts::invitation::Invitation;
 use crate::accounts::key::Key;
-use crate::accounts::session::{INVITATION_LIFETIME, Token};
 use crate::analyze;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Db, Deed, Entry, NewKey, Search, Whole};
+use crate::db::{AccountRow, Db, Deed, Entry, NewKey, Search, Uninvited, Whole};
+use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
 use crate::exec::run_task::run_task;
+use crate::finding::Found;
 use crate::folder::{self, DATABASE};
 use crate::log::Log;
 use crate::market;
@@ -29,7 +32,6 @@ use crate::random;
 use crate::record::Role;
 use crate::shown::in_bytes;
 use check::{Kind, Report};
-use doctor::Found;
 use serve::serve;
 
 /// Molecular dynamics behind a REST interface.
@@ -178,10 +180,57 @@ enum AccountCommand {
     /// Show a link by which the owner of an account chooses a password: the first, or another
     /// when it is lost.
     Invite { name: String },
-    /// List the accounts.
+    /// List the accounts: name, role, when it was made, whether it is disabled.
     List,
-    /// Disable an account for good: its keys are refused at once.
+    /// Change the role of an account, or the limits of its own.
+    Change {
+        name: String,
+        #[command(flatten)]
+        change: ChangeOptions,
+    },
+    /// Disable an account: its sessions and whatever it does with its keys end at once, and what
+    /// it has queued and running is cancelled.
     Disable { name: String },
+    /// Enable an account again, with its keys and its password.
+    Enable { name: String },
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+struct ChangeOptions {
+    /// `user`, or `admin`, who manages accounts.
+    #[arg(long)]
+    role: Option<String>,
+    /// Tasks that it may have queued or running at a time, 0 for any number. It replaces the
+    /// account's own limits, as `--bytes` does.
+    #[arg(long, value_name = "N")]
+    open_tasks: Option<i64>,
+    /// Most that it may hold, in bytes, 0 for any number.
+    #[arg(long, value_name = "N")]
+    bytes: Option<i64>,
+    /// The service's limits instead of its own.
+    #[arg(long, conflicts_with_all = ["open_tasks", "bytes"])]
+    service_limits: bool,
+}
+
+impl ChangeOptions {
+    /// The change, as a request has it.
+    fn request(self) -> serde_json::Value {
+        let Self { role, open_tasks, bytes, service_limits } = self;
+        let mut change = json!({});
+        if let Some(role) = role {
+            change["role"] = role.into();
+        }
+        if service_limits {
+            change["limits"] = json!({});
+        }
+        for (limit, value) in [("open_tasks", open_tasks), ("bytes", bytes)] {
+            if let Some(value) = value {
+                change["limits"][limit] = value.into();
+            }
+        }
+        change
+    }
 }
 
 #[derive(Subcommand)]
@@ -443,12 +492,11 @@ fn moment(text: &str) -> Result<Timestamp, String> {
 async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountCommand) -> Result<()> {
     match command {
         AccountCommand::Create { name, admin } => {
-            if name.trim().is_empty() || name.chars().any(char::is_control) {
-                bail!("an account needs a name that can be printed");
-            }
             let role = if admin { Role::Admin } else { Role::User };
+            let request = json!({ "account": name, "role": role });
+            molbox::from_json::<AccountRequest>(&request.to_string())?;
             let made = deed(clock, "account_create", Some(&name));
-            if !db.create_account(name.clone(), role, made).await? {
+            if db.create_account(name.clone(), role, made).await?.is_none() {
                 bail!("there is an account named {name}");
             }
             if admin {
@@ -462,41 +510,70 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
         }
         AccountCommand::Invite { name } => invite(db, config, clock, name).await?,
         AccountCommand::List => {
-            for (name, created_at, disabled_at) in db.accounts().await? {
-                let state =
-                    disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"));
-                say(&format!("{name}\t{created_at}\t{state}"));
-            }
+            let mut accounts = db.accounts(None, usize::MAX).await?;
+            accounts.sort_by(|one, other| one.name.cmp(&other.name));
+            accounts.iter().for_each(|account| say(&account_line(account)));
+        }
+        AccountCommand::Change { name, change } => {
+            change_account(db, clock, &name, &change.request()).await?;
         }
         AccountCommand::Disable { name } => {
-            if !db
-                .disable_account(name.clone(), deed(clock, "account_disable", Some(&name)))
-                .await?
-            {
-                bail!("there is no account named {name}");
-            }
-            say(&format!("account {name} disabled"));
+            change_account(db, clock, &name, &json!({ "disabled": true })).await?;
+        }
+        AccountCommand::Enable { name } => {
+            change_account(db, clock, &name, &json!({ "disabled": false })).await?;
         }
     }
     Ok(())
 }
 
+/// Changes an account as a request to the service does, and shows it.
+async fn change_account(
+    db: &Db,
+    clock: &Clock,
+    name: &str,
+    change: &serde_json::Value,
+) -> Result<()> {
+    let change: AccountChange = molbox::from_json(&change.to_string())?;
+    let deed = deed(clock, "account_change", Some(name));
+    match db.change_account(name.to_owned(), change, deed).await? {
+        Ok(account) => say(&account_line(&account)),
+        Err(reason) => bail!("account {name}: {reason}"),
+    }
+    Ok(())
+}
+
+fn account_line(account: &AccountRow) -> String {
+    let AccountRow { name, role, created_at, disabled_at, used, .. } = account;
+    let state = disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"));
+    let mut line = format!("{name}\t{role}\t{created_at}\t{state}");
+    for (what, limit) in [("open tasks", used.most_open_tasks), ("bytes", used.most_bytes)] {
+        if let Some(limit) = limit {
+            line += &format!("\t{what} {limit}");
+        }
+    }
+    line
+}
+
 /// Shows a link by which a password is chosen.
 async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result<()> {
-    let token = Token::generate();
-    let expires_at = clock.now().checked_add(INVITATION_LIFETIME)?;
     let done = deed(clock, "invitation_create", Some(&name));
-    if !db.invite(name.clone(), token.hash(), expires_at, done).await? {
-        bail!("there is no account named {name}, or it is disabled");
-    }
+    let invitation = match Invitation::make(db, name.clone(), done).await? {
+        Ok(invitation) => invitation,
+        Err(Uninvited::NotFound) => bail!("there is no account named {name}"),
+        Err(Uninvited::Disabled) => {
+            bail!("the account {name} is disabled; `molboxd account enable {name}` first")
+        }
+    };
     let origin = match config.public_url.trim_end_matches('/') {
         "" => format!("http://{}", config.listen),
         public_url => public_url.to_owned(),
     };
     // The link alone on standard output, so that a script can take it.
-    say(&format!("{origin}/{}/portal/invitation#{}", config.stage, token.reveal()));
+    say(&invitation.link(&format!("{origin}/{}", config.stage)));
     say_error(&format!(
-        "whoever opens the link chooses the password of {name}; it is good once, until {expires_at}"
+        "whoever opens the link chooses the password of {name}; it is good once, until {}",
+        invitation.expires_at
     ));
     Ok(())
 }

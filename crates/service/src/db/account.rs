@@ -1,6 +1,9 @@
 //! Accounts and their keys.
 
+use std::fmt;
+
 use jiff::Timestamp;
+use molbox::workflow::types;
 
 use super::audit::note;
 use super::words::is_open;
@@ -35,29 +38,75 @@ pub(crate) struct NewKey {
 pub(crate) struct OverQuota {
     /// What it holds, in bytes.
     pub(crate) held: u64,
+    /// What it may hold.
+    pub(crate) max: u64,
 }
 
-/// Refuses what would have an account hold more than `max` bytes; 0 is no limit. What adds nothing
-/// yet is refused when there is no room for anything.
+/// Refuses what would have an account hold more than it may: `max` bytes, if it has no limit of its
+/// own; 0 is no limit. What adds nothing yet is refused when there is no room for anything.
 pub(super) fn has_quota(
     tx: &Tx<'_>,
     account: i64,
     added: i64,
     max: u64,
 ) -> Result<Result<(), OverQuota>> {
-    let sql = "select bytes from account where id = ?1";
-    let held: i64 = tx.one(sql, values![account], |row| row.get(0))?;
     let max = i64::try_from(max).unwrap_or(i64::MAX);
+    let sql = "select bytes, coalesce(most_bytes, ?2) from account where id = ?1";
+    let (held, max): (i64, i64) =
+        tx.one(sql, values![account, max], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let is_over = max > 0 && held.saturating_add(added.max(1)) > max;
-    Ok(if is_over { Err(OverQuota { held: held.unsigned_abs() }) } else { Ok(()) })
+    let over = OverQuota { held: held.unsigned_abs(), max: max.unsigned_abs() };
+    Ok(if is_over { Err(over) } else { Ok(()) })
 }
 
 /// What an account uses of what it may.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Used {
     pub(crate) open_tasks: i64,
     /// Also those that wait for their content.
     pub(crate) files: i64,
     pub(crate) bytes: i64,
+    /// Limits of its own; none where those of the service hold.
+    pub(crate) most_open_tasks: Option<i64>,
+    pub(crate) most_bytes: Option<i64>,
+}
+
+/// An account, as those who manage it see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AccountRow {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) created_at: Timestamp,
+    pub(crate) disabled_at: Option<Timestamp>,
+    pub(crate) has_password: bool,
+    /// When its invitation expires, if it has one.
+    pub(crate) invited_until: Option<Timestamp>,
+    pub(crate) used: Used,
+}
+
+impl AccountRow {
+    fn is_good_admin(&self) -> bool {
+        self.role == Role::Admin && self.disabled_at.is_none()
+    }
+}
+
+/// Why an account was not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unchanged {
+    /// There is none of this name.
+    NotFound,
+    /// Nobody would be left who manages accounts.
+    LastAdmin,
+}
+
+impl fmt::Display for Unchanged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "there is no account of this name",
+            Self::LastAdmin => "no administrator would be left; make or enable another one first",
+        })
+    }
 }
 
 const KEY: &str = "
@@ -80,6 +129,45 @@ fn key_row(row: &Row<'_>) -> Result<KeyRow> {
     })
 }
 
+/// What every account uses and may, and what else there is to say about it.
+fn accounts() -> String {
+    format!(
+        "select (select count(*) from task where account = account.id and {} and lane in (0, 1)),
+                (select count(*) from file where account = account.id),
+                bytes, most_open_tasks, most_bytes, id, name, role, created_at, disabled_at,
+                password is not null, invitation_expires_at
+         from account",
+        is_open()
+    )
+}
+
+fn used(row: &Row<'_>) -> Result<Used> {
+    Ok(Used {
+        open_tasks: row.get(0)?,
+        files: row.get(1)?,
+        bytes: row.get(2)?,
+        most_open_tasks: row.get(3)?,
+        most_bytes: row.get(4)?,
+    })
+}
+
+fn account_row(row: &Row<'_>) -> Result<AccountRow> {
+    Ok(AccountRow {
+        id: row.get(5)?,
+        name: row.get(6)?,
+        role: row.get(7)?,
+        created_at: row.get(8)?,
+        disabled_at: row.get(9)?,
+        has_password: row.get(10)?,
+        invited_until: row.get(11)?,
+        used: used(row)?,
+    })
+}
+
+fn named(tx: &Tx<'_>, name: &str) -> Result<Option<AccountRow>> {
+    tx.first(&format!("{} where name = ?1", accounts()), values![name], account_row)
+}
+
 /// Notes a change of one row; whether there was any.
 fn noted(tx: &Tx<'_>, changed: usize, deed: &Deed, subject: &str) -> Result<bool> {
     if changed == 1 {
@@ -88,55 +176,120 @@ fn noted(tx: &Tx<'_>, changed: usize, deed: &Deed, subject: &str) -> Result<bool
     Ok(changed == 1)
 }
 
+/// Writes what has changed of an account, and notes it.
+fn store(tx: &Tx<'_>, before: &AccountRow, after: &AccountRow, deed: &Deed) -> Result<()> {
+    let AccountRow { id, role, disabled_at, used, .. } = after;
+    let sql = "
+        update account
+        set role = ?1, disabled_at = ?2, most_open_tasks = ?3, most_bytes = ?4 where id = ?5";
+    tx.execute(sql, values![role, disabled_at, used.most_open_tasks, used.most_bytes, id])?;
+    let (was_disabled, is_disabled) = (before.disabled_at.is_some(), disabled_at.is_some());
+    if is_disabled && !was_disabled {
+        tx.execute("delete from session where account = ?1", values![id])?;
+        let sql = "
+            update account set invitation = null, invitation_expires_at = null where id = ?1";
+        tx.execute(sql, values![id])?;
+    }
+    let limits = |used: &Used| (used.most_open_tasks, used.most_bytes);
+    let actions = [
+        ("account_disable", is_disabled && !was_disabled),
+        ("account_enable", was_disabled && !is_disabled),
+        ("account_make_admin", *role == Role::Admin && before.role != Role::Admin),
+        ("account_make_user", *role == Role::User && before.role != Role::User),
+        ("account_limit", limits(used) != limits(&before.used)),
+    ];
+    for (action, is_done) in actions {
+        if is_done {
+            note(tx, &Deed { action, ..deed.clone() }, &after.name)?;
+        }
+    }
+    Ok(())
+}
+
 impl Db {
-    /// Makes an account; false when there is one of this name.
+    /// Makes an account; none when there is one of this name.
     pub(crate) async fn create_account(
         &self,
         name: String,
         role: Role,
         deed: Deed,
-    ) -> Result<bool> {
+    ) -> Result<Option<AccountRow>> {
         self.write(move |tx| {
             let sql = "
                 insert into account (name, role, created_at) values (?1, ?2, ?3)
                 on conflict do nothing";
             let made = tx.execute(sql, values![name, role, deed.at])?;
-            noted(tx, made, &deed, &name)
+            if noted(tx, made, &deed, &name)? { named(tx, &name) } else { Ok(None) }
         })
         .await
     }
 
-    /// Every account: name, when made, when disabled.
-    pub(crate) async fn accounts(&self) -> Result<Vec<(String, Timestamp, Option<Timestamp>)>> {
-        self.read(|tx| {
-            let sql = "select name, created_at, disabled_at from account order by name";
-            tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-        })
-        .await
+    /// So many accounts, newest first, of those before the one with this number.
+    pub(crate) async fn accounts(
+        &self,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<AccountRow>> {
+        let sql = format!(
+            "{} where id < coalesce(?1, 9223372036854775807) order by id desc limit ?2",
+            accounts()
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.read(|tx| tx.all(&sql, values![before, limit], account_row)).await
+    }
+
+    /// How many accounts there are.
+    pub(crate) async fn n_accounts(&self) -> Result<i64> {
+        self.read(|tx| tx.one("select count(*) from account", &[], |row| row.get(0))).await
+    }
+
+    /// The accounts that hold most, and what they hold.
+    pub(crate) async fn largest_accounts(&self, limit: i64) -> Result<Vec<(String, i64)>> {
+        let sql = "
+            select name, bytes from account where bytes > 0 order by bytes desc, id limit ?1";
+        self.read(|tx| tx.all(sql, values![limit], |row| Ok((row.get(0)?, row.get(1)?)))).await
     }
 
     /// What an account uses of what it may.
     pub(crate) async fn used(&self, account: i64) -> Result<Used> {
-        let sql = format!(
-            "select (select count(*) from task where account = ?1 and {} and lane in (0, 1)),
-                    (select count(*) from file where account = ?1), bytes
-             from account where id = ?1",
-            is_open()
-        );
-        self.read(|tx| {
-            tx.one(&sql, values![account], |row| {
-                Ok(Used { open_tasks: row.get(0)?, files: row.get(1)?, bytes: row.get(2)? })
-            })
-        })
-        .await
+        let sql = format!("{} where id = ?1", accounts());
+        self.read(|tx| tx.one(&sql, values![account], used)).await
     }
 
-    /// Disables an account for good; false when there is none of this name.
-    pub(crate) async fn disable_account(&self, name: String, deed: Deed) -> Result<bool> {
+    /// Changes an account. One that is disabled loses its sessions and its invitation; what it has
+    /// open is cancelled by [`Self::cancel_tasks_of_disabled`]. Each change is an entry of the audit
+    /// log, `account_disable` for example.
+    pub(crate) async fn change_account(
+        &self,
+        name: String,
+        change: types::AccountChange,
+        deed: Deed,
+    ) -> Result<Result<AccountRow, Unchanged>> {
         self.write_also_when_full(move |tx| {
-            let sql = "update account set disabled_at = coalesce(disabled_at, ?1) where name = ?2";
-            let disabled = tx.execute(sql, values![deed.at, name])?;
-            noted(tx, disabled, &deed, &name)
+            let Some(before) = named(tx, &name)? else { return Ok(Err(Unchanged::NotFound)) };
+            let mut after = before.clone();
+            if let Some(role) = change.role {
+                after.role = role.into();
+            }
+            if let Some(is_disabled) = change.disabled {
+                let since = before.disabled_at.unwrap_or(deed.at);
+                after.disabled_at = is_disabled.then_some(since);
+            }
+            if let Some(types::AccountLimits { open_tasks, bytes }) = &change.limits {
+                let own =
+                    |limit: &Option<u64>| limit.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
+                after.used.most_open_tasks = own(open_tasks);
+                after.used.most_bytes = own(bytes);
+            }
+            if before.is_good_admin() && !after.is_good_admin() {
+                let sql =
+                    "select 1 from account where role = ?1 and disabled_at is null and id <> ?2";
+                if !tx.exists(sql, values![Role::Admin, before.id])? {
+                    return Ok(Err(Unchanged::LastAdmin));
+                }
+            }
+            store(tx, &before, &after, &deed)?;
+            Ok(Ok(named(tx, &name)?.expect("it was just changed")))
         })
         .await
     }

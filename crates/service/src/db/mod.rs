@@ -28,13 +28,13 @@ use crate::folder::failure::is_damage;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, DATABASE, Displaced, Folder};
 
-pub(crate) use account::{KeyRow, NewKey, OverQuota};
+pub(crate) use account::{AccountRow, KeyRow, NewKey, OverQuota, Unchanged, Used};
 pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
-pub(crate) use session::{NewSession, SeenSession, SessionRow};
-pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued};
+pub(crate) use session::{NewSession, SeenSession, SessionRow, Uninvited};
+pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued, Waiting};
 pub(crate) use whole::{Content, Whole, snapshot};
 
 use sqlite::{Opened, Row, Sqlite, Tx};

@@ -63,13 +63,25 @@ pub(crate) struct SeenSession {
     pub(crate) address: Option<String>,
 }
 
+/// Why an account was not invited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uninvited {
+    /// There is none of this name.
+    NotFound,
+    Disabled,
+}
+
 const INVITED: &str = "select id, password from account where disabled_at is null and";
 
 fn invited(row: &Row<'_>) -> Result<Invited> {
     Ok(Invited { account: row.get(0)?, password: row.get(1)? })
 }
 
-/// Makes a session, forgets those of everybody that have expired, and notes it.
+/// Sessions that an account may have at a time.
+const MOST: i64 = 100;
+
+/// Makes a session, ends the oldest where an account has too many and those of everybody that have
+/// expired, and notes it.
 fn start(tx: &Tx<'_>, account: i64, session: &NewSession, deed: &Deed) -> Result<SessionRow> {
     tx.execute("delete from session where expires_at <= ?1", values![deed.at])?;
     let NewSession { id, hash, expires_at, browser, address } = session;
@@ -77,6 +89,13 @@ fn start(tx: &Tx<'_>, account: i64, session: &NewSession, deed: &Deed) -> Result
         insert into session (id, account, hash, created_at, seen_at, expires_at, browser, address)
         values (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)";
     tx.execute(sql, values![id, account, hash, deed.at, expires_at, browser, address])?;
+    // Not the new one, whatever the clock did.
+    let sql = "
+        delete from session where account = ?1 and id <> ?2 and id not in (
+            select id from session where account = ?1 and id <> ?2
+            order by created_at desc, id desc limit ?3
+        )";
+    tx.execute(sql, values![account, id, MOST - 1])?;
     let row = tx.one(&format!("{SESSION} where session.id = ?1"), values![id], session_row)?;
     let deed = Deed { account: Some(row.account_name.clone()), ..deed.clone() };
     note(tx, &deed, id)?;
@@ -85,23 +104,23 @@ fn start(tx: &Tx<'_>, account: i64, session: &NewSession, deed: &Deed) -> Result
 
 impl Db {
     /// Has an account be taken by who has a token with this SHA-256; an earlier invitation ends.
-    /// False when there is no such account, or it is disabled.
     pub(crate) async fn invite(
         &self,
         name: String,
         token: [u8; 32],
         expires_at: Timestamp,
         deed: Deed,
-    ) -> Result<bool> {
+    ) -> Result<Result<(), Uninvited>> {
         self.write(move |tx| {
             let sql = "
                 update account set invitation = ?1, invitation_expires_at = ?2
                 where name = ?3 and disabled_at is null";
-            let changed = tx.execute(sql, values![token, expires_at, name])?;
-            if changed == 1 {
+            if tx.execute(sql, values![token, expires_at, name])? == 1 {
                 note(tx, &deed, &name)?;
+                return Ok(Ok(()));
             }
-            Ok(changed == 1)
+            let is_there = tx.exists("select 1 from account where name = ?1", values![name])?;
+            Ok(Err(if is_there { Uninvited::Disabled } else { Uninvited::NotFound }))
         })
         .await
     }

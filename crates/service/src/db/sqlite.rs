@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::{FromValue, Value};
 
-const MIGRATIONS: [&str; 10] = [
+const MIGRATIONS: [&str; 11] = [
     include_str!("0001.sql"),
     include_str!("0002.sql"),
     include_str!("0003.sql"),
@@ -31,6 +31,7 @@ const MIGRATIONS: [&str; 10] = [
     include_str!("0008.sql"),
     include_str!("0009.sql"),
     include_str!("0010.sql"),
+    include_str!("0011.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
@@ -455,6 +456,19 @@ mod tests {
         let steps = plan(&db, &task::of_disabled());
         assert!(steps[0].starts_with("SCAN account"), "{steps:?}");
         assert!(steps[1].contains("(status=? AND lane=? AND account=?)"), "{steps:?}");
+    }
+
+    #[test]
+    fn the_queue_is_found_by_what_is_open_however_much_has_ended() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&MIGRATIONS.concat()).unwrap();
+        for status in [None, Some(types::Status::Running)] {
+            let steps = plan(&db, &task::queue_listing(&Filter { status, ..Filter::default() }));
+            let finds_open =
+                |step: &String| step.contains("INDEX task_status (status=? AND lane=?");
+            assert!(steps.iter().any(finds_open), "{steps:?}");
+            assert!(!steps.iter().any(|step| step.starts_with("SCAN task")), "{steps:?}");
+        }
     }
 
     #[test]

@@ -31,9 +31,8 @@ fn at(microseconds: i64) -> Timestamp {
 
 /// Makes an account; its number.
 async fn account(db: &Db, name: &str) -> i64 {
-    assert!(db.create_account(name.to_owned(), Role::User, Deed::default()).await.unwrap());
-    let sql = "select id from account where name = ?1";
-    db.read(|tx| tx.one(sql, values![name], |row| row.get(0))).await.unwrap()
+    let made = db.create_account(name.to_owned(), Role::User, Deed::default()).await.unwrap();
+    made.unwrap().id
 }
 
 fn queued(account: i64, kind: Kind, id: &str) -> NewTask {
@@ -200,7 +199,9 @@ fn accounts_take_turns_and_one_that_is_disabled_has_none() {
             queue_all(&db, account, Kind::Job, &numbered(name, n)).await;
         }
         queue_all(&db, a, Kind::Analysis, &numbered("ana", 1)).await;
-        db.disable_account("c".to_owned(), Deed::default()).await.unwrap();
+        let disabled = types::AccountChange { disabled: Some(true), ..Default::default() };
+        let done = db.change_account("c".to_owned(), disabled, Deed::default()).await.unwrap();
+        assert!(done.is_ok(), "{done:?}");
         let mut started = Vec::new();
         while let Some((task, _)) = db.next_queued(Lane::Workers, 9).await.unwrap() {
             assert!(db.start_task(task.id.clone(), at(1)).await.unwrap());
@@ -258,7 +259,7 @@ fn an_allowance_holds_for_those_who_write_at_once() {
         });
         let queued = queued.await;
         assert_eq!(queued.iter().filter(|done| matches!(done, Once::Stored)).count(), 5);
-        let too_many = |done: &&Once<_>| matches!(done, Once::Refused(Unqueued::TooMany));
+        let too_many = |done: &&Once<_>| matches!(done, Once::Refused(Unqueued::TooMany(5)));
         assert_eq!(queued.iter().filter(too_many).count(), 15);
         let stored = at_once(20, |i| {
             let (db, file) = (db.clone(), file(&format!("file_{i}"), 10));
@@ -266,7 +267,7 @@ fn an_allowance_holds_for_those_who_write_at_once() {
         });
         let stored = stored.await;
         assert_eq!(stored.iter().filter(|done| matches!(done, Once::Stored)).count(), 7);
-        let over = OverQuota { held: 70 };
+        let over = OverQuota { held: 70, max: 72 };
         let is_over = |done: &&Once<_>| matches!(done, Once::Refused(Unregistered::OverQuota(by)) if *by == over);
         assert_eq!(stored.iter().filter(is_over).count(), 13);
     });

@@ -20,8 +20,8 @@ pub(crate) struct Extended {
 /// Why a task was not queued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unqueued {
-    /// The account has as many tasks that have not ended as it may.
-    TooMany,
+    /// The account has so many tasks that have not ended, as many as it may.
+    TooMany(i64),
     /// The account would hold more than it may.
     OverQuota(OverQuota),
     /// This task is in this state by now, which does not allow it.
@@ -64,6 +64,51 @@ pub(crate) struct End {
     pub(crate) bundle: Option<String>,
     /// What its objects take.
     pub(crate) bytes: u64,
+}
+
+/// A task that has not ended, of any account, without what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    /// Name of the account.
+    pub(crate) account: String,
+    pub(crate) kind: Kind,
+    pub(crate) status: Status,
+    pub(crate) is_cancelled: bool,
+    pub(crate) created_at: Timestamp,
+    pub(crate) started_at: Option<Timestamp>,
+}
+
+const WAITING: &str = "
+    select seq, task.id, account.name, kind, status, is_cancelled, task.created_at, started_at
+    from task join account on account.id = task.account";
+
+fn waiting(row: &Row<'_>) -> Result<Waiting> {
+    Ok(Waiting {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        account: row.get(2)?,
+        kind: row.get(3)?,
+        status: row.get(4)?,
+        is_cancelled: row.get(5)?,
+        created_at: row.get(6)?,
+        started_at: row.get(7)?,
+    })
+}
+
+/// The query of a page of the queue. What is open is found first: SQLite would look through all
+/// tasks in their order for those that are.
+pub(super) fn queue_listing(filter: &Filter) -> String {
+    let status = match filter.status {
+        Some(_) => "status = ?3".to_owned(),
+        None => format!("{} and cast(?3 as text) is null", is_open()),
+    };
+    format!(
+        "{WAITING} where seq in (select seq from task where {status} and lane in (0, 1))
+             and seq < coalesce(?1, 9223372036854775807)
+         order by seq desc limit ?2"
+    )
 }
 
 const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
@@ -131,7 +176,7 @@ fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<bool> {
     Ok(tx.execute(&sql, values![id])? == 0)
 }
 
-/// What an account may have; 0 is no limit.
+/// What an account may have that has no limits of its own; 0 is no limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     /// Tasks that have not ended.
@@ -147,9 +192,11 @@ impl Allowance {
             "select 1 from task where account = ?1 and {} and lane in (0, 1) limit 1 offset ?2",
             is_open()
         );
-        let max = i64::from(self.open_tasks);
+        let own = "select coalesce(most_open_tasks, ?2) from account where id = ?1";
+        let max: i64 =
+            tx.one(own, values![account, i64::from(self.open_tasks)], |row| row.get(0))?;
         if max > 0 && tx.exists(&sql, values![account, max - 1])? {
-            return Ok(Err(Unqueued::TooMany));
+            return Ok(Err(Unqueued::TooMany(max)));
         }
         Ok(has_quota(tx, account, added, self.bytes)?.map_err(Unqueued::OverQuota))
     }
@@ -457,6 +504,26 @@ impl Db {
                 note(tx, &deed, &id)?;
             }
             find(tx, account, kind, &id)
+        })
+        .await
+    }
+
+    /// A page of what is queued and runs, of all accounts, what was submitted last first.
+    pub(crate) async fn queue(&self, filter: &Filter, limit: usize) -> Result<Vec<Waiting>> {
+        let (sql, limit) = (queue_listing(filter), limit as i64);
+        self.read(|tx| tx.all(&sql, values![filter.before, limit, filter.status()], waiting)).await
+    }
+
+    /// Cancels a task of any account, as [`Self::cancel_task`] does.
+    pub(crate) async fn cancel_of_any(&self, id: String, deed: Deed) -> Result<Option<Waiting>> {
+        self.write_also_when_full(move |tx| {
+            let sql = format!("{WAITING} where task.id = ?1");
+            let Some(before) = tx.first(&sql, values![id], waiting)? else { return Ok(None) };
+            cancel(tx, &id, deed.at)?;
+            if before.status.is_open() && !before.is_cancelled {
+                note(tx, &deed, &id)?;
+            }
+            tx.first(&sql, values![id], waiting)
         })
         .await
     }

@@ -4,6 +4,8 @@ use axum::response::Response;
 use molbox::workflow::types::{Account, Usage, UsedBytes, UsedFiles, UsedTasks};
 
 use crate::accounts::Caller;
+use crate::app::App;
+use crate::db::Used;
 use crate::error::ApiError;
 use crate::http::answer::json;
 use crate::http::call::Call;
@@ -22,21 +24,28 @@ pub(crate) async fn account_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn usage_view(call: Call) -> Result<Response, ApiError> {
-    let used = call.app.db.used(call.account()).await?;
-    let limits = &call.app.config.limits;
-    let most = |limit: u64| (limit > 0).then(|| i64::try_from(limit).unwrap_or(i64::MAX));
-    json(&Usage {
+    json(&usage(&call.app, &call.app.db.used(call.account()).await?))
+}
+
+/// What an account uses, and may: what it has no limit of its own for is limited by the service's.
+pub(super) fn usage(app: &App, used: &Used) -> Usage {
+    let limits = &app.config.limits;
+    let most = |own: Option<i64>, of_service: u64| {
+        let limit = own.unwrap_or_else(|| i64::try_from(of_service).unwrap_or(i64::MAX));
+        (limit > 0).then_some(limit)
+    };
+    Usage {
         open_tasks: UsedTasks {
             used: used.open_tasks,
-            most: most(limits.open_tasks.into()),
+            most: most(used.most_open_tasks, limits.open_tasks.into()),
             extra: Default::default(),
         },
         files: UsedFiles { used: used.files, most: None, extra: Default::default() },
         bytes: UsedBytes {
             used: used.bytes,
-            most: most(limits.account_bytes),
+            most: most(used.most_bytes, limits.account_bytes),
             extra: Default::default(),
         },
         extra: Default::default(),
-    })
+    }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         .db
         .create_pending_file(call.account(), file, app.config.limits.account_bytes, call.deed())
         .await?;
-    made.map_err(|over| ApiError::over_quota(over, app.config.limits.account_bytes))?;
+    made.map_err(ApiError::over_quota)?;
     let expires = app.now() + LIFETIME;
     let signed = app.links.query(&id, call.caller().id(), expires);
     json(&UploadLink {
@@ -103,7 +103,7 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     let content = match content.await.map_err(ApiError::internal)? {
         // Other content has arrived, and this was removed before it could be read.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(unregistered(app, &file, Unregistered::Replaced));
+            return Err(unregistered(&file, Unregistered::Replaced));
         }
         content => content?,
     };
@@ -123,7 +123,7 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
         .db
         .register_file(file.clone(), call.account(), call.idempotent_write(), answer.clone())
         .await?;
-    once(done, &answer, |reason| unregistered(app, &file, reason))
+    once(done, &answer, |reason| unregistered(&file, reason))
 }
 
 /// The file that a registration names, which has not been registered.
@@ -135,13 +135,13 @@ async fn pending(call: &Call, request: &FileRegistration) -> Result<FileRow, Api
     let file =
         found.ok_or_else(|| ApiError::not_found_in_body("file_id", format!("no file {id}")))?;
     if file.status == FileStatus::Ready {
-        return Err(unregistered(&call.app, &file, Unregistered::IsReady));
+        return Err(unregistered(&file, Unregistered::IsReady));
     }
     Ok(file)
 }
 
 /// Why a file was not registered.
-fn unregistered(app: &App, file: &FileRow, reason: Unregistered) -> ApiError {
+fn unregistered(file: &FileRow, reason: Unregistered) -> ApiError {
     let id = &file.id;
     let conflict =
         |field: &str, msg: String| ApiError::conflict(vec![loc("body"), loc(field)], msg);
@@ -159,9 +159,7 @@ fn unregistered(app: &App, file: &FileRow, reason: Unregistered) -> ApiError {
             ),
         ),
         Unregistered::Deleted => ApiError::not_found_in_body("file_id", format!("no file {id}")),
-        Unregistered::OverQuota(over) => {
-            ApiError::over_quota(over, app.config.limits.account_bytes)
-        }
+        Unregistered::OverQuota(over) => ApiError::over_quota(over),
     }
 }
 
@@ -194,7 +192,7 @@ async fn register_entry(
     let done =
         store_entry(app, call.account(), &file, content, call.idempotent_write(), answer.clone())
             .await?;
-    once(done, &answer, |reason| unregistered(app, &file, reason))
+    once(done, &answer, |reason| unregistered(&file, reason))
 }
 
 fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
@@ -282,9 +280,7 @@ pub(crate) async fn provide_entry(call: &Call, field: &str, name: &str) -> Resul
     };
     let answer = record_answer(record(&file)?);
     match store_entry(app, call.account(), &file, content, write, answer).await? {
-        Once::Refused(Unregistered::OverQuota(over)) => {
-            Err(ApiError::over_quota(over, app.config.limits.account_bytes))
-        }
+        Once::Refused(Unregistered::OverQuota(over)) => Err(ApiError::over_quota(over)),
         // Not done means that another request has made it in the meantime.
         _ => Ok(()),
     }

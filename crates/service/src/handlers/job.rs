@@ -187,7 +187,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         )
         .await?;
     app.queued(Lane::Workers).notify_one();
-    once(done, &answer, |reason| unqueued(app, reason, at))
+    once(done, &answer, |reason| unqueued(reason, at))
 }
 
 pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
@@ -232,7 +232,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
         .await?;
     tracing::info!(task = %queued.id, "retried");
     app.queued(Lane::Workers).notify_one();
-    once(done, &answer, |reason| unqueued(app, reason, at))
+    once(done, &answer, |reason| unqueued(reason, at))
 }
 
 /// The system of a job, which is not deleted before it.

@@ -2,6 +2,7 @@
 //! operation and stands in the file of its tag.
 
 pub(crate) mod account;
+pub(crate) mod admin;
 pub(crate) mod analysis;
 pub(crate) mod docs;
 pub(crate) mod file;

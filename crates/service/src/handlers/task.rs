@@ -7,7 +7,6 @@ use molbox::workflow::types::LocItem;
 use serde::Serialize;
 
 use super::record_text::{new_record, record};
-use crate::app::App;
 use crate::db::{Reads, Unqueued};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{deleted, record_answer};
@@ -81,20 +80,17 @@ pub(crate) async fn queue(call: &Call, task: NewTask, reads: Reads) -> Result<Re
         .create_task(task, reads, call.app.allowance(), call.idempotent_write(), answer.clone())
         .await?;
     call.app.queued(lane).notify_one();
-    once(done, &answer, |reason| unqueued(&call.app, reason, || vec![loc("body")]))
+    once(done, &answer, |reason| unqueued(reason, || vec![loc("body")]))
 }
 
 /// Why a task was not queued; `at` is what named that which is in the way.
-pub(crate) fn unqueued(app: &App, reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> ApiError {
+pub(crate) fn unqueued(reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> ApiError {
     match reason {
-        Unqueued::TooMany => {
-            let msg = format!(
-                "the account has {} tasks queued or running already",
-                app.config.limits.open_tasks
-            );
+        Unqueued::TooMany(max) => {
+            let msg = format!("the account has {max} tasks queued or running already");
             ApiError::too_many(msg, Duration::from_secs(60))
         }
-        Unqueued::OverQuota(over) => ApiError::over_quota(over, app.config.limits.account_bytes),
+        Unqueued::OverQuota(over) => ApiError::over_quota(over),
         Unqueued::InState(id, status) => {
             not_ready(at(), &id, status, "its state has changed in the meantime")
         }

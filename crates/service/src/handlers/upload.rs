@@ -82,7 +82,7 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
         }
         Ok(Arrival::Registered) => (Some(object), Err(ApiError::link_refused(REGISTERED))),
         Ok(Arrival::Deleted) => (Some(object), Err(ApiError::link_refused(DELETED))),
-        Ok(Arrival::OverQuota(over)) => (Some(object), Err(over_quota(app, over))),
+        Ok(Arrival::OverQuota(over)) => (Some(object), Err(over_quota(over))),
         Err(error) => (Some(object), Err(error)),
     };
     if let Some(key) = garbage {
@@ -95,8 +95,8 @@ const REGISTERED: &str =
     "the file has been registered, or there is none any more; ask for another link";
 const DELETED: &str = "the file has been deleted; ask for another link";
 
-fn over_quota(app: &App, over: OverQuota) -> ApiError {
-    ApiError::content_over_quota(vec![loc("body")], over, app.config.limits.account_bytes)
+fn over_quota(over: OverQuota) -> ApiError {
+    ApiError::content_over_quota(vec![loc("body")], over)
 }
 
 /// How large an upload may be.
@@ -108,16 +108,17 @@ struct Allowance {
 
 impl Allowance {
     fn of(app: &App, pending: Pending) -> Self {
-        let limits = &app.config.limits;
-        let left = limits.account_bytes.saturating_sub(pending.held);
-        if limits.account_bytes == 0 || left >= limits.upload_bytes {
-            return Self { bytes: limits.upload_bytes, over: None };
+        let largest = app.config.limits.upload_bytes;
+        let Pending { held, max } = pending;
+        let left = max.saturating_sub(held);
+        if max == 0 || left >= largest {
+            return Self { bytes: largest, over: None };
         }
-        Self { bytes: left, over: Some(OverQuota { held: pending.held }) }
+        Self { bytes: left, over: Some(OverQuota { held, max }) }
     }
 
-    fn refusal(&self, app: &App) -> ApiError {
-        self.over.map_or_else(|| ApiError::too_large(self.bytes), |over| over_quota(app, over))
+    fn refusal(&self) -> ApiError {
+        self.over.map_or_else(|| ApiError::too_large(self.bytes), over_quota)
     }
 }
 
@@ -130,8 +131,8 @@ async fn allowed(
 ) -> Result<(Key, Allowance), ApiError> {
     app.links.check(file_id, link, app.now())?;
     check_key(app, link).await?;
-    let pending =
-        app.db.pending_file(file_id).await?.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
+    let pending = app.db.pending_file(file_id, app.config.limits.account_bytes).await?;
+    let pending = pending.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
     app.check_disk()?;
     let object = new_object(app);
     app.db.announce_object(object.to_string()).await?;
@@ -183,7 +184,7 @@ async fn write(
         received
     };
     received.map_err(|error| match error {
-        ReceiveError::TooLarge => allowance.refusal(app),
+        ReceiveError::TooLarge => allowance.refusal(),
         ReceiveError::Broken(message) => broken(&message),
         ReceiveError::Store(error) => error.into(),
     })

@@ -22,7 +22,7 @@ use crate::accounts::{Caller, key, session};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::handlers::portal::{Portal, redirect};
-use crate::handlers::{self, account, analysis, file, job, margin, service, system};
+use crate::handlers::{self, account, admin, analysis, file, job, margin, service, system};
 use crate::handlers::{key as keys, session as sessions};
 use crate::hex::hex;
 use crate::http::answer::{Failure, answer};
@@ -101,6 +101,13 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     DELETE "/info/session/{session_id}"      sessions::session_revoke
     POST   "/session/password"               sessions::password_change
     GET    "/info/usage"                     account::usage_view
+    GET    "/admin/accounts"                 admin::account_list
+    POST   "/admin/account"                  admin::account_create
+    POST   "/admin/account/{account}"        admin::account_change
+    POST   "/admin/account/{account}/invitation"  admin::invitation_create
+    GET    "/admin/queue"                    admin::queue_list
+    POST   "/admin/queue/{task_id}/cancel"   admin::queue_cancel
+    GET    "/admin/service"                  admin::service_view
     GET    "/info/keys"                      keys::key_list
     POST   "/submit/key"                     keys::key_create
     DELETE "/info/key/{key_id}"              keys::key_revoke
@@ -435,6 +442,11 @@ async fn admit(
         let who = if matches!(caller, Caller::Key(_)) { "key" } else { "session" };
         ApiError::too_many(format!("the {who} may make {per_minute} requests a minute"), wait)
     })?;
+    // Before anything that it sends is looked at.
+    if operation.is_for_admins && !caller.is_admin() {
+        let msg = "this is for administrators; one of them can make the account one";
+        return Err(ApiError::forbidden(vec![loc("cookie"), loc(session::COOKIE_NAME)], msg));
+    }
     Ok(Some(caller))
 }
 

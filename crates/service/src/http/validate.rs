@@ -20,6 +20,8 @@ use crate::http::json::Json;
 pub(crate) const DOCUMENT: &str = include_str!("../../../../openapi/openapi.json");
 /// The tag of operations whose bodies have passwords.
 const SIGNING_IN: &str = "session";
+/// The tag of operations that are for administrators alone.
+const ADMINISTRATION: &str = "admin";
 /// The header by which a caller names a request.
 pub(crate) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// An answer lists this many violations; a request with more has one cause.
@@ -38,6 +40,8 @@ pub(crate) struct Operation {
     pub(crate) takes_key: bool,
     /// Whether it takes the session of one who has signed in.
     pub(crate) takes_session: bool,
+    /// Whether it is for administrators alone.
+    pub(crate) is_for_admins: bool,
     /// Whether its body has a password: no answer repeats a part of it.
     is_secret: bool,
     parameters: Vec<Parameter>,
@@ -111,6 +115,7 @@ impl Contract {
                 let operation = Operation {
                     takes_key: takes("ApiKey"),
                     takes_session: takes("Session"),
+                    is_for_admins: operation["tags"][0] == ADMINISTRATION,
                     is_secret: operation["tags"][0] == SIGNING_IN,
                     parameters: parameters
                         .map(|p| Parameter::new(document, follow(document, p)))

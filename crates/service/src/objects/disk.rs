@@ -257,6 +257,12 @@ impl Objects {
         Ok(disk.f_bavail * disk.f_frsize)
     }
 
+    /// Size of their disk.
+    pub(crate) fn disk_bytes(&self) -> io::Result<u64> {
+        let disk = rustix::fs::statvfs(&self.root)?;
+        Ok(disk.f_blocks * disk.f_frsize)
+    }
+
     /// Size and time of the objects with or under this key; empty where there is nothing.
     ///
     /// # Errors

@@ -710,6 +710,7 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     database
         .execute_batch(
             "drop table speed;
+             alter table account drop column most_open_tasks; alter table account drop column most_bytes;
              drop table session; alter table account drop column role;
              alter table account drop column password; alter table account drop column invitation;
              alter table account drop column invitation_expires_at;

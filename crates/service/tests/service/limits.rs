@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use molbox::workflow::types::{
-    AnalysisRequest, FileRegistration, InvitationAcceptance, JobCreateParams, JobExtension,
-    KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
+    AccountChange, AccountRequest, AnalysisRequest, FileRegistration, InvitationAcceptance,
+    JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
 };
 use molbox::{InvalidRequest, margin};
 use reqwest::Method;
@@ -363,6 +363,9 @@ impl World {
                 (Some(json!({ "password": "wrong", "new_password": PASSWORD })), 422)
             }
             "key_create" => (Some(json!({ "name": "laptop" })), 200),
+            // Another name each time.
+            "account_create" => (Some(json!({ "account": format!("made {value}") })), 200),
+            "account_change" => (Some(json!({})), 200),
             "margin_submit" if field.loc[0] == "query" && !is("shape") => (None, 200),
             "margin_submit" => {
                 let mut body = json!({
@@ -410,7 +413,7 @@ impl World {
                 .path
                 .replace(&format!("{{{parameter}}}"), &format!("{prefix}_{}", "0".repeat(20)));
         }
-        request.path = request.path.replace("{data_format}", "json");
+        request.path = request.path.replace("{data_format}", "json").replace("{account}", "linus");
         request
     }
 
@@ -486,6 +489,8 @@ fn refused_by_client(operation: &str, body: &Value) -> Option<Vec<String>> {
         "invitation_accept" => paths(molbox::from_json::<InvitationAcceptance>(&text)),
         "password_change" => paths(molbox::from_json::<PasswordChange>(&text)),
         "key_create" => paths(molbox::from_json::<KeyRequest>(&text)),
+        "account_create" => paths(molbox::from_json::<AccountRequest>(&text)),
+        "account_change" => paths(molbox::from_json::<AccountChange>(&text)),
         other => panic!("{other}: nothing is known of its body"),
     })
 }
@@ -513,6 +518,8 @@ async fn world(folder: &Path) -> World {
     service.command(&["market", "sample"]);
     let key = service.key("ada");
     Browser::of(&service, "grace").await;
+    service.command(&["account", "change", "grace", "--role", "admin"]);
+    service.command(&["account", "create", "linus"]);
     let molbox = service.client_with(&key);
     let test_data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../analysis/tests/data");
     fs::write(folder.join("ligand.sdf"), METHANE).unwrap();

@@ -4,6 +4,7 @@
 
 mod access;
 mod accounts;
+mod admin;
 mod analyses;
 mod attempts;
 mod audits;

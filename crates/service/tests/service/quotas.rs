@@ -85,8 +85,9 @@ async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
     assert_eq!((status, body["detail"][0]["type"].as_str()), (422, Some("quota")), "{body}");
     let message = body["detail"][0]["msg"].as_str().unwrap();
     assert!(
-        message
-            .contains("the account holds 1.1 MB of the 1.2 MB that it may (limits.account_bytes)"),
+        message.contains(
+            "the account holds 1.1 MB of the 1.2 MB that it may (limits.account_bytes, or"
+        ),
         "{message}"
     );
     assert_eq!(contents(&service).len(), 3, "what was refused is not kept");

@@ -1,44 +1,68 @@
-//! `molboxd doctor`: whether everything is there that the service needs, and what to do if not.
+//! Whether everything is there that the service needs, and what to do if not: `molboxd doctor`, and
+//! what a running service finds of itself.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use jiff::Timestamp;
 use rustix::process::geteuid;
 use serde_json::Value;
+use tokio::task::block_in_place;
 
 use crate::config::{Config, Sandbox};
 use crate::db::Db;
+use crate::finding::{Examination, Finding, Found};
 use crate::folder;
 use crate::handlers::portal;
 use crate::objects::Objects;
 use crate::runner::environment;
 
-/// One check: what it is about, and what was found or is wrong.
-pub(crate) struct Finding {
-    pub(crate) about: &'static str,
-    pub(crate) result: Result<Found>,
-}
-
-/// What a check found.
-pub(crate) enum Found {
-    Sound(String),
-    /// The service works, but with less protection than it could have.
-    Weak(String),
-}
-
 /// Runs every check.
 pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
+    let data = sound("data folder", data(config));
+    let database = async { database(&Db::open(&config.data)?, Duration::MAX).await };
+    let mut findings = vec![data, sound("database", database.await)];
+    findings.extend(surroundings(config).await);
+    findings.push(sound("addresses", addresses(config).await));
+    findings
+}
+
+/// How long the check of the database may take, beside which the service works.
+const CHECK_LIMIT: Duration = Duration::from_secs(5);
+
+/// Runs the checks that a running service can make of itself.
+pub(crate) async fn examine_running(config: &Config, db: &Db, now: Timestamp) -> Examination {
+    let database = database(db, CHECK_LIMIT).await;
+    let mut findings = vec![sound("data folder", data(config)), sound("database", database)];
+    findings.extend(surroundings(config).await);
+    Examination { at: now, findings }
+}
+
+fn sound(about: &'static str, result: Result<String>) -> Finding {
+    Finding { about, result: result.map(Found::Sound) }
+}
+
+/// What is around the service.
+async fn surroundings(config: &Config) -> [Finding; 4] {
     let (workers, sandbox) = workers(config).await;
-    vec![
-        Finding { about: "data folder", result: data(config).map(Found::Sound) },
-        Finding { about: "database", result: database(config).await.map(Found::Sound) },
-        Finding { about: "workers", result: workers.map(Found::Sound) },
+    [
+        sound("workers", workers),
         Finding { about: "sandbox", result: sandbox },
-        Finding { about: "pdb mirror", result: mirror(config).await.map(Found::Sound) },
-        Finding { about: "addresses", result: addresses(config).await.map(Found::Sound) },
-        Finding { about: "portal", result: Ok(Found::Sound(portal())) },
+        sound("pdb mirror", mirror(config).await),
+        sound("portal", Ok(portal())),
     ]
+}
+
+/// Memory of the machine, in bytes: all, and what programs can have; none where the kernel does not
+/// say.
+pub(crate) fn memory() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some((bytes("MemTotal")?, bytes("MemAvailable")?))
 }
 
 fn data(config: &Config) -> Result<String> {
@@ -55,15 +79,16 @@ fn data(config: &Config) -> Result<String> {
     Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
 }
 
-async fn database(config: &Config) -> Result<String> {
-    let db = Db::open(&config.data)?;
-    db.check(Duration::MAX)?;
-    let accounts = db.accounts().await?.len();
-    if accounts == 0 {
-        return Ok("sound; there is no account yet, make one with `molboxd account create NAME`"
-            .to_owned());
+async fn database(db: &Db, limit: Duration) -> Result<String> {
+    let is_sound = block_in_place(|| db.check(limit))?;
+    let verdict =
+        if is_sound { "sound" } else { "too large to be checked here, see `molboxd check`" };
+    match db.n_accounts().await? {
+        0 => Ok(format!(
+            "{verdict}; there is no account yet, make one with `molboxd account create NAME`"
+        )),
+        accounts => Ok(format!("{verdict}, {accounts} accounts")),
     }
-    Ok(format!("sound, {accounts} accounts"))
 }
 
 /// Whether workers work, and how they are confined.
