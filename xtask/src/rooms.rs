@@ -40,7 +40,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
             "random", "record", "runner", "shown",
         ],
     ),
-    ("db", &["folder", "formats", "record", "shown", "speed"]),
+    ("db", &["folder", "formats", "queue", "record", "shown", "speed"]),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
     ("folder", &["db", "random"]),
@@ -80,7 +80,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
     (
         "runner",
         &[
-            "app", "config", "db", "exec", "files", "folder", "objects", "plan", "random",
+            "app", "config", "db", "exec", "files", "folder", "objects", "plan", "queue", "random",
             "record", "shown", "speed", "worker",
         ],
     ),

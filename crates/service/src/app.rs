@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
+use molbox::Finite;
+use molbox::workflow::types::{self, QueuePlace};
 use tokio::sync::{Notify, watch};
 
 use crate::accounts;
@@ -34,8 +36,9 @@ use crate::objects::{Key, Objects};
 use crate::pdb::Mirror;
 use crate::plan::topology::Recent;
 use crate::random;
-use crate::record::Lane;
+use crate::record::{Kind, Lane};
 use crate::runner::hold::Holds;
+use crate::runner::places::Queues;
 
 /// How long the check of the database may delay the start.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
@@ -70,6 +73,7 @@ pub(crate) struct App {
     pub(crate) market: Market,
     pub(crate) systems: Recent,
     pub(crate) holds: Holds,
+    pub(crate) queues: Queues,
     pub(crate) examination: LastExamination,
     /// Running tasks that have been cancelled since the service began.
     cancelled: Mutex<HashSet<String>>,
@@ -120,6 +124,7 @@ impl App {
             market: Market::open(&config),
             systems: Recent::default(),
             holds: Holds::default(),
+            queues: Queues::default(),
             examination: LastExamination::default(),
             cancelled: Mutex::default(),
             progress: Mutex::default(),
@@ -235,6 +240,33 @@ impl App {
     /// Wakes the runner when something has been queued in a lane.
     pub(crate) fn queued(&self, lane: Lane) -> &Notify {
         &self.queued[lane as usize]
+    }
+
+    /// Where a task waits, as far as that is known.
+    pub(crate) fn place(&self, kind: Kind, id: &str) -> Option<QueuePlace> {
+        Some(self.told(kind, self.queues.place(kind.lane(), id)?))
+    }
+
+    /// Where another task of an account would wait, that takes so many hours.
+    pub(crate) fn place_of_new(
+        &self,
+        kind: Kind,
+        account: i64,
+        hours: Option<Finite>,
+    ) -> Option<QueuePlace> {
+        let seconds = hours.map(|hours| hours.get() * 3600.0);
+        Some(self.told(kind, self.queues.place_of_new(kind.lane(), account, seconds)?))
+    }
+
+    /// A place without a time while nobody knows how long its lane is held.
+    fn told(&self, kind: Kind, place: QueuePlace) -> QueuePlace {
+        let is_held = self.held(kind).is_some();
+        QueuePlace { expected_start_at: place.expected_start_at.filter(|_| !is_held), ..place }
+    }
+
+    /// Why queued tasks of a kind are not started.
+    pub(crate) fn held(&self, kind: Kind) -> Option<types::Hold> {
+        Some(self.holds.of_lane(kind.lane(), &self.config.worker.gpus)?.shown())
     }
 
     /// Has the runner stop a task for good.

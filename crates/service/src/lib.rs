@@ -31,6 +31,7 @@ mod metrics;
 mod objects;
 mod pdb;
 mod plan;
+mod queue;
 mod random;
 mod record;
 mod runner;

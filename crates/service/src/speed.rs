@@ -33,7 +33,7 @@ const USUAL_CUTOFF_NM: f64 = 1.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) task: String,
-    /// OpenMM's; empty for the build of a system.
+    /// OpenMM's; empty for the build of a system and for an analysis.
     pub(crate) platform: String,
     pub(crate) threads: u64,
     pub(crate) atoms: u64,
@@ -83,6 +83,14 @@ pub(crate) fn job_seconds(measured: &[Measured], asked: &Asked) -> Option<f64> {
 /// Time of a build in s; none when no system was built.
 pub(crate) fn build_seconds(measured: &[Measured], atoms: u64) -> Option<f64> {
     rest_seconds(measured.iter(), atoms)
+}
+
+/// Time in s that tasks of a kind take, whatever their size; none when there was none.
+pub(crate) fn usual_seconds(measured: &[Measured]) -> Option<f64> {
+    let mut times: Vec<f64> =
+        measured.iter().filter_map(|it| Some(it.rest_ms? as f64 / 1e3)).collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
 }
 
 fn rest_seconds<'a>(measured: impl Iterator<Item = &'a Measured>, atoms: u64) -> Option<f64> {

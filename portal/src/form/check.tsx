@@ -1,9 +1,10 @@
 //! What the service makes of a request before it is submitted: what is wrong, and what it would take.
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 
 import type { Schemas, Violation } from "../api/client.ts";
 import { bytes, duration, number } from "../part/number.ts";
+import { When } from "../part/when.tsx";
 import { violationsOf } from "./submit.tsx";
 
 type Estimate = Schemas["Estimate"];
@@ -68,9 +69,9 @@ export function EstimatePanel({ check }: { check: Check<Preview> }) {
   </section>;
 }
 
-function rowsOf(estimate: Estimate): [string, string][] {
-  const { atoms, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours } = estimate;
-  const rows: [string, string | undefined][] = [
+function rowsOf(estimate: Estimate): [string, ReactNode][] {
+  const { atoms, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours, queue } = estimate;
+  const rows: [string, ReactNode][] = [
     ["atoms", atoms === undefined ? undefined : `about ${number(atoms)}`],
     ["steps", steps === undefined ? undefined : number(steps)],
     ["frames", frames === undefined ? undefined : number(frames)],
@@ -78,6 +79,8 @@ function rowsOf(estimate: Estimate): [string, string][] {
     ["trajectories", trajectory_bytes === undefined ? undefined : bytes(trajectory_bytes)],
     ["results", result_bytes === undefined ? undefined : bytes(result_bytes)],
     ["time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
+    ["starts", queue?.expected_start_at === undefined ? undefined : <When at={queue.expected_start_at} />],
+    ["place", queue === undefined ? undefined : `${number(queue.position)} of ${number(queue.length)}`],
   ];
-  return rows.filter((row): row is [string, string] => row[1] !== undefined);
+  return rows.filter(([, value]) => value !== undefined);
 }

@@ -22,7 +22,7 @@ import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Failure, Notice, Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
-import { FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
+import { FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import type { PageProps } from "../routes.ts";
 
@@ -150,7 +150,7 @@ function Shown({ analysis, job }: { analysis: Analysis; job: Schemas["JobRecord"
       </span>
     </div>
     {failure && <Failure error={failure} />}
-    {analysis.held && <HoldNotice held={analysis.held} />}
+    {analysis.held ? <HoldNotice held={analysis.held} /> : analysis.queue && <QueueNotice queue={analysis.queue} />}
     {analysis.progress && !hasEnded(analysis) && <ProgressPanel progress={analysis.progress} />}
     {analysis.error && <FailurePanel failure={analysis.error} />}
     <Warnings warnings={analysis.warnings} />

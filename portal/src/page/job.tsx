@@ -12,7 +12,7 @@ import { Log } from "../part/log.tsx";
 import { Notice, Unreadable } from "../part/notice.tsx";
 import { duration, number } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
-import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
+import { Citations, FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address, type PageProps } from "../routes.ts";
 
@@ -28,7 +28,7 @@ export default function JobPage({ given: { job_id } }: PageProps<"job">) {
     <title>{`${nameOf(job)} · molbox`}</title>
     <JobHead job={job} page="job" />
     {isCut && <Notice kind="waiting"><p>The service is out of reach. What is shown may be old; it is tried again.</p></Notice>}
-    {job.held && <HoldNotice held={job.held} />}
+    {job.held ? <HoldNotice held={job.held} /> : job.queue && <QueueNotice queue={job.queue} />}
     {job.progress && !hasEnded(job) && <ProgressPanel progress={job.progress} />}
     {job.error && <FailurePanel failure={job.error} />}
     <div className="columns">

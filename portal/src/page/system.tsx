@@ -11,7 +11,7 @@ import { Failure, Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Settings } from "../part/settings.tsx";
 import { Status } from "../part/status.tsx";
-import { Citations, FailurePanel, HoldNotice, ProgressPanel, Warnings } from "../part/task.tsx";
+import { Citations, FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address, go, type PageProps } from "../routes.ts";
 
@@ -30,7 +30,7 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
   return <div className="stack">
     <title>{`${system.box_name ?? system_id} · molbox`}</title>
     <Head system={system} />
-    {system.held && <HoldNotice held={system.held} />}
+    {system.held ? <HoldNotice held={system.held} /> : system.queue && <QueueNotice queue={system.queue} />}
     {system.progress && !hasEnded(system) && <ProgressPanel progress={system.progress} />}
     {system.error && <FailurePanel failure={system.error} />}
     <div className="columns">

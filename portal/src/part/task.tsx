@@ -2,6 +2,7 @@
 import type { Schemas } from "../api/client.ts";
 import { Notice } from "./notice.tsx";
 import { duration, number } from "./number.ts";
+import { When } from "./when.tsx";
 
 export function ProgressPanel({ progress }: { progress: Schemas["Progress"] }) {
   const { fraction, stage, step, steps, ns_per_day: speed, eta_seconds: left } = progress;
@@ -21,6 +22,14 @@ export function ProgressPanel({ progress }: { progress: Schemas["Progress"] }) {
 
 export function HoldNotice({ held }: { held: Schemas["Hold"] }) {
   return <Notice kind="waiting"><p><strong>It waits:</strong> {held.message}</p></Notice>;
+}
+
+/** Where it waits, and when it is expected to start. */
+export function QueueNotice({ queue: { position, length, expected_start_at: start } }: { queue: Schemas["QueuePlace"] }) {
+  return <Notice kind="waiting">
+    <p><strong>It waits:</strong> place {number(position)} of {number(length)}
+      {start !== undefined && <>, expected to start <When at={start} /></>}.</p>
+  </Notice>;
 }
 
 /** Why it failed, what helps, and the end of its log. */

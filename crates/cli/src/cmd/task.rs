@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use futures::{Stream, StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use molbox::workflow::Client;
-use molbox::workflow::types::{AnalysisRecord, JobRecord, Progress, SystemRecord};
+use molbox::workflow::types::{AnalysisRecord, JobRecord, Progress, QueuePlace, SystemRecord};
 use molbox::{Call, Download, Error, Task, Wait};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,6 +31,7 @@ pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'sta
 
     fn id(&self) -> &str;
     fn progress(&self) -> Option<&Progress>;
+    fn queue(&self) -> Option<&QueuePlace>;
     fn list<'a>(
         client: &'a Client,
         filter: &'a Filter,
@@ -53,6 +54,10 @@ macro_rules! noun {
 
             fn progress(&self) -> Option<&Progress> {
                 self.progress.as_ref()
+            }
+
+            fn queue(&self) -> Option<&QueuePlace> {
+                self.queue.as_ref()
             }
 
             fn list<'a>(
@@ -446,7 +451,7 @@ pub(crate) async fn wait<N: Noun>(
     let bar = context.output.bar(N::NOUN);
     let wait = N::wait(client, &id);
     let mut wait = wait.on_progress(|record| {
-        show_progress(&context.output, &bar, N::NOUN, record.status(), record.progress())
+        show_progress(&context.output, &bar, N::NOUN, &standing(record), record.progress())
     });
     if let Some(timeout) = timeout {
         wait = wait.timeout(timeout);
@@ -463,7 +468,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
     while let Some(record) = records.try_next().await? {
         match &bar {
             Some(bar) => {
-                show_progress(&context.output, bar, N::NOUN, record.status(), record.progress())
+                show_progress(&context.output, bar, N::NOUN, &standing(&record), record.progress())
             }
             None => context.output.json_line(&record)?,
         }
@@ -485,6 +490,24 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
             Err(failure)
         }
         _ => Ok(()),
+    }
+}
+
+/// The state of a task, with its place while it waits.
+fn standing<N: Noun>(record: &N) -> String {
+    let Some(place) = record.queue() else { return record.status().to_owned() };
+    let mut text = format!("{}, place {} of {}", record.status(), place.position, place.length);
+    if let Some(start) = &place.expected_start_at {
+        text += &format!(", expected to start at {}", moment(start));
+    }
+    text
+}
+
+/// A time of whole minutes, for people: `2026-01-31 14:05 UTC`.
+fn moment(rfc3339: &str) -> String {
+    match rfc3339.split_once('T') {
+        Some((day, time)) => format!("{day} {} UTC", time.trim_end_matches(":00Z")),
+        None => rfc3339.to_owned(),
     }
 }
 

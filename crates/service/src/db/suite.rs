@@ -203,12 +203,12 @@ fn accounts_take_turns_and_one_that_is_disabled_has_none() {
         let done = db.change_account("c".to_owned(), disabled, Deed::default()).await.unwrap();
         assert!(done.is_ok(), "{done:?}");
         let mut started = Vec::new();
-        while let Some((task, _)) = db.next_queued(Lane::Workers, 9).await.unwrap() {
+        while let Some((task, _)) = db.next_queued(Lane::Workers, 9, at(1)).await.unwrap() {
             assert!(db.start_task(task.id.clone(), at(1)).await.unwrap());
             started.push(task.id);
         }
         assert_eq!(started, ["a_0", "b_0", "a_1", "b_1", "a_2", "a_3"]);
-        let (waiting, n) = db.next_queued(Lane::Analyses, 9).await.unwrap().unwrap();
+        let (waiting, n) = db.next_queued(Lane::Analyses, 9, at(1)).await.unwrap().unwrap();
         assert_eq!((waiting.id.as_str(), n), ("ana_0", 1));
     });
 }
@@ -224,7 +224,7 @@ fn runners_that_claim_at_once_start_every_task_once() {
             let db = db.clone();
             async move {
                 let mut own = Vec::new();
-                while let Some((task, _)) = db.next_queued(Lane::Workers, 1).await.unwrap() {
+                while let Some((task, _)) = db.next_queued(Lane::Workers, 1, at(1)).await.unwrap() {
                     if db.start_task(task.id.clone(), at(1)).await.unwrap() {
                         own.push(task.id);
                     }
@@ -544,10 +544,10 @@ fn a_state_changes_from_the_one_that_it_is_in() {
         let account = account(&db, "a").await;
         queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
         let id = || "job_0".to_owned();
-        assert!(!db.requeue_task(id(), Requeue::Fruitless).await.unwrap());
+        assert!(!db.requeue_task(id(), Requeue::Fruitless, at(2)).await.unwrap());
         assert!(db.start_task(id(), at(1)).await.unwrap());
         assert!(!db.start_task(id(), at(2)).await.unwrap());
-        assert!(db.requeue_task(id(), Requeue::Fruitless).await.unwrap());
+        assert!(db.requeue_task(id(), Requeue::Fruitless, at(2)).await.unwrap());
         assert!(db.start_task(id(), at(3)).await.unwrap());
         let task = db.task(account, Kind::Job, "job_0").await.unwrap().unwrap();
         assert_eq!((task.attempts, task.fruitless, task.started_at), (2, 1, Some(at(1))));

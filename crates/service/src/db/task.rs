@@ -4,9 +4,10 @@ use jiff::Timestamp;
 
 use super::account::has_quota;
 use super::audit::note;
+use super::served::serve;
 use super::words::{has_ended, is_open};
 use super::{Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values};
-use crate::record::{FileStatus, Kind, Lane, NewTask, Status, Task};
+use crate::record::{FileStatus, Kind, NewTask, Status, Task};
 
 /// What changes of a task that is extended.
 #[derive(Clone, Debug)]
@@ -111,11 +112,11 @@ pub(super) fn queue_listing(filter: &Filter) -> String {
     )
 }
 
-const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
+pub(super) const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
                        started_at, finished_at, is_cancelled, outcome, warnings, fruitless, \
                        coalesce(bytes, 0)";
 
-fn task(row: &Row<'_>) -> Result<Task> {
+pub(super) fn task(row: &Row<'_>) -> Result<Task> {
     Ok(Task {
         seq: row.get(0)?,
         id: row.get(1)?,
@@ -361,48 +362,6 @@ impl Db {
         self.read(|tx| tx.all(&sql, values![Status::Queued], task)).await
     }
 
-    /// The task of a lane that is to start next: that of the account with the fewest running, the
-    /// oldest of these, none of a disabled one; and how many are waiting, counted to `enough`.
-    pub(crate) async fn next_queued(
-        &self,
-        lane: Lane,
-        enough: usize,
-    ) -> Result<Option<(Task, usize)>> {
-        let (queued, running) = (Status::Queued, Status::Running);
-        // One step per account that has something queued, however much that is.
-        let sql = format!(
-            "with recursive waiting (account) as (
-                 select min(account) from task where status = '{queued}' and lane = ?1
-                 union all
-                 select (select min(account) from task
-                         where status = '{queued}' and lane = ?1 and account > waiting.account)
-                 from waiting where account is not null
-             )
-             select {COLUMNS} from task
-             where seq = (
-                 select (select min(seq) from task
-                         where status = '{queued}' and lane = ?1 and account = waiting.account)
-                 from waiting join account on account.id = waiting.account
-                 where disabled_at is null
-                 order by (select count(*) from task
-                           where status = '{running}' and lane = ?1
-                               and account = waiting.account), 1
-                 limit 1
-             )"
-        );
-        let lane = lane as i64;
-        self.read(|tx| {
-            let Some(task) = tx.first(&sql, values![lane], task)? else { return Ok(None) };
-            let sql = "
-                select count(*) from
-                    (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
-            let waiting: i64 =
-                tx.one(sql, values![queued, lane, enough as i64], |row| row.get(0))?;
-            Ok(Some((task, waiting as usize)))
-        })
-        .await
-    }
-
     /// Marks a queued task as started once more; false when it is not queued any longer.
     pub(crate) async fn start_task(&self, id: String, now: Timestamp) -> Result<bool> {
         self.write(move |tx| {
@@ -410,7 +369,8 @@ impl Db {
                 return Ok(false);
             }
             let sql = "
-                update task set attempts = attempts + 1, started_at = coalesce(started_at, ?1)
+                update task set attempts = attempts + 1, attempt_at = ?1,
+                    started_at = coalesce(started_at, ?1)
                 where id = ?2";
             tx.execute(sql, values![now, id])?;
             Ok(true)
@@ -469,8 +429,14 @@ impl Db {
     }
 
     /// Puts a running task back into the queue, for another attempt.
-    pub(crate) async fn requeue_task(&self, id: String, behind: Requeue) -> Result<bool> {
+    pub(crate) async fn requeue_task(
+        &self,
+        id: String,
+        behind: Requeue,
+        now: Timestamp,
+    ) -> Result<bool> {
         self.write_also_when_full(move |tx| {
+            serve(tx, &id, now)?;
             if !transition(tx, &id, &[Status::Running], Status::Queued)? {
                 return Ok(false);
             }
@@ -627,6 +593,7 @@ impl Db {
     /// Ends a task; false when it has ended already.
     pub(crate) async fn end_task(&self, id: String, end: End, now: Timestamp) -> Result<bool> {
         self.write_also_when_full(move |tx| {
+            serve(tx, &id, now)?;
             if !transition(tx, &id, &[Status::Running, Status::Queued], end.status)? {
                 return Ok(false);
             }

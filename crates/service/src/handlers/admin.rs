@@ -179,6 +179,7 @@ fn entry(app: &App, row: &Waiting) -> Result<QueueEntry, ApiError> {
             eta_seconds: said.eta_seconds,
             extra: Default::default(),
         }),
+        queue: app.place(row.kind, &row.id).filter(|_| row.status == Status::Queued),
         extra: Default::default(),
     })
 }

@@ -8,7 +8,7 @@ use molbox::workflow::types::{AnalysisPreview, AnalysisRequest, AnalysisSettings
 use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
-use super::task::{bundle, cancelled, delete_task, find, json, queue};
+use super::task::{bundle, cancelled, delete_task, find, json, queue, with_place};
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
@@ -73,7 +73,7 @@ pub(crate) async fn analysis_check(call: Call) -> Result<Response, ApiError> {
     answer::json(&AnalysisPreview {
         parameters: AnalysisSettings { job_id: plan.job, ..asked },
         warnings,
-        estimate,
+        estimate: with_place(&call, KIND, estimate),
         extra: Default::default(),
     })
 }

@@ -12,7 +12,7 @@ use molbox::workflow::types::{
 };
 
 use super::record_text::{both, record};
-use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued};
+use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued, with_place};
 use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
 use crate::excerpt::{Asked, Made};
@@ -68,10 +68,11 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
         // The submission draws its own.
         shown.as_object_mut().and_then(|shown| shown.remove("seed"));
     }
+    let estimate = estimate::of_job(app, &parameters, &built).await?;
     answer::json(&JobPreview {
         parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
         warnings: stored(&warnings)?,
-        estimate: estimate::of_job(app, &parameters, &built).await?,
+        estimate: with_place(&call, KIND, estimate),
         extra: Default::default(),
     })
 }

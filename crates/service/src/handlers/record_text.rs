@@ -3,7 +3,7 @@
 
 use anyhow::anyhow;
 use jiff::Timestamp;
-use molbox::workflow::types::Hold;
+use molbox::workflow::types::{Hold, QueuePlace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -86,25 +86,29 @@ pub(crate) fn record(app: &App, task: &Task) -> Result<String, ApiError> {
         Some(text) => serde_json::from_str(text).map_err(unreadable)?,
         None => Reported::default(),
     };
-    let held = if task.status == Status::Queued { held(app, task.kind) } else { None };
-    written(&task.into(), &reported, held.as_ref())
+    let waits = match task.status {
+        Status::Queued => {
+            Waits { held: app.held(task.kind), place: app.place(task.kind, &task.id) }
+        }
+        _ => Waits::default(),
+    };
+    written(&task.into(), &reported, &waits)
 }
 
 /// The record of a task that is to be queued.
 pub(crate) fn new_record(app: &App, task: &NewTask) -> Result<String, ApiError> {
-    written(&task.into(), &Reported::default(), held(app, task.kind).as_ref())
+    let waits = Waits { held: app.held(task.kind), place: None };
+    written(&task.into(), &Reported::default(), &waits)
 }
 
-/// Why queued tasks of a kind are not started.
-fn held(app: &App, kind: Kind) -> Option<Hold> {
-    Some(app.holds.of_lane(kind.lane(), &app.config.worker.gpus)?.shown())
+/// What a task waits for.
+#[derive(Default)]
+struct Waits {
+    held: Option<Hold>,
+    place: Option<QueuePlace>,
 }
 
-fn written(
-    known: &Known<'_>,
-    reported: &Reported<'_>,
-    held: Option<&Hold>,
-) -> Result<String, ApiError> {
+fn written(known: &Known<'_>, reported: &Reported<'_>, waits: &Waits) -> Result<String, ApiError> {
     let mut object =
         Object(String::with_capacity(known.request.len() + known.parameters.len() + 2048));
     match known.kind {
@@ -146,7 +150,8 @@ fn written(
     // About the request, then of the run.
     object.stored("warnings", &both(known.warnings, reported.warnings.map_or("[]", RawValue::get)));
     object.optional_stored("error", reported.error);
-    object.optional("held", held)?;
+    object.optional("queue", waits.place.as_ref())?;
+    object.optional("held", waits.held.as_ref())?;
     Ok(object.end())
 }
 
@@ -218,8 +223,8 @@ mod tests {
         }
     }
 
-    fn read(row: &Task, reported: &Reported<'_>, held: Option<&Hold>) -> Value {
-        serde_json::from_str(&written(&row.into(), reported, held).unwrap()).unwrap()
+    fn read(row: &Task, reported: &Reported<'_>, waits: &Waits) -> Value {
+        serde_json::from_str(&written(&row.into(), reported, waits).unwrap()).unwrap()
     }
 
     #[test]
@@ -235,12 +240,19 @@ mod tests {
             since: String::new(),
             extra: Default::default(),
         };
+        let place = QueuePlace {
+            position: 1,
+            length: 1,
+            expected_start_at: None,
+            extra: Default::default(),
+        };
+        let waits = Waits { held: Some(held), place: Some(place) };
         for (kind, schema) in [
             (Kind::Job, "JobRecord"),
             (Kind::System, "SystemRecord"),
             (Kind::Analysis, "AnalysisRecord"),
         ] {
-            let record = read(&row(kind), &reported, Some(&held));
+            let record = read(&row(kind), &reported, &waits);
             let mut served: Vec<&String> = record.as_object().unwrap().keys().collect();
             let properties =
                 document["components"]["schemas"][schema]["properties"].as_object().unwrap();
@@ -255,7 +267,7 @@ mod tests {
     fn what_is_stored_comes_back_and_what_is_not_there_is_left_out() {
         let (row, empty) =
             (row(Kind::Job), Task { name: None, parameters: "{}".to_owned(), ..row(Kind::Job) });
-        let record = read(&row, &Reported::default(), None);
+        let record = read(&row, &Reported::default(), &Waits::default());
         assert_eq!(
             (&record["batch_index"], &record["parameters"]["batch_index"]),
             (&json!(1), &json!(1))
@@ -267,10 +279,18 @@ mod tests {
         for row in
             [Task { parameters: r#"{"batch_index":null}"#.to_owned(), ..empty.clone() }, empty]
         {
-            let record = read(&Task { status: Status::Succeeded, ..row }, &reported, None);
-            for absent in
-                ["batch_name", "batch_index", "stages", "platform", "progress", "error", "held"]
-            {
+            let record =
+                read(&Task { status: Status::Succeeded, ..row }, &reported, &Waits::default());
+            for absent in [
+                "batch_name",
+                "batch_index",
+                "stages",
+                "platform",
+                "progress",
+                "error",
+                "queue",
+                "held",
+            ] {
                 assert_eq!(record.get(absent), None, "{absent}");
             }
         }

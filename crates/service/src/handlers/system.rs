@@ -8,7 +8,7 @@ use molbox::workflow::types::{MaskSelection, SystemBuildRequest, SystemPreview};
 
 use super::file::{entry_to_come, provide_entry};
 use super::record_text::record;
-use super::task::{bundle, cancelled, delete_task, find, json, queue};
+use super::task::{bundle, cancelled, delete_task, find, json, queue, with_place};
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
@@ -57,10 +57,11 @@ pub(crate) async fn system_check(call: Call) -> Result<Response, ApiError> {
     let format = entry.as_ref().map(|(_, format)| *format);
     let plan = build::resolve(app, call.account(), &request, format, outside).await?;
     let entry = entry.map(|(content, _)| content);
+    let estimate = estimate::of_system(app, &plan, call.account(), entry).await?;
     answer::json(&SystemPreview {
         parameters: plan.settings(&request).map_err(ApiError::internal)?,
         warnings: stored(&warnings)?,
-        estimate: estimate::of_system(app, &plan, call.account(), entry).await?,
+        estimate: with_place(&call, KIND, estimate),
         extra: Default::default(),
     })
 }

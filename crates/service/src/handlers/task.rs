@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::response::Response;
-use molbox::workflow::types::LocItem;
+use molbox::workflow::types::{Estimate, LocItem};
 use serde::Serialize;
 
 use super::record_text::{new_record, record};
@@ -31,6 +31,12 @@ pub(crate) async fn bundle(call: &Call, row: &Task) -> Result<Option<Layout>, Ap
     let found = call.app.db.bundle(&row.id).await?;
     let layout = found.ok_or_else(|| ApiError::not_found(row.kind.name(), &row.id))?;
     layout.map(|layout| stored(&layout)).transpose()
+}
+
+/// An estimate, with where the task would wait.
+pub(crate) fn with_place(call: &Call, kind: Kind, estimate: Estimate) -> Estimate {
+    let queue = call.app.place_of_new(kind, call.account(), estimate.hours);
+    Estimate { queue, ..estimate }
 }
 
 async fn cancel_task(call: &Call, kind: Kind) -> Result<Task, ApiError> {

@@ -57,6 +57,7 @@ pub(crate) async fn of_job(
         trajectory_bytes: Some(size.trajectory_bytes),
         result_bytes: Some(size.result_bytes),
         hours: hours(seconds),
+        queue: None,
         extra: Default::default(),
     })
 }
@@ -95,6 +96,7 @@ pub(super) fn unknown() -> Estimate {
         trajectory_bytes: None,
         result_bytes: None,
         hours: None,
+        queue: None,
         extra: Default::default(),
     }
 }

@@ -8,12 +8,14 @@ pub(crate) mod collect;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod folder;
+mod forecast;
 pub(crate) mod hold;
 pub(crate) mod left;
 pub(crate) mod log;
 mod outcome;
 pub(crate) mod output;
 mod pace;
+pub(crate) mod places;
 pub(crate) mod series;
 mod watch;
 
@@ -40,6 +42,7 @@ use checks::Checks;
 use collect::{Unusable, collect};
 use failure::{Fault, Why, failure, failure_of, invalid_result};
 use folder::{has_progressed, prepare, progress, read_result, task_file};
+use forecast::Forecast;
 use hold::{Hold, Source};
 use outcome::Outcome;
 use watch::Watch;
@@ -63,6 +66,7 @@ pub(crate) async fn run(app: Arc<App>) {
         checks: Checks::first(&app),
         app,
         running: HashMap::new(),
+        forecast: Forecast::default(),
         full_at: None,
     };
     // Of a service that was killed.
@@ -79,6 +83,7 @@ pub(crate) async fn run(app: Arc<App>) {
         runner.cancel_of_disabled().await;
         runner.end_cancelled().await;
         runner.start_queued().await;
+        runner.foretell().await;
         runner.wait().await;
     }
 }
@@ -88,6 +93,7 @@ struct Runner {
     executor: Executor,
     running: HashMap<String, Running>,
     checks: Checks,
+    forecast: Forecast,
     /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
     full_at: Option<u64>,
 }
@@ -341,14 +347,28 @@ impl Runner {
         self.executor.capacity.place(lane, |gpu| holds.has_gpu(gpu))
     }
 
+    /// Renews what is known of when tasks start.
+    async fn foretell(&mut self) {
+        let lanes = [Lane::Workers, Lane::Analyses].map(|lane| {
+            let of_lane = self.running.values().filter(|task| task.row.kind.lane() == lane);
+            let mut running: Vec<String> = of_lane.map(|task| task.row.id.clone()).collect();
+            running.sort();
+            let gpus = self.app.config.worker.gpus.iter();
+            let held = gpus.filter(|gpu| lane == Lane::Workers && self.app.holds.has_gpu(**gpu));
+            let slots = self.executor.capacity.slots(lane).saturating_sub(held.count());
+            (lane, slots, running)
+        });
+        self.forecast.look(&self.app, lanes).await;
+    }
+
     async fn start_lane(&mut self, lane: Lane) {
+        let slots = self.executor.capacity.slots(lane);
         while let Some(place) = self.place(lane) {
-            let (row, waiting) =
-                match self.app.db.next_queued(lane, self.executor.capacity.slots(lane)).await {
-                    Ok(Some(next)) => next,
-                    Ok(None) => return,
-                    Err(error) => return tracing::error!(%error, "look for queued tasks"),
-                };
+            let (row, waiting) = match self.app.db.next_queued(lane, slots, self.app.now()).await {
+                Ok(Some(next)) => next,
+                Ok(None) => return,
+                Err(error) => return tracing::error!(%error, "look for queued tasks"),
+            };
             let id = row.id.clone();
             let share = self.executor.capacity.share(place, waiting);
             match self.start(row, share).await {
@@ -358,8 +378,11 @@ impl Runner {
                 Err(error) if storage_failure(&error).is_some() => {
                     self.full_at = self.app.objects.free_bytes().ok();
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    if let Err(error) =
-                        self.app.db.requeue_task(id.clone(), Requeue::NotBegun).await
+                    if let Err(error) = self
+                        .app
+                        .db
+                        .requeue_task(id.clone(), Requeue::NotBegun, self.app.now())
+                        .await
                     {
                         tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
                     }
@@ -496,7 +519,7 @@ impl Runner {
         let row = &task.row;
         tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
         self.app.forget(&row.id);
-        self.app.db.requeue_task(row.id.clone(), behind).await?;
+        self.app.db.requeue_task(row.id.clone(), behind, self.app.now()).await?;
         // Cancelled at the last moment: it must not wait for what may never come.
         if self.is_cancelled(row).await? {
             self.app.cancel(&row.id);

@@ -61,6 +61,15 @@ async fn measured(
             step_ns: None,
             rest_ms: rest_ms(0.0),
         })),
+        (Kind::Analysis, ..) => Ok(rest_ms(0.0).map(|rest_ms| Measured {
+            task: row.id.clone(),
+            platform: String::new(),
+            threads,
+            atoms: 0,
+            cutoff_pm: 0,
+            step_ns: None,
+            rest_ms: Some(rest_ms),
+        })),
         (Kind::Job, _, Some(platform)) => {
             let parameters: Parameters = serde_json::from_str(&row.parameters)?;
             let (steps, seconds) = dynamics(outcome, parameters.timestep_fs());

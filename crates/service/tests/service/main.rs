@@ -29,6 +29,7 @@ mod margin;
 mod oracle;
 mod plans;
 mod portal;
+mod queue;
 mod quotas;
 mod repeats;
 mod retries;

@@ -1,0 +1,119 @@
+//! Whose task starts next, and what those that wait are told.
+
+use std::collections::BTreeSet;
+
+use molbox::workflow::Client;
+use molbox::workflow::types::{
+    EquilibrationStep, JobCreateParams, JobRecord, ProductionParams, QueuePlace, SystemRecord,
+};
+
+use crate::common::Service;
+use crate::work::{endless_job, short_job, until_it_produces, wait_until, water};
+
+fn place(job: &JobRecord) -> &QueuePlace {
+    job.queue.as_ref().expect("it was waited for")
+}
+
+/// A job, once it is known where it waits and that so many do.
+async fn placed(molbox: &Client, id: &str, length: u64) -> JobRecord {
+    let is_known = |job: &JobRecord| job.queue.as_ref().is_some_and(|it| it.length == length);
+    wait_until(molbox, id, is_known).await
+}
+
+#[tokio::test]
+async fn with_one_slot_a_turn_goes_to_who_was_served_least() {
+    let service = Service::start_with(&["worker.slots=1"]);
+    let clients = ["ada", "bob", "cyd"].map(|name| service.client(name));
+    let mut systems: Vec<SystemRecord> = Vec::new();
+    for client in &clients {
+        systems.push(water(client).await);
+    }
+    let [ada, bob, cyd] = &clients;
+    let running = endless_job(ada, &systems[0]).await;
+    until_it_produces(ada, &running).await;
+    let mut waiting = Vec::new();
+    for (client, system) in [
+        (ada, &systems[0]),
+        (ada, &systems[0]),
+        (bob, &systems[1]),
+        (bob, &systems[1]),
+        (cyd, &systems[2]),
+    ] {
+        waiting.push((client, short_job(client, system).await.job_id));
+    }
+    let (mut positions, mut times) = (Vec::new(), Vec::new());
+    for (client, id) in &waiting {
+        let job = placed(client, id, 5).await;
+        let place = place(&job);
+        positions.push(place.position);
+        times.extend(place.expected_start_at.clone().map(|time| (time, place.position)));
+    }
+    assert_eq!(BTreeSet::from_iter(positions.clone()), BTreeSet::from([1, 2, 3, 4, 5]));
+    // Builds were short; what ada runs counts a minute at least.
+    assert!(positions[2].max(positions[4]) == 2, "bob and cyd are next: {positions:?}");
+    assert!(positions[0] < positions[1] && positions[2] < positions[3], "{positions:?}");
+
+    times.sort();
+    assert!(times.is_sorted_by_key(|(_, position)| position), "{times:?}");
+
+    ada.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    let mut started = Vec::new();
+    for (client, id) in &waiting {
+        let job = client.wait_job(id).await.unwrap();
+        assert_eq!(job.queue, None, "it waits no longer");
+        started.push((job.started_at.unwrap(), id.clone()));
+    }
+    started.sort();
+    let first: BTreeSet<&str> = started[..2].iter().map(|(_, id)| id.as_str()).collect();
+    let expected = BTreeSet::from([waiting[2].1.as_str(), waiting[4].1.as_str()]);
+    assert_eq!(first, expected, "{started:?}");
+}
+
+#[tokio::test]
+async fn who_waits_is_told_when_it_starts_and_who_asks_when_it_would() {
+    let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = |ns: f64| -> JobCreateParams {
+        let production = ProductionParams::builder().time(ns).traj_freq(0).log_freq(100);
+        JobCreateParams::builder()
+            .box_id(system.system_id.as_str())
+            .minimization_steps(10)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(production)
+            .try_into()
+            .unwrap()
+    };
+    let submit =
+        async |ns: f64| molbox.job_submit().body(job(ns)).send().await.unwrap().into_inner().job_id;
+    molbox.wait_job(&submit(0.001).await).await.unwrap();
+    let running = submit(1000.0).await;
+    until_it_produces(&molbox, &running).await;
+    let waiting = submit(0.001).await;
+    let known = wait_until(&molbox, &waiting, |job| {
+        job.queue.as_ref().is_some_and(|it| it.expected_start_at.is_some())
+    });
+    let known = known.await;
+    let start: jiff::Timestamp = place(&known).expected_start_at.as_ref().unwrap().parse().unwrap();
+    let created: jiff::Timestamp = known.created_at.parse().unwrap();
+    let hours = start.duration_since(created).as_secs_f64() / 3600.0;
+    let check = molbox.job_check().body(job(1000.0)).send().await.unwrap();
+    let whole = check.estimate.hours.unwrap().get();
+    assert!(hours > 0.5 * whole && hours < 2.0 * whole, "{hours} h for {whole} h");
+    assert_eq!(start.as_second() % 60, 0);
+    let asked = check.estimate.queue.as_ref().expect("it is known");
+    assert_eq!((asked.position, asked.length), (2, 2));
+    assert!(asked.expected_start_at.as_ref().unwrap().parse::<jiff::Timestamp>().unwrap() >= start);
+    let other = service.client("bob");
+    let own = water_check(&other).await;
+    assert_eq!((own.position, own.length), (1, 2), "one that was not served is before ada");
+
+    molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    assert_eq!(molbox.wait_job(&waiting).await.unwrap().queue, None);
+}
+
+/// Where the build of a system would wait.
+async fn water_check(molbox: &Client) -> QueuePlace {
+    let asked = molbox.system_check().body_map(|system| system.minimum_padding(1.2));
+    asked.send().await.unwrap().estimate.queue.clone().expect("it is known")
+}
