@@ -300,8 +300,9 @@ pub(crate) struct Request<B: Body> {
     #[command(flatten)]
     source: Source<B>,
 
-    /// Check names, types, units and bounds, and show what would be sent; send nothing. What only
-    /// the service knows is not checked: files, force fields, the limits of the service.
+    /// Check names, types, units and bounds, and show what would be sent; submit nothing. For a
+    /// system, job or analysis the service is asked, if there is a key for it: it checks files,
+    /// force fields and its limits, and tells what the task would take.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -1,6 +1,7 @@
 //! `molbox analysis`
 
 use clap::{Args, Subcommand};
+use molbox::workflow::Client;
 use molbox::workflow::types::AnalysisRecord;
 
 use super::task;
@@ -57,7 +58,10 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     };
     let (value, checked) = request.checked()?;
     if request.dry_run {
-        return context.output.json(&value);
+        let check = async |client: Client| {
+            Ok(client.analysis_check().body(checked).send().await?.into_inner())
+        };
+        return task::dry_run(context, &value, check).await;
     }
     let client = context.workflow()?;
     let record = client.analysis_submit().body(checked).send().await?.into_inner();

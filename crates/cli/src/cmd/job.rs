@@ -188,7 +188,9 @@ async fn submit(
 ) -> Result<(), Failure> {
     let (value, checked) = request.checked()?;
     if request.dry_run {
-        return context.output.json(&value);
+        let check =
+            async |client: Client| Ok(client.job_check().body(checked).send().await?.into_inner());
+        return task::dry_run(context, &value, check).await;
     }
     let client = context.workflow()?;
     let records = match replicas {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use molbox::workflow::Client;
 use molbox::workflow::types::SystemRecord;
 
 use super::task;
@@ -86,7 +87,10 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     };
     let (value, checked) = request.checked()?;
     if request.dry_run {
-        return context.output.json(&value);
+        let check = async |client: Client| {
+            Ok(client.system_check().body(checked).send().await?.into_inner())
+        };
+        return task::dry_run(context, &value, check).await;
     }
     let client = context.workflow()?;
     let record = client.system_submit().body(checked).send().await?.into_inner();

@@ -12,8 +12,8 @@ use indicatif::ProgressBar;
 use molbox::workflow::Client;
 use molbox::workflow::types::{AnalysisRecord, JobRecord, Progress, QueuePlace, SystemRecord};
 use molbox::{Call, Download, Error, Task, Wait};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::{Deserialize as _, Serialize};
+use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::{Code, Failure};
@@ -209,13 +209,40 @@ pub(crate) fn estimated(context: &Context, preview: &impl Serialize) -> Result {
         return context.output.record(&preview);
     }
     context.output.warnings(&preview);
-    let mut shown = preview["estimate"].clone();
-    for (name, value) in shown.as_object_mut().into_iter().flatten() {
-        if let Some(size) = value.as_u64().filter(|_| name.ends_with("_bytes")) {
-            *value = indicatif::BinaryBytes(size).to_string().into();
+    context.output.record(&Value::Object(readable(&preview["estimate"])))
+}
+
+/// Shows what would be sent, and to whom has a key what it would come to.
+pub(crate) async fn dry_run<P: Serialize>(
+    context: &Context,
+    request: &Value,
+    check: impl AsyncFnOnce(Client) -> Result<P>,
+) -> Result {
+    if context.key.is_some() {
+        let preview = value(&check(context.workflow()?).await?)?;
+        context.output.warnings(&preview);
+        for (name, value) in readable(&preview["estimate"]) {
+            context.output.note(&format!("{}: {}", name.replace('_', " "), plain(&value)));
         }
     }
-    context.output.record(&shown)
+    context.output.json(request)
+}
+
+/// An estimate for people: sizes with their units, places as words.
+fn readable(estimate: &Value) -> Map<String, Value> {
+    let mut shown = estimate.as_object().cloned().unwrap_or_default();
+    for (name, value) in &mut shown {
+        if let Some(size) = value.as_u64().filter(|_| name.ends_with("_bytes")) {
+            *value = indicatif::BinaryBytes(size).to_string().into();
+        } else if let Ok(place) = QueuePlace::deserialize(&*value) {
+            *value = waits(&place).into();
+        }
+    }
+    shown
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Identifiers; `latest` is the newest.
@@ -495,8 +522,14 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
 
 /// The state of a task, with its place while it waits.
 fn standing<N: Noun>(record: &N) -> String {
-    let Some(place) = record.queue() else { return record.status().to_owned() };
-    let mut text = format!("{}, place {} of {}", record.status(), place.position, place.length);
+    match record.queue() {
+        Some(place) => format!("{}, {}", record.status(), waits(place)),
+        None => record.status().to_owned(),
+    }
+}
+
+fn waits(place: &QueuePlace) -> String {
+    let mut text = format!("place {} of {}", place.position, place.length);
     if let Some(start) = &place.expected_start_at {
         text += &format!(", expected to start at {}", moment(start));
     }
