@@ -222,7 +222,8 @@ pub(crate) async fn dry_run<P: Serialize>(
         let preview = value(&check(context.workflow()?).await?)?;
         context.output.warnings(&preview);
         for (name, value) in readable(&preview["estimate"]) {
-            context.output.note(&format!("{}: {}", name.replace('_', " "), plain(&value)));
+            let name = name.trim_end_matches("_bytes").replace('_', " ");
+            context.output.note(&format!("{name}: {}", plain(&value)));
         }
     }
     context.output.json(request)

@@ -55,6 +55,23 @@ fn a_refusal_names_the_field_and_the_remedy() {
 }
 
 #[test]
+fn a_dry_run_asks_the_service_and_submits_nothing() {
+    let service = Service::start();
+    let flags = ["system", "submit", "--dry-run", "--minimum-padding", "0.9"];
+    let output = service.molbox(&flags).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let request: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(request["minimum_padding"], 0.9, "what would be sent is all of the output");
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(remarks.contains("atoms: ") && remarks.contains("memory: "), "{remarks}");
+    let (code, error) = failure(&mut service.molbox(&[&flags[..], &["--protein", "no"]].concat()));
+    assert_eq!((code, &error["fields"][0]["at"]), (4, &"protein".into()), "{error}");
+    assert_eq!(service.json(&["system", "list"]), serde_json::json!([]));
+    let estimate = service.json(&["system", "estimate", "--minimum-padding", "0.9"]);
+    assert!(estimate["estimate"]["atoms"].as_u64().unwrap() > 100, "{estimate}");
+}
+
+#[test]
 fn an_address_of_another_service_is_the_cause_of_paths_that_are_not_there() {
     let service = Service::start();
     let (code, error) =
