@@ -13,6 +13,7 @@ const PATTERNS = {
   file: "/file/:file_id",
   margin: "/margin",
   account: "/account",
+  admin: "/admin",
   invitation: "/invitation",
 } as const;
 

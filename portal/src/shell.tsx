@@ -27,6 +27,7 @@ const PAGES: { [P in Page]: ComponentType<PageProps<P>> } = {
   file: lazy(() => import("./page/file.tsx")),
   margin: lazy(() => import("./page/margin.tsx")),
   account: lazy(() => import("./page/account.tsx")),
+  admin: lazy(() => import("./page/admin.tsx")),
   invitation: lazy(() => import("./page/invitation.tsx")),
 };
 
@@ -76,6 +77,7 @@ function Bar({ page, session }: { page: Page | undefined; session: Session }) {
         const isHere = page === of || (page !== undefined && below.includes(page));
         return <a key={of} href={address(of)} aria-current={isHere ? "page" : undefined}>{name}</a>;
       })}
+      {session.role === "admin" && <a href={address("admin")} aria-current={page === "admin" ? "page" : undefined}>Admin</a>}
     </nav>
     <button popoverTarget="new">New ▾</button>
     <div id="new" popover="auto" onClick={close}>

@@ -19,7 +19,8 @@ export async function invited(service: Service, link: string): Promise<Browser> 
   return browser;
 }
 
-async function accept({ page }: Browser, link: string): Promise<void> {
+/** Chooses a password by the link of an invitation, and is signed in. */
+export async function accept({ page }: Browser, link: string): Promise<void> {
   await page.goto(link);
   await page.getByLabel("Password").fill(PASSWORD);
   await page.getByLabel("The same again").fill(PASSWORD);

@@ -1,0 +1,14 @@
+//! For administrators: who may use the service, what waits and runs, and what the machine has left.
+import { Accounts } from "../part/accounts.tsx";
+import { Machine } from "../part/machine.tsx";
+import { Queue } from "../part/queue.tsx";
+
+export default function Admin() {
+  return <div className="stack">
+    <title>Admin · molbox</title>
+    <h1>Admin</h1>
+    <Accounts />
+    <Queue />
+    <Machine />
+  </div>;
+}

@@ -1,0 +1,245 @@
+//! The accounts of the service: made, invited, changed, disabled by administrators.
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, type ReactNode, useId, useState } from "react";
+
+import { expectData, molbox, Refused, type Schemas } from "../api/client.ts";
+import { Copy } from "./copy.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Input, textOf } from "./input.tsx";
+import { Failure } from "./notice.tsx";
+import { bytes, number } from "./number.ts";
+import { Pages, usePaging } from "./pages.tsx";
+import { When } from "./when.tsx";
+
+type Account = Schemas["ManagedAccount"];
+type Change = Schemas["AccountChange"];
+type Asked = { what: "new" } | { what: "invite" | "change" | "disable"; of: Account };
+
+const ACCOUNTS = ["accounts"];
+const REFETCH_MS = 10_000;
+const BYTES_IN_GB = 1e9;
+
+export function Accounts() {
+  const paging = usePaging();
+  const accounts = useQuery({
+    queryKey: [...ACCOUNTS, paging.token],
+    queryFn: () => expectData(molbox.GET("/admin/accounts", {
+      params: { query: paging.token === undefined ? {} : { page_token: paging.token } },
+    })),
+    refetchInterval: REFETCH_MS,
+    placeholderData: keepPreviousData,
+  });
+  const [asked, ask] = useState<Asked>();
+  const close = () => ask(undefined);
+  return <section className="panel stack" aria-labelledby="accounts">
+    <div className="spread">
+      <h2 id="accounts">Accounts</h2>
+      <button className="main" onClick={() => ask({ what: "new" })}>New account</button>
+    </div>
+    {accounts.error && <Failure error={accounts.error} again={() => void accounts.refetch()} />}
+    {accounts.data && <table>
+      <thead><tr>
+        <th scope="col">Name</th>
+        <th scope="col">State</th>
+        <th scope="col" className="wide">Made</th>
+        <th scope="col" className="number wide">Open tasks</th>
+        <th scope="col" className="number wide">Held</th>
+        <th scope="col"><span className="unseen">What can be done</span></th>
+      </tr></thead>
+      <tbody>{accounts.data.items.map((of) => <tr key={of.account}>
+        <th scope="row">{of.account}{of.role === "admin" && <span className="quiet"> · admin</span>}</th>
+        <td>{stateOf(of)}</td>
+        <td className="wide"><When at={of.created_at} /></td>
+        <td className="number wide">{ofLimit(of.usage.open_tasks, number)}</td>
+        <td className="number wide">{ofLimit(of.usage.bytes, bytes)}</td>
+        <td className="actions"><div className="end">
+          {of.disabled_at === undefined && <button aria-label={`Invite ${of.account}`} onClick={() => ask({ what: "invite", of })}>Invite…</button>}
+          <button aria-label={`Change ${of.account}`} onClick={() => ask({ what: "change", of })}>Change…</button>
+          {of.disabled_at === undefined
+            ? <button className="danger" aria-label={`Disable ${of.account}`} onClick={() => ask({ what: "disable", of })}>Disable…</button>
+            : <Enable of={of} />}
+        </div></td>
+      </tr>)}</tbody>
+    </table>}
+    <Pages paging={paging} next={accounts.data?.next_page} />
+    {asked?.what === "new" && <NewAccount onClose={close} />}
+    {asked?.what === "invite" && <Invite of={asked.of} onClose={close} />}
+    {asked?.what === "change" && <ChangeAccount of={asked.of} onClose={close} />}
+    {asked?.what === "disable" && <Disable of={asked.of} onClose={close} />}
+  </section>;
+}
+
+function stateOf({ disabled_at, has_password, invited_until }: Account): ReactNode {
+  if (disabled_at !== undefined) return <span className="bad">disabled</span>;
+  if (invited_until !== undefined) return <>invited, until <When at={invited_until} /></>;
+  return has_password ? "can sign in" : <span className="quiet">keys alone</span>;
+}
+
+function ofLimit({ used, most }: { used: number; most?: number }, words: (value: number) => string): string {
+  return most === undefined ? words(used) : `${words(used)} of ${words(most)}`;
+}
+
+function useChange(account: string, onSuccess: () => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (body: Change) => expectData(molbox.POST("/admin/account/{account}", { params: { path: { account } }, body })),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ACCOUNTS });
+      onSuccess();
+    },
+  });
+}
+
+const invite = (account: string) =>
+  expectData(molbox.POST("/admin/account/{account}/invitation", { params: { path: { account } } }));
+
+function NewAccount({ onClose }: { onClose: () => void }) {
+  const queries = useQueryClient();
+  const create = useMutation({
+    mutationFn: async (body: Schemas["AccountRequest"]) => {
+      await expectData(molbox.POST("/admin/account", { body }));
+      return invite(body.account);
+    },
+    onSettled: () => queries.invalidateQueries({ queryKey: ACCOUNTS }),
+  });
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const data = new FormData(event.currentTarget);
+    if (!create.isPending) create.mutate({ account: textOf(data, "account"), role: roleIn(data) });
+  };
+  if (create.data) return <Link made={create.data} onClose={onClose} />;
+  const wrong = at(create.error, "account");
+  return <Dialog title="New account" onClose={onClose}>
+    <form className="stack" onSubmit={submit} noValidate>
+      <Input label="Name" name="account" maxLength={200} required autoFocus wrong={wrong}
+        help="It is what its owner signs in with." />
+      <Role value="user" />
+      {create.error && wrong === undefined && <Failure error={create.error} />}
+      <div className="end">
+        <button type="button" onClick={onClose}>Close</button>
+        <button className="main" aria-busy={create.isPending}>Make and invite</button>
+      </div>
+    </form>
+  </Dialog>;
+}
+
+function Role({ value }: { value: string }) {
+  const id = useId();
+  return <div className="field">
+    <label htmlFor={id}>Role</label>
+    <select id={id} name="role" defaultValue={value}>
+      <option value="user">user</option>
+      <option value="admin">admin: manages accounts and the queue</option>
+    </select>
+  </div>;
+}
+
+function roleIn(data: FormData): "admin" | "user" {
+  return textOf(data, "role") === "admin" ? "admin" : "user";
+}
+
+/** What the service found wrong with a field of the request. */
+function at(error: Error | null, field: string): string | undefined {
+  return error instanceof Refused ? error.detail.find(({ loc }) => loc.at(-1) === field)?.msg : undefined;
+}
+
+function Invite({ of: { account, has_password }, onClose }: { of: Account; onClose: () => void }) {
+  const queries = useQueryClient();
+  const make = useMutation({
+    mutationFn: () => invite(account),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ACCOUNTS }),
+  });
+  if (make.data) return <Link made={make.data} onClose={onClose} />;
+  return <Dialog title={`Invite ${account}?`} onClose={onClose}>
+    <p>{has_password
+      ? "A link is made with which another password can be chosen. The present one works until then; choosing another ends all sessions."
+      : "A link is made with which a password can be chosen, once."}</p>
+    {make.error && <Failure error={make.error} />}
+    <div className="end">
+      <button onClick={onClose}>Close</button>
+      <button className="main" aria-busy={make.isPending} onClick={() => { if (!make.isPending) make.mutate(); }}>Make the link</button>
+    </div>
+  </Dialog>;
+}
+
+function Link({ made, onClose }: { made: Schemas["Invitation"]; onClose: () => void }) {
+  return <Dialog title={`Invitation for ${made.account}`}>
+    <p>Send it to its owner on a way that others do not read. It is shown this once, works once, and ends <When at={made.expires_at} />.</p>
+    <div className="row">
+      <code className="box">{made.link}</code>
+      <Copy text={made.link} label="Copy the link" />
+    </div>
+    <div className="end"><button className="main" onClick={onClose}>I have it</button></div>
+  </Dialog>;
+}
+
+function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
+  const change = useChange(of.account, onClose);
+  const [wrong, setWrong] = useState<Partial<Record<"open_tasks" | "bytes", string>>>({});
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const data = new FormData(event.currentTarget);
+    const [tasks, gigabytes] = [limitIn(data, "open_tasks"), limitIn(data, "bytes")];
+    const whole = "Whole numbers only; nothing for the service's limit, 0 for none.";
+    setWrong({
+      ...(tasks !== undefined && !Number.isInteger(tasks) && { open_tasks: whole }),
+      ...(Number.isNaN(gigabytes) && { bytes: "A number; nothing for the service's limit, 0 for none." }),
+    });
+    if ((tasks !== undefined && !Number.isInteger(tasks)) || Number.isNaN(gigabytes) || change.isPending) return;
+    change.mutate({
+      role: roleIn(data),
+      limits: {
+        ...(tasks !== undefined && { open_tasks: tasks }),
+        ...(gigabytes !== undefined && { bytes: Math.round(gigabytes * BYTES_IN_GB) }),
+      },
+    });
+  };
+  const refused = { open_tasks: at(change.error, "open_tasks"), bytes: at(change.error, "bytes") };
+  const isPlaced = refused.open_tasks !== undefined || refused.bytes !== undefined;
+  const { open_tasks: tasks, bytes: held } = of.limits;
+  return <Dialog title={`Change ${of.account}`} onClose={onClose}>
+    <form className="stack" onSubmit={submit} noValidate>
+      <Role value={of.role} />
+      <Input label="Tasks that may wait or run" name="open_tasks" inputMode="numeric" defaultValue={tasks} placeholder="the service's"
+        help="0 is any number; nothing is what the service allows everybody." wrong={wrong.open_tasks ?? refused.open_tasks} />
+      <Input label="Space of files and results, GB" name="bytes" inputMode="decimal" placeholder="the service's"
+        defaultValue={held === undefined ? undefined : held / BYTES_IN_GB} wrong={wrong.bytes ?? refused.bytes} />
+      {change.error && !isPlaced && <Failure error={change.error} />}
+      <div className="end">
+        <button type="button" onClick={onClose}>Close</button>
+        <button className="main" aria-busy={change.isPending}>Change it</button>
+      </div>
+    </form>
+  </Dialog>;
+}
+
+/** A number of a form; undefined when the field is empty, NaN when it is none. */
+function limitIn(data: FormData, name: string): number | undefined {
+  const text = textOf(data, name).trim();
+  return text === "" ? undefined : Number(text);
+}
+
+function Disable({ of: { account, usage }, onClose }: { of: Account; onClose: () => void }) {
+  const change = useChange(account, onClose);
+  const open = usage.open_tasks.used;
+  return <Dialog title={`Disable ${account}?`} onClose={onClose}>
+    <p>Its sessions end, its keys are refused, and what it has queued and running is cancelled
+      {open > 0 && <>: {number(open)} {open === 1 ? "task" : "tasks"}</>}. Its files and results stay, and it can be enabled again.</p>
+    {change.error && <Failure error={change.error} />}
+    <div className="end">
+      <button onClick={onClose}>Close</button>
+      <button className="danger" aria-busy={change.isPending} disabled={change.isPending} onClick={() => change.mutate({ disabled: true })}>
+        Disable it
+      </button>
+    </div>
+  </Dialog>;
+}
+
+function Enable({ of: { account } }: { of: Account }) {
+  const change = useChange(account, () => undefined);
+  return <>
+    {change.error && <span className="bad">{change.error.message}</span>}
+    <button aria-label={`Enable ${account}`} aria-busy={change.isPending} disabled={change.isPending}
+      onClick={() => change.mutate({ disabled: false })}>Enable</button>
+  </>;
+}
