@@ -11,6 +11,17 @@ import { type BrowserContext, chromium, type Page } from "playwright-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SHOTS = process.env["SHOTS"];
+/** Where the pictures of `docs/portal.md` are made anew, if they are. */
+const PICTURES = process.env["PICTURES"];
+/** Which they are, as wide pages: how high and in which colours. */
+const PICTURED: Readonly<Record<string, { height: number; colorScheme: "light" | "dark" }>> = {
+  jobs: { height: 320, colorScheme: "light" },
+  job: { height: 760, colorScheme: "light" },
+  system_new: { height: 760, colorScheme: "light" },
+  analysis: { height: 760, colorScheme: "dark" },
+  margin: { height: 860, colorScheme: "light" },
+  admin_queue: { height: 760, colorScheme: "light" },
+};
 /** Wide, and as narrow as a telephone. */
 const SIZES = [{ width: 1280, height: 900 }, { width: 390, height: 844 }];
 
@@ -93,6 +104,7 @@ export class Browser {
         await this.page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
         const label = `${name}, ${colorScheme}, ${size.width} px`;
         if (SHOTS) await this.page.screenshot({ path: path.join(SHOTS, `${name}-${size.width}-${colorScheme}.png`), fullPage: true });
+        await this.picture(name, size.width, colorScheme);
         assert.deepEqual(await this.violations(), [], label);
         const over = await this.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(over <= 0, `${label}: ${over} px wider than the screen`);
@@ -100,6 +112,14 @@ export class Browser {
     }
     await this.page.setViewportSize(SIZES[0] ?? { width: 1280, height: 900 });
     this.look();
+  }
+
+  /** The upper part of the page for the documentation, if it is one of those. */
+  private async picture(name: string, width: number, colorScheme: string): Promise<void> {
+    const wanted = PICTURED[name];
+    if (!PICTURES || !wanted || width !== SIZES[0]?.width || colorScheme !== wanted.colorScheme) return;
+    const clip = { x: 0, y: 0, width, height: wanted.height };
+    await this.page.screenshot({ path: path.join(PICTURES, `${name}.png`), clip });
   }
 
   private async violations(): Promise<string[]> {

@@ -23,6 +23,9 @@ const FILES: [&str; 6] = [
 /// What the page of the interactive reference needs beside it; the service embeds the same.
 const ASSETS: [&str; 3] = ["reference.js", "redoc.standalone.js", "redoc.LICENSE"];
 
+/// Pictures that pages of the site show.
+const PICTURES: &str = "docs/portal";
+
 /// The way from the reference to the rest of the site, which the service does not have.
 const GUIDES: &str = "openapi.info.description = '[Guides, and this by page](index.html)\\n\\n' + \
                       openapi.info.description;\n";
@@ -54,6 +57,7 @@ pub fn site() -> Result<()> {
             fs::read(assets.join(name)).with_context(|| format!("read {name}"))?,
         )?;
     }
+    copy(&root().join(PICTURES), &out.join(PICTURES))?;
     write(&out.join("style.css"), fs::read(assets.join("style.css"))?)?;
     write(&out.join("reference.html"), fs::read(assets.join("reference.html"))?)?;
     let document = fs::read_to_string(root().join("openapi/openapi.json"))?;
@@ -165,6 +169,15 @@ impl Page<'_> {
                 open.last() == Some(&true)
             }
             Event::End(TagEnd::Link) => open.pop() == Some(true),
+            Event::Start(Tag::Image { dest_url, .. }) => {
+                // Pictures lie where they do in the repository, beside the pages that show them.
+                let folder = self.path.parent().unwrap_or(Path::new(""));
+                let picture = normal(&folder.join(dest_url.as_ref()));
+                if !picture.starts_with(PICTURES) || !root().join(picture).exists() {
+                    dead.push(format!("{}: {dest_url}", self.path.display()));
+                }
+                true
+            }
             _ => true,
         });
     }
@@ -304,14 +317,17 @@ mod tests {
 
     #[test]
     fn a_link_to_no_page_or_no_heading_is_dead() {
-        let text =
-            "# One\n\n[a](#one) [b](two.md#far) [c](#none) [d](nowhere.md) [e](../Cargo.toml)\n";
+        let text = "# One\n\n[a](#one) [b](two.md#far) [c](#none) [d](nowhere.md) \
+                    [e](../Cargo.toml) ![f](portal/none.png)\n";
         let pages = BTreeMap::from([("docs/one.md", text), ("docs/two.md", "# Two\n\n## Far\n")]);
         let pages: BTreeMap<PathBuf, String> =
             pages.into_iter().map(|(path, text)| (path.into(), text.to_owned())).collect();
         let mut dead = Vec::new();
         let html = Page { path: Path::new("docs/one.md"), pages: &pages }.html(text, &mut dead);
-        assert_eq!(dead, ["docs/one.md: #none", "docs/one.md: nowhere.md"]);
+        assert_eq!(
+            dead,
+            ["docs/one.md: #none", "docs/one.md: nowhere.md", "docs/one.md: portal/none.png"]
+        );
         assert!(html.contains("<a href=\"../docs/two.html#far\">"), "{html}");
     }
 
