@@ -1,11 +1,13 @@
 //! Whether everything is there that the service needs, and what to do if not: `molboxd doctor`, and
 //! what a running service finds of itself.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
+use reqwest::Url;
 use rustix::process::geteuid;
 use serde_json::Value;
 use tokio::task::block_in_place;
@@ -50,7 +52,7 @@ async fn surroundings(config: &Config) -> [Finding; 4] {
         sound("workers", workers),
         Finding { about: "sandbox", result: sandbox },
         sound("pdb mirror", mirror(config).await),
-        sound("portal", Ok(portal())),
+        Finding { about: "portal", result: Ok(portal(config)) },
     ]
 }
 
@@ -175,7 +177,24 @@ async fn addresses(config: &Config) -> Result<String> {
     Ok(format!("{} and {} are free", config.listen, config.margin_listen))
 }
 
-fn portal() -> String {
+fn portal(config: &Config) -> Found {
     let text = if portal::is_built() { "built in" } else { portal::MISSING };
-    text.to_owned()
+    if is_private(config) {
+        return Found::Sound(text.to_owned());
+    }
+    Found::Weak(format!(
+        "{text}; passwords, sessions and keys can be read on their way: put a server with TLS before \
+         it, and set public_url to its https address"
+    ))
+}
+
+/// Whether nobody can read what is sent to the service on its way.
+fn is_private(config: &Config) -> bool {
+    if config.public_url.is_empty() {
+        return config.listen.ip().is_loopback();
+    }
+    let Ok(url) = Url::parse(&config.public_url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_here = host.parse::<IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());
+    url.scheme() == "https" || is_here
 }

@@ -428,6 +428,28 @@ fn the_doctor_finds_what_is_missing() {
 }
 
 #[test]
+fn the_doctor_finds_passwords_that_can_be_read_on_their_way() {
+    let service = Service::start();
+    let found = |setting: &str| {
+        let python = format!("worker.python={:?}", python().unwrap().display().to_string());
+        let found = service.command(&["--set", &python, "--set", setting, "doctor"]);
+        found.lines().find(|line| line.contains("portal: ")).unwrap().to_owned()
+    };
+    for safe in [
+        "listen=\"127.0.0.1:0\"",
+        "public_url=\"https://molbox.example.org\"",
+        "public_url=\"http://localhost:8080\"",
+        "public_url=\"http://[::1]:8080\"",
+    ] {
+        assert!(found(safe).starts_with("ok "), "{safe}");
+    }
+    for open in ["listen=\"0.0.0.0:0\"", "public_url=\"http://molbox.example.org\""] {
+        let line = found(open);
+        assert!(line.starts_with("weak ") && line.contains("public_url"), "{open}: {line}");
+    }
+}
+
+#[test]
 fn two_services_do_not_share_a_folder() {
     let service = Service::start();
     let error = service.failing_command(&["--set", "listen=\"127.0.0.1:0\"", "serve"]);
