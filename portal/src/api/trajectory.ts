@@ -20,6 +20,13 @@ export async function structureOf(system_id: string, mask: string | undefined): 
   })) as string;
 }
 
+/** Which atoms of a built system a mask selects. */
+export function selectionOf(system_id: string, mask: string, signal: AbortSignal): Promise<Schemas["MaskSelection"]> {
+  return expectData(molbox.GET("/info/system/{system_id}/atoms", {
+    params: { path: { system_id }, query: { mask } }, signal,
+  }));
+}
+
 /** Ranges of the DCD file of a job's trajectory; the bytes from one place up to, not including, another. */
 export function trajectoryOf(job_id: string, mask: string | undefined) {
   return async (from: number, to: number): Promise<{ bytes: ArrayBuffer; size: number }> => {

@@ -39,7 +39,8 @@ export function useCheck<Body, P extends Preview>(
   return { preview: data, violations, isKnown: data !== undefined || violations.length > 0 };
 }
 
-function useSettled<T>(value: T): T {
+/** A value once it has not changed for a while. */
+export function useSettled<T>(value: T): T {
   const [settled, settle] = useState(value);
   useEffect(() => {
     const timer = setTimeout(() => settle(value), SETTLED_MS);

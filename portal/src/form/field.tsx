@@ -16,16 +16,18 @@ type Props = {
   choices?: readonly Choice[];
   /** In the place of the field's name, where several fields have the same. */
   label?: string;
+  onFocus?: (() => void) | undefined;
   /** What stands below the control, for example a way to pick atoms. */
   children?: ReactNode;
 };
 
-export function FieldControl({ name, field, typed = "", onType, wrong, choices, label = name, children }: Props) {
+export function FieldControl({ name, field, typed = "", onType, wrong, choices, label = name, onFocus, children }: Props) {
   const id = useId();
   const initial = field.initial === undefined ? "" : String(field.initial);
   const common = {
     id,
     value: typed,
+    onFocus,
     "aria-describedby": `${id}-help`,
     "aria-invalid": wrong === undefined ? undefined : true,
   };

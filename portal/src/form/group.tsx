@@ -14,14 +14,16 @@ type Props = {
   path?: Path;
   /** What may be chosen besides the document's values, by field. */
   choices?: Readonly<Record<string, readonly Choice[]>>;
+  /** Learns which field is being filled in. */
+  onFocus?: (name: string) => void;
   children?: ReactNode;
 };
 
-export function FieldGroup({ group, fields, typed, onType, wrong, path = [], choices = {}, children }: Props) {
+export function FieldGroup({ group, fields, typed, onType, wrong, path = [], choices = {}, onFocus, children }: Props) {
   const controls = (names: readonly string[]) => names.map((name) => {
     const field = fields[name];
     return field && <FieldControl key={name} name={name} field={field} typed={typed[name]}
-      onType={(text) => onType({ ...typed, [name]: text })} wrong={wrong.at(...path, name)}
+      onFocus={() => onFocus?.(name)} onType={(text) => onType({ ...typed, [name]: text })} wrong={wrong.at(...path, name)}
       {...(choices[name] ? { choices: choices[name] } : {})} />;
   });
   const isUsed = group.seldom.some((name) => (typed[name] ?? "") !== "" || wrong.at(...path, name) !== undefined);

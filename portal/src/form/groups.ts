@@ -31,6 +31,15 @@ export const JOB = [
   { title: "Output", often: ["batch_name"], seldom: ["batch_index", "trajectory_output_format"] },
 ] as const satisfies readonly Group<Job>[];
 
+/** Fields of masks; of an analysis a line each, of a stage one alone. */
+export const MASKS = {
+  analysis: [
+    "rmsd_masks", "rmsf_masks", "distance_masks", "hbond_masks", "contact_masks", "gyration_masks", "surface_masks",
+    "secondary_structure_masks",
+  ],
+  stage: ["restraint_mask"],
+} as const satisfies { analysis: readonly Analysis[]; stage: readonly (keyof Schemas["EquilibrationStep"])[] };
+
 /** What has a form of its own. */
 export const JOB_PARTS = ["box_id", "equilibration", "production"] as const satisfies readonly Job[];
 

@@ -43,9 +43,15 @@ export function planKeys({ stages, production }: Plan): string[] {
   ];
 }
 
-type Props = { plan: Plan; onPlan: (plan: Plan) => void; wrong: Wrong };
+type Props = {
+  plan: Plan;
+  onPlan: (plan: Plan) => void;
+  wrong: Wrong;
+  /** Learns which field of which stage is being filled in. */
+  onFocus: (stage: number, name: string) => void;
+};
 
-export function Stages({ plan, onPlan, wrong }: Props) {
+export function Stages({ plan, onPlan, wrong, onFocus }: Props) {
   const { stages, production } = plan;
   const change = (next: Typed[]) => onPlan({ ...plan, stages: next });
   return <fieldset className="panel">
@@ -76,6 +82,7 @@ export function Stages({ plan, onPlan, wrong }: Props) {
                 </div>
               </div>
               <Controls names={STAGE} of={fields.EquilibrationStep} typed={typed} wrong={wrong} path={["equilibration", i]}
+                onFocus={(name) => onFocus(i, name)}
                 onType={(next) => change(stages.map((other, j) => (j === i ? next : other)))} />
             </li>)}
           </ol>
@@ -109,13 +116,14 @@ type ControlsProps = {
   wrong: Wrong;
   path: readonly (string | number)[];
   onType: (typed: Typed) => void;
+  onFocus?: (name: string) => void;
 };
 
-function Controls({ names, of, typed, wrong, path, onType }: ControlsProps) {
+function Controls({ names, of, typed, wrong, path, onType, onFocus }: ControlsProps) {
   return <div className="fields">{names.map((name) => {
     const field = of[name];
     return field && <FieldControl key={name} name={name} field={field} typed={typed[name]}
-      wrong={wrong.at(...path, name)} onType={(text) => onType({ ...typed, [name]: text })} />;
+      onFocus={() => onFocus?.(name)} wrong={wrong.at(...path, name)} onType={(text) => onType({ ...typed, [name]: text })} />;
   })}</div>;
 }
 

@@ -1,6 +1,6 @@
 //! The analyses of a job: what can be measured, and what was.
 import { useMutation, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, lazy, Suspense, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
@@ -15,7 +15,7 @@ import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
 import { type Fields, read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
-import { ANALYSIS } from "../form/groups.ts";
+import { ANALYSIS, MASKS } from "../form/groups.ts";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
@@ -25,6 +25,9 @@ import { Status } from "../part/status.tsx";
 import { FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import type { PageProps } from "../routes.ts";
+import type { MaskField } from "../viewer/picker.tsx";
+
+const Picker = lazy(() => import("../viewer/picker.tsx"));
 
 type Analysis = Schemas["AnalysisRecord"];
 type Table = Schemas["AnalysisTable"];
@@ -98,6 +101,8 @@ function NewAnalysis({ job, isFirst, onSubmitted }: NewProps) {
   });
   const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, new Set<string>(NAMES));
   useFocusOnWrong(submission.error);
+  const [isPicking, pick] = useState(false);
+  const [focused, focus] = useState<string>();
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (unread.length === 0) void submission.submit();
@@ -111,12 +116,16 @@ function NewAnalysis({ job, isFirst, onSubmitted }: NewProps) {
         Atoms are selected by masks in the Amber syntax, for example <code>@CA</code> or <code>:1-20@N,CA,C</code>; one
         measurement a line.{!hasEnded(job) && " The job still runs: what it has written so far is analysed."}
       </p>
+      <div><button type="button" aria-pressed={isPicking} onClick={() => pick(!isPicking)}>Pick atoms</button></div>
+      {isPicking && <Suspense fallback={<p className="quiet">Loading…</p>}>
+        <Picker system_id={job.box_id} field={maskField(focused, typed, keep)} />
+      </Suspense>}
       <WrongAtTop wrong={wrong} />
       {submission.error && submission.violations.length === 0
         && <Failure error={submission.error} again={() => void submission.submit()} />}
       <div className="kinds">
         {[...kinds, ...frames].map((group) => <FieldGroup key={group.title} group={group} fields={FORM}
-          typed={typed} onType={keep} wrong={wrong} />)}
+          typed={typed} onType={keep} wrong={wrong} onFocus={focus} />)}
       </div>
       <p role="status" className="quiet">{submission.waits}</p>
       <div className="end"><button className="main" aria-busy={submission.isBusy}>Analyse</button></div>
@@ -124,6 +133,14 @@ function NewAnalysis({ job, isFirst, onSubmitted }: NewProps) {
     </form>
     <CopyAs operation={ANALYSIS_SUBMIT} body={body} />
   </details>;
+}
+
+/** The field of masks that was gone to last. */
+function maskField(name: string | undefined, typed: Typed, onType: (typed: Typed) => void): MaskField | undefined {
+  const label = MASKS.analysis.find((known) => known === name);
+  return label && {
+    label, text: typed[label] ?? "", isList: true, onText: (text) => onType({ ...typed, [label]: text }),
+  };
 }
 
 function Shown({ analysis, job }: { analysis: Analysis; job: Schemas["JobRecord"] }) {

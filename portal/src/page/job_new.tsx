@@ -1,6 +1,6 @@
 //! A new job: how a system is simulated, and how often.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, lazy, Suspense, useEffect, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
@@ -11,13 +11,16 @@ import { CopyAs } from "../form/copy_as.tsx";
 import { type Choice, FieldControl } from "../form/field.tsx";
 import { numberOf, read, type Typed, typedOf, violation, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
-import { JOB } from "../form/groups.ts";
+import { JOB, MASKS } from "../form/groups.ts";
 import { PRESETS } from "../form/presets.ts";
 import { type Plan, planKeys, planOf, readPlan, Stages } from "../form/stages.tsx";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { Failure } from "../part/notice.tsx";
 import { address, go, type PageProps } from "../routes.ts";
+import type { MaskField } from "../viewer/picker.tsx";
+
+const Picker = lazy(() => import("../viewer/picker.tsx"));
 
 type Request = Schemas["JobCreateParams"];
 type Draft = { typed: Typed; plan: Plan; replicas: string };
@@ -72,6 +75,9 @@ export default function JobNew({ search }: PageProps<"job_new">) {
     event.preventDefault();
     if (unread.length === 0) void submission.submit();
   };
+  const [isPicking, pick] = useState(false);
+  const [focused, focus] = useState<number>();
+  const box = boxes.find(({ value }) => value === draft.typed["box_id"])?.value;
   const type = (typed: Typed) => keep({ ...draft, typed });
   const choose = (job: Request) => keep({
     ...draft,
@@ -110,16 +116,39 @@ export default function JobNew({ search }: PageProps<"job_new">) {
             <strong>{name}</strong><span className="quiet">{about}</span>
           </button>)}</div>
         </fieldset>
-        <Stages plan={draft.plan} onPlan={(next) => keep({ ...draft, plan: next })} wrong={wrong} />
+        <Stages plan={draft.plan} onPlan={(next) => keep({ ...draft, plan: next })} wrong={wrong}
+          onFocus={(stage, name) => MASKS.stage.some((known) => known === name) && focus(stage)} />
         {JOB.map((group) => <FieldGroup key={group.title} group={group} fields={JobCreateParams}
           typed={draft.typed} onType={type} wrong={wrong} />)}
       </div>
       <div className="stack aside">
         <EstimatePanel check={check} />
+        {box !== undefined && draft.plan.stages && <section className="panel stack">
+          <h2>Restraints</h2>
+          <div><button type="button" aria-pressed={isPicking} onClick={() => pick(!isPicking)}>Pick atoms</button></div>
+          {isPicking && <Suspense fallback={<p className="quiet">Loading…</p>}>
+            <Picker system_id={box} field={maskField(focused, draft.plan, (plan) => keep({ ...draft, plan }))} />
+          </Suspense>}
+        </section>}
         <CopyAs operation={JOB_SUBMIT} body={body} />
       </div>
     </div>
   </form>;
+}
+
+/** The mask of the stage in which it was gone to last. */
+function maskField(i: number | undefined, plan: Plan, onPlan: (plan: Plan) => void): MaskField | undefined {
+  const { stages } = plan;
+  const typed = i === undefined ? undefined : stages?.[i];
+  if (i === undefined || !stages || !typed) return undefined;
+  return {
+    label: `the restraint_mask of stage ${i + 1}`,
+    text: typed["restraint_mask"] ?? "",
+    isList: false,
+    onText: (restraint_mask) => onPlan({
+      ...plan, stages: stages.map((other, j) => (j === i ? { ...other, restraint_mask } : other)),
+    }),
+  };
 }
 
 /** One of several: numbered in its batch, with a seed that no other has. */
@@ -139,7 +168,7 @@ function replicasOf(text: string): number | undefined {
 }
 
 /** The newest systems that can be simulated. */
-function useBoxes(): Choice[] {
+function useBoxes(): Exclude<Choice, string>[] {
   const { data } = useQuery({
     queryKey: ["systems", "suggested"],
     queryFn: () => expectData(molbox.GET("/info/systems", {

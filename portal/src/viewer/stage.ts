@@ -1,6 +1,6 @@
 //! The only file that knows Mol*: a canvas with a structure, and what is pointed at.
 import {
-  Model, type Structure, StructureElement, StructureProperties as Of, type Trajectory,
+  Model, Queries, type Structure, StructureElement, StructureProperties as Of, type Trajectory,
 } from "molstar/lib/mol-model/structure.js";
 import { Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
@@ -22,6 +22,9 @@ export type Format = keyof typeof FORMATS;
 
 /** What a structure has. */
 export type Shown = { atoms: number; hasWater: boolean };
+
+/** The first and the last of atoms that follow each other, by their numbers in the structure. */
+export type Run = readonly number[];
 
 /** An atom that was clicked at; its chain and residue as the author has them. */
 export type Picked = {
@@ -193,6 +196,21 @@ export class Stage {
         maskResidue: Of.residue.label_seq_id(place),
       }, modifiers.shift);
     });
+  }
+
+  /** Marks these atoms and no others. */
+  mark(runs: readonly Run[]): void {
+    const { interactivity: { lociSelects }, structure: { hierarchy } } = this.#plugin.managers;
+    const structure = hierarchy.current.structures[0]?.cell.obj?.data;
+    lociSelects.deselectAll();
+    if (!structure || runs.length === 0) return;
+    const loci = StructureElement.Loci.fromQuery(structure, Queries.generators.atoms({
+      atomTest: ({ element }) => {
+        const number = Of.atom.id(element);
+        return runs.some(([first = 0, last = 0]) => first <= number && number <= last);
+      },
+    }));
+    lociSelects.select({ loci }, false);
   }
 
   /** Back to the whole of it. */

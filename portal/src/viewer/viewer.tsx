@@ -7,7 +7,9 @@ import { Notice } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Dcd, type ReadRange } from "./dcd.ts";
 import { maskOf, type Part, toggled } from "./mask.ts";
-import { type Format, type Picked, type Shown, Stage } from "./stage.ts";
+import { type Format, type Picked, type Run, type Shown, Stage } from "./stage.ts";
+
+const NONE: readonly Run[] = [];
 
 type Props = {
   /** What is shown, by a name that is another when it is another. */
@@ -17,10 +19,14 @@ type Props = {
   frames?: ReadRange;
   /** Whether residues are numbered as masks count them. */
   hasMasks?: boolean;
+  /** Atoms that are marked, by the first and the last number of each run. */
+  marked?: readonly Run[];
+  /** Takes the mask of what is picked, and where that goes. */
+  onMask?: { label: string; take: (mask: string) => void } | undefined;
   name: string;
 };
 
-export default function Viewer({ id, read, frames, hasMasks = false, name }: Props) {
+export default function Viewer({ id, read, frames, hasMasks = false, marked = NONE, onMask, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
   const [dcd, setDcd] = useState<Dcd>();
@@ -80,6 +86,8 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
     };
   }, [id, tries]);
 
+  useEffect(() => stage?.mark(marked), [stage, marked]);
+
   const again = () => {
     fail(undefined);
     setTries(tries + 1);
@@ -100,7 +108,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
     </div>
     {error && <Notice kind="bad">
       <p>{error.message}</p>
-      <p><button onClick={again}>Start the viewer again</button></p>
+      <p><button type="button" onClick={again}>Start the viewer again</button></p>
     </Notice>}
     {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
     {!error && shown && <div className="spread">
@@ -108,11 +116,12 @@ export default function Viewer({ id, read, frames, hasMasks = false, name }: Pro
         ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {picked.atom}{mask !== "" && <>: <code>{mask}</code></>}</>
         : `${number(shown.atoms)} atoms. ${hasMasks ? "Click one for its mask, with shift for more." : "Click one to learn its name."}`}</p>
       <div className="row">
-        {hasMasks && <button aria-pressed={isByResidue} onClick={() => setByResidue(!isByResidue)}>Whole residues</button>}
+        {hasMasks && <button type="button" aria-pressed={isByResidue} onClick={() => setByResidue(!isByResidue)}>Whole residues</button>}
+        {mask !== "" && onMask && <button type="button" onClick={() => onMask.take(mask)}>{onMask.label}</button>}
         {mask !== "" && <Copy text={mask} label="Copy the mask" />}
-        {shown.hasWater && <button aria-pressed={hasWater} onClick={toggleWater}>Water</button>}
-        <button onClick={() => stage?.reset()}>Show all</button>
-        <button onClick={() => void takePicture()}>Picture</button>
+        {shown.hasWater && <button type="button" aria-pressed={hasWater} onClick={toggleWater}>Water</button>}
+        <button type="button" onClick={() => stage?.reset()}>Show all</button>
+        <button type="button" onClick={() => void takePicture()}>Picture</button>
       </div>
     </div>}
   </section>;
@@ -175,7 +184,7 @@ function Player({ stage, dcd }: { stage: Stage; dcd: Dcd }) {
 
   return <>
     <div className="player">
-      <button aria-pressed={isPlaying} onClick={() => play(!isPlaying)}>{isPlaying ? "Pause" : "Play"}</button>
+      <button type="button" aria-pressed={isPlaying} onClick={() => play(!isPlaying)}>{isPlaying ? "Pause" : "Play"}</button>
       <input type="range" aria-label="Frame" min={0} max={dcd.frames - 1} value={index}
         aria-valuetext={`${index + 1} of ${dcd.frames}`} onChange={(event) => void show(Number(event.target.value))} />
       <output className="quiet">{number(index + 1)} / {number(dcd.frames)}</output>
