@@ -35,7 +35,7 @@ test("a violation stands at the nearest control, or at the top with its place", 
     new Set(["equilibration.1.time", "ligands.2", "pH"]),
   );
   assert.equal(wrong.at("equilibration", 1, "time"), "is wrong");
-  assert.equal(wrong.at("ligands", 2), "0: is wrong");
+  assert.equal(wrong.at("ligands", 2), "line 1: is wrong");
   assert.equal(wrong.at("pH"), undefined);
   assert.deepEqual(wrong.top, ["unknown: is wrong", "x: is wrong"]);
 });

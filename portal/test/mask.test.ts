@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { maskOf, type Part, toggled } from "../src/viewer/mask.ts";
+import { anyOf, maskOf, type Part, toggled } from "../src/viewer/mask.ts";
 
 /** Which of 40 residues, each with the same atoms, a mask of this kind selects: read by itself. */
 function selected(mask: string): Set<string> {
@@ -44,4 +44,11 @@ test("a mask selects what was picked, whatever it is", () => {
 test("what is picked twice is not picked", () => {
   const one: Part = { residue: 5, atom: "CA" };
   assert.deepEqual(toggled(toggled([{ residue: 5 }], one), one), [{ residue: 5 }]);
+});
+
+test("the masks of a list are told apart by the blanks between them", () => {
+  assert.equal(anyOf(" "), "");
+  assert.equal(anyOf(":1-20 & @CA\n"), ":1-20 & @CA");
+  assert.equal(anyOf(":25@CA :124@CA"), "(:25@CA)|(:124@CA)");
+  assert.equal(anyOf("(:1-2 | :7)&@CA\n!:HOH  *"), "((:1-2 | :7)&@CA)|(!:HOH)|(*)");
 });

@@ -139,6 +139,14 @@ test("a structure is uploaded, built and simulated", async () => {
 
   await page.getByRole("link", { name: "Simulate" }).click();
   await page.getByRole("button", { name: "Stages of my own" }).click();
+  await page.getByLabel("restraint_mask").focus();
+  await page.getByRole("button", { name: "Pick atoms" }).click();
+  const restraint = await pickedMask();
+  await page.getByRole("button", { name: "Put into restraint_mask of stage 1" }).click();
+  assert.equal(await page.getByLabel("restraint_mask").inputValue(), restraint);
+  await page.getByText(/^restraint_mask of stage 1 selects/).waitFor();
+  await browser.check("job_new_picked");
+  await page.getByRole("button", { name: "Pick atoms" }).click();
   await page.getByRole("button", { name: "Remove stage 1" }).click();
   await page.getByRole("group", { name: "Stages" }).getByLabel("time").fill("0.00004");
   await page.getByLabel("minimization_steps").fill("20");
@@ -188,11 +196,25 @@ test("it is changed, runs again, and its frames play", async () => {
   await browser.check("job");
 });
 
-test("an atom that is clicked at gives a mask, and the mask a deviation", async () => {
-  const mask = await pickedMask();
-  assert.match(mask, /^:\d+$/, "the whole residue was asked for");
+test("an atom that is clicked at gives a mask", async () => {
+  assert.match(await pickedMask(), /^:\d+$/, "the whole residue was asked for");
+});
+
+test("masks are picked for an analysis, and what they select is said", async () => {
   await page.getByRole("link", { name: "Analysis" }).click();
-  await page.getByLabel("rmsd_masks").fill(mask);
+  await page.getByRole("button", { name: "Pick atoms" }).click();
+  const masks = page.getByLabel("rmsd_masks");
+  await masks.fill(":999");
+  await page.getByText("rmsd_masks selects no atom.").waitFor({ timeout: LONG_MS });
+  await masks.fill("@CA&");
+  await page.getByText("What rmsd_masks selects cannot be told").waitFor();
+  await masks.fill("");
+  const mask = await pickedMask();
+  await page.getByRole("button", { name: "Put into rmsd_masks" }).click();
+  assert.equal(await masks.inputValue(), mask);
+  await page.getByText(/^rmsd_masks selects \d+ atoms of 1 residue\.$/).waitFor();
+  await browser.check("analysis_picked");
+  await page.getByRole("button", { name: "Pick atoms" }).click();
   await page.getByLabel("rmsf_masks").fill("");
   await page.getByRole("button", { name: "Analyse" }).click();
   await page.getByRole("img", { name: /against time/ }).waitFor({ timeout: LONG_MS });

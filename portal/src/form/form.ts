@@ -83,7 +83,7 @@ export class Wrong {
       const path = [...whole];
       while (path.length > 0 && !keys.has(path.join("."))) path.pop();
       const key = path.join(".");
-      const rest = (key === "" ? loc.slice(1) : whole.slice(path.length)).join(".");
+      const rest = placeOf(key === "" ? loc.slice(1) : whole.slice(path.length));
       byKey.set(key, [...(byKey.get(key) ?? []), rest === "" ? msg : `${rest}: ${msg}`]);
     }
     this.#byKey = byKey;
@@ -96,4 +96,10 @@ export class Wrong {
   get top(): readonly string[] {
     return this.#byKey.get("") ?? [];
   }
+}
+
+/** Where in a control something is; the items of a list are typed a line each. */
+function placeOf(path: Path): string {
+  const [first] = path;
+  return typeof first === "number" ? `line ${first + 1}` : path.join(".");
 }

@@ -142,7 +142,7 @@ function maskField(i: number | undefined, plan: Plan, onPlan: (plan: Plan) => vo
   const typed = i === undefined ? undefined : stages?.[i];
   if (i === undefined || !stages || !typed) return undefined;
   return {
-    label: `the restraint_mask of stage ${i + 1}`,
+    label: `restraint_mask of stage ${i + 1}`,
     text: typed["restraint_mask"] ?? "",
     isList: false,
     onText: (restraint_mask) => onPlan({

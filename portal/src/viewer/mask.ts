@@ -23,6 +23,12 @@ export function maskOf(parts: readonly Part[]): string {
   ].join("|");
 }
 
+/** What any of several masks selects; a blank separates them where one can end and the next can start. */
+export function anyOf(text: string): string {
+  const masks = text.trim().split(/(?<![&|!<>,:@^(\s])\s+(?=[:@^*(!])/).filter((mask) => mask !== "");
+  return masks.length > 1 ? masks.map((mask) => `(${mask})`).join("|") : masks.join("");
+}
+
 /** With a part that was not there, or without one that was. */
 export function toggled(parts: readonly Part[], part: Part): Part[] {
   const others = parts.filter(({ residue, atom }) => residue !== part.residue || atom !== part.atom);

@@ -5,6 +5,7 @@ import { systemView } from "../api/task.ts";
 import { selectionOf, soluteMask, structureOf } from "../api/trajectory.ts";
 import { useSettled } from "../form/check.tsx";
 import { number } from "../part/number.ts";
+import { anyOf } from "./mask.ts";
 import Viewer from "./viewer.tsx";
 
 /** A field that takes masks, as it is filled in. */
@@ -18,7 +19,7 @@ export type MaskField = {
 
 export default function Picker({ system_id, field }: { system_id: string; field: MaskField | undefined }) {
   const system = useQuery({ queryKey: ["system", system_id], queryFn: () => systemView(system_id) });
-  const wanted = useSettled(field ? joined(field) : "");
+  const wanted = useSettled(field?.isList ? anyOf(field.text) : (field?.text.trim() ?? ""));
   const selection = useQuery({
     queryKey: ["mask", system_id, wanted],
     queryFn: ({ signal }) => selectionOf(system_id, wanted, signal),
@@ -47,13 +48,9 @@ function saidOf(
   if (wanted === "") return `There is no mask in ${field.label} yet.`;
   if (isWrong) return `What ${field.label} selects cannot be told; what is wrong stands at the field.`;
   if (!found) return "…";
-  return `${field.label} selects ${number(found.atoms)} atoms of ${number(found.residues)} residues.`;
-}
-
-/** All masks of a field as one. */
-function joined({ text, isList }: MaskField): string {
-  const masks = isList ? text.split(/\s+/).filter((mask) => mask !== "") : [text.trim()];
-  return masks.length === 1 ? (masks[0] ?? "") : masks.map((mask) => `(${mask})`).join("|");
+  if (found.atoms === 0) return `${field.label} selects no atom.`;
+  const residues = found.residues === 1 ? "1 residue" : `${number(found.residues)} residues`;
+  return `${field.label} selects ${number(found.atoms)} ${found.atoms === 1 ? "atom" : "atoms"} of ${residues}.`;
 }
 
 /** In a list behind a blank that ends it, or else on a line of its own. */
