@@ -169,7 +169,7 @@ def _report(task: TaskDirectory, residue: Residue, lacking: list[str]) -> None:
     # Ends of chains seldom have their second oxygen, and built residues are reported as such.
     inner = [name for name in lacking if name != "OXT"]
     if inner and residue.deposited:
-        task.warn("atoms_added", f"missing atoms {', '.join(inner)} added to {residue}")
+        task.warn("atoms_added", f"missing atoms {', '.join(inner)} added to {residue}", residue.called)
 
 
 def _add_with_pdbfixer(

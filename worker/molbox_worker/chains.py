@@ -106,7 +106,8 @@ def _runs(task: TaskDirectory, chain: Chain, monomers: list[Residue], sequence: 
                 task.warn("residues_missing", f"{what} are missing in a gap {why} and were left out")
         elif not is_bonded and _is_break(before, after) and (apart := nearest(before, after)) > TOUCHING_NM:
             ends = f"{before} and {after}, {apart:.2f} nm apart"
-            task.warn("chain_broken", f"a chain was ended and begun anew between {ends}")
+            what = f"a chain was ended and begun anew between {ends}"
+            task.warn("chain_broken", what, before.called, after.called)
         if is_bonded:
             runs[-1].residues.append(after)
         else:
@@ -161,7 +162,8 @@ def drop_bare_ends(task: TaskDirectory, runs: list[Run]) -> list[Residue]:
         for end in {id(residue): residue for residue in ends}.values():
             if is_bare(end):
                 run.loops.pop(end, None)
-                task.warn("residues_missing", f"{end} has no whole backbone at an end and was left out")
+                what = f"{end} has no whole backbone at an end and was left out"
+                task.warn("residues_missing", what, end.called)
                 dropped.append(end)
         run.residues = [residue for residue in run.residues if residue not in dropped]
         if run.residues:

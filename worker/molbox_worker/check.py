@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import openmm
@@ -14,8 +15,9 @@ from scipy.spatial import cKDTree
 from molbox_worker import names, relax
 from molbox_worker.contacts import unbonded
 from molbox_worker.directory import TaskDirectory
+from molbox_worker.engine import called
 from molbox_worker.prepared import Account
-from molbox_worker.result import ClosestContact, Findings, LargestForce, LongestBond, TaskError
+from molbox_worker.result import ClosestContact, Findings, LargestForce, LongestBond, ResidueName, TaskError
 from molbox_worker.structure import FLAT_NM3, HYDROGENS, ca_volume
 from molbox_worker.topology import WATER
 
@@ -45,9 +47,12 @@ LOC: list[str | int] = ["body", "protein"]
 
 def place(atom: app.topology.Atom, authors: dict[str, str] | None = None) -> str:
     """An atom as its author calls it; `authors` has the chains' identifiers in the file by ours."""
-    residue = atom.residue
-    chain = (authors or {}).get(residue.chain.id, residue.chain.id)
-    return f"{atom.name} of {residue.name} {residue.id}{residue.insertionCode.strip()} of chain {chain}"
+    return f"{atom.name} of {_called(atom.residue, authors or {})}"
+
+
+def _called(residue: app.topology.Residue, authors: dict[str, str]) -> ResidueName:
+    found = called(residue)
+    return replace(found, chain_id=authors.get(found.chain_id, found.chain_id))
 
 
 def check(
@@ -108,6 +113,7 @@ def _check_energy(state: openmm.State, atoms: list[app.topology.Atom], authors: 
         f"the energy is not finite: atoms lie on top of each other, worst at {place(worst, authors)}",
         remedy="check the coordinates of the structure file",
         loc=LOC,
+        residues=[_called(worst.residue, authors)],
     )
 
 
@@ -149,6 +155,7 @@ def check_bonds(
             " nothing would hold it",
             remedy="add the bond's parameters to the force-field file",
             loc=["body", "force_field"],
+            residues=[_called(atoms[i].residue, authors) for i in without[0]],
         )
     pairs = np.array(sorted(bonded & lengths.keys()), dtype=np.int64).reshape(-1, 2)
     natural = np.array([lengths[a, b] for a, b in pairs.tolist()])
@@ -165,6 +172,7 @@ def check_bonds(
     is_refused = ratios > np.where(is_deposited, LONGEST_DEPOSITED_BOND, LONGEST_BOND)
     worst = int(np.where(is_refused if is_refused.any() else is_dry, ratios, 0.0).argmax())
     first, second = (atoms[i] for i in pairs[worst])
+    residues = [_called(first.residue, authors), _called(second.residue, authors)]
     what = (
         f"the bond of {place(first, authors)} to {place(second, authors)} is {found[worst]:.3f} nm long,"
         f" {ratios[worst]:.2f} times its length in the force field"
@@ -175,11 +183,12 @@ def check_bonds(
             what,
             remedy="correct the coordinates there, or take residues out so that a gap is left",
             loc=LOC,
+            residues=residues,
         )
     n_strained = int(((ratios > LONGEST_BOND) & is_dry).sum())
     if n_strained:
         more = f", and {n_strained - 1} more are too long" if n_strained > 1 else ""
-        task.warn("bond_strained", f"{what}, as in the file{more}: minimisation shortens it")
+        task.warn("bond_strained", f"{what}, as in the file{more}: minimisation shortens it", *residues)
     return LongestBond(
         ratio=round(float(ratios[worst]), 3),
         length=round(float(found[worst]), 4),
@@ -226,6 +235,7 @@ def check_contacts(
             f" {ratios[worst]:.2f} of the sum of their radii{more}",
             remedy="correct the coordinates there, leave one of the two out, or give their bond by a LINK record",
             loc=LOC,
+            residues=[_called(first.residue, authors), _called(second.residue, authors)],
         )
     return ClosestContact(
         ratio=round(float(ratios[worst]), 3),
@@ -244,6 +254,7 @@ def _check_forces(state: openmm.State, atoms: list[app.topology.Atom], authors: 
             f" no sound structure has more than {LARGEST_FORCE:.0e}",
             remedy="correct the coordinates there",
             loc=LOC,
+            residues=[_called(atoms[worst].residue, authors)],
         )
     return LargestForce(float(f"{forces[worst]:.4g}"), place(atoms[worst], authors))
 
@@ -318,6 +329,7 @@ def check_hands(topology: app.Topology, positions: NDArray[np.float64], authors:
                 f"the shape of {place(next(a for a in residue.atoms() if a.name == 'CA'), authors)} is {shape}",
                 remedy="correct its coordinates, or give it the name of what it is, such as DAL or ALA",
                 loc=LOC,
+                residues=[_called(residue, authors)],
             )
 
 

@@ -240,6 +240,6 @@ def _read(content: dict[str, Any]) -> Commit:
             "checkpoint": checkpoint,
             "start": file(content["start"]),
             "ended": [StageResult(**stage) for stage in content["ended"]],
-            "warnings": [TaskWarning(**warning) for warning in content["warnings"]],
+            "warnings": [TaskWarning.read(warning) for warning in content["warnings"]],
         }
     )

@@ -65,7 +65,8 @@ class NoRoom(TaskError):
 
     def __init__(self, residue: Residue, message: str) -> None:
         remedy = "give its atoms in the file, or leave out what is in their place"
-        super().__init__("atoms_overlap", message, remedy=remedy, loc=["body", "protein"])
+        loc: list[str | int] = ["body", "protein"]
+        super().__init__("atoms_overlap", message, remedy=remedy, loc=loc, residues=[residue.called])
         self.residue = residue
 
 

@@ -186,6 +186,7 @@ class Decision:
                 f"{residue} {what}; the correction maps of {self._plan.force_field.name} are those of L-amino acids",
                 remedy="choose amber14, amber14-ff15ipq or amberfb15, whose parameters hold for mirror images",
                 loc=LOC,
+                residues=[residue.called],
             )
 
     def _is_known(self, residue: Residue) -> bool:
@@ -204,6 +205,7 @@ class Decision:
             f"{residue} is part of a chain and cannot be left out of it: {why}",
             remedy=OTHER_FORCE_FIELD,
             loc=LOC,
+            residues=[residue.called],
         )
 
     def _is_lone(self, run: Run) -> bool:
@@ -223,7 +225,9 @@ class Decision:
             elif len(residue.atoms) == 1 and self._is_ion(residue):
                 if residue.name not in SINGLY_CHARGED:
                     self._task.warn(
-                        "metal_kept", f"{residue} kept as an ion without bonds; its coordination may change"
+                        "metal_kept",
+                        f"{residue} kept as an ion without bonds; its coordination may change",
+                        residue.called,
                     )
                 stays.append(residue)
             elif residue.name in self._custom and self._fits_template(residue):
@@ -250,6 +254,7 @@ class Decision:
             f"{residue} has not the heavy atoms and bonds of the template {residue.name}",
             remedy="complete it in the structure file, or correct the template in the force-field file",
             loc=LOC,
+            residues=[residue.called],
         )
 
     def _refuse_holes(self) -> None:
@@ -291,7 +296,8 @@ class Decision:
                 for residue, _ in (link.first, link.second):
                     residue.variant = "CYX"
                 first, second = link.first[0], link.second[0]
-                self._task.warn("disulfide_bond", f"{first} and {second} are bonded by their sulfur atoms")
+                what = f"{first} and {second} are bonded by their sulfur atoms"
+                self._task.warn("disulfide_bond", what, first.called, second.called)
             elif run is not None:
                 run.is_closed = True
             elif not all(self._takes_link(residue) for residue, _ in (link.first, link.second)):
@@ -311,6 +317,7 @@ class Decision:
                     remedy="leave one of the two out, with chain_id where they are of two chains; or give alternate"
                     " locations their marks",
                     loc=LOC,
+                    residues=[first.called, second.called],
                 )
 
     def _free_cysteines(self) -> None:
@@ -320,7 +327,8 @@ class Decision:
             for residue in run.residues:
                 if residue.deposited in {"CYX", "CYS2"} and residue not in bonded:
                     residue.variant = None
-                    self._task.warn("disulfide_open", f"{residue} has no other half of a disulfide bond: taken as CYS")
+                    what = f"{residue} has no other half of a disulfide bond: taken as CYS"
+                    self._task.warn("disulfide_open", what, residue.called)
 
     def _takes_link(self, residue: Residue) -> bool:
         """Whether the force field has a template of a residue with all of its bonds to others."""
@@ -337,6 +345,7 @@ class Decision:
             remedy="register a force-field file with templates of both residues that have this bond, under names of"
             " their own in the structure too; or leave one of the chains out with chain_id",
             loc=LOC,
+            residues=[link.first[0].called, link.second[0].called],
         )
 
     # --- what is reported of it
@@ -349,10 +358,11 @@ class Decision:
         stays = {residue for run in self.runs for residue in run.residues}
         for (code, name), residues in kinds.items():
             if len(residues) > MAX_NAMED:
-                self._task.warn(code, f"{len(residues)} residues {name} removed")
+                all_called = [residue.called for residue in residues]
+                self._task.warn(code, f"{len(residues)} residues {name} removed", *all_called)
                 continue
             for residue in residues:
-                self._task.warn(code, f"{residue} removed{self._why(residue, stays)}")
+                self._task.warn(code, f"{residue} removed{self._why(residue, stays)}", residue.called)
 
     def _report_hands(self) -> None:
         kinds: dict[str, list[Residue]] = defaultdict(list)
@@ -361,10 +371,11 @@ class Decision:
         for name, residues in kinds.items():
             taken = f"the shape of a D-amino acid: taken as {names.MIRROR_IMAGES[name]}"
             if len(residues) > MAX_NAMED:
-                self._task.warn("configuration_kept", f"{len(residues)} residues {residues[0].deposited} have {taken}")
+                what = f"{len(residues)} residues {residues[0].deposited} have {taken}"
+                self._task.warn("configuration_kept", what, *[residue.called for residue in residues])
                 continue
             for residue in residues:
-                self._task.warn("configuration_kept", f"{residue} has {taken}")
+                self._task.warn("configuration_kept", f"{residue} has {taken}", residue.called)
 
     def _why(self, residue: Residue, stays: set[Residue]) -> str:
         carriers = [
@@ -393,6 +404,7 @@ def _check_water(residue: Residue) -> None:
             f"{residue} is called water and consists of {atoms}; water has one oxygen, and two hydrogens or none",
             remedy="give ions and other molecules residue names of their own",
             loc=LOC,
+            residues=[residue.called],
         )
 
 
@@ -409,4 +421,5 @@ def _refuse_foreign_atoms(residue: Residue, *, is_last: bool) -> None:
             f"the force field has no template for {residue}: {residue.name} has no atom {', '.join(foreign)}{where}",
             remedy="correct the names of its atoms; or give it a name of its own, and a force-field file with it",
             loc=LOC,
+            residues=[residue.called],
         )

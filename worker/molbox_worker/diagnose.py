@@ -8,9 +8,9 @@ import numpy as np
 import openmm
 from numpy.typing import NDArray
 
-from molbox_worker.model import Model, place, place_of
+from molbox_worker.model import Model, counted, place, place_of
 from molbox_worker.plan import Stage
-from molbox_worker.result import TaskError
+from molbox_worker.result import ResidueName, TaskError
 
 # From one step to the next, forces do not grow by this much in anything that holds together.
 DEADLY_FORCE = 1e4
@@ -69,7 +69,7 @@ def explained(
             step=chunk.first,
         )
     if "nan" in text.lower() or "constraint" in text.lower():
-        last, where = _diagnose(model, stage, start, chunk)
+        last, where, residues = _diagnose(model, stage, start, chunk)
         return TaskError(
             "unstable",
             f"{stage.name}: the simulation became unstable after step {last}: {where}",
@@ -77,13 +77,14 @@ def explained(
             loc=["body", "integration_timestep"],
             stage=stage.name,
             step=last,
+            residues=residues,
         )
     unexplained: Exception = error
     return unexplained
 
 
-def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> tuple[int, str]:
-    """Run a chunk once more, step by step; the last sound step, and what went wrong there."""
+def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> tuple[int, str, list[ResidueName]]:
+    """Run a chunk once more, step by step; the last sound step, and what went wrong there in which residues."""
     first = chunk.first
     context = model.context(stage, start, grouped=True)
     place(context, chunk.before)
@@ -107,9 +108,11 @@ def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> 
     named = ", ".join(f"{place_of(atoms[i])} ({forces[i]:.3g} kJ/mol/nm)" for i in worst)
     before_all = dict.fromkeys(terms, 0.0) if last == first else at_first
     term = max(terms, key=lambda name: terms[name] - before_all[name])
-    return last, (
+    return (
+        last,
         f"the largest forces are on {named}; of the energy terms, {term} is highest above its start:"
-        f" {terms[term]:.4g} kJ/mol, at step {first} it was {at_first[term]:.4g}"
+        f" {terms[term]:.4g} kJ/mol, at step {first} it was {at_first[term]:.4g}",
+        [counted(atoms[i].residue) for i in worst],
     )
 
 

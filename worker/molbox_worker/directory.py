@@ -32,7 +32,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from molbox_worker.plan import BuildTask, EnvironmentTask, SimulateTask, read_task
-from molbox_worker.result import FailedResult, Progress, Result, TaskWarning, as_json
+from molbox_worker.result import FailedResult, Progress, ResidueName, Result, TaskWarning, as_json, first_of
 
 HEARTBEAT_SECONDS = 2.0
 
@@ -80,10 +80,10 @@ class TaskDirectory:
         """Write a line to the log, which the service shows while the task runs."""
         log(message)
 
-    def warn(self, code: str, message: str) -> None:
-        """Record something that the user should know but that stops nothing."""
+    def warn(self, code: str, message: str, *residues: ResidueName) -> None:
+        """Record something that the user should know but that stops nothing, and the residues it is about."""
         self.log(f"warning: {message}")
-        warning = TaskWarning(code, message)
+        warning = TaskWarning(code, message, first_of(residues))
         # An earlier attempt may have recorded it.
         if warning not in self.warnings:
             self.warnings.append(warning)

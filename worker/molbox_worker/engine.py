@@ -12,7 +12,7 @@ from openmm import app
 
 from molbox_worker import __version__
 from molbox_worker.directory import TaskDirectory
-from molbox_worker.result import TaskError
+from molbox_worker.result import ResidueName, TaskError
 
 # PDB has five columns for atom numbers.
 MAX_PDB_ATOMS = 99_999
@@ -61,9 +61,9 @@ def templates_explained(topology: app.Topology, *, field: str = "protein") -> It
         raise explain_template(error, topology, field) from error
 
 
-def place_of(residue: app.topology.Residue, name: str | None = None) -> str:
-    """A residue with its number, insertion code and chain; by another name than its own, if one is given."""
-    return f"{name or residue.name} {residue.id}{residue.insertionCode.strip()} of chain {residue.chain.id}"
+def called(residue: app.topology.Residue, name: str | None = None) -> ResidueName:
+    """How its author calls a residue; by another name than its own, if one is given."""
+    return ResidueName(residue.chain.id, f"{residue.id}{residue.insertionCode.strip()}", name or residue.name)
 
 
 def explain_template(error: Exception, topology: app.Topology, field: str) -> TaskError:
@@ -75,18 +75,18 @@ def explain_template(error: Exception, topology: app.Topology, field: str) -> Ta
     index = int(match[1])
     # OpenMM may count in a topology of its own, as for the patch of a membrane.
     is_ours = index < len(residues) and residues[index].name == match[2]
-    place = f"residue {match[2]}"
-    if is_ours:
-        place = f"residue {place_of(residues[index])}"
+    found = [called(residues[index])] if is_ours else []
+    place = f"residue {found[0] if found else match[2]}"
     detail = match[3].split("  For more information")[0].strip()
     if "Multiple non-identical matching templates" in str(error):
         detail = f"several of its templates fit: {detail.lstrip(': ')}"
-        return TaskError("ambiguous_template", f"{place}: {detail}", loc=["body", "force_field"])
+        return TaskError("ambiguous_template", f"{place}: {detail}", loc=["body", "force_field"], residues=found)
     return TaskError(
         "no_template",
         f"the force field has no template for {place}. {detail}".strip(),
         remedy="check its atoms and its name, choose another force field, or leave the residue out",
         loc=["body", field],
+        residues=found,
     )
 
 

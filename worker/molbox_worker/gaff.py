@@ -92,7 +92,7 @@ def parametrise(
     path = cache / f"gaff2-{key}.json"
     if path.exists():
         cached = json.loads(path.read_text())
-        notes = [TaskWarning(**note) for note in cached["notes"]]
+        notes = [TaskWarning.read(note) for note in cached["notes"]]
         return Parameters(**{**cached, "notes": notes}, is_cached=True)
     folder = task.work / "ligand" / key
     shutil.rmtree(folder, ignore_errors=True)

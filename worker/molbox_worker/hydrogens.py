@@ -14,7 +14,7 @@ from openmm.app.forcefield import ForceField
 from molbox_worker import charmm, check, force_field, relax
 from molbox_worker.decide import OTHER_FORCE_FIELD
 from molbox_worker.directory import TaskDirectory
-from molbox_worker.engine import explain_template, place_of, platform
+from molbox_worker.engine import called, explain_template, platform
 from molbox_worker.plan import BuildPlan
 from molbox_worker.prepared import Hydrogens, Prepared
 from molbox_worker.result import TaskError
@@ -110,9 +110,10 @@ def _refuse_unknown(plan: BuildPlan, prepared: Prepared, index: int | None) -> N
     where = "at an end of a chain" if residue in (ends[0], ends[-1]) else "within a chain"
     raise TaskError(
         "no_template",
-        f"{place_of(residue, name)}: there is no template of it {where} in {plan.force_field.name}",
+        f"{called(residue, name)}: there is no template of it {where} in {plan.force_field.name}",
         remedy=OTHER_FORCE_FIELD,
         loc=["body", "protein"],
+        residues=[called(residue)],
     )
 
 
@@ -135,8 +136,9 @@ def _make_usual(task: TaskDirectory, plan: BuildPlan, prepared: Prepared, index:
     _place(task, plan, modeller, lists)
     task.warn(
         "variant_unavailable",
-        f"{place_of(residue)} would be {form} at pH {plan.ph:g};"
+        f"{called(residue)} would be {form} at pH {plan.ph:g};"
         f" {plan.force_field.name} has no such residue there, so it is {usual}",
+        called(residue),
     )
     return True
 

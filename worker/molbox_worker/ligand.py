@@ -23,6 +23,7 @@ from rdkit.Chem import rdDetermineBonds
 
 from molbox_worker import force_field, gaff
 from molbox_worker.directory import TaskDirectory
+from molbox_worker.engine import called
 from molbox_worker.plan import BuildPlan, BuildTask, LigandFile
 from molbox_worker.prepared import Prepared
 from molbox_worker.result import TaskError
@@ -393,6 +394,7 @@ def _make_room(task: TaskDirectory, prepared: Prepared, ligand: Ligand) -> None:
                 f"{ligand.what} overlaps {place}: {distance:.3f} nm between atoms",
                 remedy="move it with ligand_translations and ligand_rotations",
                 loc=ligand.loc("ligand_translations"),
+                residues=[called(atom.residue)],
             )
         if distance > FAR_NM:
             task.warn("ligand_far", f"{ligand.what} is {distance:.1f} nm away from the nearest other atom, {place}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from molbox_worker import springs
 from molbox_worker.commit import Minimised
-from molbox_worker.model import CONSTRAINT_TOLERANCE, place, place_of, read_state
+from molbox_worker.model import CONSTRAINT_TOLERANCE, counted, place, place_of, read_state
 from molbox_worker.result import StageResult, Stopped, TaskError
 from molbox_worker.simulation import MINIMIZATION, Simulation, StageClock, chunk_of
 
@@ -138,6 +138,7 @@ def _report_forces(simulation: Simulation, forces: NDArray[np.float64], steps: i
         f"{rms:.0f} kJ/mol/nm remain (root mean square; {largest:.0f} on {place_of(atom)}): beyond "
         f"{springs.LARGE_RMS_FORCE:.0f}, or {springs.LARGE_FORCE:.0f} on one atom, the simulation starts hot; "
         "give more minimization_steps",
+        counted(atom.residue),
     )
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import openmm
 from openmm import app
 
 from molbox_worker.directory import TaskDirectory
-from molbox_worker.engine import platform
+from molbox_worker.engine import called, platform
 from molbox_worker.plan import SimulateTask, Stage
+from molbox_worker.result import ResidueName
 from molbox_worker.topology import WATER, read_topology
 
 BAROSTAT_INTERVAL = 25
@@ -180,3 +181,8 @@ def place_of(atom: app.topology.Atom) -> str:
     """An atom with its residue and chain, for people."""
     residue = atom.residue
     return f"{atom.name} of {residue.name} {residue.id} in chain {residue.chain.id}"
+
+
+def counted(residue: app.topology.Residue) -> ResidueName:
+    """How its author calls a residue, and how masks count it."""
+    return replace(called(residue), index=residue.index + 1)

@@ -93,6 +93,7 @@ def _refuse_collapsed_residues(runs: list[Run]) -> None:
                 f"{first.name} and {second.name} of {residue} have the same place",
                 remedy="correct the coordinates there",
                 loc=LOC,
+                residues=[residue.called],
             )
 
 
@@ -105,6 +106,7 @@ def _refuse_bare(residue: Residue) -> None:
         f" placed from fewer than {MIN_HEAVY_ATOMS}, of an amino acid N, CA and C",
         remedy="write all atoms of a residue together, and give a structure with side chains and backbone",
         loc=LOC,
+        residues=[residue.called],
     )
 
 
@@ -117,6 +119,7 @@ def _refuse_nothing(removed: list[Residue]) -> None:
             " ends of a chain, and nothing is left without it",
             remedy="give nucleotides their phosphates, and an amino acid caps, ACE before and NME after it",
             loc=LOC,
+            residues=[lone.called],
         )
     raise TaskError(
         "no_atoms",
@@ -138,10 +141,11 @@ def _replace_artefacts(task: TaskDirectory, runs: list[Run]) -> int:
     for name, replaced in kinds.items():
         if len(replaced) > MAX_NAMED:
             residue, change = replaced[0]
-            task.warn("residue_replaced", f"{len(replaced)} residues {name} replaced by {residue.name}, {change}")
+            what = f"{len(replaced)} residues {name} replaced by {residue.name}, {change}"
+            task.warn("residue_replaced", what, *[residue.called for residue, _ in replaced])
         else:
             for residue, change in replaced:
-                task.warn("residue_replaced", f"{residue} replaced by {residue.name}, {change}")
+                task.warn("residue_replaced", f"{residue} replaced by {residue.name}, {change}", residue.called)
     return sum(map(len, kinds.values()))
 
 
@@ -168,7 +172,8 @@ def _remove_leading_phosphates(task: TaskDirectory, runs: list[Run]) -> None:
         phosphate = {"P", "OP1", "OP2", "OP3", "HOP2", "HOP3"}
         if any(atom.name in phosphate for atom in first.atoms):
             first.atoms = [atom for atom in first.atoms if atom.name not in phosphate]
-            task.warn("phosphate_removed", f"the phosphate at the start of a strand, on {first}, was removed")
+            what = f"the phosphate at the start of a strand, on {first}, was removed"
+            task.warn("phosphate_removed", what, first.called)
 
 
 def _remove_hydrogens(runs: list[Run], others: list[Residue]) -> None:
@@ -229,7 +234,8 @@ def coordinate(task: TaskDirectory, residues: Iterable[Residue], others: Iterabl
             if np.linalg.norm(np.array(metals) - atom.place, axis=1).min() < METAL_BOND_NM:
                 residue.variant = variant
                 # CYX without its bond has the atoms of CYM, the thiolate.
-                task.warn("metal_ligand", f"{residue} holds a metal: taken as {'CYM' if variant == 'CYX' else variant}")
+                what = f"{residue} holds a metal: taken as {'CYM' if variant == 'CYX' else variant}"
+                task.warn("metal_ligand", what, residue.called)
 
 
 def _is_metal(residue: Residue) -> bool:

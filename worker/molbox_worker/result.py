@@ -5,8 +5,35 @@ The service reads both. `tests/contract` holds a `result.json` for each way to e
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import islice
 from typing import Any
+
+# A message that is about more of them names the first.
+MOST_RESIDUES = 100
+
+
+@dataclass(frozen=True)
+class ResidueName:
+    """How the author of a structure calls a residue.
+
+    Attributes
+    ----------
+    chain_id, residue_id, residue_name : str
+        The number with its insertion code.
+    index : int or None
+        Number by which masks count it, in a system that is built.
+
+    """
+
+    chain_id: str
+    residue_id: str
+    residue_name: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.residue_name} {self.residue_id} of chain {self.chain_id}"
 
 
 @dataclass(frozen=True)
@@ -15,6 +42,13 @@ class TaskWarning:
 
     code: str
     message: str
+    residues: list[ResidueName] | None = None
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> TaskWarning:
+        """What `as_json` made of one."""
+        residues = content.get("residues")
+        return cls(**{**content, "residues": residues and [ResidueName(**each) for each in residues]})
 
 
 @dataclass(frozen=True)
@@ -33,6 +67,8 @@ class Failure:
         Path of the request field that caused it.
     stage, step
         Where in a simulation it happened.
+    residues : list of ResidueName or None
+        Where in the structure it happened.
 
     """
 
@@ -42,6 +78,7 @@ class Failure:
     loc: list[str | int] | None = None
     stage: str | None = None
     step: int | None = None
+    residues: list[ResidueName] | None = None
 
 
 class TaskError(Exception):
@@ -56,9 +93,15 @@ class TaskError(Exception):
         loc: list[str | int] | None = None,
         stage: str | None = None,
         step: int | None = None,
+        residues: Iterable[ResidueName] = (),
     ) -> None:
         super().__init__(message)
-        self.failure = Failure(code, message, remedy, loc, stage, step)
+        self.failure = Failure(code, message, remedy, loc, stage, step, first_of(residues))
+
+
+def first_of(residues: Iterable[ResidueName]) -> list[ResidueName] | None:
+    """Each once, as many as are named; None when there are none."""
+    return list(islice(dict.fromkeys(residues), MOST_RESIDUES)) or None
 
 
 class Stopped(Exception):

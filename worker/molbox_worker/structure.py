@@ -18,6 +18,7 @@ from openmm import app
 from openmm.app import element
 
 from molbox_worker import names
+from molbox_worker.result import ResidueName
 
 WATER = "HOH"
 HYDROGENS = (element.hydrogen, element.deuterium)
@@ -92,7 +93,12 @@ class Residue:
     hydrogens: list[tuple[str, str]] | None = None
 
     def __str__(self) -> str:
-        return f"{self.deposited or self.name} {self.number}{self.insertion} of chain {self.chain}"
+        return str(self.called)
+
+    @property
+    def called(self) -> ResidueName:
+        """How its author calls it."""
+        return ResidueName(self.chain, f"{self.number}{self.insertion}", self.deposited or self.name)
 
     def __contains__(self, name: str) -> bool:
         return any(atom.name == name for atom in self.atoms)

@@ -54,22 +54,25 @@ def _in_lines(problem: str) -> str:
 
 
 def _report_locations(task: TaskDirectory, chosen: list[tuple[Residue, str]]) -> None:
-    waters = [residue for residue, _ in chosen if residue.name in names.WATERS]
+    waters = [residue.called for residue, _ in chosen if residue.name in names.WATERS]
     for residue, what in chosen:
         if residue.name not in names.WATERS:
-            task.warn("location_chosen", f"{residue}: {what}")
+            task.warn("location_chosen", f"{residue}: {what}", residue.called)
     if waters:
-        task.warn("location_chosen", f"{len(waters)} waters: of several locations the most occupied one taken")
+        what = f"{len(waters)} waters: of several locations the most occupied one taken"
+        task.warn("location_chosen", what, *waters)
 
 
 def _check_atoms(residue: Residue, name: str) -> None:
     for atom in residue.atoms:
         if not np.isfinite(atom.place).all() or np.abs(atom.place).max() > MAX_COORDINATE_NM:
             what = f"{name}: the coordinates of {atom.name} of {residue} are no place"
-            raise TaskError("bad_coordinates", what, remedy="correct them in the file", loc=LOC)
+            remedy = "correct them in the file"
+            raise TaskError("bad_coordinates", what, remedy=remedy, loc=LOC, residues=[residue.called])
     if residue.atoms and (extent := np.ptp([atom.place for atom in residue.atoms], axis=0).max()) > MAX_RESIDUE_NM:
         what = f"{name}: {residue} would be {extent:.0f} nm large"
-        raise TaskError("bad_coordinates", what, remedy="correct its coordinates in the file", loc=LOC)
+        remedy = "correct its coordinates in the file"
+        raise TaskError("bad_coordinates", what, remedy=remedy, loc=LOC, residues=[residue.called])
     twice = [atom for atom, count in Counter(atom.name for atom in residue.atoms).items() if count > 1]
     if twice:
         raise TaskError(
@@ -77,6 +80,7 @@ def _check_atoms(residue: Residue, name: str) -> None:
             f"{name}: {residue} has {twice[0]} more than once",
             remedy="give each atom a name of its own, and alternate locations their marks",
             loc=LOC,
+            residues=[residue.called],
         )
 
 

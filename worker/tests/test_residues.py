@@ -148,6 +148,8 @@ def test_what_is_lost_of_a_replaced_residue_is_named(builder: Builder) -> None:
     built = builder(around, **SMALL)
     assert built.result["status"] == "succeeded", built.log()
     assert warnings(built)["residue_replaced"] == ["CSO 67 of chain A replaced by CYS, without OD"]
+    (warning,) = (each for each in built.result["warnings"] if each["code"] == "residue_replaced")
+    assert warning["residues"] == [{"chain_id": "A", "residue_id": "67", "residue_name": "CSO"}]
     assert built.result["summary"]["check"]["residues"] == {"kept": 8, "replaced": 1, "removed": 0, "built": 0}
 
 
@@ -170,6 +172,7 @@ def test_a_residue_within_a_chain_that_cannot_be_built_is_refused_by_name(
     failure = builder(modified).result["error"]
     assert failure["code"] == "no_template"
     assert f"{name} {residue} of chain A is part of a chain" in failure["message"]
+    assert failure["residues"] == [{"chain_id": "A", "residue_id": str(residue), "residue_name": name}]
     assert "force-field file" in failure["remedy"] and "chain_id" in failure["remedy"]
     assert failure["loc"] == ["body", "protein"]
 

@@ -210,6 +210,8 @@ def test_an_instability_is_traced_to_the_atoms_that_cause_it(
     assert failure["code"] == "unstable", failure
     residues = {topology["residues"]["id"][topology["atoms"]["residue"][i]] for i in (first, second)}
     assert all(f"HOH {residue} " in failure["message"] for residue in residues), failure["message"]
+    named = {residue["residue_id"]: topology["residues"]["id"][residue["index"] - 1] for residue in failure["residues"]}
+    assert residues <= named.keys() and all(number == counted for number, counted in named.items()), failure
     assert "NonbondedForce" in failure["message"]
 
 
@@ -462,7 +464,7 @@ def test_warnings_survive_a_kill(water: Directory, simulation: Callable[..., Dir
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert job.run() == 0, job.log()
-    assert list(warnings_of(job)) == ["minimization_unfinished"]
+    assert [warning["code"] for warning in job.result["warnings"]] == ["minimization_unfinished"]
 
 
 def test_what_is_no_number_in_the_last_step_of_a_stage_is_noticed(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail, ensure};
 use molbox::Finite;
-use molbox::workflow::types::{Failure, Notice, Progress, StageResult, SystemSummary};
+use molbox::workflow::types::{Failure, Notice, Progress, ResidueName, StageResult, SystemSummary};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -205,8 +205,16 @@ impl Report {
         let first = |at: &str, extra: &Map<String, Value>| {
             extra.keys().next().map(|word| format!("{at}.{word}"))
         };
-        let warnings = self.warnings.iter().find_map(|warning| first("warnings", &warning.extra));
-        let error = self.error.iter().find_map(|error| first("error", &error.extra));
+        let residues = |residues: &[ResidueName]| {
+            residues.iter().find_map(|residue| first("residues", &residue.extra))
+        };
+        let warnings = self.warnings.iter().find_map(|warning| {
+            first("warnings", &warning.extra).or_else(|| residues(&warning.residues))
+        });
+        let error = self
+            .error
+            .iter()
+            .find_map(|error| first("error", &error.extra).or_else(|| residues(&error.residues)));
         let stages = self.stages.iter().flatten().find_map(|stage| first("stages", &stage.extra));
         let summary = self.summary.iter().find_map(|summary| {
             let check = summary.shown.check.as_ref();
@@ -260,7 +268,7 @@ mod tests {
             Value::Object(members) => {
                 for (name, member) in members {
                     let path = format!("{at}/{name}");
-                    if !DATA.contains(&name.as_str()) {
+                    if !DATA.contains(&name.as_str()) || member.is_array() {
                         paths(member, &path, out);
                     }
                     out.push(path);

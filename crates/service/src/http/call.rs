@@ -191,7 +191,7 @@ fn request_warnings<T: Request>(body: &Value, repeated: &[Vec<LocItem>]) -> Vec<
 
 fn notice(code: &str, path: Vec<LocItem>, message: String) -> Notice {
     let loc = std::iter::once(loc("body")).chain(path).collect();
-    Notice { code: code.to_owned(), message, loc, extra: Default::default() }
+    Notice { code: code.to_owned(), message, loc, residues: Vec::new(), extra: Default::default() }
 }
 
 /// What to say about members that the document does not have, after the first of them.

@@ -212,6 +212,7 @@ fn partial(job: &Task) -> Option<Notice> {
         code: "partial_trajectory".to_owned(),
         message: format!("{} {state}; the frames that it has written are analysed", job.id),
         loc: vec![loc("job_id")],
+        residues: Vec::new(),
         extra: Default::default(),
     })
 }

@@ -53,6 +53,7 @@ pub(crate) fn failure(code: &str, message: impl Into<String>, remedy: &str) -> F
         remedy: Some(remedy.to_owned()),
         loc: Vec::new(),
         log: Vec::new(),
+        residues: Vec::new(),
         stage: None,
         step: None,
         extra: Map::new(),
