@@ -232,9 +232,14 @@ impl App {
         Ok(Key::stored(object))
     }
 
+    /// The folder of those of the tasks that are open.
+    pub(crate) fn tasks_folder(&self) -> PathBuf {
+        self.config.data.join("tasks")
+    }
+
     /// Folder of a task while it runs.
     pub(crate) fn task_folder(&self, id: &str) -> PathBuf {
-        self.config.data.join("tasks").join(id)
+        self.tasks_folder().join(id)
     }
 
     /// Wakes the runner when something has been queued in a lane.

@@ -354,6 +354,12 @@ impl Db {
         self.read(|tx| tx.all(&sql, values![Status::Running], task)).await
     }
 
+    /// Whether a task is queued or runs.
+    pub(crate) async fn is_open(&self, id: &str) -> Result<bool> {
+        let sql = "select 1 from task where id = ?1 and status in (?2, ?3)";
+        self.read(|tx| tx.exists(sql, values![id, Status::Queued, Status::Running])).await
+    }
+
     /// Tasks that were cancelled while they were queued, and are to be ended.
     pub(crate) async fn cancelled_queued_tasks(&self) -> Result<Vec<Task>> {
         let sql = format!(

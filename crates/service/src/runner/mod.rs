@@ -22,6 +22,7 @@ mod watch;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use anyhow::Result;
 use molbox::workflow::types::Failure;
@@ -72,6 +73,9 @@ pub(crate) async fn run(app: Arc<App>) {
     // Of a service that was killed.
     if let Err(error) = environment::clear_left(&runner.app.config.data) {
         tracing::warn!(%error, "clear the folders of checks");
+    }
+    if let Err(error) = runner.clear_left().await {
+        tracing::warn!(cause = format!("{error:#}"), "clear the folders of tasks that have ended");
     }
     if let Err(error) = runner.adopt().await {
         tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
@@ -129,6 +133,23 @@ impl Running {
 }
 
 impl Runner {
+    /// Removes the folders of tasks that ended, or were not started, as the service died.
+    async fn clear_left(&self) -> Result<()> {
+        let entries = match fs::read_dir(self.app.tasks_folder()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            // One that is opened meanwhile gets its folder from us, after this.
+            if !self.app.db.is_open(&entry.file_name().to_string_lossy()).await? {
+                let path = entry.path();
+                tokio::task::spawn_blocking(move || left::discard(&path)).await??;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes over the tasks that were running when the service ended.
     async fn adopt(&mut self) -> Result<()> {
         for row in self.app.db.running_tasks().await? {

@@ -178,6 +178,34 @@ async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
 /// The service dies after a failed task's files have become objects, and before its record has
 /// ended.
 #[tokio::test]
+async fn the_folder_of_a_task_that_ended_as_the_service_died_is_removed() {
+    let mut service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let running = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &running).await;
+    service.kill();
+    // Of the system that has ended, and of one that is deleted.
+    let ended = folder(&service, system.system_id.as_str());
+    for left in [&ended, &folder(&service, "box_00000000000000000000")] {
+        fs::create_dir_all(left.join("work/output")).unwrap();
+        fs::write(left.join("work/output/system.xml"), "<System/>").unwrap();
+    }
+    service.restart();
+    wait_for("the folder of the task that runs is the only one", || {
+        let entries = fs::read_dir(service.data.join("tasks")).unwrap();
+        let left: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        (left == [folder(&service, &running)]).then_some(())
+    });
+    let molbox = service.client_with(&key);
+    let built = molbox.system_view().system_id(system.system_id.as_str()).send().await.unwrap();
+    assert_eq!(built.status, "succeeded");
+    let job = molbox.job_view().job_id(running.as_str()).send().await.unwrap();
+    assert_eq!((job.status.as_str(), job.attempts), ("running", 1));
+}
+
+#[tokio::test]
 async fn results_that_were_collected_before_the_service_died_are_kept() {
     let mut service =
         Service::start_with(&["worker.attempts=1", "worker.checkpoint_seconds=100000"]);
