@@ -1,5 +1,6 @@
 //! What goes wrong, and what a person sees of it and can do.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 
@@ -42,6 +43,18 @@ test("a file that is wrong says so in its row", async () => {
   await row.getByRole("alert").getByText(/line 1/).waitFor();
   await page.getByRole("row", { name: "alanine" }).waitFor();
   await browser.check("file_refused");
+});
+
+test("a build that fails shows the residue where it did", async () => {
+  const unknown = (await readFile(STRUCTURE, "utf8")).replace(/^((?:ATOM {2}|HETATM).{11})(?!ACE|NME)[A-Z]{3}/gm, "$1UNK");
+  await page.locator("input[type=file]").setInputFiles({ name: "unknown.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from(unknown) });
+  const row = page.getByRole("row", { name: "unknown" });
+  await row.getByRole("link", { name: "Build" }).click();
+  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("heading", { name: /UNK 2 of chain A is part of a chain/ }).waitFor({ timeout: LONG_MS });
+  await page.getByText("Marked: UNK 2 of chain A.").waitFor({ timeout: LONG_MS });
+  await browser.check("system_failed");
+  await page.getByRole("link", { name: "Files" }).click();
 });
 
 test("a submission waits when it is asked to, and is tried again with the same key", async () => {

@@ -1,22 +1,13 @@
 //! A file: what is known of it, and what it looks like.
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense } from "react";
 
-import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { baseUrl, expectData, molbox } from "../api/client.ts";
 import { Notice, Unreadable } from "../part/notice.tsx";
 import { bytes } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
+import { FileStructure } from "../part/structure.tsx";
 import { When } from "../part/when.tsx";
 import { address, type PageProps } from "../routes.ts";
-
-type FileRecord = Schemas["FileRecord"];
-
-const Viewer = lazy(() => import("../viewer/viewer.tsx"));
-
-/** Formats that the viewer reads. Trajectories have no atoms of their own. */
-const SHOWN = ["pdb", "cif", "mmcif", "sdf", "mol", "mol2"] as const;
-/** Larger ones are not shown: the browser would hold them several times over. */
-const LARGEST = 50_000_000;
 
 export default function FilePage({ given: { file_id } }: PageProps<"file">) {
   const { data: file, error, refetch } = useQuery({
@@ -40,7 +31,7 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
       </div>
     </div>
     <div className="columns">
-      <Structure file={file} />
+      <FileStructure file={file} />
       <section className="panel stack">
         <h2>About</h2>
         <dl>
@@ -55,20 +46,4 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
       </section>
     </div>
   </div>;
-}
-
-function Structure({ file }: { file: FileRecord }) {
-  const format = SHOWN.find((known) => known === file.format);
-  const isSmall = (file.size_bytes ?? Infinity) <= LARGEST;
-  if (file.status !== "ready") return <Notice kind="waiting"><p>Its content has not been registered yet.</p></Notice>;
-  if (format === undefined) return <p className="quiet">There is no picture of files in this format.</p>;
-  if (!isSmall) return <p className="quiet">Files of more than {bytes(LARGEST)} are not shown.</p>;
-  const read = async () => ({ text: await textOf(file.file_id), format });
-  return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-    <Viewer id={file.file_id} read={read} name={file.name} />
-  </Suspense>;
-}
-
-async function textOf(file_id: string): Promise<string> {
-  return await expectData(molbox.GET("/retrieve/file/{file_id}", { params: { path: { file_id } }, parseAs: "text" })) as string;
 }

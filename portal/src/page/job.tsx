@@ -64,7 +64,7 @@ function Trajectory({ job }: { job: Job }) {
   const id = `${job_id} ${hasFrames} ${seen} ${hasEnded(job)}`;
   return <>
     <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-      <Viewer id={id} read={read} hasMasks name={nameOf(job)} {...(hasFrames ? { frames: trajectoryOf(job_id, mask) } : {})} />
+      <Viewer id={id} read={read} hasMasks residues={job.error?.residues} name={nameOf(job)} {...(hasFrames ? { frames: trajectoryOf(job_id, mask) } : {})} />
     </Suspense>
     {hasFrames && !hasEnded(job)
       && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}

@@ -6,6 +6,7 @@ import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { hasEnded, LOOK_MS, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
+import { FileStructure, structureFile } from "../part/structure.tsx";
 import { Dialog } from "../part/dialog.tsx";
 import { Failure, Unreadable } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
@@ -25,6 +26,7 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
     queryFn: () => systemView(system_id),
     refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : LOOK_MS),
   });
+  const [sought, seek] = useState<readonly Schemas["ResidueName"][]>();
   if (error && !system) return <Unreadable error={error} what="system" again={() => void refetch()} />;
   if (!system) return <p className="quiet">Loading…</p>;
   return <div className="stack">
@@ -35,9 +37,12 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
     {system.error && <FailurePanel failure={system.error} />}
     <div className="columns">
       <div className="stack">
-        {system.status === "succeeded" && system.summary && <Structure system={system} summary={system.summary} />}
+        {system.status === "succeeded" && system.summary
+          && <Structure system={system} summary={system.summary} residues={sought} />}
+        {system.error?.residues && <Source protein={system.request.protein} residues={sought ?? system.error.residues} />}
         {system.summary && <Summary summary={system.summary} />}
-        <Warnings warnings={system.warnings} />
+        <Warnings warnings={system.warnings}
+          {...(system.status === "succeeded" || system.error?.residues ? { onResidues: seek } : {})} />
         <Citations citations={system.citations} />
       </div>
       <section className="panel stack">
@@ -53,12 +58,28 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
   </div>;
 }
 
+type StructureProps = {
+  system: System;
+  summary: Schemas["SystemSummary"];
+  residues: readonly Schemas["ResidueName"][] | undefined;
+};
+
 /** What has been built, without water and ions. */
-function Structure({ system: { system_id, box_name: name }, summary }: { system: System; summary: Schemas["SystemSummary"] }) {
+function Structure({ system: { system_id, box_name: name }, summary, residues }: StructureProps) {
   const read = async () => ({ text: await structureOf(system_id, soluteMask(summary)), format: "mmcif" as const });
   return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-    <Viewer id={system_id} read={read} hasMasks name={name ?? system_id} />
+    <Viewer id={system_id} read={read} hasMasks residues={residues} name={name ?? system_id} />
   </Suspense>;
+}
+
+/** The structure that could not be built, where it could not. */
+function Source({ protein, residues }: { protein: string | undefined; residues: readonly Schemas["ResidueName"][] }) {
+  const { data: file } = useQuery({
+    queryKey: ["structure", protein],
+    queryFn: () => structureFile(protein ?? ""),
+    enabled: protein !== undefined,
+  });
+  return file ? <FileStructure file={file} residues={residues} /> : null;
 }
 
 function Head({ system }: { system: System }) {
@@ -74,7 +95,7 @@ function Head({ system }: { system: System }) {
     <div className="spread">
       <div>
         <h1>{system.box_name ?? system.system_id}</h1>
-        <span className="mono quiet">{system.system_id}</span>
+        {system.box_name !== undefined && <span className="mono quiet">{system.system_id}</span>}
       </div>
       <div className="row">
         <span role="status"><Status status={system.status} /></span>

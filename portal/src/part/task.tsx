@@ -49,12 +49,20 @@ export function FailurePanel({ failure }: { failure: Schemas["Failure"] }) {
   </section>;
 }
 
-export function Warnings({ warnings }: { warnings: readonly Schemas["Notice"][] }) {
+type WarningsProps = {
+  warnings: readonly Schemas["Notice"][];
+  /** Shows the residues that a warning is about. */
+  onResidues?: (residues: readonly Schemas["ResidueName"][]) => void;
+};
+
+export function Warnings({ warnings, onResidues }: WarningsProps) {
   if (warnings.length === 0) return null;
   return <section className="panel">
     <h2>Warnings</h2>
-    <ul className="plain-list">{warnings.map(({ code, message, loc }, i) => <li key={i}>
+    <ul className="plain-list">{warnings.map(({ code, message, loc, residues }, i) => <li key={i}>
       {message} <code className="quiet">{loc ? loc.slice(1).join(".") : code}</code>
+      {onResidues && residues && residues.length > 0
+        && <> <button type="button" className="small" aria-label={`Show: ${message}`} onClick={() => onResidues(residues)}>Show</button></>}
     </li>)}</ul>
   </section>;
 }

@@ -23,6 +23,9 @@ export type Format = keyof typeof FORMATS;
 /** What a structure has. */
 export type Shown = { atoms: number; hasWater: boolean };
 
+/** A residue as its author calls it; the number with its insertion code. */
+export type Residue = { chain_id: string; residue_id: string; residue_name: string };
+
 /** The first and the last of atoms that follow each other, by their numbers in the structure. */
 export type Run = readonly number[];
 
@@ -200,17 +203,33 @@ export class Stage {
 
   /** Marks these atoms and no others. */
   mark(runs: readonly Run[]): void {
+    this.#select((place) => {
+      const number = Of.atom.id(place);
+      return runs.some(([first = 0, last = 0]) => first <= number && number <= last);
+    });
+  }
+
+  /** Marks these residues and no others, and goes to them; whether there is any. */
+  goTo(residues: readonly Residue[]): boolean {
+    const wanted = new Set(residues.map(({ chain_id, residue_id }) => `${chain_id} ${residue_id}`));
+    const loci = this.#select((place) => wanted.has(
+      `${Of.chain.auth_asym_id(place)} ${Of.residue.auth_seq_id(place)}${Of.residue.pdbx_PDB_ins_code(place).trim()}`,
+    ));
+    if (!loci || StructureElement.Loci.isEmpty(loci)) return false;
+    this.#plugin.managers.camera.focusLoci(loci);
+    return true;
+  }
+
+  #select(isMarked: (place: StructureElement.Location) => boolean): StructureElement.Loci | undefined {
     const { interactivity: { lociSelects }, structure: { hierarchy } } = this.#plugin.managers;
     const structure = hierarchy.current.structures[0]?.cell.obj?.data;
     lociSelects.deselectAll();
-    if (!structure || runs.length === 0) return;
+    if (!structure) return undefined;
     const loci = StructureElement.Loci.fromQuery(structure, Queries.generators.atoms({
-      atomTest: ({ element }) => {
-        const number = Of.atom.id(element);
-        return runs.some(([first = 0, last = 0]) => first <= number && number <= last);
-      },
+      atomTest: ({ element }) => isMarked(element),
     }));
     lociSelects.select({ loci }, false);
+    return loci;
   }
 
   /** Back to the whole of it. */

@@ -7,7 +7,7 @@ import { Notice } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Dcd, type ReadRange } from "./dcd.ts";
 import { maskOf, type Part, toggled } from "./mask.ts";
-import { type Format, type Picked, type Run, type Shown, Stage } from "./stage.ts";
+import { type Format, type Picked, type Residue, type Run, type Shown, Stage } from "./stage.ts";
 
 const NONE: readonly Run[] = [];
 
@@ -21,12 +21,14 @@ type Props = {
   hasMasks?: boolean;
   /** Atoms that are marked, by the first and the last number of each run. */
   marked?: readonly Run[];
+  /** Residues that are gone to, and marked. */
+  residues?: readonly Residue[] | undefined;
   /** Takes the mask of what is picked, and where that goes. */
   onMask?: { label: string; take: (mask: string) => void } | undefined;
   name: string;
 };
 
-export default function Viewer({ id, read, frames, hasMasks = false, marked = NONE, onMask, name }: Props) {
+export default function Viewer({ id, read, frames, hasMasks = false, marked = NONE, residues, onMask, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
   const [dcd, setDcd] = useState<Dcd>();
@@ -37,6 +39,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
   const byResidue = useRef(isByResidue);
   byResidue.current = isByResidue;
   const [hasWater, setWater] = useState(false);
+  const [isFound, find] = useState<boolean>();
   const [error, fail] = useState<Error>();
   const [tries, setTries] = useState(0);
   useEffect(() => {
@@ -87,6 +90,9 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
   }, [id, tries]);
 
   useEffect(() => stage?.mark(marked), [stage, marked]);
+  useEffect(() => {
+    find(stage && residues && residues.length > 0 ? stage.goTo(residues) : undefined);
+  }, [stage, residues]);
 
   const again = () => {
     fail(undefined);
@@ -111,6 +117,9 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
       <p><button type="button" onClick={again}>Start the viewer again</button></p>
     </Notice>}
     {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
+    {!error && isFound !== undefined && residues && <p role="status" className="small quiet">
+      {isFound ? "Marked: " : "Not in this picture: "}{residuesOf(residues)}.
+    </p>}
     {!error && shown && <div className="spread">
       <p role="status" className="quiet">{picked
         ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {picked.atom}{mask !== "" && <>: <code>{mask}</code></>}</>
@@ -125,6 +134,15 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
       </div>
     </div>}
   </section>;
+}
+
+const MOST_NAMED = 5;
+
+function residuesOf(residues: readonly Residue[]): string {
+  const names = residues.slice(0, MOST_NAMED)
+    .map(({ residue_name: name, residue_id: number, chain_id: chain }) => `${name} ${number} of chain ${chain}`);
+  const more = residues.length - names.length;
+  return names.join(", ") + (more > 0 ? ` and ${number(more)} more` : "");
 }
 
 const FRAMES_A_SECOND = [5, 10, 25, 60] as const;
