@@ -52,6 +52,9 @@ enum Command {
     /// Analyses of trajectories at the service.
     #[command(subcommand)]
     Analysis(cmd::analysis::Command),
+    /// What a request would come to: atoms, memory, disk, time, place in the queue.
+    #[command(subcommand)]
+    Estimate(cmd::estimate::Command),
     /// Margin of portfolios of futures.
     #[command(subcommand)]
     Margin(cmd::margin::Command),
@@ -144,6 +147,7 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         Command::System(command) => cmd::system::run(&context, command).await,
         Command::Job(command) => cmd::job::run(&context, command).await,
         Command::Analysis(command) => cmd::analysis::run(&context, command).await,
+        Command::Estimate(command) => cmd::estimate::run(&context, command).await,
         Command::Margin(command) => cmd::margin::run(&context, command).await,
         Command::Analyze(arguments) => cmd::analyze::run(&context, &arguments),
         Command::Example { noun } => cmd::example::run(&context, noun),

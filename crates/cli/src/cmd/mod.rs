@@ -4,6 +4,7 @@ pub(crate) mod analysis;
 pub(crate) mod analyze;
 pub(crate) mod api;
 pub(crate) mod doctor;
+pub(crate) mod estimate;
 pub(crate) mod example;
 pub(crate) mod file;
 pub(crate) mod job;

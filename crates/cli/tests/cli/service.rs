@@ -68,6 +68,7 @@ fn a_dry_run_asks_the_service_and_submits_nothing() {
     assert_eq!((code, &error["fields"][0]["at"]), (4, &"protein".into()), "{error}");
     assert_eq!(service.json(&["system", "list"]), serde_json::json!([]));
     let estimate = service.json(&["system", "estimate", "--minimum-padding", "0.9"]);
+    assert_eq!(service.json(&["estimate", "system", "--minimum-padding", "0.9"]), estimate);
     assert!(estimate["estimate"]["atoms"].as_u64().unwrap() > 100, "{estimate}");
 }
 
