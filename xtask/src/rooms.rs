@@ -31,7 +31,7 @@ const SERVICE: &str = "crates/service/src";
 
 /// Rooms of the service, and all that each may name besides itself.
 const ROOMS: [(&str, &[&str]); 12] = [
-    ("accounts", &["config", "db", "error", "hex", "http", "random", "record"]),
+    ("accounts", &["config", "db", "error", "hex", "http", "random", "record", "web"]),
     (
         "command",
         &[

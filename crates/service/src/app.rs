@@ -15,6 +15,7 @@ use tokio::sync::{Notify, watch};
 use crate::accounts;
 use crate::accounts::key::{Uses, WrongKeys};
 use crate::accounts::link::UploadLinks;
+use crate::accounts::oidc::Provider;
 use crate::accounts::password::Passwords;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -70,6 +71,8 @@ pub(crate) struct App {
     pub(crate) turns: Turns,
     pub(crate) metrics: Metrics,
     pub(crate) mirror: Mirror,
+    /// Who signs people in besides the service itself.
+    pub(crate) oidc: Option<Provider>,
     pub(crate) market: Market,
     pub(crate) systems: Recent,
     pub(crate) holds: Holds,
@@ -121,6 +124,7 @@ impl App {
             turns: Turns::default(),
             metrics: Metrics::new(),
             mirror: Mirror::new(&config.pdb)?,
+            oidc: Provider::of(&config.oidc, &secret)?,
             market: Market::open(&config),
             systems: Recent::default(),
             holds: Holds::default(),

@@ -11,6 +11,11 @@ use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::web::is_issuer;
+
+/// Of what a button says.
+const LABEL_CHARACTERS: usize = 100;
+
 /// Declares a section: a struct, its defaults, and the documentation of its keys.
 macro_rules! section {
     ($(#[doc = $about:literal])* $name:ident { $($(#[doc = $doc:literal])* $key:ident: $type:ty = $default:expr,)* }) => {
@@ -62,6 +67,8 @@ section! {
         limits: Limits = Limits::default(),
         /// People who sign in with a browser.
         sessions: Sessions = Sessions::default(),
+        /// People who sign in by an identity provider (OpenID Connect).
+        oidc: Oidc = Oidc::default(),
         /// The margin endpoint.
         margin: Margin = Margin::default(),
         /// Public structure entries.
@@ -138,6 +145,26 @@ section! {
         tries_per_minute: u32 = 5,
         /// Passwords and invitations that may be tried from an address in a minute; 0 for any number.
         tries_per_minute_from_address: u32 = 20,
+    }
+}
+
+section! {
+    /// People who sign in by an identity provider (OpenID Connect).
+    Oidc {
+        /// Address of the provider, exactly as its discovery document has it: `https://…`. `public_url` must be set, and the provider know `{public_url}/{stage}/session/oidc/callback` as the redirect URI. Empty: none.
+        issuer: String = String::new(),
+        /// What the provider calls this service.
+        client_id: String = String::new(),
+        /// File with the secret that the provider gave this service.
+        client_secret_file: PathBuf = PathBuf::new(),
+        /// What the button on the sign-in page says.
+        label: String = "Sign in with your organization".to_owned(),
+        /// What the provider is asked for; `openid` is one of it. Providers tell groups for a scope of their own.
+        scopes: Vec<String> = ["openid", "profile"].map(str::to_owned).into(),
+        /// Claim that lets somebody in who has no account yet, and gets one: `groups`, for example, a text or a list of them. Empty: only those get in whose accounts were linked by `molboxd account link`.
+        admit_claim: String = String::new(),
+        /// Its values that let in.
+        admit_values: Vec<String> = Vec::new(),
     }
 }
 
@@ -246,10 +273,11 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
     ("sessions", "People who sign in with a browser.", Sessions::KEYS),
+    ("oidc", "People who sign in by an identity provider (OpenID Connect).", Oidc::KEYS),
     ("margin", "The margin endpoint.", Margin::KEYS),
     ("pdb", "Public structure entries.", Pdb::KEYS),
     ("worker", "The workers and what they may use.", Worker::KEYS),
@@ -300,6 +328,7 @@ impl Config {
         if config.limits.registrations == 0 || config.connections.most == 0 {
             bail!("configuration: limits.registrations and connections.most must be at least 1");
         }
+        config.oidc.check(&config.public_url)?;
         Ok(config)
     }
 
@@ -333,6 +362,44 @@ impl Config {
             }
         }
         text
+    }
+}
+
+impl Oidc {
+    /// Whether people sign in by a provider at all.
+    pub(crate) fn is_set(&self) -> bool {
+        !self.issuer.is_empty()
+    }
+
+    fn check(&self, public_url: &str) -> Result<()> {
+        if !self.is_set() {
+            return Ok(());
+        }
+        let Self { issuer, admit_claim, admit_values, .. } = self;
+        if !is_issuer(issuer) {
+            bail!(
+                "configuration: oidc.issuer {issuer:?} must be an https address without query and \
+                 fragment; http is good on loopback only"
+            );
+        }
+        if public_url.is_empty() {
+            bail!(
+                "configuration: oidc.issuer needs public_url, where the provider sends people to"
+            );
+        }
+        if self.client_id.is_empty() || self.client_secret_file.as_os_str().is_empty() {
+            bail!("configuration: oidc.issuer needs oidc.client_id and oidc.client_secret_file");
+        }
+        if self.label.is_empty() || self.label.chars().count() > LABEL_CHARACTERS {
+            bail!("configuration: oidc.label must have 1 to {LABEL_CHARACTERS} characters");
+        }
+        if !self.scopes.iter().any(|scope| scope == "openid") {
+            bail!("configuration: oidc.scopes must contain openid");
+        }
+        if admit_claim.is_empty() != admit_values.is_empty() {
+            bail!("configuration: oidc.admit_claim and oidc.admit_values go together");
+        }
+        Ok(())
     }
 }
 
@@ -377,6 +444,39 @@ mod tests {
         let settings = [("worker.cpu".to_owned(), "3".to_owned())];
         let error = Config::load(None, std::iter::empty(), &settings).unwrap_err();
         assert!(format!("{error:#}").contains("unknown field `cpu`"), "{error:#}");
+    }
+
+    #[test]
+    fn what_an_identity_provider_needs_is_named() {
+        let whole = [
+            ("public_url", "https://md.example"),
+            ("oidc.issuer", "https://login.example/realm"),
+            ("oidc.client_id", "molbox"),
+            ("oidc.client_secret_file", "/etc/molbox/oidc"),
+        ];
+        let load = |changed: &[(&str, &str)]| {
+            let settings = whole.iter().chain(changed);
+            let settings: Vec<_> =
+                settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            Config::load(None, std::iter::empty(), &settings)
+        };
+        for (changed, named) in [
+            (("public_url", ""), "public_url"),
+            (("oidc.issuer", "http://login.example"), "oidc.issuer"),
+            (("oidc.issuer", "https://login.example?a=b"), "oidc.issuer"),
+            (("oidc.client_id", ""), "oidc.client_id"),
+            (("oidc.client_secret_file", ""), "oidc.client_secret_file"),
+            (("oidc.label", ""), "oidc.label"),
+            (("oidc.scopes", "['profile']"), "openid"),
+            (("oidc.admit_claim", "groups"), "oidc.admit_values"),
+            (("oidc.admit_values", "['md']"), "oidc.admit_claim"),
+        ] {
+            let error = format!("{:#}", load(&[changed]).unwrap_err());
+            assert!(error.contains(named), "{changed:?}: {error}");
+        }
+        for changed in [&[][..], &[("oidc.issuer", "http://127.0.0.1:3000")]] {
+            load(changed).unwrap();
+        }
     }
 
     #[test]

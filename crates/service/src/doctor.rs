@@ -1,7 +1,6 @@
 //! Whether everything is there that the service needs, and what to do if not: `molboxd doctor`, and
 //! what a running service finds of itself.
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use rustix::process::geteuid;
 use serde_json::Value;
 use tokio::task::block_in_place;
 
+use crate::accounts::oidc;
 use crate::config::{Config, Sandbox};
 use crate::db::Db;
 use crate::finding::{Examination, Finding, Found};
@@ -19,6 +19,7 @@ use crate::folder;
 use crate::handlers::portal;
 use crate::objects::Objects;
 use crate::runner::environment;
+use crate::web;
 
 /// Runs every check.
 pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
@@ -26,6 +27,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
     let database = async { database(&Db::open(&config.data)?, Duration::MAX).await };
     let mut findings = vec![data, sound("database", database.await)];
     findings.extend(surroundings(config).await);
+    findings.extend(provider(config).await);
     findings.push(sound("addresses", addresses(config).await));
     findings
 }
@@ -38,6 +40,7 @@ pub(crate) async fn examine_running(config: &Config, db: &Db, now: Timestamp) ->
     let database = database(db, CHECK_LIMIT).await;
     let mut findings = vec![sound("data folder", data(config)), sound("database", database)];
     findings.extend(surroundings(config).await);
+    findings.extend(provider(config).await);
     Examination { at: now, findings }
 }
 
@@ -156,12 +159,23 @@ async fn mirror(config: &Config) -> Result<String> {
         return Ok(format!("{place} is there"));
     }
     let limit = Duration::from_secs(config.pdb.timeout_seconds);
-    let answer = tokio::time::timeout(limit, crate::pdb::client()?.head(&place).send()).await;
+    let answer = tokio::time::timeout(limit, web::client()?.head(&place).send()).await;
     let status = answer.with_context(|| format!("{place} does not answer"))??.status();
     if !status.is_success() {
         bail!("{place} answers {status}");
     }
     Ok(format!("{place} answers"))
+}
+
+/// Whether the identity provider is there, if people sign in by one.
+async fn provider(config: &Config) -> Option<Finding> {
+    let issuer = &config.oidc.issuer;
+    let ask = async {
+        oidc::secret(&config.oidc)?;
+        oidc::discover(&web::client()?, issuer).await?;
+        Ok(format!("{issuer} answers"))
+    };
+    if config.oidc.is_set() { Some(sound("identity provider", ask.await)) } else { None }
 }
 
 async fn addresses(config: &Config) -> Result<String> {
@@ -194,7 +208,5 @@ fn is_private(config: &Config) -> bool {
         return config.listen.ip().is_loopback();
     }
     let Ok(url) = Url::parse(&config.public_url) else { return false };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let is_here = host.parse::<IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());
-    url.scheme() == "https" || is_here
+    web::is_private(&url)
 }

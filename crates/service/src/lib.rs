@@ -38,6 +38,7 @@ mod runner;
 mod shown;
 mod speed;
 mod structure;
+mod web;
 mod worker;
 
 pub use command::main;

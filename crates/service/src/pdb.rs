@@ -14,6 +14,7 @@ use crate::config::Pdb;
 use crate::error::ApiError;
 use crate::formats::Format;
 use crate::http::validate::loc;
+use crate::web;
 
 /// Largest entry, unpacked.
 const MAX_BYTES: usize = 512 << 20;
@@ -34,7 +35,7 @@ pub(crate) fn is_id(text: &str) -> bool {
 
 impl Mirror {
     pub(crate) fn new(config: &Pdb) -> Result<Self> {
-        Ok(Self { client: client()?, config: config.clone() })
+        Ok(Self { client: web::client()?, config: config.clone() })
     }
 
     /// The content of an entry, unpacked, and its format.
@@ -83,15 +84,6 @@ impl Mirror {
         };
         Ok((bytes, format))
     }
-}
-
-/// The client for the mirror.
-pub(crate) fn client() -> Result<reqwest::Client> {
-    let client = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("molboxd/", env!("CARGO_PKG_VERSION")))
-        .build();
-    client.context("start the HTTP client")
 }
 
 /// What is at a place; none when there is nothing.

@@ -4,6 +4,7 @@
 pub(crate) mod invitation;
 pub(crate) mod key;
 pub(crate) mod link;
+pub(crate) mod oidc;
 pub(crate) mod password;
 pub(crate) mod session;
 

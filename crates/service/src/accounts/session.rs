@@ -44,14 +44,19 @@ pub(crate) fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// The token of the session in a request's cookies: the first, which is of the longest path.
+/// The token of the session in a request's cookies.
 pub(crate) fn token(headers: &HeaderMap) -> Option<&str> {
+    cookie_named(headers, COOKIE_NAME)
+}
+
+/// A cookie of this name: the first, which is of the longest path.
+pub(crate) fn cookie_named<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers
         .get_all(COOKIE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|cookies| cookies.split(';'))
-        .find_map(|cookie| cookie.trim().strip_prefix(COOKIE_NAME)?.strip_prefix('='))
+        .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 /// When a session ends if it is not used any more.
@@ -69,12 +74,23 @@ pub(crate) fn is_good(row: &SessionRow, sessions: &Sessions, now: Timestamp) -> 
 ///
 /// A `Secure` cookie over plain HTTP would be dropped by the browser without a word.
 pub(crate) fn cookie(token: &str, seconds: i64, base_url: &str) -> HeaderValue {
+    set_cookie(&format!("{COOKIE_NAME}={token}"), base_url, "", seconds, "Strict")
+}
+
+/// Sets a cookie for what is below a path of the workflow.
+pub(crate) fn set_cookie(
+    pair: &str,
+    base_url: &str,
+    below: &str,
+    seconds: i64,
+    same_site: &str,
+) -> HeaderValue {
     let path = base_url.parse::<Uri>().map_or_else(|_| "/".to_owned(), |url| url.path().to_owned());
     let secure = if is_https(base_url) { "; Secure" } else { "" };
     let text = format!(
-        "{COOKIE_NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
+        "{pair}; Path={path}{below}; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}"
     );
-    HeaderValue::from_str(&text).expect("hexadecimal digits and the path of an address")
+    HeaderValue::from_str(&text).expect("digits, letters and the path of an address")
 }
 
 fn is_https(url: &str) -> bool {

@@ -20,7 +20,7 @@ use crate::accounts::key::Key;
 use crate::analyze;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{AccountRow, Db, Deed, Entry, NewKey, Search, Uninvited, Whole};
+use crate::db::{AccountRow, Db, Deed, Entry, Identity, NewKey, Search, Uninvited, Whole};
 use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
 use crate::exec::run_task::run_task;
@@ -180,6 +180,13 @@ enum AccountCommand {
     /// Show a link by which the owner of an account chooses a password: the first, or another
     /// when it is lost.
     Invite { name: String },
+    /// Have somebody sign in to an account by the identity provider; `--subject` is who they are
+    /// there (the claim `sub`).
+    Link {
+        name: String,
+        #[arg(long)]
+        subject: String,
+    },
     /// List the accounts: name, role, when it was made, whether it is disabled.
     List,
     /// Change the role of an account, or the limits of its own.
@@ -509,6 +516,17 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
             }
         }
         AccountCommand::Invite { name } => invite(db, config, clock, name).await?,
+        AccountCommand::Link { name, subject } => {
+            let issuer = config.oidc.issuer.clone();
+            if issuer.is_empty() {
+                bail!("there is no identity provider; set oidc.issuer");
+            }
+            let linked = deed(clock, "account_link", Some(&name));
+            let identity = Identity { issuer, subject };
+            if !db.link_identity(name.clone(), identity, linked).await? {
+                bail!("there is no account named {name}");
+            }
+        }
         AccountCommand::List => {
             let mut accounts = db.accounts(None, usize::MAX).await?;
             accounts.sort_by(|one, other| one.name.cmp(&other.name));

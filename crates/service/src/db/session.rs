@@ -63,6 +63,21 @@ pub(crate) struct SeenSession {
     pub(crate) address: Option<String>,
 }
 
+/// Somebody, as an identity provider knows them.
+pub(crate) struct Identity {
+    pub(crate) issuer: String,
+    /// The provider's name for a person, which it gives to nobody else.
+    pub(crate) subject: String,
+}
+
+/// Why somebody whom an identity provider knows was not signed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unadmitted {
+    /// Without an account, and not to get one.
+    Unknown,
+    Disabled,
+}
+
 /// Why an account was not invited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Uninvited {
@@ -100,6 +115,35 @@ fn start(tx: &Tx<'_>, account: i64, session: &NewSession, deed: &Deed) -> Result
     let deed = Deed { account: Some(row.account_name.clone()), ..deed.clone() };
     note(tx, &deed, id)?;
     Ok(row)
+}
+
+/// Makes an account of this name, or the first free one of it with a number; never an account that
+/// is there.
+fn create_free(tx: &Tx<'_>, name: &str, deed: &Deed) -> Result<i64> {
+    let mut free = name.to_owned();
+    for number in 2.. {
+        let sql = "
+            insert into account (name, role, created_at) values (?1, ?2, ?3)
+            on conflict do nothing returning id";
+        if let Some(account) =
+            tx.first(sql, values![free, Role::User, deed.at], |row| row.get(0))?
+        {
+            let deed =
+                Deed { account: Some(free.clone()), action: "account_create", ..deed.clone() };
+            note(tx, &deed, &free)?;
+            return Ok(account);
+        }
+        free = format!("{name}-{number}");
+    }
+    unreachable!("there are fewer accounts than numbers")
+}
+
+fn link(tx: &Tx<'_>, identity: &Identity, account: i64, at: Timestamp) -> Result<()> {
+    let sql = "
+        insert into identity (issuer, subject, account, created_at) values (?1, ?2, ?3, ?4)
+        on conflict (issuer, subject) do update set account = ?3, created_at = ?4";
+    let Identity { issuer, subject } = identity;
+    tx.execute(sql, values![issuer, subject, account, at]).map(drop)
 }
 
 impl Db {
@@ -176,6 +220,57 @@ impl Db {
                 return Ok(None);
             }
             start(tx, account, &session, &deed).map(Some)
+        })
+        .await
+    }
+
+    /// Signs in somebody whom an identity provider knows. One who is not known here gets an account
+    /// of the name that is given, with a number if it is taken; without a name, none.
+    pub(crate) async fn start_session_of(
+        &self,
+        identity: Identity,
+        newcomer: Option<String>,
+        session: NewSession,
+        deed: Deed,
+    ) -> Result<Result<SessionRow, Unadmitted>> {
+        self.write(move |tx| {
+            let sql = "
+                select account, disabled_at is not null
+                from identity join account on account.id = account
+                where issuer = ?1 and subject = ?2";
+            let Identity { issuer, subject } = &identity;
+            let known: Option<(i64, bool)> =
+                tx.first(sql, values![issuer, subject], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let account = match (known, &newcomer) {
+                (Some((_, true)), _) => return Ok(Err(Unadmitted::Disabled)),
+                (Some((account, false)), _) => account,
+                (None, None) => return Ok(Err(Unadmitted::Unknown)),
+                (None, Some(name)) => {
+                    let account = create_free(tx, name, &deed)?;
+                    link(tx, &identity, account, deed.at)?;
+                    account
+                }
+            };
+            start(tx, account, &session, &deed).map(Ok)
+        })
+        .await
+    }
+
+    /// Has somebody whom an identity provider knows sign in to the account of this name; false when
+    /// there is none. Whichever account they had before keeps what it has.
+    pub(crate) async fn link_identity(
+        &self,
+        name: String,
+        identity: Identity,
+        deed: Deed,
+    ) -> Result<bool> {
+        self.write(move |tx| {
+            let sql = "select id from account where name = ?1";
+            let account: Option<i64> = tx.first(sql, values![name], |row| row.get(0))?;
+            let Some(account) = account else { return Ok(false) };
+            link(tx, &identity, account, deed.at)?;
+            note(tx, &deed, &identity.subject)?;
+            Ok(true)
         })
         .await
     }

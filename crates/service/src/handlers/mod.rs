@@ -9,6 +9,7 @@ pub(crate) mod file;
 pub(crate) mod job;
 pub(crate) mod key;
 pub(crate) mod margin;
+pub(crate) mod oidc;
 pub(crate) mod portal;
 mod record_text;
 pub(crate) mod service;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
 use axum::http::header::{SET_COOKIE, USER_AGENT};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::SignedDuration;
 use molbox::workflow::types::{
@@ -12,6 +12,7 @@ use molbox::workflow::types::{
 
 use crate::accounts::Caller;
 use crate::accounts::session::{self, Token};
+use crate::app::App;
 use crate::db::{NewSession, SeenSession, SessionRow};
 use crate::error::ApiError;
 use crate::http::answer::json;
@@ -25,6 +26,7 @@ const BROWSER_CHARACTERS: usize = 200;
 pub(crate) async fn sign_in_view(call: Call) -> Result<Response, ApiError> {
     json(&SignInWays {
         password: true,
+        oidc_label: call.app.oidc.as_ref().map(|provider| provider.label().to_owned()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         stage: call.app.config.stage.clone(),
         extra: Default::default(),
@@ -33,21 +35,21 @@ pub(crate) async fn sign_in_view(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn session_create(call: Call) -> Result<Response, ApiError> {
     let (SignIn { account, password }, _) = call.request()?;
-    limit(&call, Some(&account))?;
+    limit(&call.app, call.address.as_deref(), Some(&account))?;
     let app = &call.app;
     let known = app.db.account_named(&account).await?;
     let kept = known.as_ref().and_then(|known| known.password.clone());
     let is_right = app.passwords.is_right(password.to_string(), kept.clone()).await?;
     let wrong = || ApiError::not_signed_in("password", "the name or the password is not right");
     let (Some(known), Some(kept), true) = (known, kept, is_right) else { return Err(wrong()) };
-    let (token, session) = new_session(&call);
+    let (token, session) = new_session(&call.app, &call.headers, call.address.clone());
     let row = app.db.start_session(known.account, kept, session, call.deed()).await?;
     signed_in(&call, &token, &row.ok_or_else(wrong)?)
 }
 
 pub(crate) async fn invitation_accept(call: Call) -> Result<Response, ApiError> {
     let (InvitationAcceptance { token: invitation, password }, _) = call.request()?;
-    limit(&call, None)?;
+    limit(&call.app, call.address.as_deref(), None)?;
     let app = &call.app;
     let invitation = session::hash(&invitation);
     let not_good = || {
@@ -59,7 +61,7 @@ pub(crate) async fn invitation_accept(call: Call) -> Result<Response, ApiError> 
     // Before the password is worked on, which takes a while.
     app.db.invited(invitation, app.now()).await?.ok_or_else(not_good)?;
     let password = app.passwords.hash(password.to_string()).await?;
-    let (token, session) = new_session(&call);
+    let (token, session) = new_session(&call.app, &call.headers, call.address.clone());
     let row = app.db.accept_invitation(invitation, password, session, call.deed()).await?;
     signed_in(&call, &token, &row.ok_or_else(not_good)?)
 }
@@ -107,7 +109,7 @@ pub(crate) async fn session_revoke(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn password_change(call: Call) -> Result<Response, ApiError> {
     let (PasswordChange { password, new_password }, _) = call.request()?;
     let current = session_of(&call)?;
-    limit(&call, Some(&current.account_name))?;
+    limit(&call.app, call.address.as_deref(), Some(&current.account_name))?;
     let app = &call.app;
     // Not 401: the session is as good as before.
     let wrong = || {
@@ -135,14 +137,18 @@ fn session_of(call: &Call) -> Result<&SessionRow, ApiError> {
 }
 
 /// Refuses too many tries for a name, and from an address.
-fn limit(call: &Call, account: Option<&str>) -> Result<(), ApiError> {
-    let sessions = &call.app.config.sessions;
+pub(super) fn limit(
+    app: &App,
+    address: Option<&str>,
+    account: Option<&str>,
+) -> Result<(), ApiError> {
+    let sessions = &app.config.sessions;
     let take = |who: &str, per_minute, what: &str| {
-        call.app.tries.take(who, per_minute, Instant::now()).map_err(|wait: Duration| {
+        app.tries.take(who, per_minute, Instant::now()).map_err(|wait: Duration| {
             ApiError::too_many_tries(format!("too many tries to sign in {what}"), wait)
         })
     };
-    if let Some(client) = call.address.as_deref().and_then(|address| address.parse().ok()) {
+    if let Some(client) = address.and_then(|address| address.parse().ok()) {
         let address = format!("address {}", network(client));
         take(&address, sessions.tries_per_minute_from_address, "came from this address")?;
     }
@@ -152,25 +158,33 @@ fn limit(call: &Call, account: Option<&str>) -> Result<(), ApiError> {
 }
 
 /// A session that the browser of this request is to have, and its token.
-fn new_session(call: &Call) -> (Token, NewSession) {
+pub(super) fn new_session(
+    app: &App,
+    headers: &HeaderMap,
+    address: Option<String>,
+) -> (Token, NewSession) {
     let token = Token::generate();
-    let lifetime = SignedDuration::from_hours(24 * i64::from(call.app.config.sessions.days));
-    let browser = call.header(USER_AGENT.as_str()).unwrap_or_default();
+    let lifetime = SignedDuration::from_hours(24 * i64::from(app.config.sessions.days));
+    let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let session = NewSession {
-        id: call.app.new_id(session::PREFIX),
+        id: app.new_id(session::PREFIX),
         hash: token.hash(),
-        expires_at: call.app.now().saturating_add(lifetime).unwrap_or(jiff::Timestamp::MAX),
+        expires_at: app.now().saturating_add(lifetime).unwrap_or(jiff::Timestamp::MAX),
         browser: browser.chars().take(BROWSER_CHARACTERS).collect(),
-        address: call.address.clone(),
+        address,
     };
     (token, session)
 }
 
-fn signed_in(call: &Call, token: &Token, row: &SessionRow) -> Result<Response, ApiError> {
+/// The cookie of a session that has just begun.
+pub(super) fn cookie_of(app: &App, token: &Token, row: &SessionRow) -> HeaderValue {
     let seconds = row.expires_at.duration_since(row.created_at).as_secs();
-    let cookie = session::cookie(token.reveal(), seconds, &call.app.base_url());
+    session::cookie(token.reveal(), seconds, &app.base_url())
+}
+
+fn signed_in(call: &Call, token: &Token, row: &SessionRow) -> Result<Response, ApiError> {
     let mut response = json(&shown(call, row))?;
-    response.headers_mut().insert(SET_COOKIE, cookie);
+    response.headers_mut().insert(SET_COOKIE, cookie_of(&call.app, token, row));
     Ok(response)
 }
 

@@ -139,6 +139,7 @@ pub(crate) fn workflow(app: &Arc<App>) -> Result<Router> {
     let uploads = on(MethodFilter::PUT.or(MethodFilter::POST), handlers::upload::upload);
     let stage = router(app, WORKFLOW)
         .route("/upload/{file_id}", uploads.with_state(app.clone()))
+        .merge(by_provider(app))
         .merge(docs(
             "/openapi-workflow.json",
             on(MethodFilter::GET, handlers::docs::workflow_document).with_state(app.clone()),
@@ -152,6 +153,15 @@ pub(crate) fn workflow(app: &Arc<App>) -> Result<Router> {
         .route("/", to_portal(format!("{name}/portal/")))
         .route(&format!("/{name}/"), to_portal("portal/".to_owned()));
     Ok(finish(app, router))
+}
+
+/// Where browsers go to sign in by an identity provider, and come back to: addresses of pages, and
+/// so outside of the document.
+fn by_provider(app: &Arc<App>) -> Router {
+    Router::new()
+        .route("/session/oidc", on(MethodFilter::GET, handlers::oidc::begin))
+        .route("/session/oidc/callback", on(MethodFilter::GET, handlers::oidc::callback))
+        .with_state(app.clone())
 }
 
 /// An address above the portal.

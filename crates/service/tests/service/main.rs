@@ -26,6 +26,8 @@ mod kills;
 mod limits;
 mod log;
 mod margin;
+#[cfg(debug_assertions)]
+mod oidc;
 mod oracle;
 mod plans;
 mod portal;
