@@ -108,6 +108,11 @@ export function reload(): void {
   location.reload();
 }
 
+/** This page below the portal's address, as the service takes it to lead back here. */
+export function here(): string {
+  return (location.pathname + location.search).slice(root.length + 1);
+}
+
 /** What stands behind `#`, which browsers send to nobody. */
 export function fragment(): string {
   return location.hash.slice(1);
