@@ -56,7 +56,10 @@ pub use mask::{Expected, Kind, Mask, MaskWarning, ParseError, SelectError, Selec
 pub use matching::ReferenceStructure;
 pub use mmcif::MmcifWriter;
 pub use params::{Files, Params, Parsed, Selected, analyze_files};
-pub use read::{Dcd, Excerpt, Frame, ReadPlan, Series, Structure, Trajectory, Xtc};
+pub use read::{
+    ChainContents, Contents, Dcd, Excerpt, Frame, Heterogen, MissingPlace, MissingRun, ReadPlan,
+    ResidueKind, Series, Structure, Trajectory, Xtc,
+};
 pub use reference::{Reference, frame_positions};
 pub use request::{Analysis, Control, Damaged, Images, Request};
 pub use rmsd::Rmsd;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::bonds;
+use super::contents::{Census, Contents, Listed};
 use super::structure::{self, Parts, Record, Structure};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::topology::{Atom, Residue};
@@ -15,10 +16,38 @@ pub(super) fn is_mmcif(text: &str) -> bool {
 
 pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
     let mut file = Mmcif::default();
+    each_table(text, &mut file)?;
+    file.finish()
+}
+
+/// What a text contains.
+pub(super) fn contents(text: &str) -> Result<Contents, FormatError> {
+    let mut file = Counted::default();
+    each_table(text, &mut file)?;
+    let n_models = file.models.count;
+    file.census.finish(n_models).map_err(|problem| error(Place::Whole, problem))
+}
+
+/// What takes the tables of a file.
+trait Tables<'a> {
+    /// Takes a table, of which `next` gives the values row by row.
+    fn table(
+        &mut self,
+        line: usize,
+        keys: &[&'a str],
+        next: impl FnMut() -> Option<(usize, Token<'a>)>,
+    ) -> Result<(), FormatError>;
+
+    /// Whether the block that counts is over with the next one.
+    fn has_atoms(&self) -> bool;
+}
+
+/// Gives the tables of the blocks up to the first one with atoms.
+fn each_table<'a>(text: &'a str, file: &mut impl Tables<'a>) -> Result<(), FormatError> {
     let mut tokens = Tokens::new(text).peekable();
     while let Some((line, token)) = tokens.next() {
         match token {
-            Token::Block if !file.parts.atoms.is_empty() => break,
+            Token::Block if file.has_atoms() => break,
             Token::Block | Token::Value(_) => {}
             Token::Loop => {
                 let keys = std::iter::from_fn(|| {
@@ -48,16 +77,14 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
             }
         }
     }
-    file.finish()
+    Ok(())
 }
 
 #[derive(Debug, Default)]
 struct Mmcif<'a> {
     parts: Parts<'a>,
     cell: Option<Cell>,
-    n_models: usize,
-    first_model: Option<&'a str>,
-    last_model: Option<&'a str>,
+    models: Models<'a>,
     /// Chain and number of each residue as the deposition has them, beside the author's.
     labels: Vec<(&'a str, Option<i64>)>,
     connections: Vec<[Partner<'a>; 2]>,
@@ -81,8 +108,31 @@ struct Partner<'a> {
     atom: &'a str,
 }
 
-impl<'a> Mmcif<'a> {
-    /// Takes a table, of which `next` gives the values row by row.
+/// The models that atoms are of.
+#[derive(Debug, Default)]
+struct Models<'a> {
+    count: usize,
+    first: Option<&'a str>,
+    last: Option<&'a str>,
+}
+
+impl<'a> Models<'a> {
+    /// Whether the next atom is of the first model.
+    fn is_first(&mut self, model: Option<&'a str>) -> bool {
+        if self.count == 0 || model != self.last {
+            self.count += 1;
+            self.last = model;
+            self.first = self.first.or(model);
+        }
+        model == self.first
+    }
+}
+
+impl<'a> Tables<'a> for Mmcif<'a> {
+    fn has_atoms(&self) -> bool {
+        !self.parts.atoms.is_empty()
+    }
+
     fn table(
         &mut self,
         line: usize,
@@ -137,42 +187,16 @@ impl<'a> Mmcif<'a> {
         }
         Ok(())
     }
+}
 
+impl<'a> Mmcif<'a> {
     fn atom(&mut self, columns: &AtomColumns, row: &[&'a str]) -> Result<(), FormatErrorKind> {
-        let value = |column| value(row, column);
-        let model = value(columns.model);
-        if self.n_models == 0 || model != self.last_model {
-            self.n_models += 1;
-            self.last_model = model;
-            self.first_model = self.first_model.or(model);
-        }
-        if model != self.first_model {
+        if !self.models.is_first(value(row, columns.model)) {
             return Ok(());
         }
-        let [x, y, z] = [columns.x, columns.y, columns.z].map(|column| coordinate(row[column]));
-        let position = [x?, y?, z?];
-        let number = value(columns.number[0]).or_else(|| value(columns.number[1]));
-        let label = (
-            value(columns.chain[1]).unwrap_or(""),
-            value(columns.number[1]).and_then(|n| n.parse().ok()),
-        );
-        let record = Record {
-            name: required(row, columns.name, "the name of an atom")?,
-            element: value(columns.element).and_then(Element::from_symbol),
-            location: value(columns.location),
-            residue: required(row, columns.residue, "the name of a residue")?,
-            number: number.map_or(Ok(0), |found| {
-                let expected = "the number of a residue";
-                found.parse().map_err(|_| FormatErrorKind::Unexpected {
-                    expected,
-                    found: format!("`{found}`"),
-                })
-            })?,
-            insertion_code: value(columns.insertion_code).and_then(|code| code.chars().next()),
-            chain: value(columns.chain[0]).or_else(|| value(columns.chain[1])).unwrap_or(""),
-            starts_chain: self.labels.last().is_some_and(|last| last.0 != label.0),
-            position,
-        };
+        let label = columns.label(row);
+        let starts_chain = self.labels.last().is_some_and(|last| last.0 != label.0);
+        let record = columns.record(row, starts_chain)?;
         self.parts.push(&record);
         self.labels.resize(self.parts.residues.len(), label);
         Ok(())
@@ -182,7 +206,7 @@ impl<'a> Mmcif<'a> {
         let mut bonds = self.bonds();
         bonds::complete(&self.parts, self.cell.as_ref(), &mut bonds);
         self.parts
-            .finish(self.cell, self.n_models, bonds)
+            .finish(self.cell, self.models.count, bonds)
             .map_err(|problem| error(Place::Whole, problem))
     }
 
@@ -256,6 +280,151 @@ impl AtomColumns {
             x: coordinate_column(column("Cartn_x"))?,
             y: coordinate_column(column("Cartn_y"))?,
             z: coordinate_column(column("Cartn_z"))?,
+        })
+    }
+
+    /// Chain and number as the deposition has them.
+    fn label<'a>(&self, row: &[&'a str]) -> (&'a str, Option<i64>) {
+        let number = value(row, self.number[1]);
+        (value(row, self.chain[1]).unwrap_or(""), number.and_then(|n| n.parse().ok()))
+    }
+
+    fn record<'a>(
+        &self,
+        row: &[&'a str],
+        starts_chain: bool,
+    ) -> Result<Record<'a>, FormatErrorKind> {
+        let value = |column| value(row, column);
+        let [x, y, z] = [self.x, self.y, self.z].map(|column| coordinate(row[column]));
+        let position = [x?, y?, z?];
+        let number = value(self.number[0]).or_else(|| value(self.number[1]));
+        Ok(Record {
+            name: required(row, self.name, "the name of an atom")?,
+            element: value(self.element).and_then(Element::from_symbol),
+            location: value(self.location),
+            residue: required(row, self.residue, "the name of a residue")?,
+            number: number.map_or(Ok(0), |found| {
+                let expected = "the number of a residue";
+                found.parse().map_err(|_| FormatErrorKind::Unexpected {
+                    expected,
+                    found: format!("`{found}`"),
+                })
+            })?,
+            insertion_code: value(self.insertion_code).and_then(|code| code.chars().next()),
+            chain: value(self.chain[0]).or_else(|| value(self.chain[1])).unwrap_or(""),
+            starts_chain,
+            position,
+        })
+    }
+}
+
+/// What is counted of a file.
+#[derive(Debug, Default)]
+struct Counted<'a> {
+    census: Census,
+    models: Models<'a>,
+    /// Chain of the atom before as the deposition has it.
+    label: Option<&'a str>,
+    /// Chain and number of the residue of a sequence before, of which there may be several.
+    place: Option<[&'a str; 2]>,
+    /// The model of the first residue that is listed as missing.
+    model: Option<&'a str>,
+}
+
+impl<'a> Tables<'a> for Counted<'a> {
+    fn has_atoms(&self) -> bool {
+        self.census.has_atoms()
+    }
+
+    fn table(
+        &mut self,
+        line: usize,
+        keys: &[&'a str],
+        next: impl FnMut() -> Option<(usize, Token<'a>)>,
+    ) -> Result<(), FormatError> {
+        let column = |name: &str| keys.iter().position(|key| item(key).eq_ignore_ascii_case(name));
+        let mut rows =
+            Rows { next, row: Vec::with_capacity(keys.len()), n_columns: keys.len(), line };
+        match keys.first().map(|key| category(key).to_ascii_lowercase()).as_deref() {
+            Some("_atom_site") => {
+                let columns = AtomColumns::find(column)
+                    .map_err(|problem| error(Place::Line(line), problem))?;
+                while let Some((line, row)) = rows.next()? {
+                    if !self.models.is_first(value(row, columns.model)) {
+                        continue;
+                    }
+                    let label = columns.label(row).0;
+                    let starts_chain = self.label.replace(label).is_some_and(|last| last != label);
+                    let record = columns
+                        .record(row, starts_chain)
+                        .map_err(|problem| error(Place::Line(line), problem))?;
+                    self.census.atom(&record);
+                }
+            }
+            Some("_pdbx_unobs_or_zero_occ_residues") => {
+                // Structures are read whatever these tables are, so nothing is refused for them.
+                let columns = MissingColumns::find(column);
+                while let Ok(Some((_, row))) = rows.next() {
+                    let model = value(row, columns.model);
+                    self.model = self.model.or(model);
+                    if let Some(residue) = columns.residue(row).filter(|_| model == self.model) {
+                        self.census.missing(residue);
+                    }
+                }
+            }
+            Some("_pdbx_poly_seq_scheme") => {
+                let columns = ["pdb_strand_id", "asym_id", "seq_id"].map(column);
+                while let Ok(Some((_, row))) = rows.next() {
+                    let [chain, part, number] =
+                        columns.map(|column| value(row, column).unwrap_or(""));
+                    let place = Some([part, number]);
+                    if self.place != place {
+                        self.place = place;
+                        self.census.sequence(chain, |length| length + 1);
+                    }
+                }
+            }
+            _ => while (rows.next)().is_some() {},
+        }
+        Ok(())
+    }
+}
+
+/// Where the columns of residues are that have no place.
+struct MissingColumns {
+    is_of_polymer: Option<usize>,
+    has_atoms: Option<usize>,
+    model: Option<usize>,
+    chain: Option<usize>,
+    name: Option<usize>,
+    number: Option<usize>,
+    insertion_code: Option<usize>,
+}
+
+impl MissingColumns {
+    fn find(column: impl Fn(&str) -> Option<usize>) -> Self {
+        Self {
+            is_of_polymer: column("polymer_flag"),
+            has_atoms: column("occupancy_flag"),
+            model: column("PDB_model_num"),
+            chain: column("auth_asym_id"),
+            name: column("auth_comp_id"),
+            number: column("auth_seq_id"),
+            insertion_code: column("PDB_ins_code"),
+        }
+    }
+
+    /// The residue of a row, if it is of a polymer and has no atoms.
+    fn residue(&self, row: &[&str]) -> Option<Listed> {
+        let value = |column| value(row, column);
+        let is_of_polymer = value(self.is_of_polymer).is_none_or(|flag| flag == "Y");
+        let has_atoms = value(self.has_atoms).is_some_and(|flag| flag == "0");
+        let number = value(self.number)?.parse().ok()?;
+        (is_of_polymer && !has_atoms).then(|| Listed {
+            chain: value(self.chain).unwrap_or("").to_owned(),
+            name: value(self.name).unwrap_or("").to_owned(),
+            number,
+            insertion_code: value(self.insertion_code).and_then(|code| code.chars().next()),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! Structures and trajectories from files.
 
 mod bonds;
+mod contents;
 mod dcd;
 mod decimal;
 mod excerpt;
@@ -17,6 +18,7 @@ use std::io::{self, BufRead};
 use std::path::Path;
 
 pub(crate) use bonds::Family;
+pub use contents::{ChainContents, Contents, Heterogen, MissingPlace, MissingRun, ResidueKind};
 pub use dcd::Dcd;
 pub use excerpt::Excerpt;
 pub(crate) use frame::FARTHEST;

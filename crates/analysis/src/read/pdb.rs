@@ -1,9 +1,11 @@
 //! PDB files: columns, with the liberties that programs take in them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read as _};
 
 use super::bonds::{self, Family};
+use super::contents::{Census, Contents, Listed};
 use super::structure::{self, Parts, Record, Structure};
 use crate::error::{FormatError, FormatErrorKind, Place};
 use crate::{Cell, Element};
@@ -23,22 +25,39 @@ pub(super) fn parse(text: &str) -> Result<Structure, FormatError> {
 /// Longer lines are cut: a record has 80 columns, and a hostile file perhaps no end of line at all.
 const MAX_LINE_BYTES: u64 = 1 << 10;
 
+/// The lines of a text, in the memory of one: read whole, a file of 300 MB took 1.1 GB.
+struct Lines<R> {
+    text: R,
+    bytes: Vec<u8>,
+    /// Of the line that was read last, from 1.
+    n: usize,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn new(text: R) -> Self {
+        Self { text, bytes: Vec::new(), n: 0 }
+    }
+
+    /// The next line and its number.
+    fn next(&mut self) -> io::Result<Option<(usize, Cow<'_, str>)>> {
+        self.bytes.clear();
+        if self.text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.bytes)? == 0 {
+            return Ok(None);
+        }
+        match self.bytes.pop_if(|byte| *byte == b'\n') {
+            Some(_) => drop(self.bytes.pop_if(|byte| *byte == b'\r')),
+            None => drop(self.text.skip_until(b'\n')?),
+        }
+        self.n += 1;
+        Ok(Some((self.n, String::from_utf8_lossy(&self.bytes))))
+    }
+}
+
 /// Whether a text is a PDB file, line by line: what [`parse`] refuses is refused.
-pub(super) fn check(mut text: impl BufRead) -> io::Result<Result<(), FormatError>> {
-    // In the memory of a line. Read whole, a file of 300 MB took 1.1 GB.
-    let mut bytes = Vec::new();
-    let mut n = 0;
+pub(super) fn check(text: impl BufRead) -> io::Result<Result<(), FormatError>> {
+    let mut lines = Lines::new(text);
     let mut has_atoms = false;
-    loop {
-        bytes.clear();
-        if text.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
-            break;
-        }
-        if bytes.last() != Some(&b'\n') {
-            text.skip_until(b'\n')?;
-        }
-        n += 1;
-        let line = String::from_utf8_lossy(&bytes);
+    while let Some((n, line)) = lines.next()? {
         match record(&line) {
             "ATOM" | "HETATM" => {
                 if let Err(problem) = position(&line) {
@@ -52,8 +71,80 @@ pub(super) fn check(mut text: impl BufRead) -> io::Result<Result<(), FormatError
         }
     }
     // The rest is not looked at, but for whether it can be read.
-    io::copy(&mut text, &mut io::sink())?;
+    io::copy(&mut lines.text, &mut io::sink())?;
     Ok(if has_atoms { Ok(()) } else { Err(error(Place::Whole, FormatErrorKind::NoAtoms)) })
+}
+
+/// What a text contains, line by line.
+pub(super) fn contents(text: impl BufRead) -> io::Result<Result<Contents, FormatError>> {
+    let mut lines = Lines::new(text);
+    let mut census = Census::default();
+    let mut n_models = 0;
+    let mut is_over = false;
+    let mut after_ter = false;
+    let mut remarks = MissingRemarks::default();
+    while let Some((n, line)) = lines.next()? {
+        match record(&line) {
+            "ATOM" | "HETATM" if !is_over => {
+                let last = Last {
+                    residue: census.last_residue(),
+                    has: &|name| census.last_residue_has(name),
+                };
+                match atom_record(&line, &last, std::mem::take(&mut after_ter)) {
+                    Ok(record) => census.atom(&record),
+                    Err(problem) => return Ok(Err(error(Place::Line(n), problem))),
+                }
+            }
+            "TER" => after_ter = true,
+            "MODEL" => n_models += 1,
+            "ENDMDL" | "END" => is_over |= census.has_atoms(),
+            // The first line of a chain has the whole number, and so has every other.
+            "SEQRES" => {
+                if let Ok(length) = columns(&line, 13, 17).parse() {
+                    census.sequence(columns(&line, 11, 12), |_| length);
+                }
+            }
+            "REMARK" if columns(&line, 7, 10) == "465" => {
+                if let Some(residue) = remarks.residue(&line) {
+                    census.missing(residue);
+                }
+            }
+            _ => {}
+        }
+    }
+    let whole = |problem| error(Place::Whole, problem);
+    Ok(census.finish(n_models.max(1)).map_err(whole))
+}
+
+/// REMARK 465, where residues of several models are listed with the numbers of these.
+#[derive(Default)]
+struct MissingRemarks {
+    /// The model of the first that was listed.
+    model: Option<String>,
+}
+
+impl MissingRemarks {
+    /// The residue of a line; none of those that explain the list, and of other models than the
+    /// first.
+    fn residue(&mut self, line: &str) -> Option<Listed> {
+        let chain = columns(line, 19, 20);
+        let (name, model) = (columns(line, 15, 18), columns(line, 10, 14));
+        let is_listed = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+            && columns(line, 14, 15).is_empty()
+            && columns(line, 18, 19).is_empty()
+            && columns(line, 27, 80).is_empty();
+        let number = columns(line, 20, 26).parse().ok().filter(|_| is_listed)?;
+        if self.model.get_or_insert_with(|| model.to_owned()) != model {
+            return None;
+        }
+        Some(Listed {
+            chain: chain.to_owned(),
+            name: name.to_owned(),
+            number,
+            insertion_code: columns(line, 26, 27).chars().next(),
+        })
+    }
 }
 
 fn error(place: Place, problem: FormatErrorKind) -> FormatError {
@@ -94,49 +185,15 @@ impl<'a> Pdb<'a> {
     }
 
     fn atom(&mut self, line: &'a str) -> Result<(), FormatErrorKind> {
-        let position = position(line)?;
-        let name = columns(line, 12, 16);
-        let residue = columns(line, 17, 21);
-        let (number, insertion_code) = self.residue_number(line, name, residue);
-        let record = Record {
-            name,
-            element: element(line, residue),
-            location: Some(columns(line, 16, 17)).filter(|location| !location.is_empty()),
-            residue,
-            number,
-            insertion_code,
-            chain: columns(line, 21, 22),
-            starts_chain: std::mem::take(&mut self.after_ter),
-            position,
+        let last = Last {
+            residue: self.parts.last_residue().map(|last| (last.name, last.number)),
+            has: &|name| self.parts.last_residue_has(name),
         };
+        let record = atom_record(line, &last, std::mem::take(&mut self.after_ter))?;
         if let Some(atom) = self.parts.push(&record) {
             self.serials.push((columns(line, 6, 11), atom));
         }
         Ok(())
-    }
-
-    /// Number and insertion code. Beyond 9999 a number may take the insertion code's place, be
-    /// written in hybrid-36 or in hexadecimal from A000, or be stars.
-    fn residue_number(&self, line: &str, name: &str, residue: &str) -> (i64, Option<char>) {
-        let code = columns(line, 26, 27).chars().next();
-        if code.is_some_and(|code| code.is_ascii_digit())
-            && let Ok(number) = columns(line, 22, 27).parse()
-        {
-            return (number, None);
-        }
-        let text = columns(line, 22, 26);
-        if let Ok(number) = text.parse() {
-            return (number, code);
-        }
-        let last = self.parts.last_residue();
-        let before = last.map_or(0, |last| last.number);
-        let is_next =
-            last.is_some_and(|last| last.name != residue) || self.parts.last_residue_has(name);
-        let readings = [hybrid_36(text), shifted_hex(text)];
-        let goes_on =
-            readings.iter().flatten().find(|number| **number == before || **number == before + 1);
-        let any = goes_on.or(readings.iter().flatten().next()).copied();
-        (any.unwrap_or(if is_next { before + 1 } else { before }), code)
     }
 
     /// Bonds by CONECT records, but for those of metals, which are no molecule's.
@@ -158,6 +215,58 @@ impl<'a> Pdb<'a> {
         let bonds = self.connected.iter().filter_map(|[a, b]| Some([atom(a)?, atom(b)?]));
         bonds.filter(|[a, b]| a != b).collect()
     }
+}
+
+/// The residue before an atom, which may be its own.
+struct Last<'a> {
+    /// Its name and number.
+    residue: Option<(&'a str, i64)>,
+    /// Whether it has an atom of a name.
+    has: &'a dyn Fn(&str) -> bool,
+}
+
+fn atom_record<'a>(
+    line: &'a str,
+    last: &Last<'_>,
+    starts_chain: bool,
+) -> Result<Record<'a>, FormatErrorKind> {
+    let position = position(line)?;
+    let name = columns(line, 12, 16);
+    let residue = columns(line, 17, 21);
+    let (number, insertion_code) = residue_number(line, name, residue, last);
+    Ok(Record {
+        name,
+        element: element(line, residue),
+        location: Some(columns(line, 16, 17)).filter(|location| !location.is_empty()),
+        residue,
+        number,
+        insertion_code,
+        chain: columns(line, 21, 22),
+        starts_chain,
+        position,
+    })
+}
+
+/// Number and insertion code. Beyond 9999 a number may take the insertion code's place, be
+/// written in hybrid-36 or in hexadecimal from A000, or be stars.
+fn residue_number(line: &str, name: &str, residue: &str, last: &Last<'_>) -> (i64, Option<char>) {
+    let code = columns(line, 26, 27).chars().next();
+    if code.is_some_and(|code| code.is_ascii_digit())
+        && let Ok(number) = columns(line, 22, 27).parse()
+    {
+        return (number, None);
+    }
+    let text = columns(line, 22, 26);
+    if let Ok(number) = text.parse() {
+        return (number, code);
+    }
+    let before = last.residue.map_or(0, |(_, number)| number);
+    let is_next = last.residue.is_some_and(|(before, _)| before != residue) || (last.has)(name);
+    let readings = [hybrid_36(text), shifted_hex(text)];
+    let goes_on =
+        readings.iter().flatten().find(|number| **number == before || **number == before + 1);
+    let any = goes_on.or(readings.iter().flatten().next()).copied();
+    (any.unwrap_or(if is_next { before + 1 } else { before }), code)
 }
 
 /// The kind of a line.
