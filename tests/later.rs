@@ -96,6 +96,7 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             }
             "job_list" => survives::<types::JobPage>(&name, &now),
             "job_series" => survives::<types::JobSeries>(&name, &now),
+            "file_contents" => survives::<types::FileContents>(&name, &now),
             "mask_view" => survives::<types::MaskSelection>(&name, &now),
             "analysis_submit" | "analysis_view" | "analysis_cancel" => {
                 survives::<types::AnalysisRecord>(&name, &now)

@@ -53,7 +53,8 @@ fn as_many_are_counted_as_the_reader_of_structures_keeps() {
                 |residue: usize| topology.chain_id(topology.residue(residue).chain) == chain.id;
             let n_atoms = topology.atoms().filter(|atom| is_of(atom.residue)).count();
             let n_residues = (0..topology.n_residues()).filter(|residue| is_of(*residue)).count();
-            let counted = (chain.n_atoms, chain.n_residues_of.iter().sum::<usize>());
+            let of_kinds = ResidueKind::ALL.map(|kind| chain.n_residues(kind));
+            let counted = (chain.n_atoms, of_kinds.iter().sum::<usize>());
             assert_eq!(counted, (n_atoms, n_residues), "{file}: chain {}", chain.id);
         }
         let n_atoms: usize = counted.chains.iter().map(|chain| chain.n_atoms).sum();

@@ -7,6 +7,7 @@ use molbox::workflow::types::{
     self, AccountChange, AccountRequest, AnalysisRequest, FileRegistration, InvitationAcceptance,
     JobCreateParams, JobExtension, KeyRequest, PasswordChange, SignIn, SystemBuildRequest,
 };
+use molbox_analysis::Contents;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -23,7 +24,20 @@ static CONTRACT: LazyLock<Contract> = LazyLock::new(Contract::of_document);
 pub fn upload(content: &[u8], format: &str) {
     let format = Format::named(format).expect("a format");
     // Either way; what matters is that it comes back.
-    let _ = check_text(content, format);
+    if check_text(content, format).is_ok() {
+        count(content, format);
+    }
+}
+
+/// Counts what a content has that was registered as a structure.
+fn count(content: &[u8], format: Format) {
+    let counted = match format {
+        Format::Pdb => Contents::of_pdb(content).expect("it is in memory"),
+        Format::Cif => Contents::of_mmcif(&String::from_utf8_lossy(content)),
+        _ => return,
+    };
+    let counted = counted.unwrap_or_else(|error| panic!("what was registered is read: {error}"));
+    assert!(counted.n_atoms > 0 && counted.n_residues > 0, "{counted:?}");
 }
 
 /// Checks a request body against every operation that takes one.

@@ -40,8 +40,8 @@ pub struct Contents {
 pub struct ChainContents {
     /// The author's identifier; empty where there is none.
     pub id: String,
-    /// Residues of each kind, in the order of [`ResidueKind::ALL`].
-    pub n_residues_of: [usize; 5],
+    /// Residues of each kind, in the order of the kinds.
+    n_residues_of: [usize; 5],
     /// Number of atoms.
     pub n_atoms: usize,
     /// Residues of the chain's sequence, if the file has one.
@@ -52,6 +52,13 @@ pub struct ChainContents {
     numbers: Option<[i64; 2]>,
 }
 
+impl ChainContents {
+    /// Residues of a kind.
+    pub fn n_residues(&self, kind: ResidueKind) -> usize {
+        self.n_residues_of[kind as usize]
+    }
+}
+
 /// What a residue is, by its name and its atoms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResidueKind {
@@ -59,18 +66,18 @@ pub enum ResidueKind {
     Protein,
     /// Of DNA or RNA: a standard nucleotide, or one with its sugar.
     NucleicAcid,
-    /// Water.
-    Water,
     /// A single atom.
     Ion,
     /// Anything else.
     Other,
+    /// Water.
+    Water,
 }
 
 impl ResidueKind {
     /// All kinds.
     pub const ALL: [Self; 5] =
-        [Self::Protein, Self::NucleicAcid, Self::Water, Self::Ion, Self::Other];
+        [Self::Protein, Self::NucleicAcid, Self::Ion, Self::Other, Self::Water];
 
     fn is_polymer(self) -> bool {
         matches!(self, Self::Protein | Self::NucleicAcid)

@@ -55,6 +55,12 @@ pub(crate) enum Command {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
+    /// Show what a file contains: chains, heterogens, missing residues, and what a build would make
+    /// of them; atoms of a ligand, frames of a trajectory.
+    Contents {
+        /// Identifier.
+        id: String,
+    },
     /// Delete files.
     #[command(visible_alias = "rm")]
     Delete {
@@ -149,6 +155,9 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
                 records.push(task::value(&*client.file_view().file_id(&id).send().await?)?);
             }
             one_or_table(context, &records)
+        }
+        Command::Contents { id } => {
+            output.record(&task::value(&*client.file_contents().file_id(&id).send().await?)?)
         }
         Command::Delete { ids } => {
             for id in &ids {

@@ -1,5 +1,6 @@
 //! File formats: their names, and whether a content is what it is said to be.
 
+pub(crate) mod contents;
 mod expression;
 mod force_field;
 pub(crate) mod ligand;

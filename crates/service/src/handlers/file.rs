@@ -10,6 +10,7 @@ use crate::accounts::link::LIFETIME;
 use crate::app::App;
 use crate::db::{Answer, Deed, FileRow, IdempotentWrite, Once, Unregistered};
 use crate::error::{ApiError, not_ready, stored};
+use crate::formats::contents::{Reading, contents};
 use crate::formats::{self, Format};
 use crate::hex::hex;
 use crate::http::answer::{deleted, json, record_answer, text};
@@ -335,6 +336,28 @@ pub(crate) async fn file_list(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
     Ok(text(record(&find(&call).await?)?))
+}
+
+pub(crate) async fn file_contents(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let file = find(&call).await?;
+    let at = || vec![loc("path"), loc("file_id")];
+    let Some(object) = file.object.filter(|_| file.status == FileStatus::Ready) else {
+        return Err(not_ready(at(), &file.id, file.status, "its content has not been registered"));
+    };
+    let Some(reading) = Reading::of(&file.kind, file.format) else {
+        let kind = file.kind.replace('_', " ");
+        let msg = format!("{} is a {kind} file: it has no atoms that could be counted", file.id);
+        return Err(ApiError::invalid(vec![violation("value_error", at(), msg)]));
+    };
+    // It takes as long as the check that the file has passed, and so the same turns.
+    let turn = app.turn(&app.registrations, call.account()).await?;
+    let (objects, format, id) = (app.objects.clone(), file.format, file.id);
+    let read = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        contents(&id, objects.local(&Key::stored(object))?.path(), format, reading)
+    });
+    json(&read.await.map_err(ApiError::internal)??)
 }
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {

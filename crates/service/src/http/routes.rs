@@ -77,6 +77,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     POST   "/check/analysis"                 analysis::analysis_check
     GET    "/info/files"                     file::file_list
     GET    "/info/file/{file_id}"            file::file_view
+    GET    "/info/file/{file_id}/contents"   file::file_contents
     DELETE "/info/file/{file_id}"            file::file_delete
     GET    "/info/jobs"                      job::job_list
     GET    "/info/job/{job_id}"              job::job_view

@@ -32,6 +32,81 @@ async fn a_file_goes_up_and_comes_back_byte_for_byte() {
     assert_eq!(fs::read(back).unwrap(), fs::read(&path).unwrap());
 }
 
+const TRIMMED: &str = "\
+REMARK 465 MISSING RESIDUES
+REMARK 465   M RES C SSSEQI
+REMARK 465     GLY A     1
+REMARK 465     SER A     4
+SEQRES   1 A    4  GLY ALA MSE SER
+ATOM      1  N   ALA A   2       0.000   0.000   0.000  1.00  0.00           N
+ATOM      2  CA AALA A   2       1.450   0.000   0.000  0.60  0.00           C
+ATOM      3  CA BALA A   2       1.460   0.100   0.000  0.40  0.00           C
+ATOM      4  C   ALA A   2       2.000   1.420   0.000  1.00  0.00           C
+HETATM    5  N   MSE A   3       3.300   1.500   0.000  1.00  0.00           N
+HETATM    6  CA  MSE A   3       4.000   2.780   0.000  1.00  0.00           C
+HETATM    7 ZN    ZN B   1      10.000   0.000   0.000  1.00  0.00          ZN
+HETATM    8  O   HOH B   2      15.000   0.000   0.000  1.00  0.00           O
+HETATM    9  C1  BNZ B   3      20.000   0.000   0.000  1.00  0.00           C
+HETATM   10  C2  BNZ B   3      21.400   0.000   0.000  1.00  0.00           C
+END
+";
+const METHANE: &str = "methane\n\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n    \
+    0.0000    0.0000    0.0000 C   0  0  0  0  0  0  0  0  0  0  0  0\nM  END\n$$$$\n";
+
+#[tokio::test]
+async fn what_a_file_contains_is_told_with_what_a_build_would_make_of_it() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let upload = async |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        molbox.upload(&path).await.unwrap().file_id
+    };
+    let contents = async |id: &str| molbox.file_contents().file_id(id).send().await;
+
+    let id = upload("trimmed.pdb", TRIMMED).await;
+    let found = contents(&id).await.unwrap().into_inner();
+    let structure = found.structure.unwrap();
+    assert_eq!((structure.models, structure.atoms, structure.residues), (1, 9, 5));
+    assert_eq!((structure.alternates, structure.missing_residues), (1, 2));
+    let chains: Vec<_> = structure
+        .chains
+        .iter()
+        .map(|chain| (chain.chain_id.as_str(), chain.residues, chain.waters, chain.kinds.join(" ")))
+        .collect();
+    let expected = [("A", 2, 0, "protein".into()), ("B", 2, 1, "ion other water".into())];
+    assert_eq!(chains, expected);
+    assert_eq!(structure.chains[0].sequence_length, Some(4));
+    let heterogens: Vec<_> = structure.heterogens.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(heterogens, ["MSE", "ZN", "BNZ"]);
+    let missing: Vec<_> =
+        structure.missing.iter().map(|run| (run.first.as_str(), run.place.as_str())).collect();
+    assert_eq!(missing, [("GLY1", "start"), ("SER4", "end")]);
+    let codes: Vec<_> = found.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    let told = ["location_chosen", "residues_missing", "residue_replaced", "heterogen_removed"];
+    assert!(told.iter().all(|code| codes.contains(code)), "{codes:?}");
+
+    let found = contents(&upload("methane.sdf", METHANE).await).await.unwrap().into_inner();
+    let ligand = found.ligand.unwrap();
+    assert_eq!((ligand.atoms, ligand.hydrogens, ligand.formula.as_str()), (1, 0, "C"));
+    assert_eq!(found.warnings[0].code, "ligand_hydrogens_added");
+
+    let dcd = example("../crates/analysis/tests/data/mini_md.dcd");
+    let frames = molbox.upload(&dcd).await.unwrap().file_id;
+    let found = contents(&frames).await.unwrap().into_inner().trajectory.unwrap();
+    let file = molbox_analysis::Trajectory::open(&dcd).unwrap();
+    assert_eq!((found.atoms, found.frames), (file.n_atoms() as u64, file.n_frames() as u64));
+
+    let field = upload("field.xml", "<ForceField></ForceField>").await;
+    assert_eq!(status(&contents(&field).await.unwrap_err()), 422);
+    let pending = molbox.upload_url_create().filetype("pdb").send().await.unwrap();
+    assert_eq!(status(&contents(&pending.file_id).await.unwrap_err()), 409);
+    let stranger = service.client("eve");
+    let refused = stranger.file_contents().file_id(&id).send().await.unwrap_err();
+    assert_eq!(status(&refused), 404);
+}
+
 #[tokio::test]
 async fn a_link_takes_put_post_and_a_form_and_needs_no_key() {
     let service = Service::start();
