@@ -2,14 +2,12 @@
 //! size of the file.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, BufRead};
 
 use super::bonds::Family;
 use super::structure::Record;
-use super::{mmcif, pdb};
 use crate::Element;
 use crate::cell::{norm, sub};
-use crate::error::{FormatError, FormatErrorKind};
+use crate::error::FormatErrorKind;
 use crate::topology::WATER;
 
 /// What the first model of a structure file has, one location of each atom, and what it lacks.
@@ -129,24 +127,6 @@ pub enum MissingPlace {
 impl Contents {
     /// Entries that each list has at most.
     pub const MOST: usize = 1000;
-
-    /// What a PDB file contains; takes the memory of a line and of what is listed.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be read of it; within, [`FormatError`] with the line.
-    pub fn of_pdb(text: impl BufRead) -> io::Result<Result<Self, FormatError>> {
-        pdb::contents(text)
-    }
-
-    /// What the text of an mmCIF file contains, of which the first block with atoms counts.
-    ///
-    /// # Errors
-    ///
-    /// [`FormatError`] with the line.
-    pub fn of_mmcif(text: &str) -> Result<Self, FormatError> {
-        mmcif::contents(text)
-    }
 
     /// Residues that are missing from all chains.
     pub fn n_missing(&self) -> usize {

@@ -73,3 +73,23 @@ impl Structure {
         mmcif::parse(text)
     }
 }
+
+impl Contents {
+    /// What a PDB file contains; takes the memory of a line and of what is listed.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read of it; within, [`FormatError`] with the line.
+    pub fn of_pdb(text: impl BufRead) -> io::Result<Result<Self, FormatError>> {
+        pdb::contents(text)
+    }
+
+    /// What the text of an mmCIF file contains, of which the first block with atoms counts.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn of_mmcif(text: &str) -> Result<Self, FormatError> {
+        mmcif::contents(text)
+    }
+}
