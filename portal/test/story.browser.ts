@@ -117,6 +117,7 @@ test("a structure is uploaded, built and simulated", async () => {
   await row.getByRole("link", { name: "alanine" }).click();
   await page.getByRole("img", { name: /^Structure of \d+ atoms/ }).waitFor({ timeout: LONG_MS });
   await browser.check("file");
+  await page.getByRole("region", { name: "Chains" }).getByRole("row", { name: /^A protein/ }).waitFor();
   const viewer = browser.weightOf("viewer");
   assert.ok(viewer > 500_000 && viewer <= 860_000, `${viewer} bytes of the viewer`);
   await page.getByRole("link", { name: "Files" }).click();

@@ -1,9 +1,9 @@
 //! A file: what is known of it, and what it looks like.
 import { useQuery } from "@tanstack/react-query";
 
-import { baseUrl, expectData, molbox } from "../api/client.ts";
-import { Notice, Unreadable } from "../part/notice.tsx";
-import { bytes } from "../part/number.ts";
+import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { Failure, Notice, Unreadable } from "../part/notice.tsx";
+import { bytes, number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
 import { FileStructure } from "../part/structure.tsx";
 import { When } from "../part/when.tsx";
@@ -31,7 +31,10 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
       </div>
     </div>
     <div className="columns">
-      <FileStructure file={file} />
+      <div className="stack">
+        <FileStructure file={file} />
+        {file.status === "ready" && file.format !== "xml" && <Contents file_id={file_id} />}
+      </div>
       <section className="panel stack">
         <h2>About</h2>
         <dl>
@@ -46,4 +49,65 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
       </section>
     </div>
   </div>;
+}
+
+/** What it contains, and what a build would make of it. */
+function Contents({ file_id }: { file_id: string }) {
+  const { data: contents, error, refetch } = useQuery({
+    queryKey: ["contents", file_id],
+    queryFn: () => expectData(molbox.GET("/info/file/{file_id}/contents", { params: { path: { file_id } } })),
+    staleTime: Infinity,
+  });
+  if (error) return <Failure error={error} again={() => void refetch()} />;
+  if (!contents) return <p className="quiet">Reading…</p>;
+  const { structure, ligand, trajectory, warnings } = contents;
+  return <>
+    <section className="panel stack">
+      <h2>What it contains</h2>
+      {structure && <StructureContents structure={structure} />}
+      {ligand && <dl>
+        <dt>formula</dt><dd>{ligand.formula}</dd>
+        <dt>atoms</dt><dd>{number(ligand.atoms)}, {number(ligand.hydrogens)} of them hydrogen</dd>
+        {ligand.charge !== undefined && <><dt>charge</dt><dd>{number(ligand.charge)} e</dd></>}
+        {ligand.molecules > 1 && <><dt>molecules</dt><dd>{number(ligand.molecules)}</dd></>}
+      </dl>}
+      {trajectory && <dl>
+        <dt>frames</dt><dd>{number(trajectory.frames)}</dd>
+        <dt>atoms</dt><dd>{number(trajectory.atoms)}</dd>
+        {trajectory.start !== undefined && trajectory.end !== undefined
+          && <><dt>times</dt><dd>{number(trajectory.start)} to {number(trajectory.end)} ps</dd></>}
+      </dl>}
+    </section>
+    {warnings && warnings.length > 0 && <section className="panel">
+      <h2>In a build from it</h2>
+      <ul className="plain-list">{warnings.map(({ code, message }, i) =>
+        <li key={i}>{message} <code className="quiet">{code}</code></li>)}</ul>
+    </section>}
+  </>;
+}
+
+function StructureContents({ structure }: { structure: Schemas["StructureContents"] }) {
+  const { chains, heterogens, models, alternates, truncated } = structure;
+  return <>
+    <dl>
+      <dt>atoms</dt><dd>{number(structure.atoms)}, {number(structure.hydrogens)} of them hydrogen</dd>
+      <dt>residues</dt><dd>{number(structure.residues)}</dd>
+      {models > 1 && <><dt>models</dt><dd>{number(models)}</dd></>}
+      {alternates > 0 && <><dt>in several locations</dt><dd>{number(alternates)} residues</dd></>}
+      {heterogens.length > 0
+        && <><dt>heterogens</dt><dd>{heterogens.map(({ name, count }) => `${number(count)} ${name}`).join(", ")}</dd></>}
+    </dl>
+    <div className="scroll" role="region" aria-label="Chains" tabIndex={0}><table>
+      <thead><tr><th>Chain</th><th>Kind</th><th className="number">Residues</th><th className="number">Missing</th>
+        <th className="number">Waters</th></tr></thead>
+      <tbody>{chains.map((chain, i) => <tr key={i}>
+        <td>{chain.chain_id === "" ? "without a name" : chain.chain_id}</td>
+        <td>{chain.kinds.map((kind) => kind.replaceAll("_", " ")).join(", ")}</td>
+        <td className="number">{number(chain.residues)}</td>
+        <td className="number">{number(chain.missing_residues)}</td>
+        <td className="number">{number(chain.waters)}</td>
+      </tr>)}</tbody>
+    </table></div>
+    {truncated && <p className="small quiet">The lists are longer; their first entries are shown.</p>}
+  </>;
 }

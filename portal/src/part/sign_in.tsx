@@ -9,14 +9,14 @@ import { Failure, Notice } from "./notice.tsx";
 import type { Session } from "./session.ts";
 
 /** Why the identity provider signed nobody in, by what the service says behind `#`. */
-const WHY: Record<string, string> = {
-  "too-many": "Too many tries to sign in came from this address. Wait a minute.",
-  "not-begun": "Signing in took too long, or was not begun in this browser. Try again.",
-  "refused": "You were not signed in: it was cancelled, or refused there.",
-  "provider": "Signing in does not work at present. Whoever runs this service finds the reason in its log.",
-  "unknown": "You have no account here. Ask whoever runs this service.",
-  "disabled": "Your account is disabled. Ask whoever runs this service.",
-};
+const WHY: ReadonlyMap<string, string> = new Map([
+  ["too-many", "Too many tries to sign in came from this address. Wait a minute."],
+  ["not-begun", "Signing in took too long, or was not begun in this browser. Try again."],
+  ["refused", "You were not signed in: it was cancelled, or refused there."],
+  ["provider", "Signing in does not work at present. Whoever runs this service finds the reason in its log."],
+  ["unknown", "You have no account here. Ask whoever runs this service."],
+  ["disabled", "Your account is disabled. Ask whoever runs this service."],
+]);
 
 /** `account` is who had signed in before, on a page that stays as it is. */
 export function SignInForm({ account = "", done }: { account?: string; done: (session: Session) => void }) {
@@ -37,7 +37,7 @@ export function SignInForm({ account = "", done }: { account?: string; done: (se
   if (ways.data && !ways.data.password) {
     return <Notice kind="bad">Nobody can sign in to this service with a password.</Notice>;
   }
-  const why = account === "" ? WHY[fragment().replace(/^sign-in=/, "")] : undefined;
+  const why = account === "" ? WHY.get(fragment().replace(/^sign-in=/, "")) : undefined;
   return <form className="stack" onSubmit={submit}>
     {why !== undefined && <Notice kind="bad">{why}</Notice>}
     {isReadable() && <Notice kind="waiting">

@@ -284,7 +284,7 @@ async fn account_of(service: &Service, led: &Led) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_admitted_gets_an_account_and_has_it_again_the_next_time() {
     let fake = Fake::start().await;
-    let service = fake.service(&ADMIT);
+    let mut service = fake.service(&ADMIT);
     let first = sign_in(&service, &fake).await;
     assert_eq!(first.why(), "");
     assert_eq!(first.to, format!("{}/portal/job/new?x=1", service.base_url));
@@ -310,6 +310,8 @@ async fn who_is_admitted_gets_an_account_and_has_it_again_the_next_time() {
     service.command(&["account", "disable", "ada"]);
     fake.reset();
     assert_eq!(sign_in(&service, &fake).await.why(), "disabled");
+    // All of it is written then.
+    service.stop();
     let log = service.log();
     for secret in [SECRET, CODE, ACCESS, "eyJ"] {
         assert!(!log.contains(secret), "{secret} is in the log");
