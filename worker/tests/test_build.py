@@ -158,7 +158,12 @@ def test_a_foreign_residue_is_removed_and_reported(builder: Callable[..., Direct
     text = VILLIN.read_text().replace("END", ligand + "END")
     result = builder(text, padding_nm=0.6).result
     assert result["status"] == "succeeded"
-    assert {"code": "heterogen_removed", "message": "XYZ 900 of chain A removed"} in result["warnings"]
+    removed = {
+        "code": "heterogen_removed",
+        "message": "XYZ 900 of chain A removed",
+        "residues": [{"chain_id": "A", "residue_id": "900", "residue_name": "XYZ"}],
+    }
+    assert removed in result["warnings"]
 
 
 def atom(name: str, residue: str, x: str = "0.000") -> str:

@@ -102,7 +102,7 @@ function StructureContents({ structure }: { structure: Schemas["StructureContent
         <th className="number">Waters</th></tr></thead>
       <tbody>{chains.map((chain, i) => <tr key={i}>
         <td>{chain.chain_id === "" ? "without a name" : chain.chain_id}</td>
-        <td>{chain.kinds.map((kind) => kind.replaceAll("_", " ")).join(", ")}</td>
+        <td className="words">{chain.kinds.map((kind) => kind.replaceAll("_", " ")).join(", ")}</td>
         <td className="number">{number(chain.residues)}</td>
         <td className="number">{number(chain.missing_residues)}</td>
         <td className="number">{number(chain.waters)}</td>

@@ -167,6 +167,13 @@ const MOST_BUILT: usize = 20;
 /// there decides.
 const ARTEFACTS: [&str; 5] = ["MSE", "CSO", "CSX", "CME", "CAS"];
 
+/// Ends of chains and mirror images of amino acids, which force fields have; `names.py` there
+/// decides.
+const BUILT: [&str; 24] = [
+    "ACE", "NME", "NH2", "NMA", "NHE", "DAL", "DAR", "DSG", "DAS", "DCY", "DGN", "DGL", "DHI",
+    "DIL", "DLE", "DLY", "MED", "DPN", "DPR", "DSN", "DTH", "DTR", "DTY", "DVA",
+];
+
 fn notice(code: &str, message: String) -> Notice {
     Notice {
         code: code.to_owned(),
@@ -247,11 +254,12 @@ fn gap(run: &MissingRun, has_sequence: bool) -> Notice {
     notice(code, message)
 }
 
-/// What becomes of a heterogen, unless it is an ion, which stays.
+/// What becomes of a heterogen, unless it stays as it is.
 fn fate(heterogen: &Heterogen) -> Option<Notice> {
     let Heterogen { name, kind, count } = heterogen;
     Some(match kind {
         ResidueKind::Ion | ResidueKind::Water => return None,
+        _ if BUILT.contains(&name.as_str()) => return None,
         ResidueKind::Protein | ResidueKind::NucleicAcid if ARTEFACTS.contains(&name.as_str()) => {
             notice(
                 "residue_replaced",
@@ -347,5 +355,35 @@ fn trajectory_contents(trajectory: &Trajectory) -> TrajectoryContents {
         start: time((n_frames > 0).then_some(0)),
         end: time(n_frames.checked_sub(1)),
         extra: Default::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keys of a table in the worker's source, or items of a set.
+    fn names<'t>(source: &'t str, table: &str) -> Vec<&'t str> {
+        let (_, rest) = source.split_once(&format!("\n{table} = ")).unwrap();
+        let (text, _) = rest.split_once('}').unwrap();
+        let parts: Vec<&str> = text.split('"').collect();
+        let is_table = parts.iter().any(|part| part.starts_with(':'));
+        let words = parts.chunks_exact(2).zip(parts.iter().skip(2).step_by(2));
+        words
+            .filter(|(_, after)| !is_table || after.starts_with(':'))
+            .map(|(pair, _)| pair[1])
+            .collect()
+    }
+
+    #[test]
+    fn residues_that_stay_or_change_are_those_of_the_worker() {
+        let source = include_str!("../../../../worker/molbox_worker/names.py");
+        let built = ["CAPS", "OTHER_CAPS", "MIRRORED"].map(|table| names(source, table)).concat();
+        let sorted = |mut words: Vec<&'static str>| {
+            words.sort_unstable();
+            words
+        };
+        assert_eq!(sorted(BUILT.to_vec()), sorted(built));
+        assert_eq!(sorted(ARTEFACTS.to_vec()), sorted(names(source, "ARTEFACTS")));
     }
 }
