@@ -58,7 +58,7 @@ pub use mmcif::MmcifWriter;
 pub use params::{Files, Params, Parsed, Selected, analyze_files};
 pub use read::{
     ChainContents, Contents, Dcd, Excerpt, Frame, Heterogen, MissingPlace, MissingRun, ReadPlan,
-    ResidueKind, Series, Structure, Trajectory, Xtc,
+    ResidueKind, Series, Structure, Trajectory, Xtc, XtcIndex,
 };
 pub use reference::{Reference, frame_positions};
 pub use request::{Analysis, Control, Damaged, Images, Request};

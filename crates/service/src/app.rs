@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use molbox::Finite;
 use molbox::workflow::types::{self, QueuePlace};
+use molbox_analysis::{Structure, XtcIndex};
 use tokio::sync::{Notify, watch};
 
 use crate::accounts;
@@ -35,14 +36,19 @@ use crate::market::Market;
 use crate::metrics::Metrics;
 use crate::objects::{Key, Objects};
 use crate::pdb::Mirror;
-use crate::plan::topology::Recent;
+use crate::plan::topology::Built;
 use crate::random;
+use crate::recent::Recent;
 use crate::record::{Kind, Lane};
 use crate::runner::hold::Holds;
 use crate::runner::places::Queues;
 
 /// How long the check of the database may delay the start.
 const CHECK_LIMIT: Duration = Duration::from_secs(5);
+/// Atoms of all systems that are kept together, and of all structures; a hundred bytes or so each.
+const MAX_RECENT_ATOMS: usize = 2_000_000;
+/// Frames of all trajectories; 16 bytes each.
+const MAX_RECENT_FRAMES: usize = 10_000_000;
 
 /// The state of the service.
 pub(crate) struct App {
@@ -74,7 +80,10 @@ pub(crate) struct App {
     /// Who signs people in besides the service itself.
     pub(crate) oidc: Option<Provider>,
     pub(crate) market: Market,
-    pub(crate) systems: Recent,
+    /// Systems that have been built, registered structures, frames of registered XTC files.
+    pub(crate) systems: Recent<Built>,
+    pub(crate) structures: Recent<Structure>,
+    pub(crate) frames: Recent<XtcIndex>,
     pub(crate) holds: Holds,
     pub(crate) queues: Queues,
     pub(crate) examination: LastExamination,
@@ -126,7 +135,9 @@ impl App {
             mirror: Mirror::new(&config.pdb)?,
             oidc: Provider::of(&config.oidc, &secret)?,
             market: Market::open(&config),
-            systems: Recent::default(),
+            systems: Recent::of_weight(MAX_RECENT_ATOMS),
+            structures: Recent::of_weight(MAX_RECENT_ATOMS),
+            frames: Recent::of_weight(MAX_RECENT_FRAMES),
             holds: Holds::default(),
             queues: Queues::default(),
             examination: LastExamination::default(),

@@ -109,7 +109,7 @@ section! {
         bodies_bytes: u64 = 256 << 20,
         /// Largest uploaded file, in bytes.
         upload_bytes: u64 = 5 << 30,
-        /// Largest file, other than of PDB and trajectories, that can be registered: it is read whole to be checked. In bytes.
+        /// Largest file, other than of PDB and trajectories, that can be registered, and largest structure of which atoms can be chosen: these are read whole. In bytes.
         text_bytes: u64 = 128 << 20,
         /// Registrations at a time that are checked; an account that has none waits for no other account.
         registrations: usize = 2,

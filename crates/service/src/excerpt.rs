@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use futures::Stream;
-use molbox_analysis::{AtomSet, Dcd, Error, Excerpt, FrameRange, Trajectory};
+use molbox_analysis::{AtomSet, Dcd, Error, Excerpt, FrameRange, Structure, Trajectory};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -143,6 +143,47 @@ impl Made {
         let frames = asked.frames(n_frames)?;
         let digest = if is_open { None } else { Some(digest(app, &job.id, &name)?) };
         Self::new(Trajectory::Dcd(dcd), &atoms, frames, digest.as_deref())
+    }
+
+    /// What of a registered trajectory is asked for; `structure` names its atoms, if a mask is to
+    /// choose among them. Takes long when the trajectory is.
+    ///
+    /// # Errors
+    ///
+    /// 422 for a structure of other atoms, a mask without one or of no atoms, frames that are not
+    /// there.
+    pub(crate) fn of_file(
+        trajectory: Trajectory,
+        sha256: &str,
+        structure: Option<&Structure>,
+        asked: &Asked,
+    ) -> Result<Self, ApiError> {
+        let n_atoms = trajectory.n_atoms();
+        let wrong = |kind, msg: String| {
+            ApiError::invalid(vec![violation(kind, vec![loc("query"), loc("topology")], msg)])
+        };
+        if let Some(structure) = structure
+            && structure.topology.n_atoms() != n_atoms
+        {
+            let msg = format!(
+                "has {} atoms, the trajectory {n_atoms}; give the structure that it was made from",
+                structure.topology.n_atoms()
+            );
+            return Err(wrong("value_error", msg));
+        }
+        let atoms = match (&asked.mask, structure) {
+            (None, _) => AtomSet::all(n_atoms),
+            (Some(mask), Some(structure)) => {
+                selected(&structure.topology, &structure.positions, mask)
+                    .map_err(BadMask::in_query)?
+            }
+            (Some(_), None) => {
+                let msg = "a mask needs the structure that names the atoms; give its file";
+                return Err(wrong("missing", msg.to_owned()));
+            }
+        };
+        let frames = asked.frames(trajectory.n_frames())?;
+        Self::new(trajectory, &atoms, frames, Some(sha256))
     }
 
     /// The file as an answer, whole or the range that is asked for.

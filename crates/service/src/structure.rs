@@ -1,9 +1,12 @@
-//! Structures of systems as text, a chunk at a time.
+//! Structures as text, a chunk at a time.
 
 use std::io;
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::Response;
 use futures::Stream;
 use molbox_analysis::{AtomSet, Cell, MmcifWriter, Structure, Topology};
 use serde::Deserialize;
@@ -11,6 +14,8 @@ use serde::Deserialize;
 use crate::app::App;
 use crate::error::{ApiError, NOT_FOUND, not_ready, stored};
 use crate::files::CHUNK_BYTES;
+use crate::http::call::Call;
+use crate::http::download::while_good;
 use crate::http::validate::{loc, violation};
 use crate::objects::Key;
 use crate::plan::topology::{BadMask, Built, selected};
@@ -28,7 +33,8 @@ pub(crate) fn check_built(system: &Task) -> Result<(), ApiError> {
 /// A structure that is written.
 pub(crate) enum Model {
     Built(Arc<Built>, Option<Cell>),
-    Prepared(Structure),
+    /// As a file has it.
+    Read(Arc<Structure>),
 }
 
 impl Model {
@@ -67,13 +73,13 @@ impl Model {
         }
         let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
         let structure = Structure::from_mmcif(&text).map_err(ApiError::internal)?;
-        Ok(Self::Prepared(structure))
+        Ok(Self::Read(Arc::new(structure)))
     }
 
     fn topology(&self) -> &Topology {
         match self {
             Self::Built(built, _) => built.topology(),
-            Self::Prepared(structure) => &structure.topology,
+            Self::Read(structure) => &structure.topology,
         }
     }
 
@@ -81,14 +87,14 @@ impl Model {
     fn positions(&self) -> &[[f64; 3]] {
         match self {
             Self::Built(built, _) => built.positions(),
-            Self::Prepared(structure) => &structure.positions,
+            Self::Read(structure) => &structure.positions,
         }
     }
 
     fn cell(&self) -> Option<&Cell> {
         match self {
             Self::Built(_, cell) => cell.as_ref(),
-            Self::Prepared(structure) => structure.cell.as_ref(),
+            Self::Read(structure) => structure.cell.as_ref(),
         }
     }
 }
@@ -113,13 +119,21 @@ impl StructureText {
         Ok(Self { model, name, atoms })
     }
 
-    /// Number of atoms that it has.
-    pub(crate) fn n_atoms(&self) -> usize {
-        self.atoms.len()
+    /// The text as an answer.
+    pub(crate) fn answer(self, call: &Call, name: &str) -> Result<Response, ApiError> {
+        let n_atoms = self.atoms.len();
+        let mut response = Response::new(Body::from_stream(while_good(call, self.stream())));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("chemical/x-mmcif"));
+        let disposition = format!("attachment; filename=\"{name}\"");
+        let disposition = HeaderValue::try_from(disposition).map_err(ApiError::internal)?;
+        headers.insert(CONTENT_DISPOSITION, disposition);
+        headers.insert("x-atoms", HeaderValue::from(n_atoms));
+        Ok(response)
     }
 
-    /// The text, a chunk at a time: a million atoms take a hundred megabytes.
-    pub(crate) fn stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    /// A chunk at a time: a million atoms take a hundred megabytes.
+    fn stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
         let text = Arc::new(self);
         futures::stream::try_unfold(None, move |next: Option<usize>| {
             let text = text.clone();

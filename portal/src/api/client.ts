@@ -50,7 +50,7 @@ export function isWorthAnotherTry(error: unknown): boolean {
   return !(error instanceof Refused) || error.status >= 500;
 }
 
-type Answer<T> = { data?: T; error?: unknown; response: Response };
+export type Answer<T> = { data?: T; error?: unknown; response: Response };
 
 /** What the service answered; a `Refused` when it refused. */
 export async function expectData<T>(answer: Promise<Answer<T>>): Promise<T> {

@@ -6,6 +6,7 @@ import { Failure, Notice, Unreadable } from "../part/notice.tsx";
 import { bytes, number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
 import { FileStructure } from "../part/structure.tsx";
+import { FileTrajectory } from "../part/trajectory.tsx";
 import { When } from "../part/when.tsx";
 import { address, type PageProps } from "../routes.ts";
 
@@ -32,7 +33,7 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
     </div>
     <div className="columns">
       <div className="stack">
-        <FileStructure file={file} />
+        {file.type === "trajectory" && file.status === "ready" ? <FileTrajectory file={file} /> : <FileStructure file={file} />}
         {file.status === "ready" && file.format !== "xml" && <Contents file_id={file_id} />}
       </div>
       <section className="panel stack">

@@ -26,7 +26,7 @@ pub use frame::{Frame, ReadPlan};
 pub use series::Series;
 pub use structure::Structure;
 pub use trajectory::Trajectory;
-pub use xtc::Xtc;
+pub use xtc::{Xtc, XtcIndex};
 
 use crate::error::{Error, FormatError};
 

@@ -7,6 +7,7 @@ use std::io::Cursor;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use molly::XTCReader;
 use molly::selection::AtomSelection;
@@ -28,6 +29,9 @@ const BOUNDS_BYTES: u64 = 32;
 /// Frames of so few atoms are not compressed.
 const MAX_UNCOMPRESSED: usize = 9;
 
+/// A frame takes 16 bytes of memory, and 68 bytes of a file are one.
+const MAX_FRAMES: usize = 10_000_000;
+
 const ANGSTROM_PER_NM: f32 = 10.0;
 
 /// An XTC file.
@@ -35,11 +39,24 @@ const ANGSTROM_PER_NM: f32 = 10.0;
 pub struct Xtc {
     file: File,
     path: PathBuf,
+    index: Arc<XtcIndex>,
+    trailing_bytes: u64,
+}
+
+/// Where the frames of an XTC file are, which is found by walking through all of it.
+#[derive(Clone, Debug, Default)]
+pub struct XtcIndex {
     n_atoms: usize,
     frames: Vec<Start>,
     /// Where the next frame would start.
     end: u64,
-    trailing_bytes: u64,
+}
+
+impl XtcIndex {
+    /// Number of frames.
+    pub fn n_frames(&self) -> usize {
+        self.frames.len()
+    }
 }
 
 /// Where a frame starts, and when it was.
@@ -59,20 +76,28 @@ impl Xtc {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], or [`Error::Format`] if this is no XTC file.
+    /// [`Error::Io`], or [`Error::Format`] if this is no XTC file or has more than ten million
+    /// frames.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_indexed(path, Arc::default())
+    }
+
+    /// Opens a file whose frames were found before, and finds those that were added since.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn open_indexed(path: &Path, index: Arc<XtcIndex>) -> Result<Self, Error> {
         let file =
             File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let mut xtc = Self {
-            file,
-            path: path.to_owned(),
-            n_atoms: 0,
-            frames: Vec::new(),
-            end: 0,
-            trailing_bytes: 0,
-        };
+        let mut xtc = Self { file, path: path.to_owned(), index, trailing_bytes: 0 };
         xtc.refresh()?;
         Ok(xtc)
+    }
+
+    /// Where its frames are.
+    pub fn index(&self) -> &Arc<XtcIndex> {
+        &self.index
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -81,12 +106,12 @@ impl Xtc {
 
     /// Number of atoms in each frame.
     pub fn n_atoms(&self) -> usize {
-        self.n_atoms
+        self.index.n_atoms
     }
 
     /// Number of whole frames there were when the file was opened or last looked at.
     pub fn n_frames(&self) -> usize {
-        self.frames.len()
+        self.index.n_frames()
     }
 
     /// Bytes after the last whole frame.
@@ -96,15 +121,16 @@ impl Xtc {
 
     /// The time of a frame in ps.
     pub fn time_ps(&self, frame: usize) -> f64 {
-        shortest(self.frames[frame].time_ps)
+        shortest(self.index.frames[frame].time_ps)
     }
 
     /// The times of the first frame and the last in ps, if all are numbers and none is before the
     /// one before it.
     pub(super) fn span_ps(&self) -> Option<[f64; 2]> {
-        let are_times = self.frames.iter().all(|frame| frame.time_ps.is_finite());
-        let ascend = self.frames.is_sorted_by(|a, b| a.time_ps <= b.time_ps);
-        (are_times && ascend).then(|| [self.time_ps(0), self.time_ps(self.frames.len() - 1)])
+        let frames = &self.index.frames;
+        let are_times = frames.iter().all(|frame| frame.time_ps.is_finite());
+        let ascend = frames.is_sorted_by(|a, b| a.time_ps <= b.time_ps);
+        (are_times && ascend).then(|| [self.time_ps(0), self.time_ps(frames.len() - 1)])
     }
 
     /// When so many frames from `first` on by a stride were written, if they follow each other at
@@ -137,13 +163,14 @@ impl Xtc {
     /// [`Error::Io`]; [`Error::Format`] if what was added is no frame of as many atoms.
     pub fn refresh(&mut self) -> Result<usize, Error> {
         let size = self.file.metadata().map_err(|source| self.io(source))?.len();
-        while let Some((n_atoms, time_ps, n_bytes)) = self.header(self.end, size)? {
-            self.n_atoms = n_atoms;
-            self.frames.push(Start { byte: self.end, time_ps });
-            self.end += n_bytes;
+        while let Some((n_atoms, time_ps, n_bytes)) = self.header(self.index.end, size)? {
+            let index = Arc::make_mut(&mut self.index);
+            index.n_atoms = n_atoms;
+            index.frames.push(Start { byte: index.end, time_ps });
+            index.end += n_bytes;
         }
-        self.trailing_bytes = size.saturating_sub(self.end);
-        Ok(self.frames.len())
+        self.trailing_bytes = size.saturating_sub(self.index.end);
+        Ok(self.n_frames())
     }
 
     /// Prepares reading of these atoms. A frame is decoded from its first atom to the last one
@@ -165,8 +192,9 @@ impl Xtc {
         plan: &ReadPlan,
         into: &mut Frame,
     ) -> Result<(), Error> {
-        let start = self.frames[frame].byte;
-        let end = self.frames.get(frame + 1).map_or(self.end, |next| next.byte);
+        let XtcIndex { frames, end, .. } = &*self.index;
+        let start = frames[frame].byte;
+        let end = frames.get(frame + 1).map_or(*end, |next| next.byte);
         let mut bytes = vec![0; (end - start) as usize];
         self.file.read_exact_at(&mut bytes, start).map_err(|source| self.io(source))?;
         let n_needed = plan.runs.last().map_or(0, |(atoms, _)| atoms.end);
@@ -213,13 +241,18 @@ impl Xtc {
                 magic,
             ));
         }
+        let before = &self.index;
+        if before.n_frames() == MAX_FRAMES {
+            let expected = "the end of the file after ten million frames";
+            return Err(self.unexpected(byte, expected, magic));
+        }
         // A frame has the number of its atoms twice, here and before the coordinates.
         let claimed = int(&header, 4);
         let n_atoms = match usize::try_from(claimed) {
             Ok(n_atoms)
                 if n_atoms > 0
                     && int(&header, 52) == claimed
-                    && (self.n_atoms == 0 || self.n_atoms == n_atoms) =>
+                    && (before.n_atoms == 0 || before.n_atoms == n_atoms) =>
             {
                 n_atoms
             }

@@ -169,12 +169,14 @@ pub(crate) fn command(operation: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
 }
 
-const COMMANDS: [(&str, &str); 42] = [
+const COMMANDS: [(&str, &str); 44] = [
     ("upload_url_create", "file link"),
     ("file_register", "file register"),
     ("file_list", "file list"),
     ("file_view", "file show"),
     ("file_contents", "file contents"),
+    ("file_structure", "file structure"),
+    ("file_trajectory", "file trajectory"),
     ("file_delete", "file delete"),
     ("file_download", "file download"),
     ("system_submit", "system submit"),

@@ -61,6 +61,32 @@ pub(crate) enum Command {
         /// Identifier.
         id: String,
     },
+    /// Download atoms of a structure file as mmCIF, numbered as masks count them.
+    Structure {
+        /// Identifier.
+        id: String,
+        /// Amber mask of the atoms. Default: all.
+        #[arg(long)]
+        mask: Option<String>,
+        /// File to write. Default: `ID.cif`.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Download chosen atoms and frames of a trajectory file as DCD.
+    ///
+    /// Example: molbox file trajectory ID --topology villin --mask '!:HOH,NA,CL' --stride 10
+    Trajectory {
+        /// Identifier.
+        id: String,
+        /// Registered structure that names the atoms, by identifier or name.
+        #[arg(long, value_name = "FILE")]
+        topology: Option<String>,
+        #[command(flatten)]
+        frames: task::Frames,
+        /// File to write. Default: `ID.dcd`.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
     /// Delete files.
     #[command(visible_alias = "rm")]
     Delete {
@@ -158,6 +184,17 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
         }
         Command::Contents { id } => {
             output.record(&task::value(&*client.file_contents().file_id(&id).send().await?)?)
+        }
+        Command::Structure { id, mask, output: path } => {
+            let call = client.call("GET", &format!("/retrieve/file/{id}/structure"))?;
+            let call = mask.iter().fold(call, |call, mask| call.query("mask", mask));
+            task::save(context, call, path.unwrap_or_else(|| format!("{id}.cif").into())).await
+        }
+        Command::Trajectory { id, topology, frames, output: path } => {
+            let call = client.call("GET", &format!("/retrieve/file/{id}/trajectory"))?;
+            let call = topology.iter().fold(call, |call, name| call.query("topology", name));
+            let path = path.unwrap_or_else(|| format!("{id}.dcd").into());
+            task::save(context, frames.of(call), path).await
         }
         Command::Delete { ids } => {
             for id in &ids {

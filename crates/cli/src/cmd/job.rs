@@ -82,21 +82,11 @@ pub(crate) enum Command {
     Trajectory {
         /// Identifier; `latest` is the one submitted last.
         id: String,
-        /// Amber mask of the atoms. Default: all.
-        #[arg(long)]
-        mask: Option<String>,
         /// Stage: `equilibration_1` and so on, or `production`. Default: the last.
         #[arg(long)]
         stage: Option<String>,
-        /// First frame, counted from 0.
-        #[arg(long, value_name = "FRAME")]
-        from: Option<u64>,
-        /// Last frame, inclusive.
-        #[arg(long, value_name = "FRAME")]
-        to: Option<u64>,
-        /// Every how many frames one is taken.
-        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
-        stride: Option<u64>,
+        #[command(flatten)]
+        frames: task::Frames,
         /// File to write. Default: `ID.dcd`.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -164,19 +154,13 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             }
             show(context, &series.send().await?.into_inner())
         }
-        Command::Trajectory { id, mask, stage, from, to, stride, output } => {
+        Command::Trajectory { id, stage, frames, output } => {
             let client = context.workflow()?;
             let id = task::resolve::<JobRecord>(&client, &id).await?;
-            let mut call = client.call("GET", &format!("/retrieve/job/{id}/trajectory"))?;
-            let frames = [("from", from), ("to", to), ("stride", stride)];
-            let frames = frames.map(|(name, frame)| (name, frame.map(|frame| frame.to_string())));
-            for (name, value) in [("mask", mask), ("stage", stage)].into_iter().chain(frames) {
-                if let Some(value) = value {
-                    call = call.query(name, &value);
-                }
-            }
+            let call = client.call("GET", &format!("/retrieve/job/{id}/trajectory"))?;
+            let call = stage.iter().fold(call, |call, stage| call.query("stage", stage));
             let path = output.unwrap_or_else(|| format!("{id}.dcd").into());
-            task::save(context, call, path).await
+            task::save(context, frames.of(call), path).await
         }
         Command::Common(verb) => task::run::<JobRecord>(context, verb).await,
     }

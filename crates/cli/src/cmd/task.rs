@@ -425,6 +425,39 @@ pub(crate) async fn fetch(context: &Context, download: Download<'_>) -> Result<P
     Ok(path?)
 }
 
+/// Which atoms and frames of a trajectory.
+#[derive(Args, Debug)]
+pub(crate) struct Frames {
+    /// Amber mask of the atoms. Default: all.
+    #[arg(long)]
+    mask: Option<String>,
+    /// First frame, counted from 0.
+    #[arg(long, value_name = "FRAME")]
+    from: Option<u64>,
+    /// Last frame, inclusive.
+    #[arg(long, value_name = "FRAME")]
+    to: Option<u64>,
+    /// Every how many frames one is taken.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    stride: Option<u64>,
+}
+
+impl Frames {
+    /// A request that asks for these.
+    pub(crate) fn of(self, call: Call<'_>) -> Call<'_> {
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        [
+            ("mask", self.mask),
+            ("from", number(self.from)),
+            ("to", number(self.to)),
+            ("stride", number(self.stride)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .fold(call, |call, (name, value)| call.query(name, &value))
+    }
+}
+
 /// Writes the content of an answer to a file, beside its place until all of it is there.
 pub(crate) async fn save(context: &Context, call: Call<'_>, path: PathBuf) -> Result {
     let failed =

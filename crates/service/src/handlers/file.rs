@@ -10,6 +10,7 @@ use crate::accounts::link::LIFETIME;
 use crate::app::App;
 use crate::db::{Answer, Deed, FileRow, IdempotentWrite, Once, Unregistered};
 use crate::error::{ApiError, not_ready, stored};
+use crate::excerpt::{Asked, Made};
 use crate::formats::contents::{Reading, contents};
 use crate::formats::{self, Format};
 use crate::hex::hex;
@@ -23,7 +24,10 @@ use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::objects::garbage::sweep;
 use crate::pdb;
+use crate::plan::analyze::{Given, STRUCTURES, TRAJECTORIES, given};
 use crate::record::FileStatus;
+use crate::registered;
+use crate::structure::{Model, StructureText};
 
 pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
@@ -339,7 +343,6 @@ pub(crate) async fn file_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn file_contents(call: Call) -> Result<Response, ApiError> {
-    let app = &call.app;
     let file = find(&call).await?;
     let at = || vec![loc("path"), loc("file_id")];
     let Some(object) = file.object.filter(|_| file.status == FileStatus::Ready) else {
@@ -350,20 +353,19 @@ pub(crate) async fn file_contents(call: Call) -> Result<Response, ApiError> {
         let msg = format!("{} is a {kind} file: it has no atoms that could be counted", file.id);
         return Err(ApiError::invalid(vec![violation("value_error", at(), msg)]));
     };
-    // It takes as long as the check that the file has passed, and so the same turns.
-    let turn = app.turn(&app.registrations, call.account()).await?;
-    let (objects, format, id) = (app.objects.clone(), file.format, file.id);
-    let read = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        contents(&id, objects.local(&Key::stored(object))?.path(), format, reading)
+    let contents = in_turn(&call, false, move |app| {
+        let content = app.objects.local(&Key::stored(object))?;
+        Ok(contents(&file.id, content.path(), file.format, reading)?)
     });
-    json(&read.await.map_err(ApiError::internal)??)
+    json(&contents.await?)
 }
 
 pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
     let id = call.parameter("file_id").to_owned();
     let (result, object) = call.app.db.delete_file(call.account(), id.clone(), call.deed()).await?;
     let answer = deleted("file", &id, result)?;
+    call.app.structures.forget(&id);
+    call.app.frames.forget(&id);
     if let Some(object) = object {
         sweep(&call.app.objects, &call.app.db, Key::stored(object)).await;
     }
@@ -380,6 +382,82 @@ pub(crate) async fn file_download(call: Call) -> Result<Response, ApiError> {
     let name = format!("{}.{}", file.id, file.format);
     let layout = Layout::of_object(Key::stored(object), size.unsigned_abs(), sha256);
     download(&call, layout, "application/octet-stream", &name)
+}
+
+pub(crate) async fn file_structure(call: Call) -> Result<Response, ApiError> {
+    let (file, object) = ready(&call, &STRUCTURES).await?;
+    let mask = call.query("mask").map(str::to_owned);
+    let is_kept = call.app.structures.found(&file.id).is_some();
+    let text = in_turn(&call, is_kept, move |app| {
+        let FileRow { id, format, .. } = file;
+        let structure = registered::structure(app, &id, &object, format, ["path", "file_id"])?;
+        StructureText::new(Model::Read(structure), id, mask.as_deref())
+    });
+    let text = text.await?;
+    let id = call.parameter("file_id");
+    call.note_download(id).await;
+    text.answer(&call, &format!("{id}.cif"))
+}
+
+pub(crate) async fn file_trajectory(call: Call) -> Result<Response, ApiError> {
+    let app = &call.app;
+    let (file, object) = ready(&call, &TRAJECTORIES).await?;
+    let wanted = call.query("topology");
+    let given = given(app, call.account(), ["query", "topology"], wanted, &STRUCTURES).await?;
+    let topology = match given {
+        Some(given) => Some((app.content_of(&given.file_id).await?, given)),
+        None => None,
+    };
+    let is_kept = (file.format != Format::Xtc || app.frames.found(&file.id).is_some())
+        && topology.iter().all(|(_, given)| app.structures.found(&given.file_id).is_some());
+    let asked = Asked::of(&call);
+    let made = in_turn(&call, is_kept, move |app| {
+        let FileRow { id, format, sha256, .. } = file;
+        let trajectory = registered::trajectory(app, &id, &object, format)?;
+        let structure = topology.map(|(key, Given { file_id, format })| {
+            registered::structure(app, &file_id, &key, format, ["query", "topology"])
+        });
+        let structure = structure.transpose()?;
+        Made::of_file(trajectory, &sha256.unwrap_or_default(), structure.as_deref(), &asked)
+    });
+    let made = made.await?;
+    let id = call.parameter("file_id");
+    call.note_download(id).await;
+    made.answer(&call, &format!("{id}.dcd"))
+}
+
+/// The file that the path names and its content, if it is registered and of one of these formats.
+async fn ready(call: &Call, formats: &[Format]) -> Result<(FileRow, Key), ApiError> {
+    let file = find(call).await?;
+    let at = || vec![loc("path"), loc("file_id")];
+    let Some(object) = file.object.clone().filter(|_| file.status == FileStatus::Ready) else {
+        return Err(not_ready(at(), &file.id, file.status, "its content has not been registered"));
+    };
+    if !formats.contains(&file.format) {
+        let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+        let msg = format!("{} is {}, not {}", file.id, file.format, formats.join(" or "));
+        return Err(ApiError::invalid(vec![violation("value_error", at(), msg)]));
+    }
+    Ok((file, Key::stored(object)))
+}
+
+/// Does what keeps a thread for a while; in turn with the checks of registrations, which take as
+/// long, unless everything is kept that it would have to read.
+async fn in_turn<T: Send + 'static>(
+    call: &Call,
+    is_kept: bool,
+    work: impl FnOnce(&App) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let app = call.app.clone();
+    let turn = match is_kept {
+        true => None,
+        false => Some(app.turn(&app.registrations, call.account()).await?),
+    };
+    let done = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        work(&app)
+    });
+    done.await.map_err(ApiError::internal)?
 }
 
 async fn find(call: &Call) -> Result<FileRow, ApiError> {

@@ -1,8 +1,5 @@
 //! Systems: building, listing, downloading.
 
-use axum::body::Body;
-use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::Response;
 use molbox::workflow::types::{MaskSelection, SystemBuildRequest, SystemPreview};
 
@@ -13,7 +10,7 @@ use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
 use crate::http::call::Call;
-use crate::http::download::{download, while_good};
+use crate::http::download::download;
 use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::plan::topology::{BadMask, selection};
@@ -133,15 +130,5 @@ pub(crate) async fn system_structure(call: Call) -> Result<Response, ApiError> {
     });
     let text = text.await.map_err(ApiError::internal)??;
     call.note_download(&id).await;
-    let n_atoms = text.n_atoms();
-    let mut response = Response::new(Body::from_stream(while_good(&call, text.stream())));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("chemical/x-mmcif"));
-    let disposition = format!("attachment; filename=\"{name}\"");
-    headers.insert(
-        CONTENT_DISPOSITION,
-        HeaderValue::try_from(disposition).map_err(ApiError::internal)?,
-    );
-    headers.insert("x-atoms", HeaderValue::from(n_atoms));
-    Ok(response)
+    text.answer(&call, &name)
 }

@@ -113,6 +113,8 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     POST   "/submit/key"                     keys::key_create
     DELETE "/info/key/{key_id}"              keys::key_revoke
     GET    "/retrieve/file/{file_id}"        file::file_download
+    GET    "/retrieve/file/{file_id}/structure"  file::file_structure
+    GET    "/retrieve/file/{file_id}/trajectory"  file::file_trajectory
     GET    "/retrieve/system/{system_id}"    system::system_download
     GET    "/retrieve/system/{system_id}/structure"  system::system_structure
     GET    "/retrieve/job/{job_id}"          job::job_download

@@ -6,23 +6,25 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{AnalysisRequest, Estimate, LocItem, Notice, ValidationError};
-use molbox_analysis::{
-    InvalidParams, Params, Parsed, ReferenceStructure, Series, Structure, Topology,
-};
+use molbox_analysis::{InvalidParams, Params, Parsed, ReferenceStructure, Series, Topology};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::db::FileRow;
-use crate::error::{ApiError, not_ready};
+use crate::error::{ApiError, NOT_FOUND, not_ready};
 use crate::formats::Format;
 use crate::http::validate::{loc, violation};
 use crate::objects::{Key, Objects};
 use crate::plan::build::no_file;
 use crate::plan::estimate::unknown;
 use crate::record::{Kind, Status, Task};
+use crate::registered;
 use crate::runner::output::Output;
 
 const TRAJECTORY: &str = "production.dcd";
+/// Formats of what names atoms, and of what has frames.
+pub(crate) const STRUCTURES: [Format; 2] = [Format::Pdb, Format::Cif];
+pub(crate) const TRAJECTORIES: [Format; 2] = [Format::Dcd, Format::Xtc];
 
 /// An analysis to be made, with everything that it refers to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +58,7 @@ enum Reference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Given {
     pub(crate) file_id: String,
-    format: Format,
+    pub(crate) format: Format,
 }
 
 /// What a request refers to, and whether it can be done; and what to say of a job that is not all
@@ -73,16 +75,11 @@ pub(crate) async fn resolve(
 ) -> Result<(AnalyzePlan, Option<Notice>), ApiError> {
     let mut wrong = outside;
     let parsed = kept(params(request).parse().map_err(invalid), &mut wrong)?;
-    let topology =
-        given(app, account, "topology", request.topology.as_deref(), &[Format::Pdb, Format::Cif]);
+    let wanted = request.topology.as_deref();
+    let topology = given(app, account, ["body", "topology"], wanted, &STRUCTURES);
     let topology = kept(topology.await, &mut wrong)?.flatten();
-    let trajectory = given(
-        app,
-        account,
-        "trajectory",
-        request.trajectory.as_deref(),
-        &[Format::Dcd, Format::Xtc],
-    );
+    let wanted = request.trajectory.as_deref();
+    let trajectory = given(app, account, ["body", "trajectory"], wanted, &TRAJECTORIES);
     let trajectory = kept(trajectory.await, &mut wrong)?.flatten();
     let reference = kept(reference(app, account, request).await, &mut wrong)?.flatten();
     let job =
@@ -186,8 +183,7 @@ async fn reference_file(
     account: i64,
     wanted: &str,
 ) -> Result<Option<Reference>, ApiError> {
-    let given =
-        given(app, account, "reference_file", Some(wanted), &[Format::Pdb, Format::Cif]).await?;
+    let given = given(app, account, ["body", "reference_file"], Some(wanted), &STRUCTURES).await?;
     Ok(given.map(|given| Reference::File { given, name: wanted.to_owned() }))
 }
 
@@ -264,22 +260,27 @@ fn invalid(problems: InvalidParams) -> ApiError {
     ApiError::invalid(violations.collect())
 }
 
-/// A registered file that a field names.
-async fn given(
+/// A registered file that a place in a request names.
+///
+/// # Errors
+///
+/// 404 for one that is not there, 422 for one of another format.
+pub(crate) async fn given(
     app: &App,
     account: i64,
-    field: &'static str,
+    at: [&str; 2],
     wanted: Option<&str>,
     formats: &[Format],
 ) -> Result<Option<Given>, ApiError> {
     let Some(wanted) = wanted else { return Ok(None) };
     let Some(FileRow { id, format, name, .. }) = app.db.ready_file(account, wanted).await? else {
-        return Err(ApiError::not_found_in_body(field, no_file(wanted)));
+        let violation = violation(NOT_FOUND, at.map(loc).to_vec(), no_file(wanted));
+        return Err(ApiError::unresolved(vec![violation]));
     };
     if !formats.contains(&format) {
         let formats: Vec<&str> = formats.iter().map(|format| format.name()).collect();
         let msg = format!("must be a {} file, {name} is {format}", formats.join(" or "));
-        return Err(ApiError::invalid_body("value_error", vec![loc(field)], msg));
+        return Err(ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)]));
     }
     Ok(Some(Given { file_id: id, format }))
 }
@@ -357,7 +358,7 @@ impl AnalyzePlan {
     /// The structure from where it is stored.
     async fn stored_structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
         match (&self.topology, &self.system) {
-            (Some(given), _) => given.structure(app).await,
+            (Some(given), _) => given.structure(app, "topology").await,
             (None, Some(system)) => Ok(app.systems.read(&app.objects, system)?.parts()),
             (None, None) => Err(ApiError::internal(anyhow::anyhow!("a plan without a topology"))),
         }
@@ -373,7 +374,9 @@ impl AnalyzePlan {
             Some(Reference::Job { system, .. } | Reference::System { system }) => {
                 Some(app.systems.read(&app.objects, system)?.parts())
             }
-            Some(Reference::File { given, .. }) => Some(given.structure(app).await?),
+            Some(Reference::File { given, .. }) => {
+                Some(given.structure(app, "reference_file").await?)
+            }
         };
         let reference = self.reference.as_ref().map(|reference| ReferenceStructure {
             field: reference.field(),
@@ -448,25 +451,23 @@ impl AnalyzePlan {
 }
 
 impl Given {
-    async fn structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
+    /// Of the file that a field of the request names.
+    async fn structure(
+        &self,
+        app: &App,
+        field: &str,
+    ) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
         let key = app.content_of(&self.file_id).await?;
-        let text = String::from_utf8_lossy(&app.objects.read(&key)?).into_owned();
-        let parsed = if self.format == Format::Cif {
-            Structure::from_mmcif(&text)
-        } else {
-            Structure::from_pdb(&text)
-        };
-        // It was checked when it was registered.
-        let structure = parsed.map_err(|e| ApiError::internal(anyhow::anyhow!("{key}: {e:?}")))?;
-        Ok((structure.topology, structure.positions))
+        let at = ["body", field];
+        let structure = registered::structure(app, &self.file_id, &key, self.format, at)?;
+        Ok((structure.topology.clone(), structure.positions.clone()))
     }
 
     /// Numbers of its atoms and frames.
     async fn size(&self, app: &App) -> Result<(usize, usize), ApiError> {
-        let content = app.objects.local(&app.content_of(&self.file_id).await?)?;
-        let series = Series::open(&[content.path().to_owned()]);
-        let series = series.map_err(|e| ApiError::internal(anyhow::Error::new(e)))?;
-        Ok((series.n_atoms(), series.n_frames()))
+        let key = app.content_of(&self.file_id).await?;
+        let trajectory = registered::trajectory(app, &self.file_id, &key, self.format)?;
+        Ok((trajectory.n_atoms(), trajectory.n_frames()))
     }
 }
 

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::error::ApiError;
 use crate::http::validate::{loc, violation};
 use crate::objects::{Key, Objects};
+use crate::recent::Recent;
 
 /// `topology.json`; the worker's `topology.py` describes it.
 #[derive(Deserialize)]
@@ -56,47 +57,20 @@ pub(crate) struct Built {
 const MAX_MASKS: usize = 100;
 const MAX_MASK_LENGTH: usize = 1000;
 
-/// Systems that were asked for last. What has been built never changes, and reading it takes a
-/// thousand times longer than what a job's submission wants of it.
-#[derive(Default)]
-pub(crate) struct Recent(Mutex<Vec<(String, Arc<Built>)>>);
-
-/// Atoms of all recent systems together; a hundred bytes or so each.
-const MAX_RECENT_ATOMS: usize = 2_000_000;
-const MAX_RECENT: usize = 64;
-
-impl Recent {
-    /// A system that has been built.
+impl Recent<Built> {
+    /// A system that has been built. Reading one takes a thousand times longer than what a job's
+    /// submission wants of it.
     pub(crate) fn read(&self, objects: &Objects, system_id: &str) -> anyhow::Result<Arc<Built>> {
-        if let Some(built) = self.found(system_id) {
-            return Ok(built);
-        }
-        let key = Key::task(system_id).under("topology.json");
-        // A large one keeps its thread busy for a while.
-        let built = tokio::task::block_in_place(|| {
-            let text = objects.read(&key).with_context(|| format!("read {key}"))?;
-            Built::parse(&text).with_context(|| format!("read {key}"))
-        });
-        let built = Arc::new(built?);
-        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.insert(0, (system_id.to_owned(), built.clone()));
-        let mut atoms = 0;
-        recent.retain(|(_, built)| {
-            atoms += built.topology.n_atoms();
-            atoms <= MAX_RECENT_ATOMS
-        });
-        recent.truncate(MAX_RECENT);
-        Ok(built)
-    }
-
-    fn found(&self, system_id: &str) -> Option<Arc<Built>> {
-        let recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        recent.iter().find(|(id, _)| id == system_id).map(|(_, built)| built.clone())
-    }
-
-    /// Forgets a system that is no more.
-    pub(crate) fn forget(&self, system_id: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(id, _)| id != system_id);
+        self.find_or_read(system_id, || {
+            let key = Key::task(system_id).under("topology.json");
+            // A large one keeps its thread busy for a while.
+            let built = tokio::task::block_in_place(|| {
+                let text = objects.read(&key).with_context(|| format!("read {key}"))?;
+                Built::parse(&text).with_context(|| format!("read {key}"))
+            })?;
+            let n_atoms = built.topology.n_atoms();
+            Ok((Arc::new(built), n_atoms))
+        })
     }
 }
 

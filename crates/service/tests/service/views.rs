@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use molbox::workflow::types::{EquilibrationStep, JobSeries, ProductionParams};
-use molbox_analysis::Structure;
+use molbox_analysis::{AtomSet, Frame, Structure, Trajectory};
 use serde_json::Value;
 
-use crate::common::{Service, kill_task, wait_for};
+use crate::common::{Service, example, kill_task, wait_for};
 use crate::work::{archive, endless_job, until_it_produces, water};
 
 fn column(series: &JobSeries, name: &str) -> Vec<f64> {
@@ -281,4 +281,128 @@ async fn masks_structures_and_parts_of_trajectories_are_read_without_the_whole()
         let (status, ..) = get(&service, &bob, path, &[("mask", "*")], &[]).await;
         assert_eq!(status, 404, "{path} of another account");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parts_of_registered_trajectories_are_read_by_the_names_of_a_registered_structure() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let upload = async |name: &str| {
+        let path = example("../crates/analysis/tests/data").join(name);
+        (molbox.upload(&path).name(name).await.unwrap().file_id, path)
+    };
+    let (pdb, _) = upload("mini_tri.pdb").await;
+    let (xtc, xtc_path) = upload("mini_tri.xtc").await;
+    let (dcd, dcd_path) = upload("mini_tri.dcd").await;
+    let (other, _) = upload("helices.pdb").await;
+
+    let structure = format!("/retrieve/file/{pdb}/structure");
+    let (status, headers, text) =
+        get(&service, &key, &structure, &[("mask", ":2-5@CA")], &[]).await;
+    let text = String::from_utf8(text).unwrap();
+    let chosen = Structure::from_mmcif(&text).unwrap();
+    assert_eq!((status, headers["x-atoms"].to_str().unwrap()), (200, "4"));
+    let numbers: Vec<usize> = text
+        .lines()
+        .filter(|line| line.starts_with("ATOM"))
+        .map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap())
+        .collect();
+    let (_, _, whole) = get(&service, &key, &structure, &[], &[]).await;
+    let whole = Structure::from_mmcif(&String::from_utf8(whole).unwrap()).unwrap();
+    assert!(numbers.iter().all(|number| whole.topology.atom(number - 1).name == "CA"));
+    assert_eq!(chosen.topology.residue(0).number, whole.topology.residue(1).number);
+
+    // What a mask selects, as it is in the file; of XTC, what is decoded of it.
+    let n_atoms = whole.topology.n_atoms();
+    let carbons: Vec<usize> = numbers.iter().map(|number| number - 1).collect();
+    let trajectory = |file: &str| format!("/retrieve/file/{file}/trajectory");
+    let query = [("topology", "mini_tri.pdb"), ("mask", ":2-5@CA"), ("from", "1"), ("stride", "2")];
+    let (status, headers, bytes) = get(&service, &key, &trajectory(&dcd), &query, &[]).await;
+    let written = std::fs::read(&dcd_path).unwrap();
+    let n_frames = Trajectory::open(&dcd_path).unwrap().n_frames();
+    let frames = written.len() - n_frames * (56 + 3 * (4 * n_atoms + 8));
+    let expected = part(&[&[0; HEADER], &written[frames..]].concat(), n_atoms, &carbons, 1, 2);
+    assert_eq!((status, headers["x-atoms"].to_str().unwrap()), (200, "4"));
+    assert!(bytes[bytes.len() - expected.len()..] == expected, "the coordinates of the file");
+    let out = tempfile::tempdir().unwrap();
+    for (file, path, atoms) in [
+        (&xtc, &xtc_path, AtomSet::from_fn(n_atoms, |atom| carbons.contains(&atom))),
+        (&dcd, &dcd_path, AtomSet::all(n_atoms)),
+    ] {
+        let mut query = vec![("topology", pdb.as_str()), ("mask", ":2-5@CA")];
+        if atoms.len() == n_atoms {
+            query.clear();
+        }
+        let (_, headers, bytes) = get(&service, &key, &trajectory(file), &query, &[]).await;
+        let copy = out.path().join(file);
+        std::fs::write(&copy, &bytes).unwrap();
+        let [source, made] = [path, &copy].map(|path| Trajectory::open(path).unwrap());
+        assert_eq!((made.n_atoms(), made.n_frames()), (atoms.len(), source.n_frames()));
+        let plans = [source.read_plan(&atoms), made.read_plan(&AtomSet::all(atoms.len()))];
+        let [mut expected, mut found] = [Frame::new(), Frame::new()];
+        for frame in 0..source.n_frames() {
+            source.read(frame, &plans[0], &mut expected).unwrap();
+            made.read(frame, &plans[1], &mut found).unwrap();
+            for (nth, atom) in atoms.iter().enumerate() {
+                let there = expected.position(plans[0].slot(atom).unwrap());
+                assert_eq!(found.position(plans[1].slot(nth).unwrap()), there);
+            }
+        }
+        let etag = headers["etag"].to_str().unwrap();
+        let range = [("range", "bytes=300-700"), ("if-range", etag)];
+        let (status, _, piece) = get(&service, &key, &trajectory(file), &query, &range).await;
+        assert_eq!(status, 206);
+        assert!(piece == bytes[300..=700], "a part of it, from what is kept");
+    }
+
+    for (path, query, place) in [
+        (trajectory(&dcd), vec![("mask", "@CA")], ["query", "topology"]),
+        (trajectory(&dcd), vec![("topology", other.as_str())], ["query", "topology"]),
+        (trajectory(&dcd), vec![("topology", xtc.as_str())], ["query", "topology"]),
+        (trajectory(&dcd), vec![("topology", &pdb), ("mask", ":WAT")], ["query", "mask"]),
+        (trajectory(&xtc), vec![("from", "100000000")], ["query", "from"]),
+        (trajectory(&pdb), vec![], ["path", "file_id"]),
+        (structure.clone(), vec![("mask", "@")], ["query", "mask"]),
+        (structure.replace(&pdb, &xtc), vec![], ["path", "file_id"]),
+    ] {
+        let (status, _, body) = get(&service, &key, &path, &query, &[]).await;
+        assert_eq!(status, 422, "{path} {query:?}");
+        assert_eq!(violation(&body)["loc"], serde_json::json!(place), "{path} {query:?}");
+    }
+    let missing = [("topology", "nothing")];
+    let (status, _, body) = get(&service, &key, &trajectory(&dcd), &missing, &[]).await;
+    assert_eq!((status, &violation(&body)["loc"][1]), (404, &Value::from("topology")));
+    let pending = molbox.upload_url_create().filetype("dcd").send().await.unwrap();
+    let (status, ..) = get(&service, &key, &trajectory(&pending.file_id), &[], &[]).await;
+    assert_eq!(status, 409);
+
+    // Of another account, not even as a topology; deleted, they are gone though they were kept.
+    let bob = service.key("bob");
+    for path in [&structure, &trajectory(&dcd)] {
+        let (status, ..) = get(&service, &bob, path, &[], &[]).await;
+        assert_eq!(status, 404, "{path} of another account");
+    }
+    let own = service.client_with(&bob).upload(&dcd_path).await.unwrap().file_id;
+    let foreign = [("topology", pdb.as_str()), ("mask", "@CA")];
+    let (status, ..) = get(&service, &bob, &trajectory(&own), &foreign, &[]).await;
+    assert_eq!(status, 404);
+    for (file, path) in [(&pdb, &structure), (&xtc, &trajectory(&xtc))] {
+        molbox.file_delete().file_id(file.as_str()).send().await.unwrap();
+        let (status, ..) = get(&service, &key, path, &[], &[]).await;
+        assert_eq!(status, 404, "{path} is deleted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_structure_too_large_to_choose_atoms_of_says_so() {
+    let service = Service::start_with(&["limits.text_bytes=100000"]);
+    let key = service.key("ada");
+    let path = example("../crates/analysis/tests/data/mini_tri.pdb");
+    let file = service.client_with(&key).upload(&path).await.unwrap().file_id;
+    let structure = format!("/retrieve/file/{file}/structure");
+    let (status, _, body) = get(&service, &key, &structure, &[], &[]).await;
+    let refused = violation(&body);
+    assert_eq!((status, &refused["loc"]), (422, &serde_json::json!(["path", "file_id"])));
+    assert!(refused["msg"].as_str().unwrap().contains("limits.text_bytes"), "{refused}");
 }
