@@ -201,6 +201,33 @@ test("an atom that is clicked at gives a mask", async () => {
   assert.match(await pickedMask(), /^:\d+$/, "the whole residue was asked for");
 });
 
+test("a trajectory from elsewhere plays with the structure that names its atoms", async () => {
+  const job = page.url();
+  await page.getByRole("link", { name: "Files" }).click();
+  const elsewhere = ["mini_tri.pdb", "mini_tri.xtc"].map((name) => path.resolve("../crates/analysis/tests/data", name));
+  await page.locator("input[type=file]").setInputFiles(elsewhere);
+  await page.getByLabel("Another name").fill("frames");
+  await page.getByRole("button", { name: "Register" }).click();
+  await page.getByRole("row", { name: "frames" }).getByRole("link", { name: "frames" }).click();
+  const topology = page.getByLabel("Structure with the names of its atoms");
+  await topology.selectOption("alanine");
+  await page.getByText(/^has \d+ atoms, the trajectory \d+/).waitFor({ timeout: LONG_MS });
+  browser.look();
+  await topology.selectOption("mini_tri");
+  const frame = page.getByRole("slider", { name: "Frame" });
+  await frame.waitFor({ timeout: LONG_MS });
+  const whole = await page.getByRole("img", { name: /^Structure of/ }).getAttribute("aria-label");
+  await frame.fill("3");
+  await page.waitForFunction(() => /^4 of /.test(document.querySelector("input[type=range]")?.getAttribute("aria-valuetext") ?? ""));
+  await page.getByRole("textbox", { name: "Atoms" }).fill("@CA");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByRole("img", { name: /^Structure of/ }).and(page.locator(`:not([aria-label="${whole}"])`)).waitFor({ timeout: LONG_MS });
+  await frame.waitFor({ timeout: LONG_MS });
+  await browser.check("file_trajectory");
+  await page.goto(job);
+  await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
+});
+
 test("masks are picked for an analysis, and what they select is said", async () => {
   await page.getByRole("link", { name: "Analysis" }).click();
   await page.getByRole("button", { name: "Pick atoms" }).click();

@@ -39,7 +39,7 @@ async function readStructures(): Promise<FileRecord[]> {
 }
 
 function Played({ file: { file_id, name }, topology }: { file: FileRecord; topology: string }) {
-  const [mask, setMask] = useState<string>();
+  const [mask, setMask] = useState("");
   const { data: contents, error, refetch } = useQuery({
     queryKey: ["contents", topology],
     queryFn: () => expectData(molbox.GET("/info/file/{file_id}/contents", { params: { path: { file_id: topology } } })),
@@ -47,12 +47,12 @@ function Played({ file: { file_id, name }, topology }: { file: FileRecord; topol
   });
   if (error) return <Failure error={error} again={() => void refetch()} />;
   if (!contents?.structure) return <p className="quiet">Reading…</p>;
-  const shown = mask ?? contentsMask(contents.structure);
+  const shown = mask === "" ? contentsMask(contents.structure) : mask;
   const read = async () => ({ text: await fileStructureOf(topology, shown), format: "mmcif" as const });
   return <>
     <form className="row" action={(data) => setMask(textOf(data, "mask").trim())}>
-      <Input label="Atoms" name="mask" className="mono" defaultValue={shown} key={shown} spellCheck={false}
-        help="An Amber mask; empty for all." />
+      <Input label="Atoms" name="mask" className="mono" defaultValue={mask} key={mask} spellCheck={false}
+        help={<>An Amber mask, such as <code>:1-20@CA</code>; <code>*</code> for all. Default: everything but water and ions.</>} />
       <button type="submit">Show</button>
     </form>
     <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
