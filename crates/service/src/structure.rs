@@ -32,7 +32,7 @@ pub(crate) fn check_built(system: &Task) -> Result<(), ApiError> {
 
 /// A structure that is written.
 pub(crate) enum Model {
-    Built(Arc<Built>, Option<Cell>),
+    Built(Arc<Built>, Option<Box<Cell>>),
     /// As a file has it.
     Read(Arc<Structure>),
 }
@@ -55,7 +55,7 @@ impl Model {
         let Outcome { summary } = stored(system.outcome.as_deref().unwrap_or("null"))?;
         let vectors = summary.box_vectors.map(|vector| vector.map(|nm| nm * 10.0));
         let built = app.systems.read(&app.objects, &system.id)?;
-        Ok(Self::Built(built, Cell::from_vectors(vectors)))
+        Ok(Self::Built(built, Cell::from_vectors(vectors).map(Box::new)))
     }
 
     /// The structure that was completed, without what it was put into; also of a system that could
@@ -93,7 +93,7 @@ impl Model {
 
     fn cell(&self) -> Option<&Cell> {
         match self {
-            Self::Built(_, cell) => cell.as_ref(),
+            Self::Built(_, cell) => cell.as_deref(),
             Self::Read(structure) => structure.cell.as_ref(),
         }
     }
