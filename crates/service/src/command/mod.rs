@@ -20,7 +20,9 @@ use crate::accounts::key::Key;
 use crate::analyze;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{AccountRow, Db, Deed, Entry, Identity, NewKey, Search, Uninvited, Whole};
+use crate::db::{
+    AccountRow, Db, Deed, Entry, Identity, NewKey, NotLinked, Search, Uninvited, Unlinked, Whole,
+};
 use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
 use crate::exec::run_task::run_task;
@@ -186,6 +188,13 @@ enum AccountCommand {
         name: String,
         #[arg(long)]
         subject: String,
+    },
+    /// Have nobody sign in to an account by an identity provider any more, or not the one who is
+    /// `--subject` there; its sessions end.
+    Unlink {
+        name: String,
+        #[arg(long)]
+        subject: Option<String>,
     },
     /// List the accounts: name, role, when it was made, whether it is disabled.
     List,
@@ -527,6 +536,9 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
                 bail!("there is no account named {name}");
             }
         }
+        AccountCommand::Unlink { name, subject } => {
+            unlink(db, clock, name, subject).await?;
+        }
         AccountCommand::List => {
             let mut accounts = db.accounts(None, usize::MAX).await?;
             accounts.sort_by(|one, other| one.name.cmp(&other.name));
@@ -541,6 +553,33 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
         AccountCommand::Enable { name } => {
             change_account(db, clock, &name, &json!({ "disabled": false })).await?;
         }
+    }
+    Ok(())
+}
+
+/// Shows who was unlinked; and, where nobody is left who could sign in, what to do.
+async fn unlink(db: &Db, clock: &Clock, name: String, subject: Option<String>) -> Result<()> {
+    let done = deed(clock, "account_unlink", Some(&name));
+    let Unlinked { identities, has_way_in } =
+        match db.unlink_identities(name.clone(), subject.clone(), done).await? {
+            Ok(unlinked) => unlinked,
+            Err(NotLinked::NoAccount) => bail!("there is no account named {name}"),
+            Err(NotLinked::Nobody) => match subject {
+                Some(subject) => bail!(
+                    "the subject {subject} does not sign in to the account {name}; without \
+                     --subject, everybody is unlinked who does"
+                ),
+                None => bail!("nobody signs in to the account {name} by an identity provider"),
+            },
+        };
+    for Identity { issuer, subject } in identities {
+        say(&format!("{issuer}\t{subject}"));
+    }
+    if !has_way_in {
+        say_error(&format!(
+            "nobody can sign in to {name} now: it has no password, and nobody else is linked; \
+             `molboxd account invite {name}` shows a link by which its owner chooses a password"
+        ));
     }
     Ok(())
 }

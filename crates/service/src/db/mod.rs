@@ -37,7 +37,9 @@ pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
 pub(crate) use queue::{Mark, Queued};
 pub(crate) use served::elapsed;
-pub(crate) use session::{Identity, NewSession, SeenSession, SessionRow, Unadmitted, Uninvited};
+pub(crate) use session::{
+    Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
+};
 pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued, Waiting};
 pub(crate) use whole::{Content, Whole, snapshot};
 

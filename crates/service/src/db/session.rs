@@ -70,6 +70,21 @@ pub(crate) struct Identity {
     pub(crate) subject: String,
 }
 
+/// Who was unlinked from an account.
+pub(crate) struct Unlinked {
+    pub(crate) identities: Vec<Identity>,
+    /// Whether the account has a password, or somebody else who is linked to it.
+    pub(crate) has_way_in: bool,
+}
+
+/// Why nobody was unlinked from an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotLinked {
+    /// There is none of this name.
+    NoAccount,
+    Nobody,
+}
+
 /// Why somebody whom an identity provider knows was not signed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unadmitted {
@@ -271,6 +286,44 @@ impl Db {
             link(tx, &identity, account, deed.at)?;
             note(tx, &deed, &identity.subject)?;
             Ok(true)
+        })
+        .await
+    }
+
+    /// Has nobody whom an identity provider knows sign in to the account of this name any more, or
+    /// nobody of this subject; the sessions of the account end, of which nobody knows how they
+    /// began.
+    pub(crate) async fn unlink_identities(
+        &self,
+        name: String,
+        subject: Option<String>,
+        deed: Deed,
+    ) -> Result<Result<Unlinked, NotLinked>> {
+        self.write(move |tx| {
+            let sql = "select id, password is not null from account where name = ?1";
+            let found: Option<(i64, bool)> =
+                tx.first(sql, values![name], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let Some((account, has_password)) = found else {
+                return Ok(Err(NotLinked::NoAccount));
+            };
+            let sql = "
+                select issuer, subject from identity
+                where account = ?1 and subject = coalesce(?2, subject) order by issuer, subject";
+            let identities = tx.all(sql, values![account, subject], |row| {
+                Ok(Identity { issuer: row.get(0)?, subject: row.get(1)? })
+            })?;
+            if identities.is_empty() {
+                return Ok(Err(NotLinked::Nobody));
+            }
+            for Identity { issuer, subject } in &identities {
+                let sql = "delete from identity where issuer = ?1 and subject = ?2";
+                tx.execute(sql, values![issuer, subject])?;
+                note(tx, &deed, subject)?;
+            }
+            tx.execute("delete from session where account = ?1", values![account])?;
+            let sql = "select 1 from identity where account = ?1";
+            let has_way_in = has_password || tx.exists(sql, values![account])?;
+            Ok(Ok(Unlinked { identities, has_way_in }))
         })
         .await
     }

@@ -11,11 +11,13 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use reqwest::Method;
 use reqwest::redirect::Policy;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::common::{Service, wait_for};
+use crate::sessions::Browser;
 
 const SECRET: &str = "a secret+of/molbox";
 const CODE: &str = "code-of-ada";
@@ -355,15 +357,67 @@ async fn nobody_gets_in_who_is_neither_admitted_nor_linked() {
     // An address that was proven.
     fake.change(|fake| fake.claims["email_verified"] = json!(true));
     assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "ada-2");
-    let place = service.place().clone();
-    let link = |name: &str| {
-        let mut molboxd = place.molboxd();
-        molboxd.args(settings.iter().flat_map(|setting| ["--set", setting]));
-        let command = ["account", "link", name, "--subject", "ada-1"];
-        molboxd.args(command).output().unwrap().status.success()
-    };
+    let link = |name| is_linked(&service, &settings, name, "ada-1");
     assert!(link("ada") && !link("eve"));
     assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "ada");
+}
+
+/// Whether `molboxd account link` does it.
+fn is_linked(service: &Service, settings: &[String], name: &str, subject: &str) -> bool {
+    let mut molboxd = service.place().molboxd();
+    molboxd.args(settings.iter().flat_map(|setting| ["--set", setting]));
+    let command = ["account", "link", name, "--subject", subject];
+    molboxd.args(command).output().unwrap().status.success()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_unlinked_is_signed_out_and_does_not_get_in_any_more() {
+    let fake = Fake::start().await;
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let settings = fake.settings(secret.path());
+    let service = Service::start_with_clock(&all(&settings, &[]));
+    let unlink = |words: &[&str]| {
+        let mut molboxd = service.place().molboxd();
+        let said = molboxd.args(["account", "unlink"]).args(words).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (said.status.success(), text(said.stdout), text(said.stderr))
+    };
+    let refused = |words: &[&str], cause: &str| {
+        let (is_done, _, said) = unlink(words);
+        assert!(!is_done && said.contains(cause), "{words:?}: {said}");
+    };
+    service.command(&["account", "create", "ada"]);
+    let bob = Browser::of(&service, "bob").await;
+    refused(&["eve"], "there is no account named eve");
+    refused(&["ada"], "nobody signs in to the account ada");
+    for (name, subject) in [("ada", "ada-1"), ("ada", "ada-2"), ("bob", "bob-1")] {
+        assert!(is_linked(&service, &settings, name, subject));
+    }
+    refused(&["ada", "--subject", "bob-1"], "bob-1 does not sign in to the account ada");
+    let session = sign_in(&service, &fake).await;
+    assert_eq!(account_of(&service, &session).await, "ada");
+
+    let gone = |subject: &str| format!("{}\t{subject}\n", fake.origin());
+    let (_, shown, said) = unlink(&["ada", "--subject", "ada-1"]);
+    assert_eq!((shown, said), (gone("ada-1"), String::new()), "another is linked");
+    let mut ada = Browser::new(&service);
+    ada.cookie = session.session();
+    assert_eq!(ada.status(Method::GET, "/session").await, 401);
+    assert_eq!(sign_in(&service, &fake).await.why(), "unknown");
+    let (_, shown, said) = unlink(&["ada"]);
+    assert_eq!(shown, gone("ada-2"));
+    assert!(said.contains("`molboxd account invite ada`"), "{said}");
+    refused(&["ada"], "nobody signs in to the account ada");
+    let audit = service.command(&["audit", "--account", "ada", "--action", "account_unlink"]);
+    assert_eq!(audit.lines().count(), 2, "{audit}");
+
+    assert_eq!(bob.status(Method::GET, "/session").await, 200, "bob has nothing to do with it");
+    fake.change(|fake| {
+        fake.claims["sub"] = json!("bob-1");
+        fake.userinfo = json!({ "sub": "bob-1" });
+    });
+    assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "bob");
+    assert_eq!(unlink(&["bob"]), (true, gone("bob-1"), String::new()), "he has a password");
 }
 
 #[tokio::test(flavor = "multi_thread")]
