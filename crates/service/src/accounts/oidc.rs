@@ -316,12 +316,16 @@ pub(crate) fn redirect_uri(base_url: &str) -> String {
 /// What a provider says of itself.
 pub(crate) async fn discover(client: &reqwest::Client, issuer: &str) -> Result<Endpoints> {
     let place = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
-    let said = success(ask(client.get(&place)).await?, "discovery document")?;
-    let named = text(&said, "issuer").unwrap_or_default();
+    endpoints(issuer, &success(ask(client.get(&place)).await?, "discovery document")?)
+}
+
+/// What is used of the discovery document of an issuer.
+fn endpoints(issuer: &str, said: &Map<String, Value>) -> Result<Endpoints> {
+    let named = text(said, "issuer").unwrap_or_default();
     ensure!(named == issuer, "the discovery document is of the issuer {named:?}, not {issuer:?}");
     let may_be_here = Url::parse(issuer).is_ok_and(|url| web::is_here(&url));
     let endpoint = |name: &str| {
-        let Some(text) = text(&said, name) else { return Ok(None) };
+        let Some(text) = text(said, name) else { return Ok(None) };
         let url = Url::parse(text).with_context(|| format!("{name} of the discovery document"))?;
         let is_safe = url.scheme() == "https" || may_be_here && web::is_private(&url);
         ensure!(is_safe, "{name} of the discovery document is no https address");
@@ -458,6 +462,34 @@ mod tests {
         }
         for other in ["Z", "Zm9vZ", "Zg==", "Zm+v", "Zm9v\n"] {
             assert_eq!(unbase64url(other), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_provider_elsewhere_has_no_endpoint_without_tls_nor_on_this_machine_in_the_clear() {
+        let endpoints = |issuer: &str, token: &str| {
+            let said = serde_json::json!({
+                "issuer": issuer, "authorization_endpoint": "https://login.example/authorize",
+                "token_endpoint": token,
+            });
+            endpoints(issuer, said.as_object().unwrap()).is_ok()
+        };
+        let (elsewhere, here) = ("https://login.example", "http://127.0.0.1:1");
+        assert!(endpoints(elsewhere, "https://token.example"));
+        assert!(!endpoints(elsewhere, "http://token.example"));
+        assert!(!endpoints(elsewhere, "http://127.0.0.1:1/token"));
+        assert!(endpoints(here, "http://127.0.0.1:1/token"));
+        assert!(!endpoints(here, "http://token.example"));
+    }
+
+    #[test]
+    fn a_token_has_three_parts_of_which_the_second_has_the_claims() {
+        let claims = |token: &str| claims(token).is_some();
+        assert!(claims("e30.e30.c2ln") && claims("e30.e30."));
+        for other in
+            ["", "e30", "e30.e30", "e30.e30.c2ln.e30", "e30..c2ln", "e30.W10.c2ln", "e.e!.s"]
+        {
+            assert!(!claims(other), "{other}");
         }
     }
 

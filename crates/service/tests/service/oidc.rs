@@ -40,6 +40,8 @@ struct Answers {
 
 #[derive(Clone, Copy)]
 enum Odd {
+    /// Answers as it should, but for the status.
+    Broken,
     Redirect,
     Endless,
     Silent,
@@ -154,8 +156,9 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
             return Body::from_stream(all).into_response();
         }
         Some(Odd::Silent) => std::future::pending().await,
-        None => {}
+        Some(Odd::Broken) | None => {}
     }
+    let good = if matches!(odd, Some(Odd::Broken)) { 500 } else { 200 };
     let mut fake = fake.0.lock().unwrap();
     match path.trim_end_matches("-moved") {
         "/.well-known/openid-configuration" => axum_json(200, &fake.discovery),
@@ -180,7 +183,7 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
             claims.as_object_mut().unwrap().extend(fake.claims.as_object().unwrap().clone());
             let part = |value: &Value| base64url(value.to_string().as_bytes());
             let token = format!("{}.{}.c2ln", part(&json!({ "alg": "RS256" })), part(&claims));
-            axum_json(200, &json!({ "id_token": token, "access_token": ACCESS }))
+            axum_json(good, &json!({ "id_token": token, "access_token": ACCESS }))
         }
         "/userinfo" => {
             assert_eq!(authorization.unwrap(), format!("Bearer {ACCESS}").as_str());
@@ -233,6 +236,7 @@ async fn led(service: &Service, path: &str, cookie: Option<&str>) -> Led {
     let answer = request.send().await.unwrap();
     assert_eq!(answer.status(), 303);
     assert_eq!(answer.headers()["cache-control"], "no-store");
+    assert_eq!(answer.headers()["referrer-policy"], "no-referrer");
     let text = |value: &reqwest::header::HeaderValue| value.to_str().unwrap().to_owned();
     Led {
         to: text(&answer.headers()["location"]),
@@ -309,6 +313,15 @@ async fn who_is_admitted_gets_an_account_and_has_it_again_the_next_time() {
     });
     assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "ada");
 
+    // Its clock may be behind, or before.
+    for (issued, expires) in [(seconds() - 90, seconds() - 30), (seconds() + 30, seconds() + 90)] {
+        fake.reset();
+        fake.change(|fake| {
+            (fake.claims["iat"], fake.claims["exp"]) = (json!(issued), json!(expires));
+        });
+        assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "ada");
+    }
+
     service.command(&["account", "disable", "ada"]);
     fake.reset();
     assert_eq!(sign_in(&service, &fake).await.why(), "disabled");
@@ -326,9 +339,14 @@ async fn a_name_that_is_taken_is_given_with_a_number() {
     let service = fake.service(&ADMIT);
     service.command(&["account", "create", "ada", "--admin"]);
     assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "ada-2");
-    for (subject, name, account) in
-        [("x", "ada", "ada-3"), ("y", "a/b", "person"), ("z", "", "person-2")]
-    {
+    // There would be no room for a number.
+    let long = "a".repeat(181);
+    for (subject, name, account) in [
+        ("w", long.as_str(), "person"),
+        ("x", "ada", "ada-3"),
+        ("y", "a/b", "person-2"),
+        ("z", "", "person-3"),
+    ] {
         fake.change(|fake| {
             fake.claims["sub"] = json!(subject);
             fake.userinfo = json!({ "sub": subject, "preferred_username": name, "groups": "md" });
@@ -449,6 +467,10 @@ async fn who_did_not_begin_it_here_just_now_is_not_signed_in() {
     assert_eq!(refused.why(), "refused");
     assert!(refused.to.ends_with("/portal/job/new?x=1#sign-in=refused"), "{}", refused.to);
 
+    let long = format!("code={}&state={own}", "a".repeat(4097));
+    let long = back(&service, &Visit { cookie: visit.cookie.clone(), query: long }).await;
+    assert_eq!(long.why(), "refused");
+
     service.set_clock(601);
     let visit = begin(&service, &fake).await;
     service.set_clock(1202);
@@ -467,6 +489,35 @@ async fn who_did_not_begin_it_here_just_now_is_not_signed_in() {
         let led = led(&service, &format!("/session/oidc?back={elsewhere}"), None).await;
         assert_eq!(led.to, format!("{}/portal/#sign-in=provider", service.base_url));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_two_sign_ins_have_anything_in_common() {
+    let fake = Fake::start().await;
+    let service = fake.service(&ADMIT);
+    let asked = async || {
+        begin(&service, &fake).await;
+        fake.0.lock().unwrap().asked.take().unwrap()
+    };
+    let (one, other) = (asked().await, asked().await);
+    for name in ["state", "nonce", "code_challenge"] {
+        assert!(one[name].len() >= 43, "{name} can be guessed");
+        assert_ne!(one[name], other[name], "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_subject_of_another_issuer_is_somebody_else() {
+    let (fake, second) = (Fake::start().await, Fake::start().await);
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let settings = fake.settings(secret.path());
+    let mut service = Service::start_with_clock(&all(&settings, &ADMIT));
+    assert_eq!(account_of(&service, &sign_in(&service, &fake).await).await, "ada");
+    service.stop();
+    let issuer = format!("oidc.issuer={}", second.origin());
+    let more = [&ADMIT[..], &[issuer.as_str()]].concat();
+    service.restart_with(&all(&settings, &more));
+    assert_eq!(account_of(&service, &sign_in(&service, &second).await).await, "ada-2");
 }
 
 const DISCOVERY: &str = "/.well-known/openid-configuration";
@@ -547,6 +598,12 @@ async fn a_provider_at_another_place_or_without_end_is_not_followed() {
         let led = led(&service, "/session/oidc", None).await;
         assert_eq!(led.why(), "provider", "{name} {value}");
     }
+    fake.reset();
+    let visit = begin(&service, &fake).await;
+    fake.change(|fake| fake.odd = HashMap::from([("/token", Odd::Broken)]));
+    let logged = service.log().len();
+    assert_eq!(back(&service, &visit).await.why(), "provider", "an answer with an error's status");
+    until_logged(&service, logged, "token endpoint answers 500");
     for (odd, cause) in [
         (Odd::Redirect, "307"),
         (Odd::Endless, "larger than"),
