@@ -136,6 +136,7 @@ test("a structure is uploaded, built and simulated", async () => {
   await page.getByRole("button", { name: "Build" }).click();
   await page.getByRole("heading", { name: "a small <box>" }).waitFor();
   await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("button", { name: "Box" }).click();
   await browser.check("system");
 
   await page.getByRole("link", { name: "Simulate" }).click();
@@ -228,6 +229,26 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
   await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
 });
 
+test("what a stage restrains is marked in the picture", async () => {
+  const job = page.url();
+  const submitted = await page.evaluate(async () => {
+    const stage = { type: "nvt", time: 0.00002, restraint_mask: "@CA", restraint_force_constant: 5 };
+    const answer = await fetch(new URL("../submit/job", document.baseURI), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ equilibration: [stage], minimization_steps: 5 }),
+    });
+    return answer.text();
+  });
+  await page.goto(`${service.portal}job/${JSON.parse(submitted).job_id}`);
+  await page.getByText("Equilibration 1").click();
+  await page.getByText(/^Marked: the 1 atoms that/).waitFor({ timeout: LONG_MS });
+  await page.getByRole("img", { name: /^Structure of/ }).waitFor({ timeout: LONG_MS });
+  await browser.check("job_restrained");
+  await page.goto(job);
+  await page.getByRole("slider", { name: "Frame" }).waitFor({ timeout: LONG_MS });
+});
+
 test("masks are picked for an analysis, and what they select is said", async () => {
   await page.getByRole("link", { name: "Analysis" }).click();
   await page.getByRole("button", { name: "Pick atoms" }).click();
@@ -248,6 +269,13 @@ test("masks are picked for an analysis, and what they select is said", async () 
   await page.getByRole("img", { name: /against time/ }).waitFor({ timeout: LONG_MS });
   assert.equal(await rowsOf(page.getByRole("button", { name: /as CSV$/ })), 10, "a row a frame");
   await browser.check("analysis");
+
+  const plot = await page.getByRole("img", { name: /against time/ }).boundingBox();
+  assert.ok(plot);
+  await page.mouse.click(plot.x + 0.6 * plot.width, plot.y + plot.height / 2);
+  await page.waitForFunction(() => Number(document.querySelector<HTMLInputElement>("input[type=range]")?.value) > 2);
+  assert.match(new URL(page.url()).search, /^\?frame=\d$/);
+  browser.look();
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("row", { name: /succeeded/ }).waitFor();
   await browser.check("jobs");

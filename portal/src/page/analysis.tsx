@@ -24,7 +24,7 @@ import { number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
 import { FailurePanel, HoldNotice, ProgressPanel, QueueNotice, Warnings } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
-import type { PageProps } from "../routes.ts";
+import { address, go, type PageProps } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
 const Picker = lazy(() => import("../viewer/picker.tsx"));
@@ -192,7 +192,7 @@ function Tables({ analysis, job }: { analysis: Analysis; job: Schemas["JobRecord
     </div>
     {isCompared && others.length === 0
       && <Notice><p>No other job of the batch has an analysis yet.</p></Notice>}
-    <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table}
+    <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table} onFrame={seeFrame(analysis, job)}
       own={nameOf(job)} others={isCompared ? others : []} />)}</div>
   </>;
 }
@@ -234,16 +234,35 @@ function useOthers(job: Schemas["JobRecord"], isWanted: boolean): Other[] {
   });
 }
 
-function TablePanel({ table, own, others }: { table: Table; own: string; others: readonly Other[] }) {
+/** Shows a frame of the job that was analysed; nothing where the frames are another trajectory's. */
+function seeFrame({ request }: Analysis, { job_id }: Schemas["JobRecord"]): ((frame: number) => void) | undefined {
+  return request.trajectory === undefined ? (frame) => go(address("job", { job_id, frame: String(frame) })) : undefined;
+}
+
+type TablePanelProps = {
+  table: Table;
+  own: string;
+  others: readonly Other[];
+  onFrame: ((frame: number) => void) | undefined;
+};
+
+function TablePanel({ table, own, others, onFrame }: TablePanelProps) {
   const matrix = matrixOf(table);
   const plots = plotsOf(table).map((plot, i) => compared(plot, i, table, own, others));
+  const frames = table.columns.find(({ name }) => name === "frame")?.values;
+  const pick = (point: number) => {
+    const frame = frames?.[point];
+    if (typeof frame === "number") onFrame?.(frame);
+  };
   return <section className="panel stack">
     <div>
       <h2>{table.title}</h2>
       <p className="small quiet">{table.definition}</p>
     </div>
     {matrix && <Heatmap matrix={matrix} />}
-    {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200} />)}
+    {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200}
+      {...(frames && onFrame && others.length === 0 ? { onPick: pick } : {})} />)}
+    {frames && onFrame && plots.length > 0 && <p className="small quiet">A click at a point shows its frame.</p>}
     <details open={plots.length === 0 && !matrix}>
       <summary>Numbers</summary>
       <div className="end"><button onClick={() => saveCsv(table.name, table.columns)}>CSV</button></div>

@@ -5,7 +5,7 @@ import { lazy, Suspense, useState } from "react";
 import type { Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
 import { hasEnded, systemView } from "../api/task.ts";
-import { soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
+import { selectionOf, soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
 import { JobCharts } from "../chart/job.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
@@ -20,7 +20,8 @@ type Job = Schemas["JobRecord"];
 
 const Viewer = lazy(() => import("../viewer/viewer.tsx"));
 
-export default function JobPage({ given: { job_id } }: PageProps<"job">) {
+export default function JobPage({ given: { job_id }, search }: PageProps<"job">) {
+  const [restraint, mark] = useState<string>();
   const { job, error, isCut, again } = useJob(job_id);
   if (error && !job) return <Unreadable error={error} what="job" again={again} />;
   if (!job) return <p className="quiet">Loading…</p>;
@@ -33,7 +34,7 @@ export default function JobPage({ given: { job_id } }: PageProps<"job">) {
     {job.error && <FailurePanel failure={job.error} />}
     <div className="columns">
       <div className="stack">
-        <Trajectory job={job} />
+        <Trajectory job={job} firstFrame={Number(search.get("frame") ?? 0)} restraint={restraint} />
         <section className="panel">
           <h2>Log</h2>
           <Log job_id={job_id} hasEnded={hasEnded(job)} />
@@ -43,7 +44,7 @@ export default function JobPage({ given: { job_id } }: PageProps<"job">) {
       </div>
       <div className="stack">
         <JobCharts job={job} />
-        <Parameters job={job} />
+        <Parameters job={job} onRestraint={mark} />
         <Citations citations={job.citations} />
       </div>
     </div>
@@ -51,10 +52,16 @@ export default function JobPage({ given: { job_id } }: PageProps<"job">) {
 }
 
 /** The solute of the system as it moves; of a job that runs, as far as it had come. */
-function Trajectory({ job }: { job: Job }) {
+function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: number; restraint: string | undefined }) {
   const { job_id, box_id } = job;
   const [seen, look] = useState(0);
   const system = useQuery({ queryKey: ["system", box_id], queryFn: () => systemView(box_id) });
+  const restrained = useQuery({
+    queryKey: ["mask", box_id, restraint],
+    queryFn: ({ signal }) => selectionOf(box_id, restraint ?? "", signal),
+    enabled: restraint !== undefined,
+    staleTime: Infinity,
+  });
   const summary = system.data?.summary;
   if (!summary || job.status === "queued") return null;
   const production = job.stages?.find(({ name }) => name === "production");
@@ -64,8 +71,13 @@ function Trajectory({ job }: { job: Job }) {
   const id = `${job_id} ${hasFrames} ${seen} ${hasEnded(job)}`;
   return <>
     <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-      <Viewer id={id} read={read} hasMasks residues={job.error?.residues} name={nameOf(job)} {...(hasFrames ? { frames: trajectoryOf(job_id, mask) } : {})} />
+      <Viewer id={id} read={read} hasMasks residues={job.error?.residues} name={nameOf(job)}
+        {...(restraint !== undefined && restrained.data ? { marked: restrained.data.ranges } : {})}
+        {...(hasFrames ? { frames: trajectoryOf(job_id, mask), firstFrame } : {})} />
     </Suspense>
+    {restraint !== undefined && restrained.data && <p role="status" className="small quiet">
+      Marked: the {number(restrained.data.atoms)} atoms that <code>{restraint}</code> restrains.
+    </p>}
     {hasFrames && !hasEnded(job)
       && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}
   </>;
@@ -96,7 +108,7 @@ function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
   </section>;
 }
 
-function Parameters({ job }: { job: Job }) {
+function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string | undefined) => void }) {
   const { equilibration, production, ...conditions } = job.parameters;
   const of: Record<string, Field> = fields.JobCreateParams;
   return <section className="panel stack">
@@ -112,7 +124,8 @@ function Parameters({ job }: { job: Job }) {
       {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}
     </dl>
     <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index"]} />
-    {equilibration?.map((stage, i) => <details key={i}>
+    {equilibration?.map((stage, i) => <details key={i}
+      onToggle={({ currentTarget: { open } }) => onRestraint(open ? stage.restraint_mask : undefined)}>
       <summary>Equilibration {i + 1}: {stage.type}, {stage.time} ns</summary>
       <Settings fields={fields.EquilibrationStep} values={stage} />
     </details>)}

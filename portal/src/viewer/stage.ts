@@ -2,6 +2,7 @@
 import {
   Model, Queries, type Structure, StructureElement, StructureProperties as Of, type Trajectory,
 } from "molstar/lib/mol-model/structure.js";
+import { ModelSymmetry } from "molstar/lib/mol-model-formats/structure/property/symmetry.js";
 import { Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
@@ -21,7 +22,7 @@ const FORMATS = { pdb: "pdb", cif: "mmcif", mmcif: "mmcif", sdf: "sdf", mol: "mo
 export type Format = keyof typeof FORMATS;
 
 /** What a structure has. */
-export type Shown = { atoms: number; hasWater: boolean };
+export type Shown = { atoms: number; hasWater: boolean; hasBox: boolean };
 
 /** A residue as its author calls it; the number with its insertion code. */
 export type Residue = { chain_id: string; residue_id: string; residue_name: string };
@@ -54,6 +55,10 @@ const DRESS: [StaticStructureComponentType, StructureRepresentationBuiltInProps]
 ];
 /** Ball and stick of a whole box takes minutes where there is no graphics card. */
 const POINTS: StructureRepresentationBuiltInProps = { type: "point", color: "element-symbol" };
+
+/** What is drawn and taken away again. */
+const WATER_POINTS = "water-points";
+const BOX = "box";
 
 /** A trajectory as Mol* asks for it: a model of a frame, made when it is asked for. */
 class RangedTrajectory implements Trajectory {
@@ -105,7 +110,7 @@ export class Stage {
   #model: string | undefined;
   #dcd: Dcd | undefined;
   #centre: Vec3 | undefined;
-  #drawWater: (isOn: boolean) => Promise<void> = async () => undefined;
+  #water: string | undefined;
 
   private constructor(plugin: PluginContext) {
     this.#plugin = plugin;
@@ -151,17 +156,9 @@ export class Stage {
       if (whole) await builder.representation.addRepresentation(whole, BALLS);
     }
     const water = await builder.tryCreateComponentStatic(made, "water");
-    this.#drawWater = async (isOn) => {
-      if (water && isOn) await builder.representation.addRepresentation(water, POINTS, { tag: "water-points" });
-      if (water && !isOn) {
-        const drawn = this.#plugin.state.data.selectQ((query) => query.byRef(water.ref).children().withTag("water-points"));
-        const change = this.#plugin.build();
-        for (const { transform } of drawn) change.delete(transform.ref);
-        await change.commit();
-      }
-    };
+    this.#water = water?.ref;
     this.#plugin.managers.camera.reset(undefined, 0);
-    return { atoms, hasWater: water !== undefined };
+    return { atoms, hasWater: water !== undefined, hasBox: model.obj !== undefined && hasBox(model.obj.data) };
   }
 
   /** Goes to a frame of the trajectory; resolves when it is on the screen. */
@@ -183,8 +180,28 @@ export class Stage {
     this.#centre = centre;
   }
 
-  water(isOn: boolean): Promise<void> {
-    return this.#drawWater(isOn);
+  /** Draws the water, or takes it away. */
+  async water(isOn: boolean): Promise<void> {
+    if (this.#water === undefined) return;
+    if (!isOn) return this.#remove(this.#water, WATER_POINTS);
+    await this.#plugin.builders.structure.representation.addRepresentation(this.#water, POINTS, { tag: WATER_POINTS });
+  }
+
+  /** Draws the edges of the periodic box around the middle of what is shown, or takes them away. */
+  async box(isOn: boolean): Promise<void> {
+    if (this.#model === undefined) return;
+    if (!isOn) return this.#remove(this.#model, BOX);
+    await this.#plugin.build().to(this.#model)
+      .apply(StateTransforms.Representation.ModelUnitcell3D, { cellColor: Color(0x8b949e), cellScale: 1 }, { tags: BOX }).commit();
+    this.reset();
+  }
+
+  /** Takes away what was drawn of a part under a name. */
+  async #remove(part: string, tag: string): Promise<void> {
+    const drawn = this.#plugin.state.data.selectQ((query) => query.byRef(part).children().withTag(tag));
+    const change = this.#plugin.build();
+    for (const { transform } of drawn) change.delete(transform.ref);
+    await change.commit();
   }
 
   /** Reports what is clicked at, nothing when it is the background, and whether with shift. */
@@ -261,6 +278,12 @@ export class Stage {
       camera: { helper: { axes: { name: "off", params: {} } } },
     });
   }
+}
+
+/** Whether a periodic box is known; the 1 Å cube stands for none. */
+function hasBox(model: Model): boolean {
+  const volume = ModelSymmetry.Provider.get(model)?.spacegroup.cell.volume ?? 0;
+  return volume > 1.5;
 }
 
 function centreOf({ x, y, z }: Frame): Vec3 {

@@ -17,6 +17,8 @@ type Props = {
   read: () => Promise<{ text: string; format: Format }>;
   /** The frames, of the same atoms. */
   frames?: ReadRange;
+  /** The frame that is shown first, from 0. */
+  firstFrame?: number;
   /** Whether residues are numbered as masks count them. */
   hasMasks?: boolean;
   /** Atoms that are marked, by the first and the last number of each run. */
@@ -28,7 +30,7 @@ type Props = {
   name: string;
 };
 
-export default function Viewer({ id, read, frames, hasMasks = false, marked = NONE, residues, onMask, name }: Props) {
+export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, marked = NONE, residues, onMask, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
   const [dcd, setDcd] = useState<Dcd>();
@@ -39,6 +41,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
   const byResidue = useRef(isByResidue);
   byResidue.current = isByResidue;
   const [hasWater, setWater] = useState(false);
+  const [hasBox, setBox] = useState(false);
   const [isFound, find] = useState<boolean>();
   const [error, fail] = useState<Error>();
   const [tries, setTries] = useState(0);
@@ -82,6 +85,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
       setDcd(undefined);
       setShown(undefined);
       setWater(false);
+      setBox(false);
       pick(undefined);
       setParts([]);
       made?.dispose();
@@ -102,6 +106,10 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
     setWater(!hasWater);
     void stage?.water(!hasWater);
   };
+  const toggleBox = () => {
+    setBox(!hasBox);
+    void stage?.box(!hasBox);
+  };
   const takePicture = async () => {
     if (stage) save(`${name}.png`, await stage.picture());
   };
@@ -116,7 +124,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
       <p>{error.message}</p>
       <p><button type="button" onClick={again}>Start the viewer again</button></p>
     </Notice>}
-    {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} />}
+    {!error && stage && dcd && dcd.frames > 1 && <Player stage={stage} dcd={dcd} first={firstFrame} />}
     {!error && isFound !== undefined && residues && <p role="status" className="small quiet">
       {isFound ? "Marked: " : "Not in this picture: "}{residuesOf(residues)}.
     </p>}
@@ -129,6 +137,7 @@ export default function Viewer({ id, read, frames, hasMasks = false, marked = NO
         {mask !== "" && onMask && <button type="button" onClick={() => onMask.take(mask)}>{onMask.label}</button>}
         {mask !== "" && <Copy text={mask} label="Copy the mask" />}
         {shown.hasWater && <button type="button" aria-pressed={hasWater} onClick={toggleWater}>Water</button>}
+        {shown.hasBox && <button type="button" aria-pressed={hasBox} onClick={toggleBox}>Box</button>}
         <button type="button" onClick={() => stage?.reset()}>Show all</button>
         <button type="button" onClick={() => void takePicture()}>Picture</button>
       </div>
@@ -148,7 +157,7 @@ function residuesOf(residues: readonly Residue[]): string {
 const FRAMES_A_SECOND = [5, 10, 25, 60] as const;
 
 /** Plays as fast as it is asked to, and leaves frames out where the machine is slower. */
-function Player({ stage, dcd }: { stage: Stage; dcd: Dcd }) {
+function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }) {
   const [index, setIndex] = useState(0);
   const [isPlaying, play] = useState(false);
   const [rate, setRate] = useState<number>(25);
@@ -158,6 +167,7 @@ function Player({ stage, dcd }: { stage: Stage; dcd: Dcd }) {
   const isGone = useRef(false);
   useEffect(() => {
     isGone.current = false;
+    if (first > 0) void show(Math.min(first, dcd.frames - 1));
     return () => void (isGone.current = true);
   }, []);
 
@@ -182,10 +192,10 @@ function Player({ stage, dcd }: { stage: Stage; dcd: Dcd }) {
 
   useEffect(() => {
     if (!isPlaying) return;
-    const first = wanted.current;
+    const start = wanted.current;
     const begun = performance.now();
     let request = requestAnimationFrame(function step(now) {
-      const next = (first + Math.floor(((now - begun) / 1000) * rate)) % dcd.frames;
+      const next = (start + Math.floor(((now - begun) / 1000) * rate)) % dcd.frames;
       if (next !== wanted.current && !isDrawing.current) {
         dcd.readAhead(next);
         void show(next);
