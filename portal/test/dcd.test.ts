@@ -18,7 +18,12 @@ function dcdOf(n: number, atoms: number, hasCell = true): ArrayBuffer {
   view.setInt32(188, atoms, true);
   view.setInt32(192, 4, true);
   for (let frame = 0; frame < n; frame += 1) {
-    let at = start + frame * frameBytes + (hasCell ? 56 : 0);
+    let at = start + frame * frameBytes;
+    if (hasCell) {
+      // a, cos γ, b, cos β, cos α, c
+      [30 + frame, 0.5, 40, 0.1, 0, 50].forEach((number, n) => view.setFloat64(at + 4 + 8 * n, number, true));
+      at += 56;
+    }
     for (let axis = 0; axis < 3; axis += 1) {
       view.setInt32(at, 4 * atoms, true);
       for (let atom = 0; atom < atoms; atom += 1) view.setFloat32(at + 4 + 4 * atom, numberAt(frame, axis, atom), true);
@@ -49,7 +54,8 @@ test("every frame has its own numbers, with a cell and without", async () => {
     assert.equal(dcd.frames, 7);
     assert.equal(dcd.atoms, 5);
     for (let index = 0; index < 7; index += 1) {
-      const { x, y, z } = await dcd.frame(index);
+      const { x, y, z, cell } = await dcd.frame(index);
+      assert.deepEqual(cell, hasCell ? { lengths: [30 + index, 40, 50], cosines: [0, 0.1, 0.5] } : undefined);
       assert.deepEqual([x[4], y[0], z[3]], [numberAt(index, 0, 4), numberAt(index, 1, 0), numberAt(index, 2, 3)]);
     }
   }

@@ -231,18 +231,17 @@ test("a trajectory from elsewhere plays with the structure that names its atoms"
 
 test("what a stage restrains is marked in the picture", async () => {
   const job = page.url();
-  const submitted = await page.evaluate(async () => {
-    const stage = { type: "nvt", time: 0.00002, restraint_mask: "@CA", restraint_force_constant: 5 };
-    const answer = await fetch(new URL("../submit/job", document.baseURI), {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ equilibration: [stage], minimization_steps: 5 }),
-    });
-    return answer.text();
-  });
-  await page.goto(`${service.portal}job/${JSON.parse(submitted).job_id}`);
-  await page.getByText("Equilibration 1").click();
-  await page.getByText(/^Marked: the 1 atoms that/).waitFor({ timeout: LONG_MS });
+  const submitted = await page.evaluate(async (job_id) => {
+    const at = (path: string) => new URL(`../${path}`, document.baseURI);
+    const { box_id } = await (await fetch(at(`info/job/${job_id}`))).json() as { box_id: string };
+    const stage = { time: 0.00002, restraint_mask: "@CA", restraint_force: 5 };
+    const body = JSON.stringify({ box_id, minimization_steps: 5, equilibration: [stage], production: { time: 0.00002 } });
+    const answer = await fetch(at("submit/job"), { method: "POST", headers: { "content-type": "application/json" }, body });
+    return await answer.json() as { job_id: string };
+  }, /job_\w+/.exec(job)?.[0]);
+  await page.goto(`${service.portal}job/${submitted.job_id}`);
+  await page.getByText(/^Equilibration 1: NVT/).click();
+  await page.getByText(/^Marked: what @CA restrains, 1 atom\.$/).waitFor({ timeout: LONG_MS });
   await page.getByRole("img", { name: /^Structure of/ }).waitFor({ timeout: LONG_MS });
   await browser.check("job_restrained");
   await page.goto(job);
@@ -277,7 +276,7 @@ test("masks are picked for an analysis, and what they select is said", async () 
   assert.match(new URL(page.url()).search, /^\?frame=\d$/);
   browser.look();
   await page.getByRole("link", { name: "Jobs" }).click();
-  await page.getByRole("row", { name: /succeeded/ }).waitFor();
+  await page.getByRole("row", { name: /succeeded/ }).first().waitFor();
   await browser.check("jobs");
 });
 

@@ -48,7 +48,9 @@ impl<'a> MmcifWriter<'a> {
             for (name, value) in sides.chain(angles.zip(cell.angles_deg())) {
                 writeln!(text, "_cell.{name} {value:.4}").expect(IN_MEMORY);
             }
-            text.push_str("#\n");
+            // Many readers take no cell without it.
+            text.push_str("#\n_symmetry.Int_Tables_number 1\n");
+            text.push_str("_symmetry.space_group_name_H-M 'P 1'\n#\n");
         }
         self.component_bonds(&mut text);
         self.connections(&mut text);
@@ -309,6 +311,7 @@ mod tests {
         }
         let lengths = read.cell.unwrap().lengths();
         assert!((lengths[1] - 40.0).abs() < 1e-9, "{lengths:?}");
+        assert!(text.contains("\n_symmetry.space_group_name_H-M 'P 1'\n"));
         for (a, b) in read.positions.iter().flatten().zip(positions.iter().flatten()) {
             assert!((a - b).abs() <= 0.5001e-4, "{a} for {b}");
         }

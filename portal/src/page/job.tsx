@@ -76,7 +76,7 @@ function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: numb
         {...(hasFrames ? { frames: trajectoryOf(job_id, mask), firstFrame } : {})} />
     </Suspense>
     {restraint !== undefined && restrained.data && <p role="status" className="small quiet">
-      Marked: the {number(restrained.data.atoms)} atoms that <code>{restraint}</code> restrains.
+      Marked: what <code>{restraint}</code> restrains, {restrained.data.atoms === 1 ? "1 atom" : `${number(restrained.data.atoms)} atoms`}.
     </p>}
     {hasFrames && !hasEnded(job)
       && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}

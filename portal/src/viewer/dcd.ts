@@ -6,8 +6,12 @@
 /** Bytes of a file from one place up to, not including, another; and how many the whole file has. */
 export type ReadRange = (from: number, to: number) => Promise<{ bytes: ArrayBuffer; size: number }>;
 
-/** Coordinates in Å, one array an axis. */
-export type Frame = { x: Float32Array; y: Float32Array; z: Float32Array };
+/** Lengths in Å, and the cosines of α, β and γ. */
+export type Cell = { lengths: Numbers; cosines: Numbers };
+type Numbers = [number, number, number];
+
+/** Coordinates in Å, one array an axis; and the cell of a periodic box. */
+export type Frame = { x: Float32Array; y: Float32Array; z: Float32Array; cell: Cell | undefined };
 
 const HEADER_BYTES = 1024;
 const PIECE_BYTES = 2 << 20;
@@ -52,7 +56,9 @@ export class Dcd {
     }
     const piece = Math.floor(index / this.#perPiece);
     const bytes = await this.#piece(piece);
-    const start = (index - piece * this.#perPiece) * this.#frameBytes + (this.#layout.hasCell ? CELL_BYTES : 0);
+    const { hasCell } = this.#layout;
+    const first = (index - piece * this.#perPiece) * this.#frameBytes;
+    const start = first + (hasCell ? CELL_BYTES : 0);
     const view = new DataView(bytes);
     const axis = (n: number) => {
       const at = start + n * (4 * this.atoms + 8);
@@ -61,7 +67,7 @@ export class Dcd {
       }
       return new Float32Array(bytes, at + 4, this.atoms);
     };
-    return { x: axis(0), y: axis(1), z: axis(2) };
+    return { x: axis(0), y: axis(1), z: axis(2), cell: hasCell ? cellAt(view, first + 4) : undefined };
   }
 
   /** Reads on behind a frame, for playing: its numbers will be there when they are asked for. */
@@ -94,6 +100,13 @@ export class Dcd {
     reading.catch(() => this.#pieces.delete(piece));
     return reading;
   }
+}
+
+/** The six numbers as the service writes them, whatever it read: a, cos γ, b, cos β, cos α, c; zeros for none. */
+function cellAt(view: DataView, at: number): Cell | undefined {
+  const number = (n: number) => view.getFloat64(at + 8 * n, true);
+  const lengths: Numbers = [number(0), number(2), number(5)];
+  return lengths.every((length) => length > 0) ? { lengths, cosines: [number(4), number(3), number(1)] } : undefined;
 }
 
 /** What the header says. Each of its records stands between two equal lengths. */

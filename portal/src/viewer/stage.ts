@@ -2,8 +2,14 @@
 import {
   Model, Queries, type Structure, StructureElement, StructureProperties as Of, type Trajectory,
 } from "molstar/lib/mol-model/structure.js";
+import { Shape } from "molstar/lib/mol-model/shape.js";
 import { ModelSymmetry } from "molstar/lib/mol-model-formats/structure/property/symmetry.js";
-import { Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
+import { Mesh } from "molstar/lib/mol-geo/geometry/mesh/mesh.js";
+import { MeshBuilder } from "molstar/lib/mol-geo/geometry/mesh/mesh-builder.js";
+import { BoxCage } from "molstar/lib/mol-geo/primitive/box.js";
+import { cloneCage, transformCage } from "molstar/lib/mol-geo/primitive/cage.js";
+import { Spacegroup, SpacegroupCell, Sphere3D } from "molstar/lib/mol-math/geometry.js";
+import { Mat4, Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
 import type { StaticStructureComponentType } from "molstar/lib/mol-plugin-state/helpers/structure-component.js";
@@ -15,7 +21,7 @@ import { Color } from "molstar/lib/mol-util/color/index.js";
 import { UUID } from "molstar/lib/mol-util/index.js";
 import { ParamDefinition as Param } from "molstar/lib/mol-util/param-definition.js";
 
-import type { Dcd, Frame } from "./dcd.ts";
+import type { Cell, Dcd, Frame } from "./dcd.ts";
 
 /** Formats that a structure can be shown from, as the service names them, with Mol*'s names. */
 const FORMATS = { pdb: "pdb", cif: "mmcif", mmcif: "mmcif", sdf: "sdf", mol: "mol", mol2: "mol2" } as const;
@@ -58,7 +64,10 @@ const POINTS: StructureRepresentationBuiltInProps = { type: "point", color: "ele
 
 /** What is drawn and taken away again. */
 const WATER_POINTS = "water-points";
-const BOX = "box";
+const BOX = "Periodic box";
+
+/** Spacegroups of frames that have a cell of their own; Mol* knows one for a whole trajectory. */
+const ofFrames = new WeakMap<Model, Spacegroup>();
 
 /** A trajectory as Mol* asks for it: a model of a frame, made when it is asked for. */
 class RangedTrajectory implements Trajectory {
@@ -79,7 +88,7 @@ class RangedTrajectory implements Trajectory {
   }
 }
 
-function modelAt(base: Model, { x, y, z }: Frame, index: number, size: number): Model {
+function modelAt(base: Model, { x, y, z, cell }: Frame, index: number, size: number): Model {
   const atomicConformation = Model.getAtomicConformationFromFrame(base, {
     elementCount: x.length, time: { value: index, unit: "step" }, x, y, z, xyzOrdering: { isIdentity: true },
   });
@@ -87,6 +96,7 @@ function modelAt(base: Model, { x, y, z }: Frame, index: number, size: number): 
     ...base, id: UUID.create22(), modelNum: index, atomicConformation, _dynamicPropertyData: Object.create(null),
   };
   Model.TrajectoryInfo.set(model, { index, size });
+  if (cell) ofFrames.set(model, spacegroupOf(cell));
   return model;
 }
 
@@ -102,6 +112,22 @@ const FromDcd = PluginStateTransform.BuiltIn({
     if (!dcd) return a;
     return new Objects.Molecule.Trajectory(new RangedTrajectory(a.data.representative, dcd), { label: a.label });
   }),
+});
+
+/** The edges of the periodic box of a model. */
+const BoxOf = PluginStateTransform.BuiltIn({
+  name: "molbox-box-of",
+  display: { name: BOX },
+  from: Objects.Molecule.Model,
+  to: Objects.Shape.Provider,
+})({
+  apply: ({ a }) => Task.create(BOX, async () => new Objects.Shape.Provider({
+    label: BOX,
+    data: a.data,
+    params: Mesh.Params,
+    getShape: (_, model) => Shape.create(BOX, model, edgesOf(model), () => Color(0x8b949e), () => 1, () => BOX),
+    geometryUtils: Mesh.Utils,
+  }, { label: BOX })),
 });
 
 export class Stage {
@@ -158,7 +184,7 @@ export class Stage {
     const water = await builder.tryCreateComponentStatic(made, "water");
     this.#water = water?.ref;
     this.#plugin.managers.camera.reset(undefined, 0);
-    return { atoms, hasWater: water !== undefined, hasBox: model.obj !== undefined && hasBox(model.obj.data) };
+    return { atoms, hasWater: water !== undefined, hasBox: model.obj !== undefined && boxOf(model.obj.data) !== undefined };
   }
 
   /** Goes to a frame of the trajectory; resolves when it is on the screen. */
@@ -187,12 +213,12 @@ export class Stage {
     await this.#plugin.builders.structure.representation.addRepresentation(this.#water, POINTS, { tag: WATER_POINTS });
   }
 
-  /** Draws the edges of the periodic box around the middle of what is shown, or takes them away. */
+  /** Draws the edges of the periodic box, or takes them away. */
   async box(isOn: boolean): Promise<void> {
     if (this.#model === undefined) return;
     if (!isOn) return this.#remove(this.#model, BOX);
     await this.#plugin.build().to(this.#model)
-      .apply(StateTransforms.Representation.ModelUnitcell3D, { cellColor: Color(0x8b949e), cellScale: 1 }, { tags: BOX }).commit();
+      .apply(BoxOf, {}, { tags: BOX }).apply(StateTransforms.Representation.ShapeRepresentation3D).commit();
     this.reset();
   }
 
@@ -280,10 +306,30 @@ export class Stage {
   }
 }
 
-/** Whether a periodic box is known; the 1 Å cube stands for none. */
-function hasBox(model: Model): boolean {
-  const volume = ModelSymmetry.Provider.get(model)?.spacegroup.cell.volume ?? 0;
-  return volume > 1.5;
+function spacegroupOf({ lengths, cosines: [alpha, beta, gamma] }: Cell): Spacegroup {
+  const angles = Vec3.create(Math.acos(alpha), Math.acos(beta), Math.acos(gamma));
+  return Spacegroup.create(SpacegroupCell.create("P 1", Vec3.create(...lengths), angles));
+}
+
+/** The periodic box or the crystal of a model; the 1 Å cube stands for none. */
+function boxOf(model: Model): Spacegroup | undefined {
+  const found = ofFrames.get(model) ?? ModelSymmetry.Provider.get(model)?.spacegroup;
+  return found && found.cell.volume > 1.5 ? found : undefined;
+}
+
+function edgesOf(model: Model): Mesh {
+  const { cell, num } = boxOf(model) ?? Spacegroup.ZeroP1;
+  const middle = Vec3.transformMat4(Vec3(), Model.getCenter(model), cell.toFractional);
+  // A box has no origin, and is drawn around its molecules; the cell of a crystal has one.
+  if (num !== 1) Vec3.addScalar(middle, Vec3.floor(middle, middle), 0.5);
+  const cage = transformCage(cloneCage(BoxCage()), Mat4.fromTranslation(Mat4(), middle));
+  const state = MeshBuilder.createState(256, 128);
+  state.currentGroup = 0;
+  MeshBuilder.addCage(state, cell.fromFractional, cage, Math.cbrt(cell.volume) / 300, 2, 12);
+  const mesh = MeshBuilder.getMesh(state);
+  const { radius } = Sphere3D.fromDimensionsAndTransform(Sphere3D(), Vec3.unit, cell.fromFractional);
+  mesh.setBoundingSphere(Sphere3D.create(Vec3.transformMat4(Vec3(), middle, cell.fromFractional), radius));
+  return mesh;
 }
 
 function centreOf({ x, y, z }: Frame): Vec3 {
