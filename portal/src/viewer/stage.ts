@@ -259,7 +259,7 @@ export class Stage {
       `${Of.chain.auth_asym_id(place)} ${Of.residue.auth_seq_id(place)}${Of.residue.pdbx_PDB_ins_code(place).trim()}`,
     ));
     if (!loci || StructureElement.Loci.isEmpty(loci)) return false;
-    this.#plugin.managers.camera.focusLoci(loci);
+    this.#plugin.managers.camera.focusLoci(loci, { durationMs: 0 });
     return true;
   }
 
@@ -277,7 +277,7 @@ export class Stage {
 
   /** Back to the whole of it. */
   reset(): void {
-    this.#plugin.managers.camera.reset();
+    this.#plugin.managers.camera.reset(undefined, 0);
   }
 
   /** What is on the canvas as a picture, on white. */
