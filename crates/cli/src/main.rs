@@ -81,6 +81,10 @@ enum Command {
     Account,
     /// Show what the account uses, and its limits.
     Usage,
+    /// Print what changes in the account, files and tasks, until it is interrupted.
+    ///
+    /// What is open comes first. As JSON a line has the event and its record.
+    Events,
     /// The service itself.
     #[command(subcommand)]
     Service(cmd::service::Command),
@@ -155,6 +159,7 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         Command::Profile(command) => cmd::login::profile(&context, command),
         Command::Account => cmd::service::account(&context).await,
         Command::Usage => cmd::service::usage(&context).await,
+        Command::Events => cmd::events::of_account(&context).await,
         Command::Service(command) => cmd::service::run(&context, command).await,
         Command::Doctor => cmd::doctor::run(&context).await,
         Command::Completions { shell } => {

@@ -169,7 +169,7 @@ pub(crate) fn command(operation: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
 }
 
-const COMMANDS: [(&str, &str); 44] = [
+const COMMANDS: [(&str, &str); 45] = [
     ("upload_url_create", "file link"),
     ("file_register", "file register"),
     ("file_list", "file list"),
@@ -211,6 +211,7 @@ const COMMANDS: [(&str, &str); 44] = [
     ("margin_submit", "margin submit"),
     ("account_view", "account"),
     ("usage_view", "usage"),
+    ("account_watch", "events"),
     ("service_health", "service health"),
     ("service_metrics", "service metrics"),
     ("service_document", "service document"),

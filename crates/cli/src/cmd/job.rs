@@ -8,7 +8,7 @@ use molbox::workflow::Client;
 use molbox::workflow::types::{JobRecord, JobSeries};
 use serde_json::Value;
 
-use super::task;
+use super::{events, task};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::request::{Job, Request};
@@ -137,7 +137,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
         Command::Events { id } => {
             let client = context.workflow()?;
             let id = task::resolve::<JobRecord>(&client, &id).await?;
-            events(context, &client, &id).await
+            events::of_job(context, &client, &id).await
         }
         Command::Series { id, stage, after, points } => {
             let client = context.workflow()?;
@@ -222,26 +222,4 @@ async fn log(context: &Context, client: &Client, id: &str, follow: bool) -> Resu
         }
         tokio::time::sleep(PAUSE).await;
     }
-}
-
-/// Prints the data of server-sent events until the service ends the stream.
-async fn events(context: &Context, client: &Client, id: &str) -> Result<(), Failure> {
-    let call = client
-        .call("GET", &format!("/info/job/{id}/events"))?
-        .header("accept", "text/event-stream")?;
-    let mut answer = call.send().await?;
-    let mut line = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
-        for byte in chunk {
-            if byte != b'\n' {
-                line.push(byte);
-                continue;
-            }
-            if let Some(data) = line.strip_prefix(b"data:") {
-                context.output.text(String::from_utf8_lossy(data).trim())?;
-            }
-            line.clear();
-        }
-    }
-    Ok(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod analyze;
 pub(crate) mod api;
 pub(crate) mod doctor;
 pub(crate) mod estimate;
+pub(crate) mod events;
 pub(crate) mod example;
 pub(crate) mod file;
 pub(crate) mod job;

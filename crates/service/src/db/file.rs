@@ -384,6 +384,25 @@ impl Db {
         .await
     }
 
+    /// The account's files that wait for their content, and those that are newer than this number,
+    /// oldest first.
+    pub(crate) async fn pending_and_newer(&self, account: i64, seq: i64) -> Result<Vec<FileRow>> {
+        let pending = FileStatus::Pending;
+        let sql = format!(
+            "select {COLUMNS} from file where account = ?1 and status = '{pending}' and seq <= ?2
+             union all
+             select {COLUMNS} from file where account = ?1 and seq > ?2
+             order by 1"
+        );
+        self.read(|tx| tx.all(&sql, values![account, seq], file_row)).await
+    }
+
+    /// The number of the account's newest file; 0 where there is none.
+    pub(crate) async fn newest_file(&self, account: i64) -> Result<i64> {
+        let sql = "select coalesce(max(seq), 0) from file where account = ?1";
+        self.read(|tx| tx.one(sql, values![account], |row| row.get(0))).await
+    }
+
     /// A page of the account's files, newest first.
     pub(crate) async fn files(
         &self,

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::{FromValue, Value};
 
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     include_str!("0001.sql"),
     include_str!("0002.sql"),
     include_str!("0003.sql"),
@@ -34,6 +34,7 @@ const MIGRATIONS: [&str; 13] = [
     include_str!("0011.sql"),
     include_str!("0012.sql"),
     include_str!("0013.sql"),
+    include_str!("0014.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

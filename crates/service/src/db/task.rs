@@ -340,6 +340,19 @@ impl Db {
         .await
     }
 
+    /// The account's tasks of all kinds that are open, and those that ended at this time or after it,
+    /// oldest first.
+    pub(crate) async fn open_and_ended(&self, account: i64, since: Timestamp) -> Result<Vec<Task>> {
+        let (open, ended) = (is_open(), has_ended());
+        let sql = format!(
+            "select {COLUMNS} from task where account = ?1 and {open} and lane in (0, 1)
+             union all
+             select {COLUMNS} from task where account = ?1 and finished_at >= ?2 and {ended}
+             order by 1"
+        );
+        self.read(|tx| tx.all(&sql, values![account, since], task)).await
+    }
+
     /// Layout of a task's bundle, JSON; none when there is no such task, and none within while there
     /// is nothing to download.
     pub(crate) async fn bundle(&self, id: &str) -> Result<Option<Option<String>>> {

@@ -466,7 +466,7 @@ async fn find(call: &Call) -> Result<FileRow, ApiError> {
 }
 
 /// `FileRecord` of the document, as JSON.
-fn record(row: &FileRow) -> Result<String, ApiError> {
+pub(super) fn record(row: &FileRow) -> Result<String, ApiError> {
     let record = FileRecord {
         file_id: row.id.clone(),
         name: row.name.clone(),

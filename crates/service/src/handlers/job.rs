@@ -1,10 +1,8 @@
 //! Jobs: submission, progress, results.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::HeaderValue;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use molbox::Finite;
 use molbox::workflow::types::{
@@ -301,76 +299,6 @@ fn stage(call: &Call, job: &Task) -> Result<(usize, String), ApiError> {
     let found = stages.into_iter().enumerate().find(|(_, stage)| stage == wanted);
     let msg = format!("{} has no such stage, but {names}", job.id);
     found.ok_or_else(|| ApiError::invalid(vec![violation("value_error", at(), msg)]))
-}
-
-/// How often a watched job is looked at.
-const WATCH_TICK: Duration = Duration::from_millis(500);
-/// A comment keeps a quiet connection open.
-const KEEP_ALIVE_TICKS: u32 = 30;
-
-pub(crate) async fn job_watch(call: Call) -> Result<Response, ApiError> {
-    find(&call, KIND).await?;
-    let state = Watch { call, last: String::new(), quiet: 0, is_over: false };
-    let events = futures::stream::unfold(state, |mut watch| async move {
-        let event = watch.next().await?;
-        Some((event.map_err(|error| std::io::Error::other(format!("{error:?}"))), watch))
-    });
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ];
-    Ok((headers, Body::from_stream(events)).into_response())
-}
-
-/// A stream of a job's record.
-struct Watch {
-    call: Call,
-    /// The record as it was last sent.
-    last: String,
-    /// Looks since then.
-    quiet: u32,
-    is_over: bool,
-}
-
-impl Watch {
-    /// The next event; none when the job has ended, was deleted, the key is no longer good, or the
-    /// service ends.
-    async fn next(&mut self) -> Option<Result<String, ApiError>> {
-        loop {
-            let mut stopping = self.call.app.stopping.subscribe();
-            if self.is_over || *stopping.borrow_and_update() {
-                return None;
-            }
-            let app = &self.call.app;
-            let row = match app.is_still_good(self.call.caller().id()).await {
-                Ok(true) => find(&self.call, KIND).await,
-                Ok(false) => return None,
-                Err(error) => Err(error),
-            };
-            let read = row.and_then(|row| Ok((record(&self.call.app, &row)?, row.status)));
-            let (record, status) = match read {
-                Ok(read) => read,
-                Err(error) => {
-                    self.is_over = true;
-                    return (!error.is_not_found()).then_some(Err(error));
-                }
-            };
-            self.is_over = !status.is_open();
-            if record != self.last {
-                let event = format!("event: job\ndata: {record}\n\n");
-                (self.last, self.quiet) = (record, 0);
-                return Some(Ok(event));
-            }
-            self.quiet += 1;
-            if self.quiet.is_multiple_of(KEEP_ALIVE_TICKS) {
-                return Some(Ok(": still there\n\n".to_owned()));
-            }
-            tokio::select! {
-                () = tokio::time::sleep(WATCH_TICK) => {}
-                _ = stopping.changed() => {}
-            }
-        }
-    }
 }
 
 pub(crate) async fn job_download(call: Call) -> Result<Response, ApiError> {

@@ -17,3 +17,4 @@ pub(crate) mod session;
 pub(crate) mod system;
 mod task;
 pub(crate) mod upload;
+pub(crate) mod watch;

@@ -22,7 +22,7 @@ use crate::accounts::{Caller, key, session};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::handlers::portal::{Portal, redirect};
-use crate::handlers::{self, account, admin, analysis, file, job, margin, service, system};
+use crate::handlers::{self, account, admin, analysis, file, job, margin, service, system, watch};
 use crate::handlers::{key as keys, session as sessions};
 use crate::hex::hex;
 use crate::http::answer::{Failure, answer};
@@ -84,7 +84,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     DELETE "/info/job/{job_id}"              job::job_delete
     GET    "/info/job/{job_id}/log"          job::job_log
     GET    "/info/job/{job_id}/series"       job::job_series
-    GET    "/info/job/{job_id}/events"       job::job_watch
+    GET    "/info/job/{job_id}/events"       watch::job_watch
     GET    "/info/systems"                   system::system_list
     GET    "/info/system/{system_id}"        system::system_view
     DELETE "/info/system/{system_id}"        system::system_delete
@@ -102,6 +102,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     DELETE "/info/session/{session_id}"      sessions::session_revoke
     POST   "/session/password"               sessions::password_change
     GET    "/info/usage"                     account::usage_view
+    GET    "/info/events"                    watch::account_watch
     GET    "/admin/accounts"                 admin::account_list
     POST   "/admin/account"                  admin::account_create
     POST   "/admin/account/{account}"        admin::account_change

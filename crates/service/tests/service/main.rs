@@ -19,6 +19,7 @@ mod connections;
 mod contract;
 mod disk;
 mod estimates;
+mod events;
 mod files;
 mod folder;
 mod holds;
