@@ -8,6 +8,7 @@ import { NotFound } from "./page/not_found.tsx";
 import { SignIn } from "./page/sign_in.tsx";
 import { Boundary } from "./part/boundary.tsx";
 import { Dialog } from "./part/dialog.tsx";
+import { IsCut, useEvents } from "./part/events.ts";
 import { Failure } from "./part/notice.tsx";
 import { type Session, useSession, useSignedIn } from "./part/session.ts";
 import { SignInForm } from "./part/sign_in.tsx";
@@ -43,6 +44,7 @@ export function Shell() {
   const url = useUrl();
   const place = placeAt(url);
   const session = useSession();
+  const isCut = useEvents(session.data !== undefined);
   useFollowedLinks();
   useEffect(() => {
     if (isStart(url)) goToStart();
@@ -53,13 +55,13 @@ export function Shell() {
       {session.data && <Bar page={place?.page} session={session.data} />}
     </header>
     <Notices />
-    <Main path={url.pathname}>
+    <IsCut value={isCut}><Main path={url.pathname}>
       {place?.page === "invitation" ? <Shown {...place} />
         : session.data ? place ? <Shown {...place} /> : !isStart(url) && <NotFound />
           : session.error instanceof Refused && session.error.status === 401 ? <SignIn />
             : session.error ? <Failure error={session.error} again={() => void session.refetch()} />
               : <p className="quiet">Loading…</p>}
-    </Main>
+    </Main></IsCut>
     {session.data && <SignedOut before={session.data} />}
   </>;
 }

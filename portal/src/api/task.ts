@@ -1,5 +1,5 @@
 //! What systems, jobs and analyses have in common: they wait, run and end.
-import { expectData, molbox, Refused, type Schemas } from "./client.ts";
+import { expectData, molbox, type Schemas } from "./client.ts";
 import { chunksOf, eventsIn, persist } from "./events.ts";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
@@ -20,33 +20,30 @@ export function systemView(system_id: string): Promise<Schemas["SystemRecord"]> 
   return expectData(molbox.GET("/info/system/{system_id}", { params: { path: { system_id } } }));
 }
 
-/** The records of a job as they change, until it has ended. */
-export function watchJob(
-  job_id: string,
-  seen: (job: Schemas["JobRecord"]) => void,
+const RECORDS = ["file", "system", "job", "analysis"] as const;
+/** What a record is of. */
+export type Noun = (typeof RECORDS)[number];
+export type AnyRecord = Schemas["FileRecord" | "SystemRecord" | "JobRecord" | "AnalysisRecord"];
+
+/** The records of the account as they change. `begun` is called at first, and when there may be a gap in what is told. */
+export function watchAccount(
+  begun: () => void,
+  told: (noun: Noun, record: AnyRecord) => void,
   failed: (error: unknown) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const follow = async (arrived: () => void): Promise<"seen" | "cut"> => {
-    const body = await expectData(molbox.GET("/info/job/{job_id}/events", {
-      params: { path: { job_id } }, parseAs: "stream", signal,
-    }));
+  return persist(async (arrived) => {
+    const body = await expectData(molbox.GET("/info/events", { parseAs: "stream", signal }));
+    arrived();
+    begun();
     if (body === null) return "cut";
     for await (const { name, data } of eventsIn(chunksOf(body))) {
-      if (name !== "job") continue;
-      const job = JSON.parse(data) as Schemas["JobRecord"];
-      arrived();
-      seen(job);
-      if (hasEnded(job)) return "seen";
+      const noun = RECORDS.find((known) => known === name);
+      if (noun) told(noun, JSON.parse(data) as AnyRecord);
     }
+    failed(undefined);
     return "cut";
-  };
-  const isGone = (error: unknown) => error instanceof Refused && error.status === 404;
-  return persist((arrived) => follow(arrived).catch((error: unknown) => {
-    if (!isGone(error)) throw error;
-    failed(error);
-    return "seen";
-  }), failed, signal);
+  }, failed, signal);
 }
 
 /** What a task has logged since `offset`, in bytes. */

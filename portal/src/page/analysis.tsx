@@ -4,7 +4,7 @@ import { type FormEvent, lazy, Suspense, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { type Field, fields } from "../api/fields.ts";
-import { hasEnded, LOOK_MS } from "../api/task.ts";
+import { hasEnded } from "../api/task.ts";
 import { Heatmap } from "../chart/heatmap.tsx";
 import { save, saveCsv } from "../chart/save.ts";
 import { SeriesChart } from "../chart/series.tsx";
@@ -69,12 +69,11 @@ export default function AnalysisPage({ given: { job_id } }: PageProps<"analysis"
   </div>;
 }
 
-/** The newest analyses of the account, looked at as long as one of them runs. */
+/** The newest analyses of the account. */
 function useAnalyses() {
   return useQuery({
     queryKey: ["analyses"],
     queryFn: async () => (await expectData(molbox.GET("/info/analyses", { params: { query: { limit: LISTED } } }))).items,
-    refetchInterval: ({ state }) => (state.data?.some((analysis) => !hasEnded(analysis)) ? LOOK_MS : false),
   });
 }
 

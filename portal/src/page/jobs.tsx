@@ -13,7 +13,6 @@ import { address } from "../routes.ts";
 
 type Job = Schemas["JobRecord"];
 
-const REFETCH_MS = 5000;
 const STATUSES = ["queued", "running", "succeeded", "failed", "cancelled"] as const;
 
 export default function Jobs() {
@@ -29,7 +28,6 @@ export default function Jobs() {
         },
       },
     })),
-    refetchInterval: REFETCH_MS,
     placeholderData: keepPreviousData,
   });
   const isEmpty = jobs.data?.items.length === 0 && paging.isFirst && status === "";

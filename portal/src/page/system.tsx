@@ -4,7 +4,7 @@ import { lazy, Suspense, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
-import { hasEnded, LOOK_MS, systemView } from "../api/task.ts";
+import { hasEnded, systemView } from "../api/task.ts";
 import { soluteMask, structureOf } from "../api/trajectory.ts";
 import { FileStructure, structureFile } from "../part/structure.tsx";
 import { Dialog } from "../part/dialog.tsx";
@@ -24,7 +24,6 @@ export default function SystemPage({ given: { system_id } }: PageProps<"system">
   const { data: system, error, refetch } = useQuery({
     queryKey: ["system", system_id],
     queryFn: () => systemView(system_id),
-    refetchInterval: ({ state }) => (state.data && hasEnded(state.data) ? false : LOOK_MS),
   });
   const [sought, seek] = useState<readonly Schemas["ResidueName"][]>();
   if (error && !system) return <Unreadable error={error} what="system" again={() => void refetch()} />;

@@ -9,7 +9,6 @@ import { Status } from "../part/status.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
 
-const REFETCH_MS = 5000;
 
 export default function Systems() {
   const paging = usePaging();
@@ -18,7 +17,6 @@ export default function Systems() {
     queryFn: () => expectData(molbox.GET("/info/systems", {
       params: { query: paging.token === undefined ? {} : { page_token: paging.token } },
     })),
-    refetchInterval: REFETCH_MS,
     placeholderData: keepPreviousData,
   });
   return <div className="stack">

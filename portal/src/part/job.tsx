@@ -1,22 +1,21 @@
 //! A job as its pages share it: its record as it changes, and the head with what can be done with it.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useContext, useState } from "react";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
-import { hasEnded, jobView, watchJob } from "../api/task.ts";
+import { hasEnded, jobView } from "../api/task.ts";
 import { FieldControl } from "../form/field.tsx";
 import { numberOf } from "../form/form.ts";
 import { useSubmission } from "../form/submit.tsx";
 import { address, go } from "../routes.ts";
 import { Dialog } from "./dialog.tsx";
+import { IsCut } from "./events.ts";
 import { Failure } from "./notice.tsx";
 import { duration, number } from "./number.ts";
 import { Status } from "./status.tsx";
 
 type Job = Schemas["JobRecord"];
-
-const HIDDEN_MS = 30_000;
 
 /** What people call a job. */
 export function nameOf(job: Job): string {
@@ -32,43 +31,12 @@ type Watched = {
   again: () => void;
 };
 
-/** The record of a job, kept up to date while the page can be seen. */
+/** The record of a job, kept up to date by events. */
 export function useJob(job_id: string): Watched {
-  const queries = useQueryClient();
-  const [isCut, setCut] = useState(false);
-  const isSeen = useIsSeen();
+  const isCut = useContext(IsCut);
   const { data: job, error, refetch } = useQuery({ queryKey: ["job", job_id], queryFn: () => jobView(job_id) });
   const isOpen = job !== undefined && !hasEnded(job);
-  useEffect(() => {
-    if (!isOpen || !isSeen) return;
-    const stop = new AbortController();
-    const seen = (record: Job) => {
-      setCut(false);
-      queries.setQueryData(["job", job_id], record);
-    };
-    void watchJob(job_id, seen, () => setCut(true), stop.signal);
-    return () => stop.abort();
-  }, [job_id, isOpen, isSeen, queries]);
   return { job, error, isCut: isCut && isOpen, again: () => void refetch() };
-}
-
-/** Whether the window can be seen, or could be until a little while ago. Streams take one of six connections. */
-function useIsSeen(): boolean {
-  const [isSeen, set] = useState(true);
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const look = () => {
-      clearTimeout(timer);
-      if (document.hidden) timer = setTimeout(() => set(false), HIDDEN_MS);
-      else set(true);
-    };
-    document.addEventListener("visibilitychange", look);
-    return () => {
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", look);
-    };
-  }, []);
-  return isSeen;
 }
 
 export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {

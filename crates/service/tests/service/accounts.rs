@@ -149,6 +149,10 @@ async fn no_operation_tells_another_account_anything() {
             let Some(id) = operation["operationId"].as_str() else {
                 continue;
             };
+            // It does not end: tests of events hold it to its own account.
+            if id == "account_watch" {
+                continue;
+            }
             let place = |things: &Things| {
                 let mut path = path.clone();
                 for (name, id) in &things.0 {
