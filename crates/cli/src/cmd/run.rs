@@ -9,9 +9,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
-use molbox::workflow::types::{
-    AnalysisRequest, JobCreateParams, Notice, Progress, SystemBuildRequest,
-};
+use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, SystemBuildRequest};
 use molbox_analysis::Mask;
 use serde_json::{Value, json};
 
@@ -420,7 +418,7 @@ impl Screen {
                 self.output.note(&format!("uploaded     {} as {}", file.name, file.file_id));
             }
             Event::System(system) => {
-                self.task("build", &system.system_id, &system.status, system.progress.as_ref());
+                self.task("build", &*system);
                 self.warn(&system.warnings);
                 if system.status == "succeeded" {
                     let atoms = system.summary.as_ref().map_or(0, |summary| summary.atoms);
@@ -435,7 +433,7 @@ impl Screen {
                 let name = job
                     .batch_index
                     .map_or_else(|| "job".to_owned(), |index| format!("replica {}", index + 1));
-                self.task(&name, &job.job_id, &job.status, job.progress.as_ref());
+                self.task(&name, &*job);
                 self.warn(&job.warnings);
                 if job.status == "succeeded" {
                     let speed = job.stages.iter().rev().find_map(|stage| stage.ns_per_day);
@@ -450,12 +448,7 @@ impl Screen {
                 }
             }
             Event::Analysis(analysis) => {
-                self.task(
-                    "analysis",
-                    &analysis.analysis_id,
-                    &analysis.status,
-                    analysis.progress.as_ref(),
-                );
+                self.task("analysis", &*analysis);
                 self.warn(&analysis.warnings);
                 if analysis.status == "succeeded" {
                     self.once(
@@ -512,16 +505,22 @@ impl Screen {
         task::show_bytes(self.bar(&path.display().to_string(), what), done, size);
     }
 
-    fn task(&mut self, name: &str, id: &str, status: &str, progress: Option<&Progress>) {
-        if ["succeeded", "failed", "cancelled"].contains(&status) {
+    fn task<N: task::Noun>(&mut self, name: &str, record: &N) {
+        let id = record.id();
+        if ["succeeded", "failed", "cancelled"].contains(&record.status()) {
             return self.finish(id);
         }
+        let standing = task::standing(record);
+        let progress = record.progress();
         if self.output.has_bars() {
             let output = self.output.clone();
-            return task::show_progress(&output, self.bar(id, name), name, status, progress);
+            return task::show_progress(&output, self.bar(id, name), name, &standing, progress);
         }
-        let stage = progress.and_then(|progress| progress.stage.as_deref()).unwrap_or(status);
-        self.once(id, stage, &format!("{name:12} {id}: {stage}"));
+        let stage = progress.and_then(|progress| progress.stage.as_deref());
+        // A place moves with the tasks of others: its line comes once.
+        let what = if record.queue().is_some() { "a place" } else { record.status() };
+        let line = format!("{name:12} {id}: {}", stage.unwrap_or(&standing));
+        self.once(id, stage.unwrap_or(what), &line);
     }
 
     /// A line, unless it was the last one about this.

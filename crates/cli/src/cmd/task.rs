@@ -555,7 +555,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
 }
 
 /// The state of a task, with its place while it waits.
-fn standing<N: Noun>(record: &N) -> String {
+pub(crate) fn standing<N: Noun>(record: &N) -> String {
     match record.queue() {
         Some(place) => format!("{}, {}", record.status(), waits(place)),
         None => record.status().to_owned(),

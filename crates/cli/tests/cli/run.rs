@@ -162,6 +162,18 @@ fn a_run_killed_at_each_request_does_nothing_twice() {
 }
 
 #[test]
+fn a_run_says_at_which_place_it_waits() {
+    let service = Service::with(&["worker.slots=1"]);
+    let output = short_run(&service, &["--time", "0.2ps", "--replicas", "2"]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    let waits = |line: &&str| line.contains("place 1 of 1");
+    let lines: Vec<&str> = stderr.lines().filter(waits).collect();
+    assert!(lines.iter().all(|line| line.contains(": queued, place")), "{stderr}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("replica")).count(), 1, "{stderr}");
+}
+
+#[test]
 fn a_ligand_goes_into_the_system_and_the_report() {
     let service = Service::with_worker();
     let ligand = repository().join("worker/tests/data/p-xylene.mol2");
