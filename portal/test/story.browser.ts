@@ -70,6 +70,11 @@ async function pickedMask(): Promise<string> {
   throw new Error("there is no atom in the middle of the picture");
 }
 
+/** The part of a page with a heading. */
+function panel(heading: RegExp): Locator {
+  return page.locator("section.panel").filter({ has: page.getByRole("heading", { name: heading }) });
+}
+
 test("an invitation sets a password and signs in, once", async () => {
   const link = service.command("account", "create", "ada", "--admin");
   browser = await Browser.open(service.origin);
@@ -264,16 +269,34 @@ test("masks are picked for an analysis, and what they select is said", async () 
   await browser.check("analysis_picked");
   await page.getByRole("button", { name: "Pick atoms" }).click();
   await page.getByLabel("rmsf_masks").fill("");
+  await page.getByLabel("distance_masks").fill(":1@C :3@N");
   await page.getByRole("button", { name: "Analyse" }).click();
-  await page.getByRole("img", { name: /against time/ }).waitFor({ timeout: LONG_MS });
-  assert.equal(await rowsOf(page.getByRole("button", { name: /as CSV$/ })), 10, "a row a frame");
+  const rmsd = panel(/^RMSD/);
+  await rmsd.getByRole("img", { name: /against time/ }).waitFor({ timeout: LONG_MS });
+  assert.equal(await rowsOf(rmsd.getByRole("button", { name: /as CSV$/ })), 10, "a row a frame");
   await browser.check("analysis");
+});
 
-  const plot = await page.getByRole("img", { name: /against time/ }).boundingBox();
+test("what is measured between atoms is drawn in each frame", async () => {
+  const distance = panel(/^Distance/);
+  await distance.getByRole("button", { name: "Show in the structure" }).click();
+  const said = distance.getByText(/^\d+\.\d+ Å in this frame$/);
+  await said.waitFor({ timeout: LONG_MS });
+  await distance.getByText("Numbers").click();
+  for (const frame of [0, 9]) {
+    await distance.getByRole("slider", { name: "Frame" }).fill(String(frame));
+    await distance.getByText(`${frame + 1} / 10`).waitFor({ timeout: LONG_MS });
+    const row = distance.getByRole("row").filter({ has: page.getByRole("cell", { name: String(frame), exact: true }) });
+    const measured = Number(await row.getByRole("cell").last().innerText());
+    assert.ok(Math.abs(parseFloat(await said.innerText()) - measured) < 0.002, `${await said.innerText()} is ${measured}`);
+  }
+  await browser.check("analysis_measured");
+
+  const plot = await panel(/^RMSD/).getByRole("img", { name: /against time/ }).boundingBox();
   assert.ok(plot);
   await page.mouse.click(plot.x + 0.6 * plot.width, plot.y + plot.height / 2);
+  await page.waitForURL(/\?frame=\d$/);
   await page.waitForFunction(() => Number(document.querySelector<HTMLInputElement>("input[type=range]")?.value) > 2);
-  assert.match(new URL(page.url()).search, /^\?frame=\d$/);
   browser.look();
   await page.getByRole("link", { name: "Jobs" }).click();
   await page.getByRole("row", { name: /succeeded/ }).first().waitFor();

@@ -32,6 +32,7 @@ pub struct TableGroup {
     /// What the request calls it, as a rule its mask.
     pub label: String,
     /// Number of atoms in it.
+    #[serde(rename = "atoms")]
     pub n_atoms: usize,
 }
 

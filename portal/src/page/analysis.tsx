@@ -28,6 +28,7 @@ import { address, go, type PageProps } from "../routes.ts";
 import type { MaskField } from "../viewer/picker.tsx";
 
 const Picker = lazy(() => import("../viewer/picker.tsx"));
+const Measured = lazy(() => import("../viewer/measured.tsx"));
 
 type Analysis = Schemas["AnalysisRecord"];
 type Table = Schemas["AnalysisTable"];
@@ -191,7 +192,7 @@ function Tables({ analysis, job }: { analysis: Analysis; job: Schemas["JobRecord
     </div>
     {isCompared && others.length === 0
       && <Notice><p>No other job of the batch has an analysis yet.</p></Notice>}
-    <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table} onFrame={seeFrame(analysis, job)}
+    <div className="tables">{tables.map((table) => <TablePanel key={table.name} table={table} analysis={analysis} job={job}
       own={nameOf(job)} others={isCompared ? others : []} />)}</div>
   </>;
 }
@@ -238,14 +239,11 @@ function seeFrame({ request }: Analysis, { job_id }: Schemas["JobRecord"]): ((fr
   return request.trajectory === undefined ? (frame) => go(address("job", { job_id, frame: String(frame) })) : undefined;
 }
 
-type TablePanelProps = {
-  table: Table;
-  own: string;
-  others: readonly Other[];
-  onFrame: ((frame: number) => void) | undefined;
-};
+type TablePanelProps = { table: Table; analysis: Analysis; job: Schemas["JobRecord"]; own: string; others: readonly Other[] };
 
-function TablePanel({ table, own, others, onFrame }: TablePanelProps) {
+function TablePanel({ table, analysis, job, own, others }: TablePanelProps) {
+  const [isShown, show] = useState(false);
+  const onFrame = seeFrame(analysis, job);
   const matrix = matrixOf(table);
   const plots = plotsOf(table).map((plot, i) => compared(plot, i, table, own, others));
   const frames = table.columns.find(({ name }) => name === "frame")?.values;
@@ -262,12 +260,21 @@ function TablePanel({ table, own, others, onFrame }: TablePanelProps) {
     {plots.map((plot, i) => <SeriesChart key={i} {...plot} height={200}
       {...(frames && onFrame && others.length === 0 ? { onPick: pick } : {})} />)}
     {frames && onFrame && plots.length > 0 && <p className="small quiet">A click at a point shows its frame.</p>}
+    {onFrame && isDrawn(table) && <div><button aria-pressed={isShown} onClick={() => show(!isShown)}>Show in the structure</button></div>}
+    {isShown && <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
+      <Measured job={job} table={table} asked={analysis.request} />
+    </Suspense>}
     <details open={plots.length === 0 && !matrix}>
       <summary>Numbers</summary>
       <div className="end"><button onClick={() => saveCsv(table.name, table.columns)}>CSV</button></div>
       <Numbers table={table} />
     </details>
   </section>;
+}
+
+/** Whether a table measures what can be drawn between atoms; the water of a group has no numbers of its own. */
+function isDrawn({ kind, columns }: Table): boolean {
+  return kind === "distance" || (kind === "hydrogen_bonds" && columns.some(({ name }) => name === "hydrogen_atom"));
 }
 
 /** A curve with the same of other jobs over it, where there is one alone. */

@@ -26,6 +26,11 @@ export function maskOf(parts: readonly Part[]): string {
 /** What any of several masks selects; a blank separates them where one can end and the next can start. */
 export function anyOf(text: string): string {
   const masks = text.trim().split(/(?<![&|!<>,:@^(\s])\s+(?=[:@^*(!])/).filter((mask) => mask !== "");
+  return eitherOf(masks);
+}
+
+/** What any of several masks selects. */
+export function eitherOf(masks: readonly string[]): string {
   return masks.length > 1 ? masks.map((mask) => `(${mask})`).join("|") : masks.join("");
 }
 

@@ -3,9 +3,11 @@ import {
   Model, Queries, type Structure, StructureElement, StructureProperties as Of, type Trajectory,
 } from "molstar/lib/mol-model/structure.js";
 import { Shape } from "molstar/lib/mol-model/shape.js";
+import { AtomWeight } from "molstar/lib/mol-model/structure/model/properties/atomic/measures.js";
 import { ModelSymmetry } from "molstar/lib/mol-model-formats/structure/property/symmetry.js";
 import { Mesh } from "molstar/lib/mol-geo/geometry/mesh/mesh.js";
 import { MeshBuilder } from "molstar/lib/mol-geo/geometry/mesh/mesh-builder.js";
+import { addFixedCountDashedCylinder } from "molstar/lib/mol-geo/geometry/mesh/builder/cylinder.js";
 import { BoxCage } from "molstar/lib/mol-geo/primitive/box.js";
 import { cloneCage, transformCage } from "molstar/lib/mol-geo/primitive/cage.js";
 import { Spacegroup, SpacegroupCell, Sphere3D } from "molstar/lib/mol-math/geometry.js";
@@ -22,6 +24,7 @@ import { UUID } from "molstar/lib/mol-util/index.js";
 import { ParamDefinition as Param } from "molstar/lib/mol-util/param-definition.js";
 
 import type { Cell, Dcd, Frame } from "./dcd.ts";
+import { type Atoms, lengthOf, type Line, linesOf, type Measured, nearestIn, type Run } from "./measure.ts";
 
 /** Formats that a structure can be shown from, as the service names them, with Mol*'s names. */
 const FORMATS = { pdb: "pdb", cif: "mmcif", mmcif: "mmcif", sdf: "sdf", mol: "mol", mol2: "mol2" } as const;
@@ -32,9 +35,6 @@ export type Shown = { atoms: number; hasWater: boolean; hasBox: boolean };
 
 /** A residue as its author calls it; the number with its insertion code. */
 export type Residue = { chain_id: string; residue_id: string; residue_name: string };
-
-/** The first and the last of atoms that follow each other, by their numbers in the structure. */
-export type Run = readonly number[];
 
 /** An atom that was clicked at; its chain and residue as the author has them. */
 export type Picked = {
@@ -65,6 +65,8 @@ const POINTS: StructureRepresentationBuiltInProps = { type: "point", color: "ele
 /** What is drawn and taken away again. */
 const WATER_POINTS = "water-points";
 const BOX = "Periodic box";
+const LINES = "Lines between atoms";
+const DASH = 0.4;
 
 /** Spacegroups of frames that have a cell of their own; Mol* knows one for a whole trajectory. */
 const ofFrames = new WeakMap<Model, Spacegroup>();
@@ -128,6 +130,30 @@ const BoxOf = PluginStateTransform.BuiltIn({
     getShape: (_, model) => Shape.create(BOX, model, edgesOf(model), () => Color(0x8b949e), () => 1, () => BOX),
     geometryUtils: Mesh.Utils,
   }, { label: BOX })),
+});
+
+/** What is measured in a model, as dashed lines. */
+const LinesOf = PluginStateTransform.BuiltIn({
+  name: "molbox-lines-of",
+  display: { name: LINES },
+  from: Objects.Molecule.Model,
+  to: Objects.Shape.Provider,
+  params: {
+    measured: Param.Value<Measured | undefined>(undefined, { isHidden: true }),
+    told: Param.Value<(lines: readonly Line[]) => void>(() => undefined, { isHidden: true }),
+  },
+})({
+  apply: ({ a, params: { measured, told } }) => Task.create(LINES, async () => {
+    const lines = measured ? linesOf(measured, atomsOf(a.data)) : [];
+    told(lines);
+    return new Objects.Shape.Provider({
+      label: LINES,
+      data: lines,
+      params: Mesh.Params,
+      getShape: (_, lines) => Shape.create(LINES, lines, dashesOf(lines), () => Color(0xe69f00), () => 1, () => LINES),
+      geometryUtils: Mesh.Utils,
+    }, { label: LINES });
+  }),
 });
 
 export class Stage {
@@ -222,6 +248,15 @@ export class Stage {
     this.reset();
   }
 
+  /** Draws what is measured in each frame from now on, and nothing else that was; tells the lines of each. */
+  async measure(measured: Measured | undefined, told: (lines: readonly Line[]) => void): Promise<void> {
+    if (this.#model === undefined) return;
+    await this.#remove(this.#model, LINES);
+    if (!measured) return;
+    await this.#plugin.build().to(this.#model)
+      .apply(LinesOf, { measured, told }, { tags: LINES }).apply(StateTransforms.Representation.ShapeRepresentation3D).commit();
+  }
+
   /** Takes away what was drawn of a part under a name. */
   async #remove(part: string, tag: string): Promise<void> {
     const drawn = this.#plugin.state.data.selectQ((query) => query.byRef(part).children().withTag(tag));
@@ -311,6 +346,10 @@ function spacegroupOf({ lengths, cosines: [alpha, beta, gamma] }: Cell): Spacegr
   return Spacegroup.create(SpacegroupCell.create("P 1", Vec3.create(...lengths), angles));
 }
 
+function cellOf({ size: [a = 0, b = 0, c = 0], anglesInRadians: [alpha = 0, beta = 0, gamma = 0] }: SpacegroupCell): Cell {
+  return { lengths: [a, b, c], cosines: [Math.cos(alpha), Math.cos(beta), Math.cos(gamma)] };
+}
+
 /** The periodic box or the crystal of a model; the 1 Å cube stands for none. */
 function boxOf(model: Model): Spacegroup | undefined {
   const found = ofFrames.get(model) ?? ModelSymmetry.Provider.get(model)?.spacegroup;
@@ -330,6 +369,33 @@ function edgesOf(model: Model): Mesh {
   const { radius } = Sphere3D.fromDimensionsAndTransform(Sphere3D(), Vec3.unit, cell.fromFractional);
   mesh.setBoundingSphere(Sphere3D.create(Vec3.transformMat4(Vec3(), middle, cell.fromFractional), radius));
   return mesh;
+}
+
+/** The atoms of a model by the numbers that they have in its file. */
+function atomsOf(model: Model): Atoms {
+  const { atomicConformation: { atomId, x, y, z }, atomicHierarchy: { atoms } } = model;
+  const rows = new Map<number, number>();
+  for (let row = 0; row < atoms._rowCount; row++) rows.set(atomId.value(row), row);
+  const box = boxOf(model)?.cell;
+  return {
+    place: (atom) => {
+      const row = rows.get(atom);
+      return row === undefined ? undefined : [x[row] ?? NaN, y[row] ?? NaN, z[row] ?? NaN];
+    },
+    mass: (atom) => AtomWeight(atoms.type_symbol.value(rows.get(atom) ?? 0)),
+    nearest: nearestIn(box && cellOf(box)),
+  };
+}
+
+function dashesOf(lines: readonly Line[]): Mesh {
+  const state = MeshBuilder.createState(1024, 512);
+  state.currentGroup = 0;
+  for (const line of lines) {
+    const [from, to] = [Vec3.create(...line.from), Vec3.create(...line.to)];
+    const dashes = Math.max(2, Math.round(lengthOf(line) / DASH));
+    addFixedCountDashedCylinder(state, from, to, 1, dashes, false, { radiusTop: 0.1, radiusBottom: 0.1 });
+  }
+  return MeshBuilder.getMesh(state);
 }
 
 function centreOf({ x, y, z }: Frame): Vec3 {

@@ -7,7 +7,8 @@ import { Notice } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Dcd, type ReadRange } from "./dcd.ts";
 import { maskOf, type Part, toggled } from "./mask.ts";
-import { type Format, type Picked, type Residue, type Run, type Shown, Stage } from "./stage.ts";
+import type { Line, Measured, Run } from "./measure.ts";
+import { type Format, type Picked, type Residue, type Shown, Stage } from "./stage.ts";
 
 const NONE: readonly Run[] = [];
 
@@ -25,12 +26,15 @@ type Props = {
   marked?: readonly Run[];
   /** Residues that are gone to, and marked. */
   residues?: readonly Residue[] | undefined;
+  /** What is measured in each frame, drawn as dashed lines; and who wants to know them. */
+  measured?: Measured | undefined;
+  onLines?: (lines: readonly Line[]) => void;
   /** Takes the mask of what is picked, and where that goes. */
   onMask?: { label: string; take: (mask: string) => void } | undefined;
   name: string;
 };
 
-export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, marked = NONE, residues, onMask, name }: Props) {
+export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, marked = NONE, residues, measured, onLines, onMask, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
   const [dcd, setDcd] = useState<Dcd>();
@@ -94,6 +98,7 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   }, [id, tries]);
 
   useEffect(() => stage?.mark(marked), [stage, marked]);
+  useEffect(() => void stage?.measure(measured, onLines ?? (() => undefined)), [stage, measured, onLines]);
   useEffect(() => {
     find(stage && residues && residues.length > 0 ? stage.goTo(residues) : undefined);
   }, [stage, residues]);
