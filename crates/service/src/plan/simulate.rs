@@ -459,9 +459,8 @@ impl Parameters {
     /// its results nearly.
     pub(crate) fn size(&self, atoms: u64) -> Size {
         let mut size = Size { steps: 0, frames: 0, trajectory_bytes: 0, result_bytes: REST_BYTES };
-        let runs = self.equilibration.iter().map(|stage| &stage.run).chain(&self.production);
         let mut stages = 1;
-        for run in runs {
+        for run in self.runs() {
             let steps = self.n_steps(run);
             size.steps += steps;
             if let Some(frames) = steps.checked_div(run.traj_freq) {
@@ -509,6 +508,15 @@ impl Parameters {
     /// Cutoff of what is not bonded, in nm.
     pub(crate) fn cutoff_nm(&self) -> f64 {
         self.non_bonded_cutoff.get()
+    }
+
+    /// Steps of the stages before one, the minimisation not among them.
+    pub(crate) fn steps_before(&self, stage: usize) -> u64 {
+        self.runs().take(stage).map(|run| self.n_steps(run)).sum()
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.equilibration.iter().map(|stage| &stage.run).chain(&self.production)
     }
 
     /// Steps of a stage.
@@ -763,6 +771,18 @@ mod tests {
         let outcome =
             json!({ "default_masks": {}, "summary": { "atoms": 1, "box_vectors": box_vectors } });
         Task { outcome: Some(outcome.to_string()), ..Task::example() }
+    }
+
+    #[test]
+    fn an_extension_leaves_what_was_done_before_production() {
+        let mut stored = stored();
+        let stage = |time: f64| json!({"type": "NVT", "time": time, "traj_freq": 0, "log_freq": 0, "restraint_force": 0});
+        stored["equilibration"] = json!([stage(0.1), stage(0.2)]);
+        let before: Parameters = serde_json::from_value(stored).unwrap();
+        let after = extended(&before, "job_1", Positive::new(0.5).unwrap()).unwrap();
+        let steps =
+            [0, 1, 2, 3].map(|stage| (before.steps_before(stage), after.steps_before(stage)));
+        assert_eq!(steps, [(0, 0), (50_000, 50_000), (150_000, 150_000), (650_000, 900_000)]);
     }
 
     #[test]

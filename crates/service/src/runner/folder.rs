@@ -16,6 +16,7 @@ use crate::exec::capacity::Share;
 use crate::exec::confine::{Confinement, WORK};
 use crate::objects::bundle::DEFLATED;
 use crate::objects::{Key, Objects};
+use crate::plan::simulate::Parameters;
 use crate::plan::{analyze, build, simulate};
 use crate::record::{Kind, Task};
 use crate::runner::left::{self, COLLECTED, COMMIT, LOG, OURS};
@@ -110,6 +111,9 @@ pub(crate) struct Commit {
     number: u64,
     /// The stage that is under way; none while the energy is minimised.
     stage: Option<usize>,
+    /// Steps of that stage.
+    #[serde(default)]
+    step: u64,
     /// Lengths of the files of that stage.
     files: Option<BTreeMap<String, u64>>,
 }
@@ -131,6 +135,11 @@ impl Commit {
             found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
         }
         Ok(found.and_then(Self::read))
+    }
+
+    /// Steps that a job of these parameters has no more to do.
+    pub(super) fn steps(&self, parameters: &Parameters) -> u64 {
+        self.stage.map_or(0, |stage| parameters.steps_before(stage) + self.step)
     }
 
     /// Bytes of the trajectory of a stage that stay what they are whatever is killed.

@@ -12,7 +12,7 @@ use crate::db::{Mark, Queued, elapsed};
 use crate::plan::simulate::{Parameters, System};
 use crate::queue::{Line, Running, Waiting};
 use crate::record::{Kind, Lane};
-use crate::runner::folder::progress;
+use crate::runner::folder::Commit;
 use crate::speed::{self, Asked, Measured};
 
 /// How often it is looked whether a queue has changed.
@@ -27,8 +27,8 @@ const MAX_READ: usize = 200;
 /// What makes a task longer than others of its kind.
 #[derive(Clone, Copy)]
 enum Work {
-    /// Of a simulation, with the part that is left of it.
-    Steps(Asked, f64),
+    /// Of a simulation, as far as it is not done.
+    Steps(Asked),
     /// As long as others were.
     Usual,
     /// Nobody knows.
@@ -143,9 +143,9 @@ impl Speeds {
     /// How long a task has a slot, in s, while all slots are taken.
     fn seconds(&self, app: &App, kind: Kind, work: Work) -> Option<f64> {
         match (work, kind) {
-            (Work::Steps(mut asked, left), _) => {
+            (Work::Steps(mut asked), _) => {
                 asked.threads = (app.config.cpus() / app.config.slots()).max(1) as u64;
-                Some(speed::job_seconds(&self.jobs, &asked)? * left)
+                speed::job_seconds(&self.jobs, &asked)
             }
             (Work::Usual, Kind::System) => speed::usual_seconds(&self.systems),
             (Work::Usual, Kind::Analysis) => speed::usual_seconds(&self.analyses),
@@ -169,25 +169,16 @@ async fn read(app: &App, task: &Queued) -> Result<Work> {
         return Ok(Work::Usual);
     }
     let row = app.db.task(task.account, Kind::Job, &task.id).await?.context("it is gone")?;
-    // What was done before it was extended is not known here.
-    if row.attempts == 0 && row.started_at.is_some() {
-        return Ok(Work::Unknown);
-    }
     let parameters: Parameters = serde_json::from_str(&row.parameters)?;
     let system = row.parent.as_deref().context("a job without a system")?;
     let system = app.db.task(row.account, Kind::System, system).await?.context("no system")?;
     let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
-    let asked = Asked {
+    // One that was extended, or is tried again, goes on from there.
+    let done = Commit::of(app, &task.id)?.map_or(0, |commit| commit.steps(&parameters));
+    Ok(Work::Steps(Asked {
         threads: 1,
         atoms: system.atoms,
         cutoff_nm: parameters.cutoff_nm(),
-        steps: parameters.size(system.atoms).steps,
-    };
-    let done = match row.attempts {
-        0 => 0.0,
-        _ => progress(&app.task_folder(&task.id))
-            .and_then(|said| said.progress)
-            .map_or(0.0, |progress| progress.fraction.get()),
-    };
-    Ok(Work::Steps(asked, (1.0 - done).clamp(0.0, 1.0)))
+        steps: parameters.size(system.atoms).steps.saturating_sub(done),
+    }))
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use molbox::workflow::Client;
 use molbox::workflow::types::{
-    EquilibrationStep, JobCreateParams, JobRecord, ProductionParams, QueuePlace, SystemRecord,
+    EquilibrationStep, JobCreateParams, JobExtension, JobRecord, ProductionParams, QueuePlace,
+    SystemRecord,
 };
 
 use crate::common::Service;
@@ -74,19 +75,11 @@ async fn who_waits_is_told_when_it_starts_and_who_asks_when_it_would() {
     let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
     let molbox = service.client("ada");
     let system = water(&molbox).await;
-    let job = |ns: f64| -> JobCreateParams {
-        let production = ProductionParams::builder().time(ns).traj_freq(0).log_freq(100);
-        JobCreateParams::builder()
-            .box_id(system.system_id.as_str())
-            .minimization_steps(10)
-            .equilibration(Vec::<EquilibrationStep>::new())
-            .production(production)
-            .try_into()
-            .unwrap()
-    };
+    let job = |ns: f64| job(&system, ns);
     let submit =
         async |ns: f64| molbox.job_submit().body(job(ns)).send().await.unwrap().into_inner().job_id;
-    molbox.wait_job(&submit(0.001).await).await.unwrap();
+    let short = submit(0.001).await;
+    molbox.wait_job(&short).await.unwrap();
     let running = submit(1000.0).await;
     until_it_produces(&molbox, &running).await;
     let waiting = submit(0.001).await;
@@ -110,6 +103,45 @@ async fn who_waits_is_told_when_it_starts_and_who_asks_when_it_would() {
 
     molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
     assert_eq!(molbox.wait_job(&waiting).await.unwrap().queue, None);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_job_that_was_extended_is_told_when_it_starts() {
+    let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let submit = async |ns: f64| {
+        molbox.job_submit().body(job(&system, ns)).send().await.unwrap().into_inner().job_id
+    };
+    let ended = submit(0.001).await;
+    molbox.wait_job(&ended).await.unwrap();
+    let running = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &running).await;
+    let extension = JobExtension::builder().time(1000.0);
+    molbox.job_extend().job_id(ended.as_str()).body(extension).send().await.unwrap();
+    let waiting = submit(0.001).await;
+    let known = wait_until(&molbox, &waiting, |job| {
+        job.queue.as_ref().is_some_and(|it| it.position == 2 && it.expected_start_at.is_some())
+    });
+    let known = known.await;
+    let start: jiff::Timestamp = place(&known).expected_start_at.as_ref().unwrap().parse().unwrap();
+    let created: jiff::Timestamp = known.created_at.parse().unwrap();
+    let hours = start.duration_since(created).as_secs_f64() / 3600.0;
+    let check = molbox.job_check().body(job(&system, 1000.0)).send().await.unwrap();
+    let whole = check.estimate.hours.unwrap().get();
+    assert!(hours > 0.5 * whole && hours < 2.0 * whole, "{hours} h for {whole} h");
+}
+
+/// A job of so many ns that keeps no frames.
+fn job(system: &SystemRecord, ns: f64) -> JobCreateParams {
+    let production = ProductionParams::builder().time(ns).traj_freq(0).log_freq(100);
+    JobCreateParams::builder()
+        .box_id(system.system_id.as_str())
+        .minimization_steps(10)
+        .equilibration(Vec::<EquilibrationStep>::new())
+        .production(production)
+        .try_into()
+        .unwrap()
 }
 
 /// Where the build of a system would wait.
