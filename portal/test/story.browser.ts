@@ -143,6 +143,11 @@ test("a structure is uploaded, built and simulated", async () => {
   await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
   await page.getByRole("button", { name: "Box" }).click();
   await browser.check("system");
+  const atoms = await panel(/^What is in the box$/).locator("dt:text-is('atoms') + dd").innerText();
+  await page.getByLabel("With water and ions").check();
+  await page.getByRole("img", { name: `Structure of ${atoms} atoms`, exact: true }).waitFor({ timeout: LONG_MS });
+  await page.getByRole("button", { name: "Water", pressed: true }).waitFor();
+  await browser.check("system_whole");
 
   await page.getByRole("link", { name: "Simulate" }).click();
   await page.getByRole("button", { name: "Stages of my own" }).click();
@@ -292,7 +297,9 @@ test("what is measured between atoms is drawn in each frame", async () => {
   }
   await browser.check("analysis_measured");
 
-  const plot = await panel(/^RMSD/).getByRole("img", { name: /against time/ }).boundingBox();
+  const curve = panel(/^RMSD/).getByRole("img", { name: /against time/ });
+  await curve.scrollIntoViewIfNeeded();
+  const plot = await curve.boundingBox();
   assert.ok(plot);
   await page.mouse.click(plot.x + 0.6 * plot.width, plot.y + plot.height / 2);
   await page.waitForURL(/\?frame=\d$/);

@@ -63,12 +63,20 @@ type StructureProps = {
   residues: readonly Schemas["ResidueName"][] | undefined;
 };
 
-/** What has been built, without water and ions. */
+/** What has been built: at first without water and ions, which hide what people look for. */
 function Structure({ system: { system_id, box_name: name }, summary, residues }: StructureProps) {
-  const read = async () => ({ text: await structureOf(system_id, soluteMask(summary)), format: "mmcif" as const });
-  return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
-    <Viewer id={system_id} read={read} hasMasks residues={residues} name={name ?? system_id} />
-  </Suspense>;
+  const [isWhole, showWhole] = useState(false);
+  const solute = soluteMask(summary);
+  const read = async () => ({ text: await structureOf(system_id, isWhole ? undefined : solute), format: "mmcif" as const });
+  return <div className="stack">
+    <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
+      <Viewer id={`${system_id} ${isWhole}`} read={read} hasMasks withWater={isWhole} residues={residues} name={name ?? system_id} />
+    </Suspense>
+    {solute !== undefined && <label className="row">
+      <input type="checkbox" checked={isWhole} onChange={(event) => showWhole(event.target.checked)} />
+      With water and ions
+    </label>}
+  </div>;
 }
 
 /** The structure that could not be built, where it could not. */

@@ -12,12 +12,15 @@ import { BoxCage } from "molstar/lib/mol-geo/primitive/box.js";
 import { cloneCage, transformCage } from "molstar/lib/mol-geo/primitive/cage.js";
 import { Spacegroup, SpacegroupCell, Sphere3D } from "molstar/lib/mol-math/geometry.js";
 import { Mat4, Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
+import type { Canvas3DProps } from "molstar/lib/mol-canvas3d/canvas3d.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
 import type { StaticStructureComponentType } from "molstar/lib/mol-plugin-state/helpers/structure-component.js";
+import { StructureSelectionQueries } from "molstar/lib/mol-plugin-state/helpers/structure-selection-query.js";
 import type { StructureRepresentationBuiltInProps } from "molstar/lib/mol-plugin-state/helpers/structure-representation-params.js";
 import { PluginStateObject as Objects, PluginStateTransform } from "molstar/lib/mol-plugin-state/objects.js";
 import { StateTransforms } from "molstar/lib/mol-plugin-state/transforms.js";
+import { MolScriptBuilder } from "molstar/lib/mol-script/language/builder.js";
 import { Task } from "molstar/lib/mol-task/index.js";
 import { Color } from "molstar/lib/mol-util/color/index.js";
 import { UUID } from "molstar/lib/mol-util/index.js";
@@ -62,11 +65,16 @@ const DRESS: [StaticStructureComponentType, StructureRepresentationBuiltInProps]
 /** Ball and stick of a whole box takes minutes where there is no graphics card. */
 const POINTS: StructureRepresentationBuiltInProps = { type: "point", color: "element-symbol" };
 
+const { all, water } = StructureSelectionQueries;
+const NOT_WATER = MolScriptBuilder.struct.modifier.exceptBy({ 0: all.expression, by: water.expression });
+
 /** What is drawn and taken away again. */
 const WATER_POINTS = "water-points";
 const BOX = "Periodic box";
 const LINES = "Lines between atoms";
 const DASH = 0.4;
+
+const OFF = { name: "off", params: {} } as const;
 
 /** Spacegroups of frames that have a cell of their own; Mol* knows one for a whole trajectory. */
 const ofFrames = new WeakMap<Model, Spacegroup>();
@@ -163,6 +171,8 @@ export class Stage {
   #dcd: Dcd | undefined;
   #centre: Vec3 | undefined;
   #water: string | undefined;
+  /** What a still picture has, while it is left out. */
+  #still: Pick<Canvas3DProps, "multiSample" | "postprocessing"> | undefined;
 
   private constructor(plugin: PluginContext) {
     this.#plugin = plugin;
@@ -203,8 +213,9 @@ export class Stage {
         if (part) await builder.representation.addRepresentation(part, dress);
       }
     } else {
-      // Small ones are shown whole: their caps belong to no kind.
-      const whole = await builder.tryCreateComponentStatic(made, "all");
+      // Small ones are shown whole, for their caps belong to no kind; nothing but water is shown as it is.
+      const whole = await builder.tryCreateComponentFromExpression(made, NOT_WATER, "not-water")
+        ?? await builder.tryCreateComponentStatic(made, "all");
       if (whole) await builder.representation.addRepresentation(whole, BALLS);
     }
     const water = await builder.tryCreateComponentStatic(made, "water");
@@ -219,6 +230,18 @@ export class Stage {
     this.#follow(centreOf(await this.#dcd.frame(index)));
     await this.#plugin.build().to(this.#model)
       .update(StateTransforms.Model.ModelFromTrajectory, () => ({ modelIndex: index })).commit();
+  }
+
+  /** Leaves out shades and smoothing, for frames that follow each other; a still picture has them. */
+  hurry(isOn: boolean): void {
+    const canvas = this.#plugin.canvas3d;
+    if (!canvas || isOn === (this.#still !== undefined)) return;
+    const { multiSample, postprocessing } = this.#still ?? canvas.props;
+    this.#still = isOn ? { multiSample, postprocessing } : undefined;
+    canvas.setProps(isOn ? {
+      multiSample: { ...multiSample, mode: "off" },
+      postprocessing: { ...postprocessing, occlusion: OFF, antialiasing: OFF },
+    } : { multiSample, postprocessing });
   }
 
   /** Molecules are whole and not put back into the box, so they drift: the camera goes with them. */

@@ -22,6 +22,8 @@ type Props = {
   firstFrame?: number;
   /** Whether residues are numbered as masks count them. */
   hasMasks?: boolean;
+  /** Whether its water is drawn from the beginning. */
+  withWater?: boolean;
   /** Atoms that are marked, by the first and the last number of each run. */
   marked?: readonly Run[];
   /** Residues that are gone to, and marked. */
@@ -34,7 +36,7 @@ type Props = {
   name: string;
 };
 
-export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, marked = NONE, residues, measured, onLines, onMask, name }: Props) {
+export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = false, withWater = false, marked = NONE, residues, measured, onLines, onMask, name }: Props) {
   const target = useRef<HTMLDivElement>(null);
   const [stage, setStage] = useState<Stage>();
   const [dcd, setDcd] = useState<Dcd>();
@@ -72,7 +74,9 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
         setParts((before) => (isMore ? toggled(before, part) : [part]));
       });
       const counted = await made.show(text, format, opened);
+      if (withWater) await made.water(true);
       if (isGone) return;
+      setWater(withWater);
       setStage(made);
       setDcd(opened);
       setShown(counted);
@@ -160,6 +164,8 @@ function residuesOf(residues: readonly Residue[]): string {
 }
 
 const FRAMES_A_SECOND = [5, 10, 25, 60] as const;
+/** A browser that draws slower than this has no graphics card for it. */
+const SLOW_MS = 100;
 
 /** Plays as fast as it is asked to, and leaves frames out where the machine is slower. */
 function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }) {
@@ -199,7 +205,10 @@ function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }
     if (!isPlaying) return;
     const start = wanted.current;
     const begun = performance.now();
+    let last = begun;
     let request = requestAnimationFrame(function step(now) {
+      if (now - last > SLOW_MS) stage.hurry(true);
+      last = now;
       const next = (start + Math.floor(((now - begun) / 1000) * rate)) % dcd.frames;
       if (next !== wanted.current && !isDrawing.current) {
         dcd.readAhead(next);
@@ -212,6 +221,7 @@ function Player({ stage, dcd, first }: { stage: Stage; dcd: Dcd; first: number }
     return () => {
       cancelAnimationFrame(request);
       document.removeEventListener("visibilitychange", stop);
+      stage.hurry(false);
     };
   }, [isPlaying, rate, dcd]);
 
