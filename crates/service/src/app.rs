@@ -39,7 +39,7 @@ use crate::pdb::Mirror;
 use crate::plan::topology::Built;
 use crate::random;
 use crate::recent::Recent;
-use crate::record::{Kind, Lane};
+use crate::record::{EndedRecord, Kind, Lane};
 use crate::runner::hold::Holds;
 use crate::runner::places::Queues;
 
@@ -49,6 +49,11 @@ const CHECK_LIMIT: Duration = Duration::from_secs(5);
 const MAX_RECENT_ATOMS: usize = 2_000_000;
 /// Frames of all trajectories; 16 bytes each.
 const MAX_RECENT_FRAMES: usize = 10_000_000;
+/// How many of these there may be, about.
+const RECENT_THINGS: usize = 64;
+/// Bytes of records of tasks that have ended, and of one, about.
+const MAX_RECENT_RECORDS: usize = 32 << 20;
+const RECORD_BYTES: usize = 2048;
 
 /// The state of the service.
 pub(crate) struct App {
@@ -84,6 +89,8 @@ pub(crate) struct App {
     pub(crate) systems: Recent<Built>,
     pub(crate) structures: Recent<Structure>,
     pub(crate) frames: Recent<XtcIndex>,
+    /// Records of tasks that have ended.
+    pub(crate) records: Recent<EndedRecord>,
     pub(crate) holds: Holds,
     pub(crate) queues: Queues,
     pub(crate) examination: LastExamination,
@@ -135,9 +142,10 @@ impl App {
             mirror: Mirror::new(&config.pdb)?,
             oidc: Provider::of(&config.oidc, &secret)?,
             market: Market::open(&config),
-            systems: Recent::of_weight(MAX_RECENT_ATOMS),
-            structures: Recent::of_weight(MAX_RECENT_ATOMS),
-            frames: Recent::of_weight(MAX_RECENT_FRAMES),
+            systems: Recent::of_weight(MAX_RECENT_ATOMS, RECENT_THINGS),
+            structures: Recent::of_weight(MAX_RECENT_ATOMS, RECENT_THINGS),
+            frames: Recent::of_weight(MAX_RECENT_FRAMES, RECENT_THINGS),
+            records: Recent::of_weight(MAX_RECENT_RECORDS, MAX_RECENT_RECORDS / RECORD_BYTES),
             holds: Holds::default(),
             queues: Queues::default(),
             examination: LastExamination::default(),

@@ -1,37 +1,57 @@
-//! What was asked for last of things that never change, and take longer to read than to use.
+//! What was asked for of late of things that never change, and take longer to read than to use.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-/// Things by their identifiers, the last that was asked for first.
-pub(crate) struct Recent<T> {
-    most: usize,
-    kept: Mutex<Vec<Kept<T>>>,
-}
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-struct Kept<T> {
-    id: String,
+/// Things by their identifiers. Where there is no room for all, those that were asked for more than
+/// once stay longest.
+pub(crate) struct Recent<T: ?Sized>(Cache<String, Kept<T>, ByWeight>);
+
+struct Kept<T: ?Sized> {
     weight: usize,
     thing: Arc<T>,
 }
 
-/// However little they weigh.
-const MAX_THINGS: usize = 64;
+impl<T: ?Sized> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        Self { weight: self.weight, thing: self.thing.clone() }
+    }
+}
 
-impl<T> Recent<T> {
-    /// Keeps things that together weigh no more than this.
-    pub(crate) fn of_weight(most: usize) -> Self {
-        Self { most, kept: Mutex::default() }
+#[derive(Clone)]
+struct ByWeight;
+
+impl<T: ?Sized> Weighter<String, Kept<T>> for ByWeight {
+    fn weight(&self, _: &String, kept: &Kept<T>) -> u64 {
+        // One of no weight would never make room.
+        kept.weight.max(1) as u64
+    }
+}
+
+impl<T: ?Sized> Recent<T> {
+    /// Keeps things that together weigh no more than this, about so many.
+    pub(crate) fn of_weight(most: usize, things: usize) -> Self {
+        let mut options = OptionsBuilder::new();
+        // In one part: of several each would have a share of the room, too small for what is large.
+        options.shards(1).estimated_items_capacity(things).weight_capacity(most as u64);
+        let options = options.build().expect("all that has to be given is");
+        Self(Cache::with_options(
+            options,
+            ByWeight,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        ))
     }
 
     /// One that is kept.
     pub(crate) fn found(&self, id: &str) -> Option<Arc<T>> {
-        let mut kept = self.kept();
-        let at = kept.iter().position(|kept| kept.id == id)?;
-        kept[..=at].rotate_right(1);
-        Some(kept[0].thing.clone())
+        Some(self.0.get(id)?.thing)
     }
 
-    /// One that is kept, or is read with its weight and kept from now on.
+    /// One that is kept, or is read with its weight and kept from now on. Who asks for it while
+    /// another reads it waits for that.
     ///
     /// # Errors
     ///
@@ -41,29 +61,21 @@ impl<T> Recent<T> {
         id: &str,
         read: impl FnOnce() -> Result<(Arc<T>, usize), E>,
     ) -> Result<Arc<T>, E> {
-        if let Some(found) = self.found(id) {
-            return Ok(found);
-        }
-        let (thing, weight) = read()?;
-        let mut kept = self.kept();
-        kept.retain(|kept| kept.id != id);
-        kept.insert(0, Kept { id: id.to_owned(), weight, thing: thing.clone() });
-        let mut total = 0;
-        kept.retain(|kept| {
-            total += kept.weight;
-            total <= self.most
-        });
-        kept.truncate(MAX_THINGS);
-        Ok(thing)
+        let kept = self.0.get_or_insert_with(id, || {
+            let (thing, weight) = read()?;
+            Ok(Kept { weight, thing })
+        })?;
+        Ok(kept.thing)
+    }
+
+    /// Keeps one in the place of what there was.
+    pub(crate) fn keep(&self, id: &str, thing: Arc<T>, weight: usize) {
+        self.0.insert(id.to_owned(), Kept { weight, thing });
     }
 
     /// Forgets one that is no more.
     pub(crate) fn forget(&self, id: &str) {
-        self.kept().retain(|kept| kept.id != id);
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept<T>>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.remove(id);
     }
 }
 
@@ -84,28 +96,33 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_longest_ago_makes_room() {
-        let recent = Recent::of_weight(10);
+    fn what_is_kept_weighs_no_more_than_there_is_room_for() {
+        let recent = Recent::of_weight(10, 4);
         assert!(read(&recent, "a", 4));
-        assert!(read(&recent, "b", 4));
         assert!(!read(&recent, "a", 4));
-        assert!(read(&recent, "c", 4));
-        assert!(!read(&recent, "a", 4));
-        assert!(read(&recent, "b", 4));
+        for other in ["b", "c", "d", "e"] {
+            assert!(read(&recent, other, 4));
+        }
+        let kept = ["a", "b", "c", "d", "e"].iter().filter(|id| recent.found(id).is_some());
+        assert_eq!(kept.count(), 2);
     }
 
     #[test]
-    fn what_weighs_too_much_is_not_kept() {
-        let recent = Recent::of_weight(10);
+    fn what_weighs_too_much_is_not_kept_and_what_is_large_is() {
+        let recent = Recent::of_weight(10, 4);
         assert!(read(&recent, "a", 11));
         assert!(read(&recent, "a", 11));
+        assert!(read(&recent, "b", 9));
+        assert!(!read(&recent, "b", 9));
     }
 
     #[test]
-    fn what_is_forgotten_is_read_again() {
-        let recent = Recent::of_weight(10);
+    fn what_is_forgotten_is_read_again_and_what_is_kept_anew_is_that() {
+        let recent = Recent::of_weight(10, 4);
         assert!(read(&recent, "a", 1));
         recent.forget("a");
         assert!(read(&recent, "a", 1));
+        recent.keep("a", Arc::new(2), 2);
+        assert!(!read(&recent, "a", 2));
     }
 }

@@ -2,6 +2,7 @@
 //! database and the wire have the same.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use molbox::workflow::types;
@@ -113,6 +114,13 @@ pub(crate) struct NewTask {
     /// What it may come to write.
     pub(crate) bytes: i64,
     pub(crate) created_at: Timestamp,
+}
+
+/// The record of a task that has ended, as JSON.
+pub(crate) struct EndedRecord {
+    /// When it ended: one that was queued again ends once more.
+    pub(crate) finished_at: Timestamp,
+    pub(crate) text: Arc<str>,
 }
 
 /// A system, job or analysis.

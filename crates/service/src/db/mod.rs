@@ -40,7 +40,9 @@ pub(crate) use served::elapsed;
 pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
 };
-pub(crate) use task::{Allowance, Deletion, End, Extended, Reads, Requeue, Unqueued, Waiting};
+pub(crate) use task::{
+    Allowance, Deletion, End, Extended, Listed, Reads, Requeue, Unqueued, Waiting,
+};
 pub(crate) use whole::{Content, Whole, snapshot};
 
 use sqlite::{Opened, Row, Sqlite, Tx};

@@ -9,6 +9,22 @@ use super::words::{has_ended, is_open};
 use super::{Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values};
 use crate::record::{FileStatus, Kind, NewTask, Status, Task};
 
+/// A task of a listing.
+pub(crate) enum Listed<K> {
+    /// One that has ended, by what was known of it, with its `seq`.
+    Known(i64, K),
+    Read(Box<Task>),
+}
+
+impl<K> Listed<K> {
+    pub(crate) fn seq(&self) -> i64 {
+        match self {
+            Self::Known(seq, _) => *seq,
+            Self::Read(task) => task.seq,
+        }
+    }
+}
+
 /// What changes of a task that is extended.
 #[derive(Clone, Debug)]
 pub(crate) struct Extended {
@@ -332,10 +348,37 @@ impl Db {
         filter: &Filter,
         limit: usize,
     ) -> Result<Vec<Task>> {
-        let Filter { before, name, .. } = filter;
-        let (sql, limit) = (listing(filter), limit as i64);
+        self.read(|tx| page(tx, COLUMNS, account, kind, filter, limit, task)).await
+    }
+
+    /// The same; of one that has ended what `known` has of it since then, if it has it.
+    pub(crate) async fn tasks_or<K>(
+        &self,
+        account: i64,
+        kind: Kind,
+        filter: &Filter,
+        limit: usize,
+        known: impl Fn(&str, Timestamp) -> Option<K>,
+    ) -> Result<Vec<Listed<K>>> {
+        let of_row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let columns = "seq, id, finished_at";
+        let one = format!("select {COLUMNS} from task where seq = ?1");
         self.read(|tx| {
-            tx.all(&sql, values![account, kind, before, limit, filter.status(), name], task)
+            let rows = page(tx, columns, account, kind, filter, limit, of_row)?;
+            let mut listed = Vec::with_capacity(rows.len());
+            for (seq, id, finished_at) in rows {
+                let id: String = id;
+                let finished_at: Option<Timestamp> = finished_at;
+                match finished_at.and_then(|at| known(&id, at)) {
+                    Some(known) => listed.push(Listed::Known(seq, known)),
+                    // One that was deleted in this moment is not there any more.
+                    None => {
+                        let read = tx.first(&one, values![seq], task)?;
+                        listed.extend(read.map(|task| Listed::Read(Box::new(task))));
+                    }
+                }
+            }
+            Ok(listed)
         })
         .await
     }
@@ -636,12 +679,27 @@ fn find(tx: &Tx<'_>, account: i64, kind: Kind, id: &str) -> Result<Option<Task>>
     tx.first(&sql, values![id, account, kind], task)
 }
 
+/// A page of some columns.
+fn page<T>(
+    tx: &Tx<'_>,
+    columns: &str,
+    account: i64,
+    kind: Kind,
+    filter: &Filter,
+    limit: usize,
+    of_row: impl Fn(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let Filter { before, name, .. } = filter;
+    let (sql, limit) = (listing(columns, filter), limit as i64);
+    tx.all(&sql, values![account, kind, before, limit, filter.status(), name], of_row)
+}
+
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.
-pub(super) fn listing(filter: &Filter) -> String {
+pub(super) fn listing(columns: &str, filter: &Filter) -> String {
     let status = if filter.status.is_some() { "status = ?5" } else { "cast(?5 as text) is null" };
     let name = if filter.name.is_some() { "name = ?6" } else { "cast(?6 as text) is null" };
     format!(
-        "select {COLUMNS} from task
+        "select {columns} from task
          where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807)
              and {status} and {name}
          order by seq desc limit ?4"

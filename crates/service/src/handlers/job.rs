@@ -10,7 +10,9 @@ use molbox::workflow::types::{
 };
 
 use super::record_text::{both, record};
-use super::task::{bundle, cancelled, delete_task, find, json, queue, unqueued, with_place};
+use super::task::{
+    bundle, cancelled, delete_task, find, json, listed, queue, unqueued, with_place,
+};
 use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
 use crate::excerpt::{Asked, Made};
@@ -18,7 +20,6 @@ use crate::http::answer::{self, record_answer, text};
 use crate::http::call::Call;
 use crate::http::download::download;
 use crate::http::once::once;
-use crate::http::page::{page, paged};
 use crate::http::validate::{loc, violation};
 use crate::plan::{estimate, simulate};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
@@ -118,9 +119,7 @@ async fn system(call: &Call, request: &JobCreateParams) -> Result<Task, ApiError
 }
 
 pub(crate) async fn job_list(call: Call) -> Result<Response, ApiError> {
-    let (filter, limit) = page(&call)?;
-    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1).await?;
-    paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))
+    listed(&call, KIND).await
 }
 
 pub(crate) async fn job_view(call: Call) -> Result<Response, ApiError> {

@@ -5,13 +5,12 @@ use molbox::workflow::types::{MaskSelection, SystemBuildRequest, SystemPreview};
 
 use super::file::{entry_to_come, provide_entry};
 use super::record_text::record;
-use super::task::{bundle, cancelled, delete_task, find, json, queue, with_place};
+use super::task::{bundle, cancelled, delete_task, find, json, listed, queue, with_place};
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
 use crate::http::call::Call;
 use crate::http::download::download;
-use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::plan::topology::{BadMask, selection};
 use crate::plan::{build, estimate};
@@ -64,9 +63,7 @@ pub(crate) async fn system_check(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn system_list(call: Call) -> Result<Response, ApiError> {
-    let (filter, limit) = page(&call)?;
-    let rows = call.app.db.tasks(call.account(), KIND, &filter, limit + 1).await?;
-    paged(&call, rows, &filter, limit, |row| row.seq, |row| record(&call.app, row))
+    listed(&call, KIND).await
 }
 
 pub(crate) async fn system_view(call: Call) -> Result<Response, ApiError> {

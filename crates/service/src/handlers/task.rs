@@ -1,5 +1,6 @@
 //! What systems, jobs and analyses share: to be queued, found, cancelled, deleted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::Response;
@@ -7,22 +8,46 @@ use molbox::workflow::types::{Estimate, LocItem};
 use serde::Serialize;
 
 use super::record_text::{new_record, record};
-use crate::db::{Reads, Unqueued};
+use crate::db::{Listed, Reads, Unqueued};
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{deleted, record_answer};
 use crate::http::call::Call;
 use crate::http::once::{once, remembered};
+use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::objects::garbage::sweep;
-use crate::record::{Kind, NewTask, Task};
+use crate::record::{EndedRecord, Kind, NewTask, Task};
 
 /// The task that the path names.
 pub(crate) async fn find(call: &Call, kind: Kind) -> Result<Task, ApiError> {
     let id = call.parameter(&format!("{kind}_id"));
     let found = call.app.db.task(call.account(), kind, id).await?;
     found.ok_or_else(|| ApiError::not_found(kind.name(), id))
+}
+
+/// A page of tasks. Those that have ended are written once and kept: they change no more, unless
+/// they are queued again.
+pub(crate) async fn listed(call: &Call, kind: Kind) -> Result<Response, ApiError> {
+    let (filter, limit) = page(call)?;
+    let app = &call.app;
+    let known = |id: &str, finished_at| {
+        let record = app.records.found(id)?;
+        (record.finished_at == finished_at).then(|| record.text.clone())
+    };
+    let rows = app.db.tasks_or(call.account(), kind, &filter, limit + 1, known).await?;
+    paged(call, rows, &filter, limit, Listed::seq, |row| match row {
+        Listed::Known(_, text) => Ok(text.clone()),
+        Listed::Read(task) => {
+            let text: Arc<str> = record(app, task)?.into();
+            if let Some(finished_at) = task.finished_at {
+                let record = EndedRecord { finished_at, text: text.clone() };
+                app.records.keep(&task.id, Arc::new(record), text.len());
+            }
+            Ok(text)
+        }
+    })
 }
 
 /// Layout of a task's bundle; none while there is nothing to download.
@@ -66,6 +91,7 @@ pub(crate) async fn delete_task(call: &Call, kind: Kind) -> Result<Response, Api
         .delete_task(call.account(), kind, id.clone(), key.to_string(), call.deed())
         .await?;
     call.app.systems.forget(&id);
+    call.app.records.forget(&id);
     let answer = deleted(kind.name(), &id, result)?;
     sweep(&call.app.objects, &call.app.db, key).await;
     Ok(answer)

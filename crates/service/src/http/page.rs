@@ -37,13 +37,13 @@ fn listing(call: &Call) -> String {
 
 /// A page of records, each of them JSON: at most `limit`, and the token of the next when there are
 /// more.
-pub(crate) fn paged<R>(
+pub(crate) fn paged<R, T: AsRef<str>>(
     call: &Call,
     mut rows: Vec<R>,
     filter: &Filter,
     limit: usize,
     seq: impl Fn(&R) -> i64,
-    record: impl Fn(&R) -> Result<String, ApiError>,
+    record: impl Fn(&R) -> Result<T, ApiError>,
 ) -> Result<Response, ApiError> {
     let has_more = rows.len() > limit;
     rows.truncate(limit);
@@ -52,7 +52,7 @@ pub(crate) fn paged<R>(
         if index > 0 {
             page.push(',');
         }
-        page += &record(row)?;
+        page += record(row)?.as_ref();
     }
     page.push(']');
     if let Some(row) = rows.last().filter(|_| has_more) {

@@ -8,7 +8,7 @@ use molbox_analysis::{AtomSet, Frame, Structure, Trajectory};
 use serde_json::Value;
 
 use crate::common::{Service, example, kill_task, wait_for};
-use crate::work::{archive, endless_job, until_it_produces, water};
+use crate::work::{archive, endless_job, short_job, until_it_produces, water};
 
 fn column(series: &JobSeries, name: &str) -> Vec<f64> {
     let column = series.columns.iter().find(|column| column.name == name).unwrap();
@@ -405,4 +405,37 @@ async fn a_structure_too_large_to_choose_atoms_of_says_so() {
     let refused = violation(&body);
     assert_eq!((status, &refused["loc"]), (422, &serde_json::json!(["path", "file_id"])));
     assert!(refused["msg"].as_str().unwrap().contains("limits.text_bytes"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_list_has_each_record_as_it_is_also_of_what_ended_and_runs_again() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let ids = [short_job(&molbox, &system).await.job_id, short_job(&molbox, &system).await.job_id];
+    let is_as_viewed = async || {
+        for id in &ids {
+            // Once as it is read, once as it is kept.
+            for _ in 0..2 {
+                let page = molbox.job_list().send().await.unwrap().into_inner();
+                let listed = page.items.into_iter().find(|job| job.job_id == *id).unwrap();
+                assert_eq!(listed, molbox.job_view().job_id(id).send().await.unwrap().into_inner());
+            }
+        }
+    };
+    for id in &ids {
+        molbox.wait_job(id).await.unwrap();
+    }
+    is_as_viewed().await;
+    let running = endless_job(&molbox, &system).await;
+    molbox.job_extend().job_id(&ids[0]).body_map(|more| more.time(0.0001)).send().await.unwrap();
+    let extended = molbox.wait_job(&ids[0]).await.unwrap();
+    assert!(extended.finished_at.is_some());
+    is_as_viewed().await;
+    let page = molbox.job_list().status("succeeded").send().await.unwrap();
+    assert_eq!(page.items.len(), 2, "the same pages as before, and of those that are asked for");
+    molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    molbox.job_delete().job_id(&ids[1]).send().await.unwrap();
+    let page = molbox.job_list().send().await.unwrap();
+    assert!(page.items.iter().all(|job| job.job_id != ids[1]), "what was deleted is not there");
 }
