@@ -40,6 +40,10 @@ pub(crate) struct Measured {
     pub(crate) cutoff_pm: u64,
     /// Of a step of dynamics; none of a build, and of a job with too few steps to tell.
     pub(crate) step_ns: Option<u64>,
+    /// Of a step of the minimisation; none where it had too few to tell.
+    pub(crate) minimise_step_ns: Option<u64>,
+    /// Steps until it had converged; none where its limit ended it.
+    pub(crate) minimise_steps: Option<u64>,
     /// What it took besides; none while it runs, and when it was resumed.
     pub(crate) rest_ms: Option<u64>,
 }
@@ -50,6 +54,8 @@ pub(crate) struct Asked {
     pub(crate) threads: u64,
     pub(crate) atoms: u64,
     pub(crate) cutoff_nm: f64,
+    /// At most so many of the minimisation.
+    pub(crate) minimise_steps: u64,
     pub(crate) steps: u64,
 }
 
@@ -63,21 +69,32 @@ pub(crate) fn job_seconds(measured: &[Measured], asked: &Asked) -> Option<f64> {
         let pairs = (cutoff_nm / USUAL_CUTOFF_NM).powi(3);
         threads.powf(-THREADS_EXPONENT) * (1.0 - PAIRS_SHARE + PAIRS_SHARE * pairs)
     };
-    let steps: Vec<Point> = here
-        .iter()
-        .filter_map(|it| {
-            let seconds = it.step_ns? as f64 / 1e9;
-            Some(Point::new(it.atoms, seconds / work(it.threads, it.cutoff_pm as f64 / 1e3)))
-        })
-        .collect();
     let usual_offset = if is_cpu { CPU_OFFSET } else { GPU_OFFSET };
-    let stepping = if asked.steps == 0 {
-        0.0
-    } else {
-        let step = predicted(&steps, asked.atoms, usual_offset)?;
-        step * work(asked.threads, asked.cutoff_nm) * asked.steps as f64
+    let step_seconds = |of: fn(&Measured) -> Option<u64>| {
+        let points = here.iter().filter_map(|it| {
+            let seconds = of(it)? as f64 / 1e9;
+            Some(Point::new(it.atoms, seconds / work(it.threads, it.cutoff_pm as f64 / 1e3)))
+        });
+        let points: Vec<Point> = points.collect();
+        let seconds = predicted(&points, asked.atoms, usual_offset)?;
+        Some(seconds * work(asked.threads, asked.cutoff_nm))
     };
-    Some(stepping + rest_seconds(here.iter().copied(), asked.atoms).unwrap_or(0.0))
+    let stepping = match asked.steps {
+        0 => 0.0,
+        steps => step_seconds(|it| it.step_ns)? * steps as f64,
+    };
+    let mut converged: Vec<(f64, f64)> = here
+        .iter()
+        .filter_map(|it| it.minimise_steps)
+        .zip(0..)
+        .map(|(steps, rank)| (steps as f64, AGEING.powi(rank)))
+        .collect();
+    let until_converged =
+        if converged.is_empty() { f64::INFINITY } else { weighted_median(&mut converged) };
+    let minimising = (asked.minimise_steps as f64).min(until_converged)
+        * step_seconds(|it| it.minimise_step_ns).unwrap_or(0.0);
+    let rest = rest_seconds(here.iter().copied(), asked.atoms).unwrap_or(0.0);
+    Some(minimising + stepping + rest)
 }
 
 /// Time of a build in s; none when no system was built.
@@ -162,13 +179,18 @@ mod tests {
             atoms,
             cutoff_pm: 1000,
             step_ns: Some((step_us * 1e3) as u64),
+            minimise_step_ns: None,
+            minimise_steps: None,
             rest_ms: None,
         }
     }
 
+    fn asked(atoms: u64, steps: u64) -> Asked {
+        Asked { threads: 1, atoms, cutoff_nm: 1.0, minimise_steps: 10_000, steps }
+    }
+
     fn step_us(measured: &[Measured], atoms: u64) -> f64 {
-        let asked = Asked { threads: 1, atoms, cutoff_nm: 1.0, steps: 1_000_000 };
-        job_seconds(measured, &asked).unwrap()
+        job_seconds(measured, &asked(atoms, 1_000_000)).unwrap()
     }
 
     fn is_within(found: f64, expected: f64, share: f64) {
@@ -198,12 +220,27 @@ mod tests {
     }
 
     #[test]
+    fn a_minimisation_takes_the_steps_of_others_or_its_limit_and_longer_with_a_longer_cutoff() {
+        let of = |atoms: u64, steps: u64| Measured {
+            minimise_step_ns: Some(2_000 * atoms),
+            minimise_steps: Some(steps),
+            rest_ms: Some(1000),
+            ..measured("CPU", atoms, atoms as f64)
+        };
+        let jobs = [of(3000, 1000), of(12_000, 1200), of(3000, 900)];
+        let seconds = |asked: Asked| job_seconds(&jobs, &asked).unwrap();
+        let whole = asked(6000, 0);
+        is_within(seconds(whole), 13.0, 0.1);
+        is_within(seconds(Asked { minimise_steps: 100, ..whole }), 2.2, 0.1);
+        is_within(seconds(Asked { minimise_steps: 0, ..whole }), 1.0, 0.1);
+        is_within(seconds(Asked { cutoff_nm: 1.2, ..whole }), 1.0 + 12.0 * 1.437, 0.1);
+    }
+
+    #[test]
     fn another_platform_is_forgotten_when_there_is_a_newer() {
         let jobs = [measured("CUDA", 20_000, 400.0), measured("CPU", 20_000, 50_000.0)];
         is_within(step_us(&jobs, 20_000), 400.0, 0.01);
-        assert!(
-            job_seconds(&[], &Asked { threads: 1, atoms: 1, cutoff_nm: 1.0, steps: 1 }).is_none()
-        );
+        assert!(job_seconds(&[], &asked(1, 1)).is_none());
     }
 
     #[test]

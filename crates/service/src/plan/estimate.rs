@@ -46,6 +46,7 @@ pub(crate) async fn of_job(
         threads: expected_threads(app).await?,
         atoms: system.atoms,
         cutoff_nm: parameters.cutoff_nm(),
+        minimise_steps: parameters.minimization_steps(),
         steps: size.steps,
     };
     let seconds = speed::job_seconds(&app.db.speeds(Kind::Job).await?, &asked);

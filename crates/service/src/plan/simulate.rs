@@ -505,6 +505,11 @@ impl Parameters {
         self.integration_timestep.get()
     }
 
+    /// Steps of the minimisation, at most.
+    pub(crate) fn minimization_steps(&self) -> u64 {
+        self.minimization_steps
+    }
+
     /// Cutoff of what is not bonded, in nm.
     pub(crate) fn cutoff_nm(&self) -> f64 {
         self.non_bonded_cutoff.get()

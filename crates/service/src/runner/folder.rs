@@ -105,7 +105,7 @@ fn commit_key(id: &str) -> Key {
 }
 
 /// What of a simulation is safely on disk, as its worker has it.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(crate) struct Commit {
     /// Commits so far.
     number: u64,
@@ -135,6 +135,10 @@ impl Commit {
             found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
         }
         Ok(found.and_then(Self::read))
+    }
+
+    pub(super) fn is_minimised(&self) -> bool {
+        self.stage.is_some()
     }
 
     /// Steps that a job of these parameters has no more to do.

@@ -174,11 +174,13 @@ async fn read(app: &App, task: &Queued) -> Result<Work> {
     let system = app.db.task(row.account, Kind::System, system).await?.context("no system")?;
     let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
     // One that was extended, or is tried again, goes on from there.
-    let done = Commit::of(app, &task.id)?.map_or(0, |commit| commit.steps(&parameters));
+    let commit = Commit::of(app, &task.id)?.unwrap_or_default();
+    let is_minimised = commit.is_minimised();
     Ok(Work::Steps(Asked {
         threads: 1,
         atoms: system.atoms,
         cutoff_nm: parameters.cutoff_nm(),
-        steps: parameters.size(system.atoms).steps.saturating_sub(done),
+        minimise_steps: if is_minimised { 0 } else { parameters.minimization_steps() },
+        steps: parameters.size(system.atoms).steps.saturating_sub(commit.steps(&parameters)),
     }))
 }

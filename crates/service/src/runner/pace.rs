@@ -16,6 +16,8 @@ use crate::speed::Measured;
 const MINIMIZATION: &str = "minimization";
 /// Time in which steps show how long they take: the first are slower.
 const LEAST_SECONDS: f64 = 0.5;
+/// The same of a minimisation, whose first pass begins with the making of a context.
+const LEAST_STEPS: u64 = 100;
 
 /// Notes what a task has shown, as far as it has; `elapsed` since the beginning of one that was
 /// not interrupted. What cannot be noted is logged: the task does not suffer for it.
@@ -59,6 +61,8 @@ async fn measured(
             atoms: summary.atoms,
             cutoff_pm: 0,
             step_ns: None,
+            minimise_step_ns: None,
+            minimise_steps: None,
             rest_ms: rest_ms(0.0),
         })),
         (Kind::Analysis, ..) => Ok(rest_ms(0.0).map(|rest_ms| Measured {
@@ -68,6 +72,8 @@ async fn measured(
             atoms: 0,
             cutoff_pm: 0,
             step_ns: None,
+            minimise_step_ns: None,
+            minimise_steps: None,
             rest_ms: Some(rest_ms),
         })),
         (Kind::Job, _, Some(platform)) => {
@@ -75,7 +81,11 @@ async fn measured(
             let (steps, seconds) = dynamics(outcome, parameters.timestep_fs());
             let step_ns = (steps > 0 && seconds >= LEAST_SECONDS)
                 .then(|| (seconds / steps as f64 * 1e9) as u64);
-            let rest_ms = rest_ms(seconds).filter(|_| task.commits == 0);
+            let (minimised, minimising) = minimisation(outcome);
+            let limit = parameters.minimization_steps();
+            let minimise_step_ns = (minimised >= LEAST_STEPS && minimising >= LEAST_SECONDS)
+                .then(|| (minimising / minimised as f64 * 1e9) as u64);
+            let rest_ms = rest_ms(minimising + seconds).filter(|_| task.commits == 0);
             if step_ns.is_none() && rest_ms.is_none() {
                 return Ok(None);
             }
@@ -91,6 +101,8 @@ async fn measured(
                 atoms: system.atoms,
                 cutoff_pm: (parameters.cutoff_nm() * 1e3) as u64,
                 step_ns,
+                minimise_step_ns,
+                minimise_steps: Some(minimised).filter(|steps| *steps > 0 && *steps < limit),
                 rest_ms,
             }))
         }
@@ -98,7 +110,13 @@ async fn measured(
     }
 }
 
-/// Steps that a job has taken, and the time that they took in s.
+/// Steps of the minimisation of a job that has ended it, and the time that they took in s.
+fn minimisation(outcome: &Outcome) -> (u64, f64) {
+    let found = outcome.stages.iter().flatten().find(|stage| stage.name == MINIMIZATION);
+    found.map_or((0, 0.0), |stage| (stage.steps, stage.seconds.get()))
+}
+
+/// Steps of dynamics that a job has taken, and the time that they took in s.
 fn dynamics(outcome: &Outcome, timestep_fs: f64) -> (u64, f64) {
     let (mut steps, mut seconds) = (0, 0.0);
     for stage in outcome.stages.iter().flatten().filter(|stage| stage.name != MINIMIZATION) {
