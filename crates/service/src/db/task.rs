@@ -132,10 +132,15 @@ pub(super) const COLUMNS: &str = "seq, id, account, kind, name, parent, status, 
                        started_at, finished_at, is_cancelled, outcome, warnings, fruitless, \
                        coalesce(bytes, 0)";
 
+/// Places among them.
+const SEQ: usize = 0;
+const ID: usize = 1;
+const FINISHED_AT: usize = 13;
+
 pub(super) fn task(row: &Row<'_>) -> Result<Task> {
     Ok(Task {
-        seq: row.get(0)?,
-        id: row.get(1)?,
+        seq: row.get(SEQ)?,
+        id: row.get(ID)?,
         account: row.get(2)?,
         kind: row.get(3)?,
         name: row.get(4)?,
@@ -147,7 +152,7 @@ pub(super) fn task(row: &Row<'_>) -> Result<Task> {
         attempts: row.get(10)?,
         created_at: row.get(11)?,
         started_at: row.get(12)?,
-        finished_at: row.get(13)?,
+        finished_at: row.get(FINISHED_AT)?,
         is_cancelled: row.get(14)?,
         outcome: row.get(15)?,
         warnings: row.get(16)?,
@@ -348,7 +353,7 @@ impl Db {
         filter: &Filter,
         limit: usize,
     ) -> Result<Vec<Task>> {
-        self.read(|tx| page(tx, COLUMNS, account, kind, filter, limit, task)).await
+        self.read(|tx| page(tx, account, kind, filter, limit, task)).await
     }
 
     /// The same; of one that has ended what `known` has of it since then, if it has it.
@@ -360,27 +365,18 @@ impl Db {
         limit: usize,
         known: impl Fn(&str, Timestamp) -> Option<K>,
     ) -> Result<Vec<Listed<K>>> {
-        let of_row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let columns = "seq, id, finished_at";
-        let one = format!("select {COLUMNS} from task where seq = ?1");
-        self.read(|tx| {
-            let rows = page(tx, columns, account, kind, filter, limit, of_row)?;
-            let mut listed = Vec::with_capacity(rows.len());
-            for (seq, id, finished_at) in rows {
-                let id: String = id;
-                let finished_at: Option<Timestamp> = finished_at;
-                match finished_at.and_then(|at| known(&id, at)) {
-                    Some(known) => listed.push(Listed::Known(seq, known)),
-                    // One that was deleted in this moment is not there any more.
-                    None => {
-                        let read = tx.first(&one, values![seq], task)?;
-                        listed.extend(read.map(|task| Listed::Read(Box::new(task))));
-                    }
-                }
-            }
-            Ok(listed)
-        })
-        .await
+        let listed = |row: &Row<'_>| {
+            let ended: Option<Timestamp> = row.get(FINISHED_AT)?;
+            let known = match ended {
+                Some(at) => known(&row.get::<String>(ID)?, at),
+                None => None,
+            };
+            Ok(match known {
+                Some(known) => Listed::Known(row.get(SEQ)?, known),
+                None => Listed::Read(Box::new(task(row)?)),
+            })
+        };
+        self.read(|tx| page(tx, account, kind, filter, limit, listed)).await
     }
 
     /// The account's tasks of all kinds that are open, and those that ended at this time or after it,
@@ -679,10 +675,9 @@ fn find(tx: &Tx<'_>, account: i64, kind: Kind, id: &str) -> Result<Option<Task>>
     tx.first(&sql, values![id, account, kind], task)
 }
 
-/// A page of some columns.
+/// A page, of whose rows no more is read than is asked for.
 fn page<T>(
     tx: &Tx<'_>,
-    columns: &str,
     account: i64,
     kind: Kind,
     filter: &Filter,
@@ -690,16 +685,16 @@ fn page<T>(
     of_row: impl Fn(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let Filter { before, name, .. } = filter;
-    let (sql, limit) = (listing(columns, filter), limit as i64);
+    let (sql, limit) = (listing(filter), limit as i64);
     tx.all(&sql, values![account, kind, before, limit, filter.status(), name], of_row)
 }
 
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.
-pub(super) fn listing(columns: &str, filter: &Filter) -> String {
+pub(super) fn listing(filter: &Filter) -> String {
     let status = if filter.status.is_some() { "status = ?5" } else { "cast(?5 as text) is null" };
     let name = if filter.name.is_some() { "name = ?6" } else { "cast(?6 as text) is null" };
     format!(
-        "select {columns} from task
+        "select {COLUMNS} from task
          where account = ?1 and kind = ?2 and seq < coalesce(?3, 9223372036854775807)
              and {status} and {name}
          order by seq desc limit ?4"
