@@ -45,14 +45,12 @@ pub fn test(node: &Node) -> Result<()> {
         return Ok(());
     };
     run(cargo().args(["build", "--quiet", "--package", "molbox-service", "--bin", "molboxd"]))?;
-    let shots = target().join("portal/shots");
-    fs::create_dir_all(&shots)?;
-    let mut tests = node.node(&["--test", "--test-concurrency=1", "test/*.browser.ts"]);
+    // Each file has a service and a browser of its own, and waits for them most of its time.
+    let mut tests = node.node(&["--test", "--test-concurrency=2", "test/*.browser.ts"]);
     tests
         .env("MOLBOXD", target().join("debug/molboxd"))
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
-        .env("CHROMIUM", chromium)
-        .env("SHOTS", shots);
+        .env("CHROMIUM", chromium);
     run(&mut tests)
 }
 
