@@ -102,16 +102,17 @@ test("limits are changed, and the last administrator stays", async () => {
   await page.getByRole("button", { name: "Close" }).click();
 });
 
-test("an account that is disabled is signed out, and comes back when it is enabled", async () => {
+test("an account that is disabled is signed out, its tasks end, and it comes back when it is enabled", async () => {
   await page.getByRole("button", { name: "Disable bob" }).click();
   await browser.check("account_disable");
   await page.getByRole("button", { name: "Disable it" }).click();
   await page.getByRole("row", { name: /bob disabled/ }).waitFor();
+  assert.equal(await page.getByRole("row", { name: /^bob system box_.* queued/ }).count(), 0);
+  await page.getByText("Nothing waits or runs.").waitFor({ timeout: LONG_MS });
   other.expect(/401/);
   await other.page.reload();
   await other.page.getByRole("button", { name: "Sign in" }).waitFor();
   await page.getByRole("button", { name: "Enable bob" }).click();
   await page.getByRole("row", { name: /bob can sign in/ }).waitFor();
-  await page.getByText("Nothing waits or runs.").waitFor({ timeout: LONG_MS });
   browser.look();
 });

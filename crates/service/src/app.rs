@@ -1,6 +1,6 @@
 //! What every request and every task needs: configuration, database, objects, clock, chance.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -94,8 +94,6 @@ pub(crate) struct App {
     pub(crate) holds: Holds,
     pub(crate) queues: Queues,
     pub(crate) examination: LastExamination,
-    /// Running tasks that have been cancelled since the service began.
-    cancelled: Mutex<HashSet<String>>,
     /// What running tasks last said of themselves.
     progress: Mutex<HashMap<String, Arc<str>>>,
     /// When keys and sessions were last used.
@@ -149,7 +147,6 @@ impl App {
             holds: Holds::default(),
             queues: Queues::default(),
             examination: LastExamination::default(),
-            cancelled: Mutex::default(),
             progress: Mutex::default(),
             uses: Uses::default(),
             downloads: Uses::default(),
@@ -297,22 +294,6 @@ impl App {
         Some(self.holds.of_lane(kind.lane(), &self.config.worker.gpus)?.shown())
     }
 
-    /// Has the runner stop a task for good.
-    pub(crate) fn cancel(&self, id: &str) {
-        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned());
-        self.wake.notify_one();
-    }
-
-    /// Whether a task has been cancelled since the service began.
-    pub(crate) fn is_cancelled(&self, id: &str) -> bool {
-        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
-    }
-
-    /// Tasks that were cancelled and have not ended yet.
-    pub(crate) fn cancelled_tasks(&self) -> Vec<String> {
-        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-    }
-
     /// What a running task last said of itself, as JSON.
     pub(crate) fn progress(&self, id: &str) -> Option<Arc<str>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
@@ -326,10 +307,9 @@ impl App {
             .insert(id.to_owned(), progress.into());
     }
 
-    /// Forgets what a task that no longer runs said of itself, and that it was cancelled.
+    /// Forgets what a task that no longer runs said of itself.
     pub(crate) fn forget(&self, id: &str) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-        self.cancelled.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 }
 

@@ -9,6 +9,7 @@ import { Input, textOf } from "./input.tsx";
 import { Failure } from "./notice.tsx";
 import { bytes, number } from "./number.ts";
 import { Pages, usePaging } from "./pages.tsx";
+import { QUEUE } from "./queue.tsx";
 import { When } from "./when.tsx";
 
 type Account = Schemas["ManagedAccount"];
@@ -84,7 +85,8 @@ function useChange(account: string, onSuccess: () => void) {
   return useMutation({
     mutationFn: (body: Change) => expectData(molbox.POST("/admin/account/{account}", { params: { path: { account } }, body })),
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ACCOUNTS });
+      // What one that is disabled has queued and running is cancelled.
+      await Promise.all([ACCOUNTS, QUEUE].map((queryKey) => queries.invalidateQueries({ queryKey })));
       onSuccess();
     },
   });

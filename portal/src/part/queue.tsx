@@ -12,7 +12,7 @@ import { When } from "./when.tsx";
 
 type Entry = Schemas["QueueEntry"];
 
-const QUEUE = ["queue"];
+export const QUEUE = ["queue"];
 const REFETCH_MS = 5000;
 
 export function Queue() {

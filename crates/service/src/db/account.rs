@@ -185,6 +185,7 @@ fn store(tx: &Tx<'_>, before: &AccountRow, after: &AccountRow, deed: &Deed) -> R
     tx.execute(sql, values![role, disabled_at, used.most_open_tasks, used.most_bytes, id])?;
     let (was_disabled, is_disabled) = (before.disabled_at.is_some(), disabled_at.is_some());
     if is_disabled && !was_disabled {
+        super::task::cancel_all(tx, *id, deed.at)?;
         tx.execute("delete from session where account = ?1", values![id])?;
         let sql = "
             update account set invitation = null, invitation_expires_at = null where id = ?1";
@@ -256,9 +257,9 @@ impl Db {
         self.read(|tx| tx.one(&sql, values![account], used)).await
     }
 
-    /// Changes an account. One that is disabled loses its sessions and its invitation; what it has
-    /// open is cancelled by [`Self::cancel_tasks_of_disabled`]. Each change is an entry of the audit
-    /// log, `account_disable` for example.
+    /// Changes an account. One that is disabled loses its sessions and its invitation, and what it
+    /// has open is cancelled. Each change is an entry of the audit log, `account_disable` for
+    /// example.
     pub(crate) async fn change_account(
         &self,
         name: String,

@@ -51,10 +51,9 @@ impl Db {
                          where status = '{queued}' and lane = ?1 and account > waiting.account)
                  from waiting where account is not null
              )
-             select account.id, (select min(seq) from task
+             select account, (select min(seq) from task
                      where status = '{queued}' and lane = ?1 and account = waiting.account)
-             from waiting join account on account.id = waiting.account
-             where disabled_at is null"
+             from waiting where account is not null"
         );
         let number = lane as i64;
         self.read(|tx| {
@@ -100,9 +99,8 @@ impl Db {
         now: Timestamp,
     ) -> Result<Queue> {
         let sql = "
-            select task.id, task.account, kind
-            from task join account on account.id = task.account
-            where status = ?1 and lane = ?2 and is_cancelled = 0 and disabled_at is null
+            select id, account, kind from task
+            where status = ?1 and lane = ?2 and is_cancelled = 0
             order by seq limit ?3";
         let (number, limit) = (lane as i64, limit as i64);
         self.read(|tx| {

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::{FromValue, Value};
 
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     include_str!("0001.sql"),
     include_str!("0002.sql"),
     include_str!("0003.sql"),
@@ -36,6 +36,7 @@ const MIGRATIONS: [&str; 15] = [
     include_str!("0013.sql"),
     include_str!("0014.sql"),
     include_str!("0015.sql"),
+    include_str!("0016.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
@@ -454,12 +455,11 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_disabled_accounts_are_found_by_their_account_however_many_are_queued() {
+    fn what_is_cancelled_is_found_however_much_is_queued_or_has_ended() {
         let db = Connection::open_in_memory().unwrap();
         db.execute_batch(&MIGRATIONS.concat()).unwrap();
-        let steps = plan(&db, &task::of_disabled());
-        assert!(steps[0].starts_with("SCAN account"), "{steps:?}");
-        assert!(steps[1].contains("(status=? AND lane=? AND account=?)"), "{steps:?}");
+        let steps = plan(&db, &task::cancelled());
+        assert!(steps[0].contains("INDEX task_cancelled (status=?)"), "{steps:?}");
     }
 
     #[test]

@@ -202,6 +202,11 @@ fn accounts_take_turns_and_one_that_is_disabled_has_none() {
         let disabled = types::AccountChange { disabled: Some(true), ..Default::default() };
         let done = db.change_account("c".to_owned(), disabled, Deed::default()).await.unwrap();
         assert!(done.is_ok(), "{done:?}");
+        assert_eq!(db.queue(&Filter::default(), 99).await.unwrap().len(), 7, "theirs has ended");
+        let late = queued(c, Kind::Job, "c_late");
+        let (reads, write) = (Reads::default(), request(c, "late"));
+        let refused = db.create_task(late, reads, UNLIMITED, write, answer("")).await.unwrap();
+        assert!(matches!(refused, Once::Refused(Unqueued::Disabled)));
         let mut started = Vec::new();
         while let Some((task, _)) = db.next_queued(Lane::Workers, 9, at(1)).await.unwrap() {
             assert!(db.start_task(task.id.clone(), at(1)).await.unwrap());

@@ -45,6 +45,8 @@ pub(crate) enum Unqueued {
     InState(String, Status),
     /// This file or task, which it reads or is itself, has been deleted in the meantime.
     Deleted(String),
+    /// The account has been disabled.
+    Disabled,
 }
 
 /// What became of a request to delete something.
@@ -175,17 +177,23 @@ fn transition(tx: &Tx<'_>, id: &str, from: &[Status], to: Status) -> Result<bool
 
 /// Open tasks of disabled accounts that are not to be cancelled yet. Accounts first: SQLite would
 /// look through everything that is queued.
-pub(super) fn of_disabled() -> String {
-    format!(
-        "select task.id from account cross join task on task.account = account.id
-         where disabled_at is not null and {} and lane in (0, 1) and is_cancelled = 0",
+pub(super) fn cancelled() -> String {
+    format!("select {COLUMNS} from task where {} and is_cancelled = 1", is_open())
+}
+
+/// Cancels what an account has open.
+pub(super) fn cancel_all(tx: &Tx<'_>, account: i64, now: Timestamp) -> Result<()> {
+    let sql = format!(
+        "select id from task where account = ?1 and {} and lane in (0, 1) and is_cancelled = 0",
         is_open()
-    )
+    );
+    let ids: Vec<String> = tx.all(&sql, values![account], |row| row.get(0))?;
+    ids.iter().try_for_each(|id| cancel(tx, id, now).map(drop))
 }
 
 /// Ends a task that is queued for the first time, and marks any other that is open, for its
-/// attempts have left something; whether it has ended.
-fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<bool> {
+/// attempts have left something.
+fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     let sql = "
         select attempts > 0 or exists (select 1 from bundle where task = ?1)
         from task where id = ?1";
@@ -195,7 +203,8 @@ fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<bool> {
         tx.execute(sql, values![now, id])?;
     }
     let sql = format!("update task set is_cancelled = 1 where id = ?1 and {}", is_open());
-    Ok(tx.execute(&sql, values![id])? == 0)
+    tx.execute(&sql, values![id])?;
+    Ok(())
 }
 
 /// What an account may have that has no limits of its own; 0 is no limit.
@@ -214,9 +223,11 @@ impl Allowance {
             "select 1 from task where account = ?1 and {} and lane in (0, 1) limit 1 offset ?2",
             is_open()
         );
-        let own = "select coalesce(most_open_tasks, ?2) from account where id = ?1";
-        let max: i64 =
-            tx.one(own, values![account, i64::from(self.open_tasks)], |row| row.get(0))?;
+        let own = "
+            select coalesce(most_open_tasks, ?2) from account where id = ?1 and disabled_at is null";
+        let max: Option<i64> =
+            tx.first(own, values![account, i64::from(self.open_tasks)], |row| row.get(0))?;
+        let Some(max) = max else { return Ok(Err(Unqueued::Disabled)) };
         if max > 0 && tx.exists(&sql, values![account, max - 1])? {
             return Ok(Err(Unqueued::TooMany(max)));
         }
@@ -412,12 +423,9 @@ impl Db {
         self.read(|tx| tx.exists(sql, values![id, Status::Queued, Status::Running])).await
     }
 
-    /// Tasks that were cancelled while they were queued, and are to be ended.
-    pub(crate) async fn cancelled_queued_tasks(&self) -> Result<Vec<Task>> {
-        let sql = format!(
-            "select {COLUMNS} from task where status = ?1 and is_cancelled = 1 order by seq"
-        );
-        self.read(|tx| tx.all(&sql, values![Status::Queued], task)).await
+    /// Open tasks that were cancelled, and are to be ended.
+    pub(crate) async fn cancelled_tasks(&self) -> Result<Vec<Task>> {
+        self.read(|tx| tx.all(&cancelled(), &[], task)).await
     }
 
     /// Marks a queued task as started once more; false when it is not queued any longer.
@@ -548,26 +556,6 @@ impl Db {
                 note(tx, &deed, &id)?;
             }
             tx.first(&sql, values![id], waiting)
-        })
-        .await
-    }
-
-    /// Whether a disabled account has tasks that are open, and not to be cancelled yet.
-    pub(crate) async fn has_tasks_of_disabled(&self) -> Result<bool> {
-        self.read(|tx| tx.exists(&of_disabled(), &[])).await
-    }
-
-    /// Cancels the tasks that disabled accounts have open; those that have not ended with it.
-    pub(crate) async fn cancel_tasks_of_disabled(&self, now: Timestamp) -> Result<Vec<String>> {
-        self.write_also_when_full(move |tx| {
-            let ids: Vec<String> = tx.all(&of_disabled(), &[], |row| row.get(0))?;
-            let mut open = Vec::new();
-            for id in ids {
-                if !cancel(tx, &id, now)? {
-                    open.push(id);
-                }
-            }
-            Ok(open)
         })
         .await
     }

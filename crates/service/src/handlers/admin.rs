@@ -57,7 +57,7 @@ pub(crate) async fn account_change(call: Call) -> Result<Response, ApiError> {
             ApiError::conflict(vec![loc("body"), loc(field)], Unchanged::LastAdmin.to_string())
         }
     })?;
-    // What a disabled account runs is cancelled at once.
+    // What a disabled account runs is stopped at once.
     call.app.wake.notify_one();
     json(&managed(&call.app, &row))
 }
@@ -91,10 +91,8 @@ pub(crate) async fn queue_list(call: Call) -> Result<Response, ApiError> {
 pub(crate) async fn queue_cancel(call: Call) -> Result<Response, ApiError> {
     let id = call.parameter("task_id");
     let row = call.app.db.cancel_of_any(id.to_owned(), call.deed()).await?;
+    call.app.wake.notify_one();
     let row = row.ok_or_else(|| ApiError::not_found("task", id))?;
-    if row.status.is_open() {
-        call.app.cancel(id);
-    }
     json(&entry(&call.app, &row)?)
 }
 

@@ -67,11 +67,8 @@ pub(crate) fn with_place(call: &Call, kind: Kind, estimate: Estimate) -> Estimat
 async fn cancel_task(call: &Call, kind: Kind) -> Result<Task, ApiError> {
     let (app, id) = (&call.app, call.parameter(&format!("{kind}_id")));
     let row = app.db.cancel_task(call.account(), kind, id.to_owned(), call.deed()).await?;
-    let row = row.ok_or_else(|| ApiError::not_found(kind.name(), id))?;
-    if row.status.is_open() {
-        app.cancel(id);
-    }
-    Ok(row)
+    app.wake.notify_one();
+    row.ok_or_else(|| ApiError::not_found(kind.name(), id))
 }
 
 /// Cancels the task that the path names, and answers with its record as it is then.
@@ -129,5 +126,6 @@ pub(crate) fn unqueued(reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> A
         Unqueued::Deleted(id) => {
             ApiError::conflict(at(), format!("{id} has been deleted in the meantime"))
         }
+        Unqueued::Disabled => ApiError::unauthorized("the account has been disabled"),
     }
 }

@@ -81,11 +81,10 @@ pub(crate) async fn run(app: Arc<App>) {
         tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
     }
     loop {
+        runner.hear_cancelled().await;
         runner.look_after().await;
         runner.checks.look(&runner.app).await;
         runner.look_at_disk();
-        runner.cancel_of_disabled().await;
-        runner.end_cancelled().await;
         runner.start_queued().await;
         runner.foretell().await;
         runner.wait().await;
@@ -163,9 +162,6 @@ impl Runner {
             self.executor.adopt(&row.id, share);
             self.running.insert(row.id.clone(), Running::new(row, attempt, share.gpu, true));
         }
-        for row in self.app.db.cancelled_queued_tasks().await? {
-            self.app.cancel(&row.id);
-        }
         Ok(())
     }
 
@@ -220,8 +216,8 @@ impl Runner {
             }
         }
         task.is_adopted = false;
-        let is_cancelled = self.app.is_cancelled(&attempt.task) || task.row.is_cancelled;
-        task.watch.look(&self.app.config.worker, &self.executor, attempt, is_cancelled);
+        let Running { row, watch, .. } = task;
+        watch.look(&self.app.config.worker, &self.executor, attempt, row);
     }
 
     /// Concludes a task whose attempt has ended, or queues it again; false while the environment is
@@ -294,34 +290,21 @@ impl Runner {
         }
     }
 
-    /// Cancels what disabled accounts have queued and running. They are disabled by another
-    /// process.
-    async fn cancel_of_disabled(&self) {
-        let cancelled = match self.app.db.has_tasks_of_disabled().await {
-            Ok(true) => self.app.db.cancel_tasks_of_disabled(self.app.now()).await,
-            Ok(false) => return,
-            Err(error) => Err(error),
-        };
-        match cancelled {
-            Ok(open) => open.iter().for_each(|id| self.app.cancel(id)),
-            Err(error) => tracing::error!(
-                cause = format!("{error:#}"),
-                "cancel the tasks of disabled accounts"
-            ),
-        }
-    }
-
-    /// Ends what was cancelled while it waited for another attempt. It has results of before, which
-    /// are to show what became of it.
-    async fn end_cancelled(&self) {
-        if self.app.cancelled_tasks().iter().all(|id| self.running.contains_key(id)) {
-            return;
-        }
-        let rows = match self.app.db.cancelled_queued_tasks().await {
+    /// Hears of what was cancelled, here or by another process: what runs is stopped, and what waits
+    /// for another attempt ends. That has results of before, which are to show what became of it.
+    async fn hear_cancelled(&mut self) {
+        let rows = match self.app.db.cancelled_tasks().await {
             Ok(rows) => rows,
             Err(error) => return tracing::error!(%error, "look for cancelled tasks"),
         };
         for row in rows {
+            if let Some(task) = self.running.get_mut(&row.id) {
+                task.row.is_cancelled = true;
+                continue;
+            }
+            if row.status != Status::Queued {
+                continue;
+            }
             let so_far = progress(&self.app.task_folder(&row.id)).unwrap_or_default();
             let outcome = Outcome::default().with(so_far);
             if let Err(error) = self.finish(&row, Status::Cancelled, outcome).await {
@@ -541,10 +524,6 @@ impl Runner {
         tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
         self.app.forget(&row.id);
         self.app.db.requeue_task(row.id.clone(), behind, self.app.now()).await?;
-        // Cancelled at the last moment: it must not wait for what may never come.
-        if self.is_cancelled(row).await? {
-            self.app.cancel(&row.id);
-        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::config::Worker;
 use crate::exec::attempt::Attempt;
 use crate::exec::{Executor, Stop};
+use crate::record::{Kind, Task};
 use crate::runner::failure::Why;
 use crate::runner::left::{self, LOG};
 
@@ -29,7 +30,7 @@ struct Heartbeat {
     seen: Instant,
 }
 
-/// A worker that has been asked to stop, and why.
+/// A worker that has been asked to stop or killed, and why.
 #[derive(Clone, Copy)]
 struct Stopping {
     why: Why,
@@ -60,7 +61,7 @@ impl Watch {
         worker: &Worker,
         executor: &Executor,
         attempt: &Attempt,
-        is_cancelled: bool,
+        row: &Task,
     ) {
         self.heartbeat.look(&attempt.folder);
         if let Some(stopping) = &mut self.stopping {
@@ -74,7 +75,7 @@ impl Watch {
             }
             return;
         }
-        let why = if is_cancelled {
+        let why = if row.is_cancelled {
             Why::Cancelled
         } else if is_over(self.heartbeat.seen, worker.heartbeat_timeout_seconds) {
             Why::Silent
@@ -84,15 +85,15 @@ impl Watch {
             return;
         };
         tracing::info!(task = %attempt.task, ?why, "stopping");
-        // What gives no sign of life would not hear.
-        let is_hung = why == Why::Silent;
-        if is_hung {
+        // What gives no sign of life would not hear, and a simulation alone has something to save.
+        let is_killed = why == Why::Silent || (why == Why::Cancelled && row.kind != Kind::Job);
+        if is_killed {
             report("kill a task", executor.stop(attempt, Stop::Kill));
         } else {
             report("stop a task", executor.stop(attempt, Stop::Ask));
         }
         let now = Instant::now();
-        self.stopping = Some(Stopping { why, asked: now, killed: is_hung.then_some(now) });
+        self.stopping = Some(Stopping { why, asked: now, killed: is_killed.then_some(now) });
     }
 }
 

@@ -7,7 +7,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::common::{Service, example, wait_for};
+use crate::common::{Service, example};
 use crate::files::database;
 use crate::sessions::{Browser, PASSWORD, body, problem};
 use crate::work::{endless_job, until_it_produces, water};
@@ -212,8 +212,7 @@ async fn a_disabled_account_has_nothing_and_comes_back_signed_out() {
         let sql = "select status from task where id = ?";
         database(&service).query_row(sql, [id], |row| row.get(0)).unwrap()
     };
-    let id = system.system_id.as_str();
-    wait_for("what it has queued is cancelled", || (task(id) == "cancelled").then_some(()));
+    assert_eq!(task(system.system_id.as_str()), "cancelled", "what it has queued");
 
     let enabled = root.change("ada", &json!({ "disabled": false })).await;
     assert_eq!(enabled.get("disabled_at"), None);
@@ -221,9 +220,11 @@ async fn a_disabled_account_has_nothing_and_comes_back_signed_out() {
     assert_eq!(Browser::new(&service).accept(token, PASSWORD).await.status(), 401);
     assert!(molbox.file_list().send().await.is_ok(), "its keys are as they were");
     assert_eq!(ada.sign_in("ada", PASSWORD).await.status(), 200);
+    let system = molbox.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
     service.command(&["account", "disable", "ada"]);
     assert_eq!(ada.status(Method::GET, "/session").await, 401);
     service.command(&["account", "enable", "ada"]);
+    assert_eq!(task(system.system_id.as_str()), "cancelled", "however soon it is enabled again");
     assert_eq!(ada.status(Method::GET, "/session").await, 401, "the command does the same");
     let audit = service.command(&["audit", "--json"]);
     let count = |action: &str| audit.matches(&format!("\"action\":\"{action}\"")).count();
@@ -291,7 +292,7 @@ async fn the_queue_shows_who_waits_and_nothing_of_what() {
     let first = root.get("/admin/queue?status=queued&limit=1").await;
     let next = first["next_page"].as_str().unwrap();
     let second = root.get(&format!("/admin/queue?limit=1&page_token={next}")).await;
-    assert_eq!(second["items"], json!([entries[1]]), "a page carries its filter");
+    assert_eq!(second["items"][0]["task_id"], ids[0], "a page carries its filter");
 
     let path = format!("/admin/queue/{}/cancel", ids[0]);
     for _ in 0..2 {
@@ -300,7 +301,9 @@ async fn the_queue_shows_who_waits_and_nothing_of_what() {
     }
     let record = ada.system_view().system_id(ids[0].as_str()).send().await.unwrap();
     assert_eq!(record.status, "cancelled");
-    assert_eq!(root.get("/admin/queue").await["items"], json!([entries[0]]));
+    let left = root.get("/admin/queue").await;
+    assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left["items"][0]["task_id"], ids[1]);
     let audit = service.command(&["audit", "--action", "queue_cancel", "--json"]);
     assert_eq!(audit.lines().count(), 1, "{audit}");
     assert!(audit.contains("\"account\":\"root\"") && audit.contains(&ids[0]), "{audit}");

@@ -784,7 +784,7 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop index task_ended; drop table identity; drop table served; alter table task drop column attempt_at;
+            "drop index task_cancelled; drop index task_ended; drop table identity; drop table served; alter table task drop column attempt_at;
              drop table speed;
              alter table account drop column most_open_tasks; alter table account drop column most_bytes;
              drop table session; alter table account drop column role;
