@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use molbox::workflow::types;
 
 use super::audit::note;
+use super::task::cancel_all;
 use super::words::is_open;
 use super::{Db, Deed, Result, Row, Tx, values};
 use crate::record::Role;
@@ -31,32 +32,6 @@ pub(crate) struct NewKey {
     pub(crate) name: String,
     pub(crate) hash: [u8; 32],
     pub(crate) expires_at: Option<Timestamp>,
-}
-
-/// More than an account may hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OverQuota {
-    /// What it holds, in bytes.
-    pub(crate) held: u64,
-    /// What it may hold.
-    pub(crate) max: u64,
-}
-
-/// Refuses what would have an account hold more than it may: `max` bytes, if it has no limit of its
-/// own; 0 is no limit. What adds nothing yet is refused when there is no room for anything.
-pub(super) fn has_quota(
-    tx: &Tx<'_>,
-    account: i64,
-    added: i64,
-    max: u64,
-) -> Result<Result<(), OverQuota>> {
-    let max = i64::try_from(max).unwrap_or(i64::MAX);
-    let sql = "select bytes, coalesce(most_bytes, ?2) from account where id = ?1";
-    let (held, max): (i64, i64) =
-        tx.one(sql, values![account, max], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let is_over = max > 0 && held.saturating_add(added.max(1)) > max;
-    let over = OverQuota { held: held.unsigned_abs(), max: max.unsigned_abs() };
-    Ok(if is_over { Err(over) } else { Ok(()) })
 }
 
 /// What an account uses of what it may.
@@ -185,7 +160,7 @@ fn store(tx: &Tx<'_>, before: &AccountRow, after: &AccountRow, deed: &Deed) -> R
     tx.execute(sql, values![role, disabled_at, used.most_open_tasks, used.most_bytes, id])?;
     let (was_disabled, is_disabled) = (before.disabled_at.is_some(), disabled_at.is_some());
     if is_disabled && !was_disabled {
-        super::task::cancel_all(tx, *id, deed.at)?;
+        cancel_all(tx, *id, deed.at)?;
         tx.execute("delete from session where account = ?1", values![id])?;
         let sql = "
             update account set invitation = null, invitation_expires_at = null where id = ?1";

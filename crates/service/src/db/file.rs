@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::account::has_quota;
 use super::audit::note;
+use super::quota::has_quota;
 use super::words::is_open;
 use super::{
     Answer, Db, Deed, Deletion, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values,

@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod idempotency;
 mod queue;
+mod quota;
 mod served;
 mod session;
 mod speed;
@@ -30,12 +31,13 @@ use crate::folder::failure::is_damage;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, DATABASE, Displaced, Folder};
 
-pub(crate) use account::{AccountRow, KeyRow, NewKey, OverQuota, Unchanged, Used};
+pub(crate) use account::{AccountRow, KeyRow, NewKey, Unchanged, Used};
 pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
 pub(crate) use queue::{Mark, Queued};
+pub(crate) use quota::OverQuota;
 pub(crate) use served::elapsed;
 pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,

@@ -33,8 +33,7 @@ pub(crate) struct Queue {
 pub(crate) type Mark = (i64, Option<i64>);
 
 impl Db {
-    /// The task of a lane that is to start next, none of a disabled account, and how many are
-    /// waiting, counted to `enough`.
+    /// The task of a lane that is to start next, and how many are waiting, counted to `enough`.
     pub(crate) async fn next_queued(
         &self,
         lane: Lane,

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::account::has_quota;
 use super::audit::note;
+use super::quota::has_quota;
 use super::served::serve;
 use super::words::{has_ended, is_open};
 use super::{Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values};
@@ -175,8 +175,7 @@ fn transition(tx: &Tx<'_>, id: &str, from: &[Status], to: Status) -> Result<bool
     Ok(false)
 }
 
-/// Open tasks of disabled accounts that are not to be cancelled yet. Accounts first: SQLite would
-/// look through everything that is queued.
+/// The query of what was cancelled and has not ended.
 pub(super) fn cancelled() -> String {
     format!("select {COLUMNS} from task where {} and is_cancelled = 1", is_open())
 }
@@ -188,7 +187,7 @@ pub(super) fn cancel_all(tx: &Tx<'_>, account: i64, now: Timestamp) -> Result<()
         is_open()
     );
     let ids: Vec<String> = tx.all(&sql, values![account], |row| row.get(0))?;
-    ids.iter().try_for_each(|id| cancel(tx, id, now).map(drop))
+    ids.iter().try_for_each(|id| cancel(tx, id, now))
 }
 
 /// Ends a task that is queued for the first time, and marks any other that is open, for its
