@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::conformance::{self, Operations};
 use crate::service::Service;
 use crate::shell::{cargo, root, run, target};
+use crate::test::{NO_POSTGRES, has_postgres, on_postgres};
 use crate::{fuzz, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -63,8 +64,10 @@ pub fn soak(hours: f64, only: Option<&str>, is_fresh: bool) -> Result<()> {
 enum Part {
     /// A fuzz target, counted in minutes of CPU time.
     Fuzz(String),
-    /// Kills of service, workers and `run-task`.
-    Kills,
+    /// Kills of service, workers and `run-task`, with records in this database.
+    Kills(Database),
+    /// All tests of the service with records in PostgreSQL; counted in passes.
+    Postgres,
     /// Schemathesis, counted in minutes.
     Requests,
     /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
@@ -72,16 +75,41 @@ enum Part {
     Worker,
 }
 
+/// Where a service keeps its records, as `MOLBOX_TEST_DATABASE` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Database {
+    Sqlite,
+    Postgres,
+}
+
+impl Database {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
 impl Part {
     fn all() -> Result<Vec<Self>> {
         let targets = fuzz::targets()?.into_iter().map(Self::Fuzz);
-        Ok(targets.chain([Self::Kills, Self::Requests, Self::Worker]).collect())
+        let mut all: Vec<_> = targets.chain([Self::Kills(Database::Sqlite)]).collect();
+        if has_postgres() {
+            all.extend([Self::Kills(Database::Postgres), Self::Postgres]);
+        } else {
+            println!("skipped: kills/postgres and postgres: {NO_POSTGRES}");
+        }
+        all.extend([Self::Requests, Self::Worker]);
+        Ok(all)
     }
 
     fn name(&self) -> String {
         match self {
             Self::Fuzz(target) => format!("fuzz/{target}"),
-            Self::Kills => "kills".to_owned(),
+            Self::Kills(Database::Sqlite) => "kills".to_owned(),
+            Self::Kills(database) => format!("kills/{}", database.name()),
+            Self::Postgres => "postgres".to_owned(),
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
         }
@@ -90,17 +118,17 @@ impl Part {
     fn goal(&self) -> (f64, &'static str) {
         match self {
             Self::Fuzz(_) => (30.0, "CPU minutes"),
-            Self::Kills => (1000.0, "kills"),
+            Self::Kills(_) => (1000.0, "kills"),
             Self::Requests => (60.0, "minutes"),
-            Self::Worker => (1.0, "passes"),
+            Self::Postgres | Self::Worker => (1.0, "passes"),
         }
     }
 
     fn slice(&self) -> Duration {
         match self {
             Self::Fuzz(_) => MINUTE,
-            Self::Kills | Self::Requests => 4 * MINUTE,
-            Self::Worker => 30 * MINUTE,
+            Self::Kills(_) | Self::Requests => 4 * MINUTE,
+            Self::Postgres | Self::Worker => 30 * MINUTE,
         }
     }
 }
@@ -216,7 +244,7 @@ impl Soak {
         if parts.iter().any(|part| matches!(part, Part::Fuzz(_))) {
             fuzz::build()?;
         }
-        if parts.contains(&Part::Kills) {
+        if parts.iter().any(|part| matches!(part, Part::Kills(_) | Part::Postgres)) {
             run(cargo().args(["test", "--workspace", "--test", "service", "--no-run"]))?;
         }
         Ok(())
@@ -245,7 +273,8 @@ impl Soak {
         println!("{}: {seconds} s, seed {seed}", part.name());
         let outcome = match part {
             Part::Fuzz(target) => self.fuzz(target, seconds, seed),
-            Part::Kills => self.kills(seconds, seed),
+            Part::Kills(database) => self.kills(*database, seconds, seed),
+            Part::Postgres => self.postgres(),
             Part::Requests => self.requests(progress.slices, seconds, seed),
             Part::Worker => self.worker(progress.slices),
         };
@@ -286,7 +315,7 @@ impl Soak {
         Ok(Some(Outcome { done, counts: BTreeMap::new(), finding }))
     }
 
-    fn kills(&self, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+    fn kills(&self, database: Database, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
         let folder = self.folder.join("kills");
         let report = self.folder.join("kills.json");
         renew(&folder)?;
@@ -306,6 +335,7 @@ impl Soak {
             "--nocapture",
         ])
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
+        .env("MOLBOX_TEST_DATABASE", database.name())
         .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
         .env("MOLBOX_SOAK_SEED", seed.to_string())
         .env("MOLBOX_SOAK_REPORT", &report)
@@ -330,6 +360,16 @@ impl Soak {
             counts,
             finding: None,
         }))
+    }
+
+    fn postgres(&self) -> Result<Option<Outcome>> {
+        let log = self.log("postgres");
+        let mut tests = on_postgres(&python::environment()?);
+        let Some(status) = self.watched(&mut tests, &log)? else { return Ok(None) };
+        if !status.success() {
+            return Ok(Some(Outcome::found(format!("the log is {}", log.display()))));
+        }
+        Ok(Some(Outcome { done: 1.0, counts: BTreeMap::new(), finding: None }))
     }
 
     /// Single requests and chains of requests in turn, as one would leave the other no time.
@@ -531,13 +571,13 @@ mod tests {
     fn the_part_that_is_farthest_from_its_goal_is_next_unless_it_has_found_something() {
         let folder = tempfile::tempdir().unwrap();
         let mut soak = soak(folder.path());
-        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills, Part::Requests];
+        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills(Database::Sqlite), Part::Requests];
         assert_eq!(soak.next(&parts), Some(&parts[0]));
         let progress = |done| Progress { done, ..Progress::default() };
         soak.state.parts.insert("fuzz/mask".to_owned(), progress(15.0));
         soak.state.parts.insert("kills".to_owned(), progress(300.0));
         soak.state.parts.insert("requests".to_owned(), progress(29.0));
-        assert_eq!(soak.next(&parts), Some(&Part::Kills));
+        assert_eq!(soak.next(&parts), Some(&Part::Kills(Database::Sqlite)));
         soak.state.parts.get_mut("kills").unwrap().findings.push("a lost job".to_owned());
         assert_eq!(soak.next(&parts), Some(&Part::Requests));
         assert!(soak.state.table(&parts).contains("    a lost job\n"));
@@ -553,7 +593,10 @@ mod tests {
         soak.keep().unwrap();
         let text = fs::read_to_string(folder.path().join("state.json")).unwrap();
         let again: State = serde_json::from_str(&text).unwrap();
-        assert_eq!(again.table(&[Part::Kills]), soak.state.table(&[Part::Kills]));
+        assert_eq!(
+            again.table(&[Part::Kills(Database::Sqlite)]),
+            soak.state.table(&[Part::Kills(Database::Sqlite)])
+        );
     }
 
     #[test]

@@ -15,6 +15,34 @@ use crate::{clients, conformance, lint, packages, portal, python, regenerate, sp
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
 
+/// What of the service is tested on PostgreSQL, too: what reads and writes most. `cargo xtask soak`
+/// takes all of it.
+const ON_POSTGRES: [&str; 8] = [
+    "access::",
+    "admin::",
+    "audits::",
+    "kills::",
+    "queue::",
+    "quotas::",
+    "repeats::",
+    "sessions::",
+];
+
+/// What is about a database that is a file of the data folder.
+const ON_SQLITE_ALONE: [&str; 11] = [
+    "access::a_data_folder_is_its_owner_s_alone",
+    "admin::a_backup_has_hashes_of_tokens",
+    "backups::",
+    "disk::a_copy_of_the_folder",
+    "disk::a_database_that_another_program_holds",
+    "disk::on_a_full_disk",
+    "files::an_installation_of_the_first_version",
+    "folder::a_database_that_is_damaged",
+    "folder::a_folder_that_is_moved_away",
+    "folder::contents_without_their_database",
+    "sessions::what_is_secret_is_in_no_log",
+];
+
 pub fn test() -> Result<()> {
     let start = Instant::now();
     step("document and derived files", || regenerate::regenerate(true))?;
@@ -71,6 +99,14 @@ pub fn test() -> Result<()> {
         }
         run(&mut tests)
     })?;
+    step("the service on PostgreSQL", || {
+        if has_postgres() {
+            run(on_postgres(&python).args(ON_POSTGRES))
+        } else {
+            println!("skipped: the service on PostgreSQL: {NO_POSTGRES}");
+            Ok(())
+        }
+    })?;
     if let Some(node) = &node {
         step("the portal", || portal::test(node))?;
     }
@@ -80,6 +116,24 @@ pub fn test() -> Result<()> {
     })?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// The tests of the service with records in PostgreSQL.
+pub fn on_postgres(python: &Path) -> Command {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--test", "service", "--"]);
+    tests.args(ON_SQLITE_ALONE.map(|name| ["--skip", name]).as_flattened());
+    tests.env("MOLBOX_TEST_PYTHON", python).env("MOLBOX_TEST_DATABASE", "postgres");
+    tests
+}
+
+pub const NO_POSTGRES: &str = "PostgreSQL is not installed (Debian: postgresql)";
+
+/// Whether a server for tests can be started.
+pub fn has_postgres() -> bool {
+    let searched = std::env::var_os("PATH").unwrap_or_default();
+    Path::new("/usr/lib/postgresql").exists()
+        || std::env::split_paths(&searched).any(|folder| folder.join("initdb").exists())
 }
 
 /// The tests that this machine cannot run, each with the reason.

@@ -15,12 +15,13 @@ use crate::spec::STATUSES;
 
 /// Words that may stand in some files only: where they may not, where they may all the same, and
 /// why.
-const ONLY_THERE: [(&str, &[&str], &[&str], &str); 7] = [
+const ONLY_THERE: [(&str, &[&str], &[&str], &str); 8] = [
+    ("crates/service/src", &["rusqlite"], &["db/sqlite.rs"], "only db/sqlite.rs knows SQLite"),
     (
         "crates/service/src",
-        &["rusqlite"],
-        &["db/sqlite.rs"],
-        "only db/sqlite.rs knows which database it is",
+        &["tokio_postgres"],
+        &["db/postgres.rs"],
+        "only db/postgres.rs knows PostgreSQL",
     ),
     (
         "crates/service/src",

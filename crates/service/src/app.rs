@@ -26,6 +26,7 @@ use crate::files;
 use crate::finding::LastExamination;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, Folder};
+use crate::hex::hex;
 use crate::http::page_token::PageTokens;
 use crate::http::rates::Rates;
 use crate::http::room::Room;
@@ -112,13 +113,17 @@ impl App {
         let data = &config.data;
         folder::make(data)?;
         folder::tighten(data)?;
-        let db = Db::open(data)?;
+        let db = Db::open(&config)?;
         if !db.check(CHECK_LIMIT)? {
             tracing::warn!(
                 "the database is too large to be checked at the start; `molboxd check` does it"
             );
         }
         let secret = secret(&data.join("secret"))?;
+        if !config.database.url.is_empty() {
+            // By which a database elsewhere is known to be of this folder.
+            db.belong_to(data, &hex(&self::secret(&data.join("installation"))?))?;
+        }
         let app = Self {
             contract: Contract::of_document(),
             db,
@@ -155,7 +160,8 @@ impl App {
             config,
             clock,
         };
-        app.db.watch(Folder::remember(&app.config.data)?);
+        let has_database = app.config.database.url.is_empty();
+        app.db.watch(Folder::remember(&app.config.data, has_database)?);
         Ok(app)
     }
 

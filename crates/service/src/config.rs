@@ -61,6 +61,8 @@ section! {
         proxies: Vec<IpNet> = Vec::new(),
         /// How long the audit log keeps who did what, in days; 0 for ever.
         audit_days: u32 = 400,
+        /// Where records are kept.
+        database: Database = Database::default(),
         /// Connections, on each address.
         connections: Connections = Connections::default(),
         /// What requests may ask for.
@@ -75,6 +77,20 @@ section! {
         pdb: Pdb = Pdb::default(),
         /// The workers and what they may use.
         worker: Worker = Worker::default(),
+    }
+}
+
+section! {
+    /// Where records are kept.
+    Database {
+        /// Address of PostgreSQL 14 or newer: `postgres://molbox@db.example.org/molbox`. Empty: `molbox.sqlite` in the data folder.
+        url: String = String::new(),
+        /// File with certificates that are believed besides those of the machine, PEM. TLS is used, and the certificate checked, unless the server is on this machine or the address says `?sslmode=disable`.
+        ca_file: PathBuf = PathBuf::new(),
+        /// File with the password for it.
+        password_file: PathBuf = PathBuf::new(),
+        /// Most connections to it that this server holds.
+        connections: usize = 16,
     }
 }
 
@@ -273,7 +289,8 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
+    ("database", "Where records are kept.", Database::KEYS),
     ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
     ("sessions", "People who sign in with a browser.", Sessions::KEYS),
@@ -327,6 +344,9 @@ impl Config {
         }
         if config.limits.registrations == 0 || config.connections.most == 0 {
             bail!("configuration: limits.registrations and connections.most must be at least 1");
+        }
+        if config.database.connections == 0 {
+            bail!("configuration: database.connections must be at least 1");
         }
         config.oidc.check(&config.public_url)?;
         Ok(config)

@@ -24,7 +24,7 @@ use crate::web;
 /// Runs every check.
 pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
     let data = sound("data folder", data(config));
-    let database = async { database(&Db::open(&config.data)?, Duration::MAX).await };
+    let database = async { database(&Db::open(config)?, Duration::MAX).await };
     let mut findings = vec![data, sound("database", database.await)];
     findings.extend(surroundings(config).await);
     findings.extend(provider(config).await);

@@ -58,6 +58,13 @@ pub(crate) struct Copied {
 /// Backs a data folder up to a folder, which is made or holds an earlier backup.
 pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copied> {
     let data = &config.data;
+    if !config.database.url.is_empty() {
+        bail!(
+            "the records are in PostgreSQL (database.url): take a backup of it with pg_dump or \
+             pg_basebackup, and after it copy the folder objects of {}",
+            data.display()
+        );
+    }
     let live = Whole::open(data)?;
     folder::make(to)?;
     let inner = to.canonicalize()?;

@@ -84,7 +84,7 @@ fn read_all(config: &Config, report: &mut Report) -> Result<()> {
     let objects = Objects::at(&config.data);
     // First, so that whatever a service makes from now on is no orphan.
     let stored = objects.all().context("list the objects")?;
-    let whole = Whole::open(&config.data)?;
+    let whole = Whole::of(config)?;
     for line in whole.damage()? {
         report.add(Kind::Database, None, None, line);
     }

@@ -312,6 +312,9 @@ fn run(cli: Cli) -> Result<u8> {
     let mut config = Config::load(cli.options.config.as_deref(), std::env::vars(), &settings)?;
     config.data = std::path::absolute(&config.data)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // For what waits for the database outside of it.
+    let handle = runtime.handle().clone();
+    let _entered = handle.enter();
     match cli.command {
         Command::Serve => {
             let _log = Log::start()?;
@@ -322,8 +325,9 @@ fn run(cli: Cli) -> Result<u8> {
             return Ok(0);
         }
         Command::Migrate => {
-            database(&config)?;
-            say(&format!("{} is up to date", config.data.join(DATABASE).display()));
+            folder::make(&config.data)?;
+            let db = Db::migrate(&config)?;
+            say(&format!("{} is up to date", db.place()));
         }
         Command::Account(command) => {
             runtime.block_on(account(&database(&config)?, &config, &clock, command))?
@@ -361,8 +365,8 @@ fn run(cli: Cli) -> Result<u8> {
 /// The database of the data folder; a new one is announced, in case that another folder was meant.
 fn database(config: &Config) -> Result<Db> {
     folder::make(&config.data)?;
-    let is_new = !config.data.join(DATABASE).exists();
-    let db = Db::open(&config.data)?;
+    let is_new = config.database.url.is_empty() && !config.data.join(DATABASE).exists();
+    let db = Db::open(config)?;
     if is_new {
         say_error(&format!("new data folder: {}", config.data.display()));
     }
@@ -455,7 +459,7 @@ fn operator() -> String {
 /// noted.
 async fn note(config: &Config, deed: Deed, subject: &Path) {
     let noted = async {
-        let db = Db::open(&config.data)?;
+        let db = Db::open(config)?;
         db.note(deed, subject.display().to_string()).await.map_err(anyhow::Error::from)
     };
     if let Err(error) = noted.await {
@@ -465,7 +469,7 @@ async fn note(config: &Config, deed: Deed, subject: &Path) {
 
 /// Prints the entries of the audit log that are asked for.
 fn audit(config: &Config, search: Search, json: bool) -> Result<()> {
-    Whole::open(&config.data)?.audit(&search, &mut |entry| {
+    Whole::of(config)?.audit(&search, &mut |entry| {
         let line = if json {
             serde_json::to_string(entry).context("write an entry")?
         } else {

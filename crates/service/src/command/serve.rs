@@ -109,6 +109,9 @@ async fn keep_house(app: Arc<App>) {
         if let Err(error) = forget_audit(&app).await {
             tracing::error!(cause = format!("{error:#}"), "forget old entries of the audit log");
         }
+        if let Err(error) = forget_expired(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "forget answers and sessions");
+        }
         tokio::time::sleep(HOUSEKEEPING).await;
     }
 }
@@ -138,6 +141,13 @@ async fn forget_audit(app: &App) -> Result<()> {
     let before = ago(app, SignedDuration::from_hours(days * 24));
     while days > 0 && app.db.forget_audit(before, EXPIRED).await? {}
     Ok(())
+}
+
+/// Answers that no repeated request gets any more, and sessions that have ended.
+async fn forget_expired(app: &App) -> Result<()> {
+    while app.db.forget_answers(app.now(), EXPIRED).await? {}
+    while app.db.forget_sessions(app.now(), EXPIRED).await? {}
+    Ok(app.db.tidy().await?)
 }
 
 async fn expire_pending_files(app: &Arc<App>) -> Result<()> {

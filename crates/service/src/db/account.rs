@@ -8,7 +8,7 @@ use molbox::workflow::types;
 use super::audit::note;
 use super::task::cancel_all;
 use super::words::is_open;
-use super::{Db, Deed, Result, Row, Tx, values};
+use super::{Db, Deed, Result, Row, Scope, Tx, values};
 use crate::record::Role;
 
 /// A key with its account, as a request finds it.
@@ -190,7 +190,7 @@ impl Db {
         role: Role,
         deed: Deed,
     ) -> Result<Option<AccountRow>> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             let sql = "
                 insert into account (name, role, created_at) values (?1, ?2, ?3)
                 on conflict do nothing";
@@ -241,8 +241,9 @@ impl Db {
         change: types::AccountChange,
         deed: Deed,
     ) -> Result<Result<AccountRow, Unchanged>> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Accounts, move |tx| {
             let Some(before) = named(tx, &name)? else { return Ok(Err(Unchanged::NotFound)) };
+            tx.lock(Scope::Account(before.id))?;
             let mut after = before.clone();
             if let Some(role) = change.role {
                 after.role = role.into();
@@ -277,7 +278,7 @@ impl Db {
         key: NewKey,
         deed: Deed,
     ) -> Result<bool> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             let sql = "
                 insert into api_key (id, account, name, hash, created_at, expires_at)
                 select ?1, id, ?2, ?3, ?4, ?5 from account where name = ?6";
@@ -310,7 +311,7 @@ impl Db {
         account: Option<i64>,
         deed: Deed,
     ) -> Result<bool> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Rows, move |tx| {
             let sql = "
                 update api_key set revoked_at = coalesce(revoked_at, ?1)
                 where id = ?2 and account = coalesce(?3, account)
@@ -325,7 +326,7 @@ impl Db {
 
     /// Notes that a key was used.
     pub(crate) async fn touch_key(&self, id: String, now: Timestamp) -> Result<()> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             tx.execute("update api_key set last_used_at = ?1 where id = ?2", values![now, id])
                 .map(drop)
         })

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Db, Result, Row, Tx, Whole, values};
+use super::{Db, Result, Row, Scope, Tx, Whole, values};
 
 /// Something that is done, by whom and from where.
 #[derive(Clone, Debug, Default)]
@@ -70,12 +70,12 @@ pub(super) fn note(tx: &Tx<'_>, deed: &Deed, subject: &str) -> Result<()> {
 impl Db {
     /// Notes what changes nothing here, such as a download.
     pub(crate) async fn note(&self, deed: Deed, subject: String) -> Result<()> {
-        self.write_also_when_full(move |tx| note(tx, &deed, &subject)).await
+        self.write_also_when_full(Scope::Rows, move |tx| note(tx, &deed, &subject)).await
     }
 
     /// Forgets the entries of before this moment, so many at most; whether there may be more.
     pub(crate) async fn forget_audit(&self, before: Timestamp, limit: usize) -> Result<bool> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Rows, move |tx| {
             // The oldest have the lowest numbers, whatever the clock did.
             let sql = "
                 delete from audit

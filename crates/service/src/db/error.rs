@@ -24,6 +24,8 @@ pub(crate) enum Error {
     ReadOnly(Cause),
     /// What it is stored on fails.
     Io(Cause),
+    /// The database's server does not answer.
+    Unreachable(Cause),
     /// The machine has no memory left.
     NoMemory(Cause),
     /// It took longer than it was given.
@@ -46,6 +48,7 @@ impl Error {
             | Self::Damaged(cause)
             | Self::ReadOnly(cause)
             | Self::Io(cause)
+            | Self::Unreachable(cause)
             | Self::NoMemory(cause)
             | Self::Interrupted(cause)
             | Self::Other(cause) => &**cause,

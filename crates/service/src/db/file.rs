@@ -6,7 +6,8 @@ use super::audit::note;
 use super::quota::has_quota;
 use super::words::is_open;
 use super::{
-    Answer, Db, Deed, Deletion, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values,
+    Answer, Db, Deed, Deletion, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Scope, Tx,
+    values,
 };
 use crate::formats::Format;
 use crate::record::FileStatus;
@@ -96,7 +97,7 @@ impl Db {
         max_bytes: u64,
         deed: Deed,
     ) -> Result<Result<(), OverQuota>> {
-        self.write(move |tx| {
+        self.write(Scope::Account(account), move |tx| {
             if let Err(over) = has_quota(tx, account, 0, max_bytes)? {
                 return Ok(Err(over));
             }
@@ -136,7 +137,7 @@ impl Db {
         limit: usize,
         deed: Deed,
     ) -> Result<Vec<String>> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Rows, move |tx| {
             let sql = format!(
                 "delete from file where id in
                      (select id from file where status = '{}' and created_at < ?1 limit ?2)
@@ -192,7 +193,7 @@ impl Db {
     /// Notes the key of an object before it is written. Until a row refers to it, it is garbage: so
     /// whatever ends a service in between, the next start removes it.
     pub(crate) async fn announce_object(&self, key: String) -> Result<()> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             tx.execute("insert into garbage (prefix) values (?1)", values![key]).map(drop)
         })
         .await
@@ -208,16 +209,20 @@ impl Db {
         max_bytes: u64,
         deed: Deed,
     ) -> Result<Arrival> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
+            let sql = "select account from file where id = ?1";
+            let account: Option<i64> = tx.first(sql, values![id], |row| row.get(0))?;
+            let Some(account) = account else { return Ok(Arrival::Deleted) };
+            tx.lock(Scope::Account(account))?;
             let sql = "
-                select status, object, file.bytes, account, account.name
+                select status, object, file.bytes, account.name
                 from file join account on account.id = file.account
                 where file.id = ?1 and disabled_at is null";
-            let found: Option<(FileStatus, Option<String>, i64, i64, String)> =
+            let found: Option<(FileStatus, Option<String>, i64, String)> =
                 tx.first(sql, values![id], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
                 })?;
-            let Some((status, replaced, before, account, name)) = found else {
+            let Some((status, replaced, before, name)) = found else {
                 return Ok(Arrival::Deleted);
             };
             if status != FileStatus::Pending {
@@ -358,7 +363,7 @@ impl Db {
         id: String,
         deed: Deed,
     ) -> Result<(Deletion, Option<String>)> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
             let sql = "select object from file where id = ?1 and account = ?2";
             let found: Option<Option<String>> =
                 tx.first(sql, values![id, account], |row| row.get(0))?;

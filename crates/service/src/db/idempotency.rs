@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use jiff::{SignedDuration, Timestamp};
 
 use super::audit::note;
-use super::{Db, Deed, Error, Result, Tx, values};
+use super::{Db, Deed, Error, Result, Scope, Tx, values};
 
 /// How long an answer is kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
@@ -71,6 +71,19 @@ impl Db {
         self.write_once(write, answer, None, |_| Ok(Ok(()))).await
     }
 
+    /// Forgets answers that are kept no longer, so many at most; whether there may be more.
+    pub(crate) async fn forget_answers(&self, now: Timestamp, limit: usize) -> Result<bool> {
+        self.write_also_when_full(Scope::Rows, move |tx| {
+            let sql = "
+                delete from idempotency where (account, key) in (
+                    select account, key from idempotency
+                    where created_at < ?1 order by created_at limit ?2
+                )";
+            Ok(tx.execute(sql, values![now - KEPT, limit as i64])? == limit)
+        })
+        .await
+    }
+
     /// Writes, and notes it under the identifier of what it is done to, unless a request with this
     /// key has been done already. A change that gives a reason why not did nothing.
     pub(super) async fn write_once<R: Send + 'static>(
@@ -80,7 +93,7 @@ impl Db {
         subject: Option<String>,
         change: impl FnOnce(&Tx<'_>) -> Result<Result<(), R>> + Send + 'static,
     ) -> Result<Once<R>> {
-        self.write(move |tx| {
+        self.write(Scope::Account(write.account), move |tx| {
             let done_and_noted = || {
                 let done = change(tx)?;
                 if let (Ok(()), Some(subject)) = (&done, &subject) {
@@ -91,8 +104,6 @@ impl Db {
             let Some(key) = &write.key else {
                 return Ok(done_and_noted()?.map_or_else(Once::Refused, |()| Once::Stored));
             };
-            let expired = write.now - KEPT;
-            tx.execute("delete from idempotency where created_at < ?1", values![expired])?;
             match before(tx, &write, key)? {
                 Some(Before::Replayed(answer)) => return Ok(Once::Replayed(answer)),
                 Some(Before::KeyReused) => return Ok(Once::KeyReused),
@@ -104,7 +115,11 @@ impl Db {
             let sql = "
                 insert into idempotency
                     (account, key, operation, fingerprint, headers, body, created_at)
-                values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                on conflict (account, key) do update
+                set operation = excluded.operation, fingerprint = excluded.fingerprint,
+                    headers = excluded.headers, body = excluded.body,
+                    created_at = excluded.created_at";
             let headers = serde_json::to_string(&answer.headers).expect("strings");
             let IdempotentWrite { account, operation, fingerprint, now, .. } = &write;
             tx.execute(

@@ -1,14 +1,16 @@
-//! The database, and the only SQL. Which database it is stands in `sqlite.rs` alone. The statements
-//! of the other files have run on SQLite only: they avoid what it alone has, but types of
-//! parameters, for one, are not told. What makes room is possible on a full disk.
+//! The database, and the only SQL: SQLite in a file of the data folder, or PostgreSQL. Which it is,
+//! `sqlite.rs` and `postgres.rs` alone know; a statement is written once and runs on both. What
+//! makes room is possible on a full disk.
 
 mod account;
 mod audit;
 mod error;
 mod file;
 mod idempotency;
+mod postgres;
 mod queue;
 mod quota;
+mod scope;
 mod served;
 mod session;
 mod speed;
@@ -16,6 +18,7 @@ mod sqlite;
 #[cfg(test)]
 mod suite;
 mod task;
+mod tx;
 mod value;
 mod whole;
 mod words;
@@ -24,9 +27,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use molbox::workflow::types;
 
+use crate::config::Config;
 use crate::folder::failure::is_damage;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, DATABASE, Displaced, Folder};
@@ -47,15 +51,24 @@ pub(crate) use task::{
 };
 pub(crate) use whole::{Content, Whole, snapshot};
 
-use sqlite::{Opened, Row, Sqlite, Tx};
+use postgres::{Postgres, Tie};
+use scope::Scope;
+use sqlite::{Opened, Sqlite};
+use tx::{Row, Tx};
 use value::values;
 
 /// The database.
 pub(crate) struct Db {
-    sqlite: Sqlite,
+    engine: Engine,
+    place: String,
     reserve: Reserve,
     /// Where the service watches its folder, what it watches: nothing is committed elsewhere.
     folder: Arc<OnceLock<Folder>>,
+}
+
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
 }
 
 /// What a listing shows: one page of an account's items, newest first.
@@ -75,28 +88,71 @@ impl Filter {
 }
 
 impl Db {
-    /// Opens the database of a data folder, makes it when the folder is new, and brings it up to
-    /// date.
+    /// Opens the database that the configuration names. That of a data folder is made when the
+    /// folder is new, and brought up to date; PostgreSQL's only when it is empty.
     ///
     /// # Errors
     ///
     /// Also when there is content in the folder that no database knows of.
-    pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
-        folder::check_database(data)?;
-        let (path, reserve) = (data.join(DATABASE), Reserve::of(data));
-        // A log beside the database, and an index of it, are made when it is opened.
-        let opened =
-            reserve.with(|| up_to_date(&path)).map_err(|error| name_damage(&path, error))?;
-        if opened.is_unused()?
-            && let Some(stray) = folder::stray(data)
-        {
-            folder::refuse(data, &stray, "a database that is empty")?;
-        }
+    pub(crate) fn open(config: &Config) -> anyhow::Result<Self> {
+        Self::open_or_migrate(config, false)
+    }
+
+    /// The same; an older schema is brought up to date, whichever database it is in.
+    pub(crate) fn migrate(config: &Config) -> anyhow::Result<Self> {
+        Self::open_or_migrate(config, true)
+    }
+
+    fn open_or_migrate(config: &Config, migrates: bool) -> anyhow::Result<Self> {
         let folder: Arc<OnceLock<Folder>> = Arc::default();
         let watched = folder.clone();
         let check = move || watched.get().map_or(Ok(()), Folder::check).map_err(Error::Displaced);
-        let sqlite = opened.serve(check).context("start the database's thread")?;
-        Ok(Self { sqlite, reserve, folder })
+        let place = match config.database.url.is_empty() {
+            true => config.data.join(DATABASE).display().to_string(),
+            false => postgres::place(&config.database),
+        };
+        let engine = match postgres::target(&config.database)? {
+            Some(target) => {
+                let connections = config.database.connections;
+                let opened = Postgres::open(target, connections, migrates, check);
+                Engine::Postgres(Box::new(opened.with_context(|| place.clone())?))
+            }
+            None => Engine::Sqlite(
+                open_sqlite(&config.data)?.serve(check).context("start the database's thread")?,
+            ),
+        };
+        Ok(Self { engine, place, reserve: Reserve::of(&config.data), folder })
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Ties a database of a server to this data folder, which is known by `folder`, and refuses one
+    /// that is tied to another: its records are about what lies there.
+    pub(crate) fn belong_to(&self, data: &Path, folder: &str) -> anyhow::Result<()> {
+        let Engine::Postgres(postgres) = &self.engine else { return Ok(()) };
+        match postgres.tie(folder)? {
+            Tie::Before => Ok(()),
+            Tie::New => match folder::stray(data) {
+                None => Ok(()),
+                Some(stray) => {
+                    postgres.untie()?;
+                    bail!(
+                        "{} has contents in {} but {} knows of none: name the database or the folder that is meant",
+                        data.display(),
+                        stray.strip_prefix(data).unwrap_or(&stray).display(),
+                        self.place
+                    )
+                }
+            },
+            Tie::Other => bail!(
+                "{} is that of another data folder than {}: name the one that is meant, or a new database",
+                self.place,
+                data.display()
+            ),
+        }
     }
 
     /// Has nothing be written from now on unless the folder is in its place.
@@ -110,40 +166,79 @@ impl Db {
         self.folder.get().map_or(Ok(()), Folder::check)
     }
 
-    /// Whether the file is whole; false when that could not be told in `limit`.
+    /// Clears what the database keeps for itself.
+    pub(crate) async fn tidy(&self) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(_) => Ok(()),
+            Engine::Postgres(postgres) => postgres.forget_marks().await,
+        }
+    }
+
+    /// Whether the file of the database is whole; false when that could not be told in `limit`. A
+    /// server looks after its own files.
     pub(crate) fn check(&self, limit: Duration) -> anyhow::Result<bool> {
-        match self.sqlite.damage(limit) {
+        let Engine::Sqlite(sqlite) = &self.engine else { return Ok(true) };
+        match sqlite.damage(limit) {
             Ok(None) => Ok(true),
-            Ok(Some(verdict)) => Err(anyhow!(verdict).context(damaged(self.sqlite.path()))),
+            Ok(Some(verdict)) => Err(anyhow!(verdict).context(damaged(sqlite.path()))),
             Err(Error::Interrupted(_)) => Ok(false),
-            Err(error) => Err(name_damage(self.sqlite.path(), error.into())),
+            Err(error) => Err(name_damage(sqlite.path(), error.into())),
         }
     }
 
     /// Reads; `query` must be short, for it runs on the caller's thread.
     async fn read<T>(&self, query: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
-        self.sqlite.read(query)
+        match &self.engine {
+            Engine::Sqlite(sqlite) => sqlite.read(|session| query(&Tx::Sqlite(*session))),
+            Engine::Postgres(postgres) => {
+                postgres.read(|session| query(&Tx::Postgres(session))).await
+            }
+        }
     }
 
     /// Writes; when this returns, it is on disk. An error undoes this write alone.
     async fn write<T: Send + 'static>(
         &self,
+        scope: Scope,
         change: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.sqlite.write(change).await
+        match &self.engine {
+            Engine::Sqlite(sqlite) => {
+                sqlite.write(move |session| change(&Tx::Sqlite(*session))).await
+            }
+            Engine::Postgres(postgres) => {
+                postgres.write(scope, |session| change(&Tx::Postgres(session))).await
+            }
+        }
     }
 
     /// The same for what makes room, or ends what takes it: on a full disk with the room that is
     /// kept for it.
     async fn write_also_when_full<T: Send + 'static>(
         &self,
+        scope: Scope,
         change: impl FnOnce(&Tx<'_>) -> Result<T> + Clone + Send + 'static,
     ) -> Result<T> {
-        match self.write(change.clone()).await {
-            Err(Error::Full(_)) if self.reserve.release() => self.write(change).await,
+        match self.write(scope, change.clone()).await {
+            Err(Error::Full(_)) if self.reserve.release() => self.write(scope, change).await,
             done => done,
         }
     }
+}
+
+/// The database of a data folder, up to date.
+fn open_sqlite(data: &Path) -> anyhow::Result<Opened> {
+    folder::check_database(data)?;
+    let path = data.join(DATABASE);
+    // A log beside the database, and an index of it, are made when it is opened.
+    let opened =
+        Reserve::of(data).with(|| up_to_date(&path)).map_err(|error| name_damage(&path, error))?;
+    if opened.is_unused()?
+        && let Some(stray) = folder::stray(data)
+    {
+        folder::refuse(data, &stray, "a database that is empty")?;
+    }
+    Ok(opened)
 }
 
 fn up_to_date(path: &Path) -> anyhow::Result<Opened> {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::audit::note;
-use super::{Db, Deed, Result, Row, Tx, values};
+use super::{Db, Deed, Result, Row, Scope, Tx, values};
 use crate::record::Role;
 
 /// A session with its account, as a request finds it.
@@ -110,10 +110,8 @@ fn invited(row: &Row<'_>) -> Result<Invited> {
 /// Sessions that an account may have at a time.
 const MOST: i64 = 100;
 
-/// Makes a session, ends the oldest where an account has too many and those of everybody that have
-/// expired, and notes it.
+/// Makes a session, ends the oldest where an account has too many, and notes it.
 fn start(tx: &Tx<'_>, account: i64, session: &NewSession, deed: &Deed) -> Result<SessionRow> {
-    tx.execute("delete from session where expires_at <= ?1", values![deed.at])?;
     let NewSession { id, hash, expires_at, browser, address } = session;
     let sql = "
         insert into session (id, account, hash, created_at, seen_at, expires_at, browser, address)
@@ -170,7 +168,7 @@ impl Db {
         expires_at: Timestamp,
         deed: Deed,
     ) -> Result<Result<(), Uninvited>> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             let sql = "
                 update account set invitation = ?1, invitation_expires_at = ?2
                 where name = ?3 and disabled_at is null";
@@ -204,7 +202,7 @@ impl Db {
         session: NewSession,
         deed: Deed,
     ) -> Result<Option<SessionRow>> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             let sql = "
                 update account
                 set password = ?1, invitation = null, invitation_expires_at = null
@@ -228,7 +226,7 @@ impl Db {
         session: NewSession,
         deed: Deed,
     ) -> Result<Option<SessionRow>> {
-        self.write(move |tx| {
+        self.write(Scope::Account(account), move |tx| {
             let sql = "
                 select 1 from account where id = ?1 and password = ?2 and disabled_at is null";
             if !tx.exists(sql, values![account, password])? {
@@ -248,7 +246,7 @@ impl Db {
         session: NewSession,
         deed: Deed,
     ) -> Result<Result<SessionRow, Unadmitted>> {
-        self.write(move |tx| {
+        self.write(Scope::Accounts, move |tx| {
             let sql = "
                 select account, disabled_at is not null
                 from identity join account on account.id = account
@@ -279,7 +277,7 @@ impl Db {
         identity: Identity,
         deed: Deed,
     ) -> Result<bool> {
-        self.write(move |tx| {
+        self.write(Scope::Accounts, move |tx| {
             let sql = "select id from account where name = ?1";
             let account: Option<i64> = tx.first(sql, values![name], |row| row.get(0))?;
             let Some(account) = account else { return Ok(false) };
@@ -299,7 +297,7 @@ impl Db {
         subject: Option<String>,
         deed: Deed,
     ) -> Result<Result<Unlinked, NotLinked>> {
-        self.write(move |tx| {
+        self.write(Scope::Accounts, move |tx| {
             let sql = "select id, password is not null from account where name = ?1";
             let found: Option<(i64, bool)> =
                 tx.first(sql, values![name], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -366,7 +364,7 @@ impl Db {
         password: String,
         deed: Deed,
     ) -> Result<bool> {
-        self.write(move |tx| {
+        self.write(Scope::Account(session.account), move |tx| {
             let sql = "
                 update account
                 set password = ?1, invitation = null, invitation_expires_at = null
@@ -386,7 +384,7 @@ impl Db {
 
     /// Ends a session of an account; false when there is none with this identifier.
     pub(crate) async fn end_session(&self, account: i64, id: String, deed: Deed) -> Result<bool> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
             let sql = "delete from session where account = ?1 and id = ?2";
             let ended = tx.execute(sql, values![account, id])?;
             if ended == 1 {
@@ -397,9 +395,20 @@ impl Db {
         .await
     }
 
+    /// Forgets sessions that have expired, so many at most; whether there may be more.
+    pub(crate) async fn forget_sessions(&self, now: Timestamp, limit: usize) -> Result<bool> {
+        self.write_also_when_full(Scope::Rows, move |tx| {
+            let sql = "
+                delete from session where id in
+                    (select id from session where expires_at <= ?1 limit ?2)";
+            Ok(tx.execute(sql, values![now, limit as i64])? == limit)
+        })
+        .await
+    }
+
     /// Notes that a session was used.
     pub(crate) async fn touch_session(&self, id: String, now: Timestamp) -> Result<()> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             tx.execute("update session set seen_at = ?1 where id = ?2", values![now, id]).map(drop)
         })
         .await

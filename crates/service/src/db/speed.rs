@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Db, Result, values};
+use super::{Db, Result, Scope, values};
 use crate::record::Kind;
 use crate::speed::{KEPT, Measured};
 
@@ -15,7 +15,7 @@ impl Db {
         measured: Measured,
         now: Timestamp,
     ) -> Result<()> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             let sql = "
                 insert into speed
                     (task, kind, platform, threads, atoms, cutoff_pm, step_ns, minimise_step_ns,

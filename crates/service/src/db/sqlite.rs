@@ -4,6 +4,7 @@
 //! Writes go to one thread, which puts those that wait together into one transaction and one
 //! fsync; a write is on disk when its `await` returns.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -18,25 +19,25 @@ use rusqlite::{
 use tokio::sync::oneshot;
 
 use super::error::{Error, Result};
-use super::value::{FromValue, Value};
+use super::value::Value;
 
 const MIGRATIONS: [&str; 16] = [
-    include_str!("0001.sql"),
-    include_str!("0002.sql"),
-    include_str!("0003.sql"),
-    include_str!("0004.sql"),
-    include_str!("0005.sql"),
-    include_str!("0006.sql"),
-    include_str!("0007.sql"),
-    include_str!("0008.sql"),
-    include_str!("0009.sql"),
-    include_str!("0010.sql"),
-    include_str!("0011.sql"),
-    include_str!("0012.sql"),
-    include_str!("0013.sql"),
-    include_str!("0014.sql"),
-    include_str!("0015.sql"),
-    include_str!("0016.sql"),
+    include_str!("sqlite/0001.sql"),
+    include_str!("sqlite/0002.sql"),
+    include_str!("sqlite/0003.sql"),
+    include_str!("sqlite/0004.sql"),
+    include_str!("sqlite/0005.sql"),
+    include_str!("sqlite/0006.sql"),
+    include_str!("sqlite/0007.sql"),
+    include_str!("sqlite/0008.sql"),
+    include_str!("sqlite/0009.sql"),
+    include_str!("sqlite/0010.sql"),
+    include_str!("sqlite/0011.sql"),
+    include_str!("sqlite/0012.sql"),
+    include_str!("sqlite/0013.sql"),
+    include_str!("sqlite/0014.sql"),
+    include_str!("sqlite/0015.sql"),
+    include_str!("sqlite/0016.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
@@ -85,9 +86,9 @@ impl ToSql for Value<'_> {
 pub(super) struct Row<'a>(&'a rusqlite::Row<'a>);
 
 impl Row<'_> {
-    /// The value of a column, counted from 0.
-    pub(super) fn get<T: FromValue>(&self, column: usize) -> Result<T> {
-        let value = match self.0.get_ref(column)? {
+    /// The value of a column, or what is wrong with it.
+    pub(super) fn value(&self, column: usize) -> Result<Result<Value<'_>, String>> {
+        Ok(match self.0.get_ref(column)? {
             ValueRef::Null => Ok(Value::Null),
             ValueRef::Integer(number) => Ok(Value::Int(number)),
             ValueRef::Text(text) => {
@@ -95,84 +96,42 @@ impl Row<'_> {
             }
             ValueRef::Blob(bytes) => Ok(Value::Bytes(bytes)),
             ValueRef::Real(number) => Err(format!("is a fraction: {number}")),
-        };
-        value.and_then(T::from_value).map_err(|problem| {
-            let name = self.0.as_ref().column_name(column).unwrap_or_default();
-            Error::other(format!("column {name}: {problem}"))
         })
+    }
+
+    pub(super) fn name(&self, column: usize) -> &str {
+        self.0.as_ref().column_name(column).unwrap_or_default()
     }
 }
 
-/// What statements run in: a transaction, or a connection that is read from. Their text has `?1`
-/// for the first value, and stays prepared.
-pub(super) struct Tx<'a>(&'a Connection);
+/// A connection while it is used: what statements run in.
+#[derive(Clone, Copy)]
+pub(super) struct Session<'a>(&'a Connection);
 
-impl Tx<'_> {
-    /// Changes rows; how many.
+impl Session<'_> {
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
         Ok(self.0.prepare_cached(sql)?.execute(params_from_iter(values))?)
     }
 
-    /// Hands every row to `take`, until it fails.
-    pub(super) fn each<E: From<Error>>(
+    pub(super) fn rows<E: From<Error>>(
         &self,
         sql: &str,
         values: &[Value<'_>],
-        mut take: impl FnMut(&Row<'_>) -> Result<(), E>,
+        mut take: impl FnMut(&Row<'_>) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
         let mut query = self.0.prepare_cached(sql).map_err(Error::from)?;
         let mut rows = query.query(params_from_iter(values)).map_err(Error::from)?;
         while let Some(row) = rows.next().map_err(Error::from)? {
-            take(&Row(row))?;
+            if take(&Row(row))?.is_break() {
+                break;
+            }
         }
         Ok(())
-    }
-
-    /// All rows.
-    pub(super) fn all<T>(
-        &self,
-        sql: &str,
-        values: &[Value<'_>],
-        read: impl Fn(&Row<'_>) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        let mut all = Vec::new();
-        self.each(sql, values, |row| {
-            all.push(read(row)?);
-            Ok::<(), Error>(())
-        })?;
-        Ok(all)
-    }
-
-    /// The first row, if there is one.
-    pub(super) fn first<T>(
-        &self,
-        sql: &str,
-        values: &[Value<'_>],
-        read: impl FnOnce(&Row<'_>) -> Result<T>,
-    ) -> Result<Option<T>> {
-        let mut query = self.0.prepare_cached(sql)?;
-        let mut rows = query.query(params_from_iter(values))?;
-        rows.next()?.map(|row| read(&Row(row))).transpose()
-    }
-
-    /// The first row, which there has to be.
-    pub(super) fn one<T>(
-        &self,
-        sql: &str,
-        values: &[Value<'_>],
-        read: impl FnOnce(&Row<'_>) -> Result<T>,
-    ) -> Result<T> {
-        self.first(sql, values, read)?.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
-    }
-
-    /// Whether there is a row.
-    pub(super) fn exists(&self, sql: &str, values: &[Value<'_>]) -> Result<bool> {
-        Ok(self.first(sql, values, |_| Ok(()))?.is_some())
     }
 }
 
 /// Called with the transaction, or with why there is none; the error of this write comes back.
-type Write = Box<dyn FnOnce(Result<&Tx<'_>>) -> (Finish, Option<Error>) + Send>;
+type Write = Box<dyn FnOnce(Result<&Session<'_>>) -> (Finish, Option<Error>) + Send>;
 /// Called with whether the transaction was committed.
 type Finish = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -219,7 +178,7 @@ impl Opened {
     pub(super) fn is_unused(&self) -> Result<bool> {
         let sql =
             "select not exists (select 1 from sqlite_sequence where name in ('file', 'task'))";
-        Tx(&self.connection).one(sql, &[], |row| row.get(0))
+        Ok(self.connection.query_row(sql, (), |row| row.get(0))?)
     }
 
     /// Starts the thread that writes. A transaction is committed as long as `check` allows it.
@@ -249,13 +208,13 @@ impl Sqlite {
     }
 
     /// Reads, on the caller's thread.
-    pub(super) fn read<T>(&self, query: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, query: impl FnOnce(&Session<'_>) -> Result<T>) -> Result<T> {
         let pooled = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match pooled {
             Some(connection) => connection,
             None => reader(&self.path)?,
         };
-        let result = query(&Tx(&connection));
+        let result = query(&Session(&connection));
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         result
     }
@@ -263,7 +222,7 @@ impl Sqlite {
     /// Writes; when this returns, it is on disk. An error undoes this write alone.
     pub(super) async fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&Tx<'_>) -> Result<T> + Send + 'static,
+        change: impl FnOnce(&Session<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let ended = || Error::other("the database's thread has ended");
         let (answer, result) = oneshot::channel();
@@ -293,7 +252,7 @@ impl Sqlite {
         connection
             .progress_handler(10_000, Some(move || end.is_some_and(|end| Instant::now() > end)))?;
         let verdict: String =
-            Tx(&connection).one("pragma quick_check(5)", &[], |row| row.get(0))?;
+            connection.query_row("pragma quick_check(5)", (), |row| row.get(0))?;
         Ok(Some(verdict).filter(|verdict| verdict != "ok"))
     }
 }
@@ -310,21 +269,24 @@ impl Read {
         version(&self.0)
     }
 
-    pub(super) fn tx(&self) -> Tx<'_> {
-        Tx(&self.0)
+    pub(super) fn session(&self) -> Session<'_> {
+        Session(&self.0)
     }
 
     /// What is wrong with the file, in so many lines at most, and rows that refer to none.
     pub(super) fn damage(&self, max_lines: u32) -> Result<Vec<String>> {
-        let sql = format!("pragma integrity_check({max_lines})");
-        let mut lines: Vec<String> = self.tx().all(&sql, &[], |row| row.get(0))?;
+        let mut query = self.0.prepare(&format!("pragma integrity_check({max_lines})"))?;
+        let mut lines: Vec<String> =
+            query.query_map((), |row| row.get(0))?.collect::<Result<_, _>>()?;
         lines.retain(|line| line != "ok");
         let sql = "select \"table\", parent, count(*) from pragma_foreign_key_check group by 1, 2";
-        lines.extend(self.tx().all(sql, &[], |row| {
+        let mut query = self.0.prepare(sql)?;
+        let strays = query.query_map((), |row| {
             let (table, parent, count): (String, String, i64) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
             Ok(format!("{count} rows of {table} refer to none of {parent}"))
-        })?);
+        })?;
+        lines.extend(strays.collect::<Result<Vec<_>, _>>()?);
         Ok(lines)
     }
 
@@ -359,15 +321,18 @@ fn keep_statements(connection: &Connection) -> Result<()> {
 
 fn version(connection: &Connection) -> Result<usize> {
     let sql = "select user_version from pragma_user_version";
-    let version: i64 = Tx(connection).one(sql, &[], |row| row.get(0))?;
+    let version: i64 = connection.query_row(sql, (), |row| row.get(0))?;
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
-fn within_savepoint<T>(tx: &Tx<'_>, change: impl FnOnce(&Tx<'_>) -> Result<T>) -> Result<T> {
+fn within_savepoint<T>(
+    session: &Session<'_>,
+    change: impl FnOnce(&Session<'_>) -> Result<T>,
+) -> Result<T> {
     // Kept prepared: parsing them took longer than running them.
-    let run = |sql| tx.execute(sql, &[]);
+    let run = |sql| session.execute(sql, &[]);
     run("savepoint one")?;
-    let result = change(tx);
+    let result = change(session);
     if result.is_ok() {
         run("release one")?;
     } else if let Err(error) = run("rollback to one").and_then(|_| run("release one")) {
@@ -413,7 +378,7 @@ fn write_batch(
     let mut finishes = Vec::new();
     let mut next = Some(first);
     while let Some(write) = next.take() {
-        let (finish, error) = write(Ok(&Tx(&transaction)));
+        let (finish, error) = write(Ok(&Session(&transaction)));
         finishes.push(finish);
         // SQLite undoes the whole transaction by itself on some errors, a full disk among them.
         // What followed would be committed one by one, and be reported as not written.

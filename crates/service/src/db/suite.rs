@@ -8,20 +8,39 @@ use molbox::workflow::types;
 
 use super::{
     Allowance, Answer, Before, Db, Deed, Deletion, End, Error, FileRow, Filter, IdempotentWrite,
-    Once, OverQuota, Reads, Requeue, Unqueued, Unregistered, values,
+    Once, OverQuota, Reads, Requeue, Row, Scope, Unqueued, Unregistered, values,
 };
+use crate::config::{Config, Database};
 use crate::formats::Format;
 use crate::record::{FileStatus, Kind, Lane, NewTask, Role, Status, Task};
 
 const UNLIMITED: Allowance = Allowance { open_tasks: 0, bytes: 0 };
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
+/// A server for the tests, as those of the whole service have it.
+#[path = "../../tests/service/postgres.rs"]
+#[allow(dead_code, clippy::print_stdout, reason = "those use all of it, and say what is skipped")]
+mod postgres;
+
 /// Hands a promise every kind of database, new. What it spawns runs at once with it.
 fn on_each_database<F: Future<Output = ()>>(promise: impl Fn(Arc<Db>) -> F) {
+    let urls =
+        [String::new()].into_iter().chain(postgres::shared().map(|server| server.database()));
+    for url in urls {
+        with_database(url, &promise);
+    }
+}
+
+/// The same for the database at an address, which is SQLite's where it is empty.
+fn with_database<T, F: Future<Output = T>>(url: String, work: impl Fn(Arc<Db>) -> F) -> T {
     let data = tempfile::tempdir().unwrap();
-    let db = Arc::new(Db::open(data.path()).unwrap());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
-    runtime.block_on(promise(db));
+    let database = Database { url, ..Database::default() };
+    let config = Config { data: data.path().to_owned(), database, ..Config::default() };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(4).enable_all().build().unwrap();
+    let _entered = runtime.enter();
+    let db = Arc::new(Db::open(&config).unwrap());
+    runtime.block_on(work(db))
 }
 
 /// A moment, in microseconds since 1970.
@@ -209,7 +228,7 @@ fn accounts_take_turns_and_one_that_is_disabled_has_none() {
         assert!(matches!(refused, Once::Refused(Unqueued::Disabled)));
         let mut started = Vec::new();
         while let Some((task, _)) = db.next_queued(Lane::Workers, 9, at(1)).await.unwrap() {
-            assert!(db.start_task(task.id.clone(), at(1)).await.unwrap());
+            assert!(db.start_task(task.account, task.id.clone(), at(1)).await.unwrap());
             started.push(task.id);
         }
         assert_eq!(started, ["a_0", "b_0", "a_1", "b_1", "a_2", "a_3"]);
@@ -230,7 +249,7 @@ fn runners_that_claim_at_once_start_every_task_once() {
             async move {
                 let mut own = Vec::new();
                 while let Some((task, _)) = db.next_queued(Lane::Workers, 1, at(1)).await.unwrap() {
-                    if db.start_task(task.id.clone(), at(1)).await.unwrap() {
+                    if db.start_task(task.account, task.id.clone(), at(1)).await.unwrap() {
                         own.push(task.id);
                     }
                 }
@@ -381,7 +400,7 @@ fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
         let done = at_once(20, |i| {
             let db = db.clone();
             async move {
-                db.write(move |tx| {
+                db.write(Scope::Rows, move |tx| {
                     let sql = "insert into garbage (prefix) values (?1)";
                     tx.execute(sql, values![format!("files/{i}")])?;
                     if i % 2 == 1 {
@@ -419,7 +438,7 @@ fn pages_have_every_item_once_while_others_come_and_go() {
             seen.extend(rows.into_iter().map(|row| row.id));
             // New ones come first, and what was seen may be gone when the next page is asked for.
             queue_all(&db, account, Kind::Job, &[format!("new_{page}")]).await;
-            db.end_task(gone.clone(), ended(Status::Failed), at(1)).await.unwrap();
+            db.end_task(account, gone.clone(), ended(Status::Failed), at(1)).await.unwrap();
             let deed = Deed::default();
             let deleted = db.delete_task(account, Kind::Job, gone, String::new(), deed).await;
             assert_eq!(deleted.unwrap(), Deletion::Done);
@@ -440,7 +459,7 @@ fn a_listing_has_what_was_asked_for() {
             queue(&db, task, Reads::default()).await;
         }
         for id in ["job_1", "job_2"] {
-            db.start_task(id.to_owned(), at(1)).await.unwrap();
+            db.start_task(account, id.to_owned(), at(1)).await.unwrap();
         }
         let listed = |status: Option<types::Status>, name: Option<&str>| {
             let filter = Filter { before: None, status, name: name.map(str::to_owned) };
@@ -470,7 +489,7 @@ fn a_task_that_is_deleted_is_none_whoever_knew_it() {
         queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
         assert_eq!(db.bundle("job_0").await.unwrap(), Some(None));
         let end = End { bundle: Some("{}".to_owned()), ..ended(Status::Succeeded) };
-        db.end_task("job_0".to_owned(), end, at(1)).await.unwrap();
+        db.end_task(account, "job_0".to_owned(), end, at(1)).await.unwrap();
         assert_eq!(db.bundle("job_0").await.unwrap(), Some(Some("{}".to_owned())));
         let id = || "job_0".to_owned();
         let deleted = db.delete_task(account, Kind::Job, id(), id(), Deed::default()).await;
@@ -499,7 +518,7 @@ fn what_others_need_is_not_deleted_before_them() {
         assert_eq!(delete_file().await.unwrap(), (needed_by("box_1"), None));
         let box_1 = delete(Kind::System, "box_1").await.unwrap();
         assert_eq!(box_1, Deletion::InState(Status::Queued));
-        db.end_task("box_1".to_owned(), ended(Status::Succeeded), at(1)).await.unwrap();
+        db.end_task(account, "box_1".to_owned(), ended(Status::Succeeded), at(1)).await.unwrap();
         let object = Some("files/file_1".to_owned());
         assert_eq!(delete_file().await.unwrap(), (Deletion::Done, object));
 
@@ -507,7 +526,9 @@ fn what_others_need_is_not_deleted_before_them() {
         for _ in 0..2 {
             // A job has its system for good.
             assert_eq!(delete(Kind::System, "box_1").await.unwrap(), needed_by("job_1"));
-            db.end_task("job_1".to_owned(), ended(Status::Succeeded), at(1)).await.unwrap();
+            db.end_task(account, "job_1".to_owned(), ended(Status::Succeeded), at(1))
+                .await
+                .unwrap();
         }
         assert_eq!(delete(Kind::Job, "job_1").await.unwrap(), Deletion::Done);
         assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::Done);
@@ -549,11 +570,11 @@ fn a_state_changes_from_the_one_that_it_is_in() {
         let account = account(&db, "a").await;
         queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
         let id = || "job_0".to_owned();
-        assert!(!db.requeue_task(id(), Requeue::Fruitless, at(2)).await.unwrap());
-        assert!(db.start_task(id(), at(1)).await.unwrap());
-        assert!(!db.start_task(id(), at(2)).await.unwrap());
-        assert!(db.requeue_task(id(), Requeue::Fruitless, at(2)).await.unwrap());
-        assert!(db.start_task(id(), at(3)).await.unwrap());
+        assert!(!db.requeue_task(account, id(), Requeue::Fruitless, at(2)).await.unwrap());
+        assert!(db.start_task(account, id(), at(1)).await.unwrap());
+        assert!(!db.start_task(account, id(), at(2)).await.unwrap());
+        assert!(db.requeue_task(account, id(), Requeue::Fruitless, at(2)).await.unwrap());
+        assert!(db.start_task(account, id(), at(3)).await.unwrap());
         let task = db.task(account, Kind::Job, "job_0").await.unwrap().unwrap();
         assert_eq!((task.attempts, task.fruitless, task.started_at), (2, 1, Some(at(1))));
         // One that has begun is marked, one that has not ends.
@@ -563,9 +584,44 @@ fn a_state_changes_from_the_one_that_it_is_in() {
         assert_eq!(cancel("job_1").await.unwrap().unwrap().status, Status::Cancelled);
         let ended_by = at_once(8, |i| {
             let (db, id) = (db.clone(), id());
-            async move { db.end_task(id, ended(Status::Failed), at(i as i64)).await.unwrap() }
+            async move { db.end_task(account, id, ended(Status::Failed), at(i as i64)).await.unwrap() }
         });
         assert_eq!(ended_by.await.into_iter().filter(|ended| *ended).count(), 1);
-        assert!(!db.start_task(id(), at(9)).await.unwrap());
+        assert!(!db.start_task(account, id(), at(9)).await.unwrap());
     });
+}
+
+#[test]
+fn both_databases_have_the_same_tables_columns_and_indexes() {
+    let Some(server) = postgres::shared() else { return };
+    let of_sqlite = [
+        "select tables.name, columns.name from sqlite_master as tables
+         join pragma_table_xinfo(tables.name) as columns
+         where tables.type = 'table' and tables.name not like 'sqlite%' order by 1, 2",
+        "select tbl_name, name from sqlite_master where type = 'index' and sql is not null
+         order by 1, 2",
+    ];
+    let of_postgres = [
+        "select cast(table_name as text), cast(column_name as text) from information_schema.columns
+         where table_schema = current_schema() and table_name not in ('commit_mark', 'schema_version', 'setting')
+         order by 1, 2",
+        // Keys of tables are no indexes to SQLite, nor does it need one for what goes with a task.
+        r"select cast(tablename as text), cast(indexname as text) from pg_indexes
+         where schemaname = current_schema() and indexname not like '%\_key'
+             and indexname not like '%\_pkey' and indexname <> 'task_input_of' order by 1, 2",
+    ];
+    let schema = |url: String, queries: [&'static str; 2]| {
+        with_database(url, |db| async move {
+            let mut all = Vec::new();
+            for sql in queries {
+                let pair = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+                let found: Vec<(String, String)> =
+                    db.read(|tx| tx.all(sql, &[], pair)).await.unwrap();
+                assert!(found.len() > 15, "{found:?}");
+                all.push(found);
+            }
+            all
+        })
+    };
+    assert_eq!(schema(server.database(), of_postgres), schema(String::new(), of_sqlite));
 }

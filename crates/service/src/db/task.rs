@@ -6,7 +6,9 @@ use super::audit::note;
 use super::quota::has_quota;
 use super::served::serve;
 use super::words::{has_ended, is_open};
-use super::{Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Tx, values};
+use super::{
+    Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Scope, Tx, values,
+};
 use crate::record::{FileStatus, Kind, NewTask, Status, Task};
 
 /// A task of a listing.
@@ -428,8 +430,13 @@ impl Db {
     }
 
     /// Marks a queued task as started once more; false when it is not queued any longer.
-    pub(crate) async fn start_task(&self, id: String, now: Timestamp) -> Result<bool> {
-        self.write(move |tx| {
+    pub(crate) async fn start_task(
+        &self,
+        account: i64,
+        id: String,
+        now: Timestamp,
+    ) -> Result<bool> {
+        self.write(Scope::Account(account), move |tx| {
             if !transition(tx, &id, &[Status::Queued], Status::Running)? {
                 return Ok(false);
             }
@@ -496,11 +503,12 @@ impl Db {
     /// Puts a running task back into the queue, for another attempt.
     pub(crate) async fn requeue_task(
         &self,
+        account: i64,
         id: String,
         behind: Requeue,
         now: Timestamp,
     ) -> Result<bool> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
             serve(tx, &id, now)?;
             if !transition(tx, &id, &[Status::Running], Status::Queued)? {
                 return Ok(false);
@@ -527,7 +535,7 @@ impl Db {
         id: String,
         deed: Deed,
     ) -> Result<Option<Task>> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
             let Some(before) = find(tx, account, kind, &id)? else { return Ok(None) };
             cancel(tx, &id, deed.at)?;
             // To cancel what has ended, or once more, does nothing.
@@ -547,7 +555,11 @@ impl Db {
 
     /// Cancels a task of any account, as [`Self::cancel_task`] does.
     pub(crate) async fn cancel_of_any(&self, id: String, deed: Deed) -> Result<Option<Waiting>> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Rows, move |tx| {
+            let sql = "select account from task where id = ?1";
+            let account: Option<i64> = tx.first(sql, values![id], |row| row.get(0))?;
+            let Some(account) = account else { return Ok(None) };
+            tx.lock(Scope::Account(account))?;
             let sql = format!("{WAITING} where task.id = ?1");
             let Some(before) = tx.first(&sql, values![id], waiting)? else { return Ok(None) };
             cancel(tx, &id, deed.at)?;
@@ -569,7 +581,7 @@ impl Db {
         garbage: String,
         deed: Deed,
     ) -> Result<Deletion> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
             let sql = "select status from task where id = ?1 and account = ?2 and kind = ?3";
             let status: Option<Status> =
                 tx.first(sql, values![id, account, kind], |row| row.get(0))?;
@@ -606,7 +618,7 @@ impl Db {
 
     /// Notes what the objects of such a task take.
     pub(crate) async fn set_task_bytes(&self, id: String, bytes: u64) -> Result<()> {
-        self.write(move |tx| {
+        self.write(Scope::Rows, move |tx| {
             let sql = format!(
                 "update task set bytes = ?1 where id = ?2 and bytes is null and {}",
                 has_ended()
@@ -623,7 +635,7 @@ impl Db {
 
     /// Forgets a prefix whose objects have been removed.
     pub(crate) async fn forget_garbage(&self, prefix: String) -> Result<()> {
-        self.write_also_when_full(move |tx| {
+        self.write_also_when_full(Scope::Rows, move |tx| {
             tx.execute("delete from garbage where prefix = ?1", values![prefix]).map(drop)
         })
         .await
@@ -631,13 +643,21 @@ impl Db {
 
     /// How many tasks there are, by kind and status.
     pub(crate) async fn task_counts(&self) -> Result<Vec<(Kind, Status, i64)>> {
-        let sql = "select kind, status, n from task_count order by kind, status";
+        let sql = "
+            select kind, status, cast(sum(n) as bigint) from task_count
+            group by kind, status order by kind, status";
         self.read(|tx| tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))).await
     }
 
     /// Ends a task; false when it has ended already.
-    pub(crate) async fn end_task(&self, id: String, end: End, now: Timestamp) -> Result<bool> {
-        self.write_also_when_full(move |tx| {
+    pub(crate) async fn end_task(
+        &self,
+        account: i64,
+        id: String,
+        end: End,
+        now: Timestamp,
+    ) -> Result<bool> {
+        self.write_also_when_full(Scope::Account(account), move |tx| {
             serve(tx, &id, now)?;
             if !transition(tx, &id, &[Status::Running, Status::Queued], end.status)? {
                 return Ok(false);

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
+use super::postgres::{self, Session};
 use super::sqlite::{Read, VERSION};
 use super::words::has_ended;
 use super::{Result, Row, Tx, values};
+use crate::config::Config;
 use crate::folder::{self, DATABASE};
 use crate::record::FileStatus;
 
@@ -16,7 +18,12 @@ use crate::record::FileStatus;
 const MAX_LINES: u32 = 100;
 
 /// A database that is looked through.
-pub(crate) struct Whole(Read);
+pub(crate) struct Whole(Engine);
+
+enum Engine {
+    Sqlite(Read),
+    Postgres(Session),
+}
 
 /// Copies the database of a data folder, as it is at one moment, to a new file. Whoever writes is
 /// not kept from it.
@@ -35,6 +42,18 @@ pub(crate) struct Content {
 }
 
 impl Whole {
+    /// Opens the database that the configuration names.
+    pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
+        match postgres::target(&config.database)? {
+            Some(target) => {
+                let session =
+                    Session::to_read(&target).with_context(|| postgres::place(&config.database))?;
+                Ok(Self(Engine::Postgres(session)))
+            }
+            None => Self::open(&config.data),
+        }
+    }
+
     /// Opens the database of a data folder.
     pub(crate) fn open(data: &Path) -> anyhow::Result<Self> {
         folder::check_database(data)?;
@@ -51,16 +70,22 @@ impl Whole {
                 path.display(),
             );
         }
-        Ok(Self(read))
+        Ok(Self(Engine::Sqlite(read)))
     }
 
     pub(super) fn tx(&self) -> Tx<'_> {
-        self.0.tx()
+        match &self.0 {
+            Engine::Sqlite(read) => Tx::Sqlite(read.session()),
+            Engine::Postgres(session) => Tx::Postgres(session),
+        }
     }
 
-    /// What is wrong with the file itself; empty when nothing is.
+    /// What is wrong with the file itself; empty when nothing is. A server looks after its own.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
-        self.0.damage(MAX_LINES)
+        match &self.0 {
+            Engine::Sqlite(read) => read.damage(MAX_LINES),
+            Engine::Postgres(_) => Ok(Vec::new()),
+        }
     }
 
     /// Every registered file.
@@ -150,8 +175,9 @@ impl Whole {
         let sql = "
             select name, bytes, held from (
                 select name, bytes,
-                       (select coalesce(sum(bytes), 0) from file where account = account.id)
-                       + (select coalesce(sum(bytes), 0) from task where account = account.id) as held
+                       cast((select coalesce(sum(bytes), 0) from file where account = account.id)
+                       + (select coalesce(sum(bytes), 0) from task where account = account.id)
+                       as bigint) as held
                 from account
             ) as counted where bytes <> held";
         self.tx().all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))

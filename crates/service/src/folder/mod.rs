@@ -158,10 +158,11 @@ fn identity(path: &Path) -> io::Result<Identity> {
 }
 
 impl Folder {
-    /// Remembers a folder with its database and its objects.
-    pub(crate) fn remember(data: &Path) -> Result<Self> {
+    /// Remembers a folder with its objects, and its database if that is a file there.
+    pub(crate) fn remember(data: &Path, has_database: bool) -> Result<Self> {
         let mut places = Vec::new();
-        for path in [data.to_owned(), data.join(DATABASE), data.join("objects")] {
+        let database = has_database.then(|| data.join(DATABASE));
+        for path in [data.to_owned(), data.join("objects")].into_iter().chain(database) {
             let identity =
                 identity(&path).with_context(|| format!("look at {}", path.display()))?;
             places.push((path, identity));

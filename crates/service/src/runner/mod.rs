@@ -373,7 +373,7 @@ impl Runner {
                 Ok(None) => return,
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),
             };
-            let id = row.id.clone();
+            let (account, id) = (row.account, row.id.clone());
             let share = self.executor.capacity.share(place, waiting);
             match self.start(row, share).await {
                 Ok(Start::Running(task)) => drop(self.running.insert(id, *task)),
@@ -385,7 +385,7 @@ impl Runner {
                     if let Err(error) = self
                         .app
                         .db
-                        .requeue_task(id.clone(), Requeue::NotBegun, self.app.now())
+                        .requeue_task(account, id.clone(), Requeue::NotBegun, self.app.now())
                         .await
                     {
                         tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
@@ -400,7 +400,7 @@ impl Runner {
                         "tell the operator of the service",
                     );
                     if let Err(error) =
-                        self.end(&id, Status::Failed, Outcome::failed(failure), None).await
+                        self.end(account, &id, Status::Failed, Outcome::failed(failure), None).await
                     {
                         return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
                     }
@@ -418,7 +418,7 @@ impl Runner {
             Handle::current().block_on(prepare(&app, &prepared, &entered, share))
         });
         let confinement = prepared.await??;
-        if !self.app.db.start_task(row.id.clone(), self.app.now()).await? {
+        if !self.app.db.start_task(row.account, row.id.clone(), self.app.now()).await? {
             return Ok(Start::NotQueued);
         }
         let (python, folder) =
@@ -509,7 +509,7 @@ impl Runner {
         let (app, copy) = (self.app.clone(), row.clone());
         let collected = tokio::task::spawn_blocking(move || collect(&app, &copy, status, outcome));
         let (outcome, layout) = collected.await??;
-        self.end(&row.id, status, outcome, Some(layout)).await?;
+        self.end(row.account, &row.id, status, outcome, Some(layout)).await?;
         tracing::info!(task = %row.id, %status, "ended");
         // What is left is of no use to anybody.
         let folder = self.app.task_folder(&row.id);
@@ -523,7 +523,7 @@ impl Runner {
         let row = &task.row;
         tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
         self.app.forget(&row.id);
-        self.app.db.requeue_task(row.id.clone(), behind, self.app.now()).await?;
+        self.app.db.requeue_task(row.account, row.id.clone(), behind, self.app.now()).await?;
         Ok(())
     }
 
@@ -534,6 +534,7 @@ impl Runner {
 
     async fn end(
         &self,
+        account: i64,
         id: &str,
         status: Status,
         outcome: Outcome,
@@ -543,7 +544,7 @@ impl Runner {
         let (objects, key) = (self.app.objects.clone(), Key::task(id));
         let bytes = tokio::task::spawn_blocking(move || objects.size(&key)).await??;
         let end = End { status, outcome: outcome.to_json(), bundle, bytes };
-        self.app.db.end_task(id.to_owned(), end, self.app.now()).await?;
+        self.app.db.end_task(account, id.to_owned(), end, self.app.now()).await?;
         self.app.forget(id);
         Ok(())
     }

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::common::{Service, example};
-use crate::files::database;
 use crate::sessions::{Browser, PASSWORD, body, problem};
 use crate::work::{endless_job, until_it_produces, water};
 
@@ -208,10 +207,8 @@ async fn a_disabled_account_has_nothing_and_comes_back_signed_out() {
     assert_eq!(problem(invited).await, (409, "conflict".to_owned()));
     let again = root.change("ada", &json!({ "disabled": true })).await;
     assert_eq!(again["disabled_at"], disabled["disabled_at"], "it was before");
-    let task = |id: &str| -> String {
-        let sql = "select status from task where id = ?";
-        database(&service).query_row(sql, [id], |row| row.get(0)).unwrap()
-    };
+    let task =
+        |id: &str| -> String { service.sql(&format!("select status from task where id = '{id}'")) };
     assert_eq!(task(system.system_id.as_str()), "cancelled", "what it has queued");
 
     let enabled = root.change("ada", &json!({ "disabled": false })).await;
@@ -370,30 +367,37 @@ async fn an_account_keeps_its_newest_hundred_sessions() {
     let service = Service::start();
     let mut ada = Browser::of(&service, "ada").await;
     Browser::of(&service, "bob").await;
-    let database = database(&service);
     // Up to one that a clock that was ahead has made.
     let insert = |account: &str, prefix: &str| {
-        let sql = "
-            with recursive n (i) as (select 1 union all select i + 1 from n where i < 150)
-            insert into session (id, account, hash, created_at, seen_at, expires_at, browser)
-            select ?2 || printf('%019d', i), account.id, randomblob(32),
-                   session.created_at + (i - 149) * 1000000000, seen_at, expires_at, 'made up'
-            from n, account join session on session.account = account.id where account.name = ?1";
-        assert_eq!(database.execute(sql, [account, prefix]).unwrap(), 150);
+        let hash = if service.has_postgres() {
+            "sha256(cast(account.name || i as bytea))"
+        } else {
+            "randomblob(32)"
+        };
+        let made = service.sql(&format!(
+            "with recursive n (i) as (select 1 union all select i + 1 from n where i < 150)
+             insert into session (id, account, hash, created_at, seen_at, expires_at, browser)
+             select '{prefix}' || '000000000000000' || (1000 + i), account.id, {hash},
+                    session.created_at + (i - 149) * cast(1000000000 as bigint), seen_at, expires_at, 'made up'
+             from n, account join session on session.account = account.id
+             where account.name = '{account}' returning 1"
+        ));
+        assert_eq!(made.lines().count(), 150);
     };
     insert("ada", "ses_a");
     insert("bob", "ses_b");
     assert_eq!(ada.sign_in("ada", PASSWORD).await.status(), 200);
     let count = |account: &str, id: &str| -> i64 {
-        let sql = "
-            select count(*) from session join account on account.id = session.account
-            where name = ?1 and session.id like ?2";
-        database.query_row(sql, [account, id], |row| row.get(0)).unwrap()
+        let sql = format!(
+            "select count(*) from session join account on account.id = session.account
+             where name = '{account}' and session.id like '{id}'"
+        );
+        service.sql(&sql).parse().unwrap()
     };
     assert_eq!(count("ada", "%"), 100);
     assert_eq!(ada.status(Method::GET, "/session").await, 200, "the new one is among them");
-    assert_eq!(count("ada", "%150"), 1, "and so are the newest");
-    assert_eq!(count("ada", "%0001"), 0);
+    assert_eq!(count("ada", "%1150"), 1, "and so are the newest");
+    assert_eq!(count("ada", "%1001"), 0);
     assert_eq!(count("bob", "%"), 151, "another account's stay");
 }
 

@@ -4,7 +4,7 @@ use reqwest::header::RANGE;
 use serde_json::Value;
 
 use crate::common::{Service, example};
-use crate::files::{atom, database};
+use crate::files::atom;
 
 /// The entries that are asked for.
 pub(crate) fn audit(service: &Service, filters: &[&str]) -> Vec<Value> {
@@ -140,9 +140,20 @@ async fn a_change_that_cannot_be_noted_is_not_made() {
     let service = Service::start();
     let molbox = service.client("ada");
     let file = molbox.upload(example("1vii.pdb")).name("one").await.unwrap();
-    let stop =
-        "create trigger stop before insert on audit begin select raise(abort, 'no entry'); end";
-    database(&service).execute_batch(stop).unwrap();
+    let (stop, go_on) = if service.has_postgres() {
+        (
+            "create function stop() returns trigger language plpgsql as
+                 $$ begin raise exception 'no entry'; end $$;
+             create trigger stop before insert on audit for each row execute function stop()",
+            "drop trigger stop on audit",
+        )
+    } else {
+        (
+            "create trigger stop before insert on audit begin select raise(abort, 'no entry'); end",
+            "drop trigger stop",
+        )
+    };
+    service.sql(stop);
     for error in [
         molbox.system_submit().send().await.err().unwrap(),
         molbox.file_delete().file_id(&file.file_id).send().await.err().unwrap(),
@@ -151,7 +162,7 @@ async fn a_change_that_cannot_be_noted_is_not_made() {
         assert_eq!(error.status().unwrap(), 500, "{error}");
     }
     assert!(service.failing_command(&["account", "create", "bob"]).contains("no entry"));
-    database(&service).execute_batch("drop trigger stop").unwrap();
+    service.sql(go_on);
     assert_eq!(molbox.file_list().send().await.unwrap().items.len(), 1);
     assert!(molbox.system_list().send().await.unwrap().items.is_empty());
     assert!(!service.command(&["account", "list"]).contains("bob"));

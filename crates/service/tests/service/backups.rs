@@ -10,7 +10,6 @@ use molbox::Client;
 use molbox::workflow::types::{EquilibrationStep, FileRecord, ProductionParams, SystemRecord};
 
 use crate::common::{Service, example};
-use crate::files::database;
 use crate::work::{archive, water};
 
 /// `molboxd` on a folder: whether it succeeded, and what it said.
@@ -142,9 +141,8 @@ async fn a_second_backup_copies_what_is_new_and_drops_what_is_gone() {
     assert!(molboxd(&to, &["check"]).1.ends_with("2 files, 0 tasks: 0 damaged, 0 orphans\n"));
 
     // What is lost is named, and the rest is backed up all the same.
-    let sql = "select object from file where id = ?";
-    let object: String =
-        database(&service).query_row(sql, [kept.file_id.as_str()], |row| row.get(0)).unwrap();
+    let sql = format!("select object from file where id = '{}'", kept.file_id.as_str());
+    let object = service.sql(&sql);
     fs::remove_file(service.data.join("objects").join(&object)).unwrap();
     let said = service.failing_command(&["backup", to.to_str().unwrap()]);
     assert!(

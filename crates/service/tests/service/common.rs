@@ -1,13 +1,18 @@
 //! A service of its own for each test that wants one, spoken to through the client.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use molbox::{Client, Connection};
+use rusqlite::types::ValueRef;
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::postgres;
 
 /// A running service; it ends with the value.
 pub(crate) struct Service {
@@ -51,6 +56,16 @@ impl Service {
     #[cfg(debug_assertions)]
     pub(crate) fn set_clock(&self, seconds_ahead: i64) {
         self.place.set_clock(seconds_ahead);
+    }
+
+    /// With its records in a database of PostgreSQL.
+    pub(crate) fn start_on(url: &str, settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let place = Place { database: url.to_owned(), ..Place::here(&data) };
+        let mut service = Self::start_at(&data, place, settings);
+        service._folder = Some(folder);
+        service
     }
 
     /// On data that others keep.
@@ -154,6 +169,34 @@ impl Service {
         &self.place
     }
 
+    /// Whether its records are in PostgreSQL.
+    pub(crate) fn has_postgres(&self) -> bool {
+        !self.place.database.is_empty()
+    }
+
+    /// Has its database run a statement; the values of its rows, in lines, with `|` between them.
+    pub(crate) fn sql(&self, sql: &str) -> String {
+        if self.has_postgres() {
+            let server = postgres::shared().expect("it was there for the service");
+            return server.sql(&self.place.database, sql);
+        }
+        let database = rusqlite::Connection::open(self.data.join("molbox.sqlite")).unwrap();
+        let mut statement = database.prepare(sql).unwrap();
+        let n_columns = statement.column_count();
+        let mut rows = statement.query(()).unwrap();
+        let mut lines = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let value = |n| match row.get_ref(n).unwrap() {
+                ValueRef::Null => String::new(),
+                ValueRef::Integer(number) => number.to_string(),
+                ValueRef::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
+                other => panic!("{other:?} is not for tests"),
+            };
+            lines.push((0..n_columns).map(value).collect::<Vec<_>>().join("|"));
+        }
+        lines.join("\n")
+    }
+
     /// A key of an account, which is made when it is not there.
     pub(crate) fn key(&self, account: &str) -> String {
         if !self
@@ -227,6 +270,8 @@ pub(crate) struct Place {
     pub(crate) data: PathBuf,
     /// Holds the seconds by which its clock is ahead, if the test sets it.
     pub(crate) clock: Option<PathBuf>,
+    /// Address of the database; empty for the file of the data folder.
+    database: String,
 }
 
 impl Place {
@@ -235,7 +280,7 @@ impl Place {
     }
 
     pub(crate) fn within(within: Vec<String>, data: &Path) -> Self {
-        Self { within, data: data.to_owned(), clock: None }
+        Self { within, data: data.to_owned(), clock: None, database: database_of(data) }
     }
 
     pub(crate) fn molboxd(&self) -> Command {
@@ -243,6 +288,9 @@ impl Place {
             self.within.iter().map(String::as_str).chain([env!("CARGO_BIN_EXE_molboxd")]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).arg("--data").arg(&self.data);
+        if !self.database.is_empty() {
+            command.args(["--set", &format!("database.url={:?}", self.database)]);
+        }
         if let Some(clock) = &self.clock {
             command.arg("--clock-ahead").arg(clock);
         }
@@ -256,6 +304,21 @@ impl Place {
         let partial = clock.with_extension("partial");
         fs::write(&partial, seconds_ahead.to_string()).unwrap();
         fs::rename(partial, clock).unwrap();
+    }
+}
+
+/// Address of the database of a data folder, as `MOLBOX_TEST_DATABASE` has it: of PostgreSQL one for
+/// each folder, a file of the folder otherwise.
+fn database_of(data: &Path) -> String {
+    static OF_FOLDERS: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+    match std::env::var("MOLBOX_TEST_DATABASE").as_deref() {
+        Err(_) | Ok("sqlite") => String::new(),
+        Ok("postgres") => {
+            let server = postgres::shared().expect("PostgreSQL is asked for");
+            let mut of_folders = OF_FOLDERS.lock().unwrap();
+            of_folders.entry(data.to_owned()).or_insert_with(|| server.database()).clone()
+        }
+        Ok(other) => panic!("MOLBOX_TEST_DATABASE is sqlite or postgres, not {other}"),
     }
 }
 

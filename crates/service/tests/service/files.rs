@@ -592,16 +592,14 @@ async fn a_deleted_file_is_gone_with_its_content() {
     molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
 
     // Killed between record and content, the next start removes what is left.
-    let database = database(&service);
     let garbage = format!("files/{}", contents(&service)[0]);
-    database.execute("delete from file", ()).unwrap();
-    database.execute("insert into garbage values (?)", [garbage]).unwrap();
-    drop(database);
+    service.sql("delete from file");
+    service.sql(&format!("insert into garbage values ('{garbage}')"));
     service.kill_and_restart();
     wait_for("the content is removed", || contents(&service).is_empty().then_some(()));
 }
 
-pub(crate) fn database(service: &Service) -> rusqlite::Connection {
+fn database(service: &Service) -> rusqlite::Connection {
     rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap()
 }
 
@@ -693,9 +691,7 @@ async fn an_upload_to_a_file_that_is_deleted_meanwhile_leaves_nothing() {
     molbox.file_delete().file_id(&link.file_id).send().await.unwrap();
     assert_eq!(late.finish(&content[300_000..]).await, 403);
     assert!(contents(&service).is_empty());
-    let garbage: i64 =
-        database(&service).query_row("select count(*) from garbage", (), |row| row.get(0)).unwrap();
-    assert_eq!(garbage, 0);
+    assert_eq!(service.sql("select count(*) from garbage"), "0");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -708,12 +704,8 @@ async fn an_upload_that_a_kill_cuts_off_leaves_nothing() {
     service.kill_and_restart();
     late.answer.await.unwrap().unwrap_err();
     assert_eq!(fs::read_dir(service.data.join("partial")).unwrap().count(), 0);
-    let count = || {
-        database(&service)
-            .query_row("select count(*) from garbage", (), |row| row.get::<_, i64>(0))
-            .unwrap()
-    };
-    wait_for("what was announced is forgotten", || (count() == 0).then_some(()));
+    let count = || service.sql("select count(*) from garbage");
+    wait_for("what was announced is forgotten", || (count() == "0").then_some(()));
     assert!(contents(&service).is_empty());
 }
 
@@ -750,10 +742,8 @@ async fn a_record_is_that_of_the_content_whoever_was_first() {
         }
     }
     assert!(ready > 0, "no registration came through");
-    let wanted: i64 = database(&service)
-        .query_row("select count(*) from file where object is not null", (), |row| row.get(0))
-        .unwrap();
-    assert_eq!(contents(&service).len() as i64, wanted, "each object belongs to a file");
+    let wanted = service.sql("select count(*) from file where object is not null");
+    assert_eq!(contents(&service).len().to_string(), wanted, "each object belongs to a file");
 }
 
 #[tokio::test]

@@ -195,12 +195,8 @@ async fn a_check_reads_everything_and_names_what_is_damaged_missing_or_nobody_s(
     assert_eq!(service.command(&["check"]), "4 files, 2 tasks: 0 damaged, 0 orphans");
 
     let objects = service.data.join("objects");
-    let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
-    let object = |name: &str| -> String {
-        database
-            .query_row("select object from file where name = ?", [name], |row| row.get(0))
-            .unwrap()
-    };
+    let object =
+        |name: &str| service.sql(&format!("select object from file where name = '{name}'"));
     let orphan = "files/object_00000000000000000000";
     fs::write(objects.join(orphan), "nobody's").unwrap();
     fs::create_dir(objects.join("tasks/job_00000000000000000000")).unwrap();

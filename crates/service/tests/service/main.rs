@@ -30,8 +30,10 @@ mod margin;
 #[cfg(debug_assertions)]
 mod oidc;
 mod oracle;
+mod outages;
 mod plans;
 mod portal;
+mod postgres;
 mod queue;
 mod quotas;
 mod repeats;

@@ -9,7 +9,7 @@ use molbox::{Client, Error};
 use serde_json::Value;
 
 use crate::common::{Service, wait_for};
-use crate::files::{SlowUpload, atom, contents, database};
+use crate::files::{SlowUpload, atom, contents};
 use crate::work::{endless_job, water};
 
 /// What all files below a folder take.
@@ -27,8 +27,8 @@ fn bytes_below(folder: &Path) -> u64 {
 }
 
 fn held(service: &Service, account: &str) -> u64 {
-    let sql = "select bytes from account where name = ?";
-    database(service).query_row(sql, [account], |row| row.get::<_, i64>(0)).unwrap() as u64
+    let sql = format!("select bytes from account where name = '{account}'");
+    service.sql(&sql).parse().unwrap()
 }
 
 fn is_over_quota(error: &Error, numbers: &str) {
@@ -212,9 +212,9 @@ async fn a_file_that_nobody_registers_is_deleted_with_what_arrived() {
     service.stop();
     let hour = 3600 * 1_000_000_i64;
     let wait = |id: &str, hours: i64| {
-        database(&service)
-            .execute("update file set created_at = created_at - ? where id = ?", (hours * hour, id))
-            .unwrap();
+        let earlier = hours * hour;
+        service
+            .sql(&format!("update file set created_at = created_at - {earlier} where id = '{id}'"));
     };
     wait(pending[0].as_str(), 25);
     wait(pending[1].as_str(), 23);
@@ -237,7 +237,7 @@ async fn a_check_compares_what_is_counted_and_a_start_counts_what_is_not() {
     let system = water(&molbox).await;
     assert_eq!(send(&molbox).await.0, 200);
     service.stop();
-    let change = |sql: &str| database(&service).execute_batch(sql).unwrap();
+    let change = |sql: &str| assert_eq!(service.sql(sql), "");
     let objects = held(&service, "ada");
     change("update account set bytes = bytes + 1");
     let said = service.failing_command(&["check"]);

@@ -496,9 +496,8 @@ async fn an_invitation_is_good_for_three_days_and_a_session_while_it_is_used() {
     assert_eq!(browser.status(Method::GET, "/session").await, 200);
     // A use is noted a moment later.
     wait_for("the use is noted", || {
-        let database = rusqlite::Connection::open(service.data.join("molbox.sqlite")).unwrap();
-        let sql = "select seen_at > created_at from session";
-        database.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap().then_some(())
+        let sql = "select count(*) from session where seen_at > created_at";
+        (service.sql(sql) == "1").then_some(())
     });
     service.set_clock(93 * HOUR);
     assert_eq!(browser.status(Method::GET, "/session").await, 200, "it was used meanwhile");

@@ -1,0 +1,591 @@
+//! PostgreSQL, for a service that outgrows one machine.
+//!
+//! Statements run where they are asked for, on a connection of a pool; a thread waits for each. The
+//! server puts commits together by itself, and writes of one account wait for each other by its
+//! advisory lock: see [`Scope`].
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use bytes::BytesMut;
+use futures::TryStreamExt;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls_platform_verifier::Verifier;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::block_in_place;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Config, NoTls, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::config::Database;
+
+use super::error::{Error, Result};
+use super::scope::Scope;
+use super::sqlite;
+use super::value::Value;
+
+pub(super) use tokio_postgres::Row;
+
+/// The schema as its first version here is: an installation begins with it.
+const FIRST: (usize, &str) = (16, include_str!("postgres/0016.sql"));
+/// What brings it from each version to the next.
+const MIGRATIONS: [&str; 0] = [];
+/// The oldest program that works with this schema.
+const OLDEST: usize = 16;
+/// The version of the schema that this program reads and writes: one for both databases.
+const VERSION: usize = FIRST.0 + MIGRATIONS.len();
+const _: () = assert!(VERSION == sqlite::VERSION, "one version of the schema for both databases");
+
+/// How long it may take until a connection stands.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long the peer of a connection may be silent.
+const SILENCE: Duration = Duration::from_secs(10);
+/// How the server is to treat a connection. Plans are made once, as for SQLite; an answer means that
+/// it is on disk; nothing that is forgotten holds a lock.
+const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c synchronous_commit=on \
+    -c statement_timeout=30s -c lock_timeout=20s -c idle_in_transaction_session_timeout=30s \
+    -c client_min_messages=warning";
+/// How often the outcome of a commit is asked for, and how long to wait in between.
+const ASKED: usize = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Class of an advisory lock, so that accounts do not wait for what has their number.
+const SCHEMA: i32 = 1;
+const ACCOUNTS: i32 = 2;
+const ACCOUNT: i32 = 3;
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let state = error.code().cloned();
+        let is_of_network = match std::error::Error::source(&error) {
+            Some(source) => error.is_closed() || source.is::<io::Error>(),
+            None => true,
+        };
+        let cause = Arc::new(Reported(error));
+        let Some(state) = state else {
+            return if is_of_network { Self::Unreachable(cause) } else { Self::Other(cause) };
+        };
+        match state {
+            SqlState::DISK_FULL => Self::Full(cause),
+            SqlState::OUT_OF_MEMORY => Self::NoMemory(cause),
+            SqlState::T_R_DEADLOCK_DETECTED
+            | SqlState::LOCK_NOT_AVAILABLE
+            | SqlState::TOO_MANY_CONNECTIONS => Self::Busy(cause),
+            SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly(cause),
+            SqlState::IO_ERROR => Self::Io(cause),
+            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => Self::Damaged(cause),
+            SqlState::QUERY_CANCELED => Self::Interrupted(cause),
+            SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN | SqlState::CANNOT_CONNECT_NOW => {
+                Self::Unreachable(cause)
+            }
+            _ => Self::Other(cause),
+        }
+    }
+}
+
+/// An error with what the server says; by itself the client's says "db error".
+#[derive(Debug)]
+struct Reported(tokio_postgres::Error);
+
+impl fmt::Display for Reported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.as_db_error(), std::error::Error::source(&self.0)) {
+            (Some(said), _) => {
+                write!(f, "PostgreSQL: {} ({})", said.message(), said.code().code())
+            }
+            (None, Some(cause)) => write!(f, "PostgreSQL: {}: {cause}", self.0),
+            (None, None) => write!(f, "PostgreSQL: {}", self.0),
+        }
+    }
+}
+
+impl std::error::Error for Reported {}
+
+impl ToSql for Value<'_> {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match *self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Int(number) if *ty == Type::INT8 => number.to_sql(ty, out),
+            // It has no text with a zero. The sign that stands for one that is not to be had is in no
+            // name that is accepted, so that what is asked for is not found.
+            Self::Text(text) if *ty == Type::TEXT && text.contains('\0') => {
+                text.replace('\0', "\u{1a}").to_sql(ty, out)
+            }
+            Self::Text(text) if *ty == Type::TEXT => text.to_sql(ty, out),
+            Self::Bytes(bytes) if *ty == Type::BYTEA => bytes.to_sql(ty, out),
+            other => Err(format!("{other:?} is no {ty}").into()),
+        }
+    }
+
+    /// Which it is, the value alone knows.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// The value of a column, or what is wrong with it.
+pub(super) fn value(row: &Row, column: usize) -> Result<Result<Value<'_>, String>> {
+    let value = match *row.columns()[column].type_() {
+        Type::INT8 => row.try_get::<_, Option<i64>>(column)?.map(Value::Int),
+        // What SQLite has as 0 and 1.
+        Type::BOOL => row.try_get::<_, Option<bool>>(column)?.map(|it| Value::Int(it.into())),
+        Type::TEXT => row.try_get::<_, Option<&str>>(column)?.map(Value::Text),
+        Type::BYTEA => row.try_get::<_, Option<&[u8]>>(column)?.map(Value::Bytes),
+        ref other => return Ok(Err(format!("is of type {other}"))),
+    };
+    Ok(Ok(value.unwrap_or(Value::Null)))
+}
+
+pub(super) fn name(row: &Row, column: usize) -> &str {
+    row.columns()[column].name()
+}
+
+/// Waits on this thread, from wherever it is called.
+fn wait<F: Future>(future: F) -> F::Output {
+    block_in_place(|| Handle::current().block_on(future))
+}
+
+/// A connection, with the statements that it has prepared.
+pub(super) struct Session {
+    client: Client,
+    statements: RefCell<HashMap<String, Statement>>,
+}
+
+impl Session {
+    async fn connect(target: &Target) -> Result<Self> {
+        // The connection ends with its client, which says what it fails with.
+        let client = match &target.tls {
+            Some(tls) => {
+                let (client, connection) = target.config.connect(tls.clone()).await?;
+                tokio::spawn(connection);
+                client
+            }
+            None => {
+                let (client, connection) = target.config.connect(NoTls).await?;
+                tokio::spawn(connection);
+                client
+            }
+        };
+        Ok(Self { client, statements: RefCell::default() })
+    }
+
+    /// A connection of its own for what takes long, and only reads.
+    pub(super) fn to_read(target: &Target) -> Result<Self> {
+        let session = wait(Self::connect(target))?;
+        let sql = "set statement_timeout = 0; set default_transaction_read_only = on";
+        session.batch(sql)?;
+        match version(&session)? {
+            Some(VERSION) => Ok(session),
+            found => Err(Error::other(other_version(found))),
+        }
+    }
+
+    async fn prepare(&self, sql: &str) -> Result<Statement> {
+        if let Some(statement) = self.statements.borrow().get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&sql.replace('?', "$")).await?;
+        self.statements.borrow_mut().insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn batch(&self, sql: &str) -> Result<()> {
+        Ok(wait(self.client.batch_execute(sql))?)
+    }
+
+    pub(super) fn lock(&self, scope: Scope) -> Result<()> {
+        locking(scope).map_or(Ok(()), |sql| self.batch(&sql))
+    }
+
+    pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
+        wait(async {
+            let statement = self.prepare(sql).await?;
+            Ok(self.client.execute_raw(&statement, values).await? as usize)
+        })
+    }
+
+    pub(super) fn rows<E: From<Error>>(
+        &self,
+        sql: &str,
+        values: &[Value<'_>],
+        mut take: impl FnMut(&Row) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        wait(async {
+            let statement = self.prepare(sql).await?;
+            let rows = self.client.query_raw(&statement, values).await.map_err(Error::from)?;
+            let mut rows = pin!(rows);
+            while let Some(row) = rows.try_next().await.map_err(Error::from)? {
+                if take(&row)?.is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The number that a query gives, if it gives one.
+    fn number(&self, sql: &str, values: &[Value<'_>]) -> Result<Option<i64>> {
+        let mut number = None;
+        self.rows(sql, values, |row| {
+            number = Some(row.try_get(0)?);
+            Ok::<_, Error>(ControlFlow::Break(()))
+        })?;
+        Ok(number)
+    }
+
+    fn text(&self, sql: &str) -> Result<String> {
+        Ok(wait(self.client.query_one(sql, &[]))?.try_get(0)?)
+    }
+
+    /// Begins a transaction, which leaves a mark where it is committed.
+    fn begin(&self, scope: Scope, mark: &str) -> Result<()> {
+        let lock = locking(scope).unwrap_or_default();
+        // One round trip for all of it.
+        self.batch(&format!("begin; {lock}; insert into commit_mark (id) values ('{mark}')"))
+    }
+
+    /// Whether the transaction that leaves this mark was committed. While it goes on, this waits;
+    /// after this it is not committed any more. Its number would tell less: a server that has died
+    /// gives those that it has lost to others.
+    fn outcome(&self, mark: &str) -> Result<bool> {
+        let sql = "insert into commit_mark (id) values (?1) on conflict do nothing";
+        Ok(self.execute(sql, &[Value::Text(mark)])? == 0)
+    }
+}
+
+/// The statement that gives a scope to a transaction.
+fn locking(scope: Scope) -> Option<String> {
+    let (class, of) = match scope {
+        Scope::Rows => return None,
+        Scope::Accounts => (ACCOUNTS, 0),
+        // Two numbers that are equal in their lower half wait for each other needlessly.
+        Scope::Account(account) => (ACCOUNT, account as i32),
+    };
+    Some(format!("select pg_advisory_xact_lock({class}, {of})"))
+}
+
+/// A database that is up to date.
+pub(super) struct Postgres {
+    target: Target,
+    /// With a number for each write, what its mark is.
+    name: String,
+    n_writes: AtomicU64,
+    idle: Arc<Mutex<Vec<Session>>>,
+    room: Arc<Semaphore>,
+    check: Box<dyn Fn() -> Result<()> + Send + Sync>,
+}
+
+/// Which data folder a database is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tie {
+    /// Of this one from now on, of none before.
+    New,
+    /// Of this one.
+    Before,
+    Other,
+}
+
+/// A connection that is in use, and goes back into the pool.
+struct Held {
+    session: Option<Session>,
+    idle: Arc<Mutex<Vec<Session>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let whole = self.session.take().filter(|session| !session.client.is_closed());
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(whole);
+    }
+}
+
+/// A server, and how it is reached.
+pub(super) struct Target {
+    config: Config,
+    /// None where nobody can listen on the way.
+    tls: Option<MakeRustlsConnect>,
+}
+
+/// The server that the configuration names; none where the database is a file.
+pub(super) fn target(database: &Database) -> anyhow::Result<Option<Target>> {
+    if database.url.is_empty() {
+        return Ok(None);
+    }
+    let mut config =
+        parsed(&database.url).context("configuration: database.url is no address of PostgreSQL")?;
+    let is_remote = config.get_hosts().iter().any(|host| match host {
+        Host::Tcp(name) => {
+            name != "localhost" && !name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        Host::Unix(_) => false,
+    });
+    // What is asked for, or what is right for where it is: never the half that is neither.
+    if config.get_ssl_mode() == SslMode::Prefer {
+        config.ssl_mode(if is_remote { SslMode::Require } else { SslMode::Disable });
+    }
+    let is_plain = config.get_ssl_mode() == SslMode::Disable;
+    let tls = if is_plain { None } else { Some(tls(&database.ca_file)?) };
+    let file = &database.password_file;
+    if !file.as_os_str().is_empty() {
+        let password = fs::read_to_string(file)
+            .with_context(|| format!("read database.password_file {}", file.display()))?;
+        config.password(password.trim());
+    }
+    config
+        .application_name("molboxd")
+        .options(SETTINGS)
+        .connect_timeout(CONNECT)
+        .tcp_user_timeout(SILENCE);
+    Ok(Some(Target { config, tls }))
+}
+
+/// The client has no word for a certificate that is checked, which it always is here.
+fn parsed(url: &str) -> Result<Config, tokio_postgres::Error> {
+    url.replace("sslmode=verify-full", "sslmode=require").parse()
+}
+
+/// TLS that believes the machine's certificates and those of a file, if one is named.
+fn tls(ca_file: &Path) -> anyhow::Result<MakeRustlsConnect> {
+    let mut own = Vec::new();
+    if !ca_file.as_os_str().is_empty() {
+        let named = || format!("read database.ca_file {}", ca_file.display());
+        let found = CertificateDer::pem_file_iter(ca_file).with_context(named)?;
+        own = found.collect::<Result<_, _>>().with_context(named)?;
+        ensure!(!own.is_empty(), "database.ca_file {} holds no certificate", ca_file.display());
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = Verifier::new_with_extra_roots(own, provider.clone())?;
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        // As the crate that verifies wants to be named; it checks all that rustls does.
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}
+
+/// The same for people: without a password.
+pub(super) fn place(database: &Database) -> String {
+    let Ok(config) = parsed(&database.url) else { return "database.url".to_owned() };
+    let hosts: Vec<String> = config
+        .get_hosts()
+        .iter()
+        .map(|host| match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(folder) => folder.display().to_string(),
+        })
+        .collect();
+    let name = config.get_dbname().or(config.get_user()).unwrap_or_default();
+    format!("the database {name:?} of {} (database.url)", hosts.join(", "))
+}
+
+impl Postgres {
+    /// Opens a database, makes the schema in one that is empty, and brings it up to date if that is
+    /// asked for. A transaction is committed as long as `check` allows it.
+    pub(super) fn open(
+        target: Target,
+        connections: usize,
+        migrates: bool,
+        check: impl Fn() -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let session = wait(Session::connect(&target))?;
+        migrate(&session, migrates)?;
+        let name = session.text("select gen_random_uuid()::text")?;
+        Ok(Self {
+            target,
+            name,
+            n_writes: AtomicU64::new(0),
+            idle: Arc::new(Mutex::new(vec![session])),
+            room: Arc::new(Semaphore::new(connections)),
+            check: Box::new(check),
+        })
+    }
+
+    /// Ties the database to a data folder, unless it is to one already.
+    pub(super) fn tie(&self, folder: &str) -> Result<Tie> {
+        wait(self.write(Scope::Rows, |session| {
+            let sql = "
+                insert into setting (name, value) values ('folder', ?1) on conflict do nothing";
+            if session.execute(sql, &[Value::Text(folder)])? == 1 {
+                return Ok(Tie::New);
+            }
+            let sql = "select 1::bigint from setting where name = 'folder' and value = ?1";
+            let is_same = session.number(sql, &[Value::Text(folder)])?.is_some();
+            Ok(if is_same { Tie::Before } else { Tie::Other })
+        }))
+    }
+
+    /// Forgets the marks of what was committed so long ago that nobody asks any more.
+    pub(super) async fn forget_marks(&self) -> Result<()> {
+        let sql = "delete from commit_mark where at < now() - interval '1 hour'";
+        self.write(Scope::Rows, |session| session.execute(sql, &[]).map(drop)).await
+    }
+
+    pub(super) fn untie(&self) -> Result<()> {
+        let sql = "delete from setting where name = 'folder'";
+        wait(self.write(Scope::Rows, |session| session.execute(sql, &[]).map(drop)))
+    }
+
+    async fn hold(&self) -> Result<Held> {
+        let _permit = self.room.clone().acquire_owned().await.map_err(Error::other)?;
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let session = match idle.filter(|session| !session.client.is_closed()) {
+            Some(session) => session,
+            None => Session::connect(&self.target).await?,
+        };
+        Ok(Held { session: Some(session), idle: self.idle.clone(), _permit })
+    }
+
+    pub(super) async fn read<T>(&self, query: impl FnOnce(&Session) -> Result<T>) -> Result<T> {
+        let held = self.hold().await?;
+        block_in_place(|| query(held.session.as_ref().expect("it is held")))
+    }
+
+    /// Writes; when this returns, it is on disk.
+    pub(super) async fn write<T>(
+        &self,
+        scope: Scope,
+        change: impl FnOnce(&Session) -> Result<T>,
+    ) -> Result<T> {
+        let mut held = self.hold().await?;
+        block_in_place(|| self.transaction(&mut held, scope, change))
+    }
+
+    fn transaction<T>(
+        &self,
+        held: &mut Held,
+        scope: Scope,
+        change: impl FnOnce(&Session) -> Result<T>,
+    ) -> Result<T> {
+        let mark = format!("{}/{}", self.name, self.n_writes.fetch_add(1, Ordering::Relaxed));
+        let begun = match held.session.as_ref().expect("it is held").begin(scope, &mark) {
+            // It was closed while it was idle, perhaps by a server that has started anew since. Nothing
+            // has been done.
+            Err(Error::Unreachable(_)) => self.again(held)?.begin(scope, &mark),
+            begun => begun,
+        };
+        let session = held.session.as_ref().expect("it is held");
+        let done = begun.and_then(|()| {
+            let value = change(session)?;
+            (self.check)()?;
+            Ok(value)
+        });
+        let value = match done {
+            Ok(done) => done,
+            Err(error) => {
+                if session.batch("rollback").is_err() {
+                    // It ends with its connection.
+                    held.session = None;
+                }
+                return Err(error);
+            }
+        };
+        match session.batch("commit") {
+            Ok(()) => Ok(value),
+            Err(error @ Error::Unreachable(_)) => self.outcome(held, &mark, error).map(|()| value),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Another connection in place of one that is broken.
+    fn again<'a>(&self, held: &'a mut Held) -> Result<&'a Session> {
+        held.session = None;
+        // The others are as old.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(held.session.insert(wait(Session::connect(&self.target))?))
+    }
+
+    /// What became of a transaction whose connection broke while it was committed: the database
+    /// knows.
+    fn outcome(&self, held: &mut Held, mark: &str, error: Error) -> Result<()> {
+        for _ in 0..ASKED {
+            match self.again(held).and_then(|session| session.outcome(mark)) {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(error),
+                Err(Error::Unreachable(_) | Error::Busy(_)) => wait(tokio::time::sleep(PAUSE)),
+                Err(error) => return Err(error),
+            }
+        }
+        tracing::error!(mark, "the outcome of a transaction is not known");
+        Err(error)
+    }
+}
+
+/// The version of the schema; none where there is none.
+fn version(session: &Session) -> Result<Option<usize>> {
+    let sql = "
+        select 1::bigint from pg_tables
+        where schemaname = any (current_schemas(false)) and tablename = 'schema_version'";
+    if session.number(sql, &[])?.is_none() {
+        return Ok(None);
+    }
+    let found = session.number("select version from schema_version", &[])?;
+    Ok(Some(found.and_then(|found| usize::try_from(found).ok()).unwrap_or(usize::MAX)))
+}
+
+fn other_version(found: Option<usize>) -> String {
+    match found {
+        Some(found) if found > VERSION => {
+            format!("it was made by a newer molboxd (version {found}, this one has {VERSION})")
+        }
+        Some(found) => format!(
+            "it has version {found}, this molboxd needs {VERSION}: `molboxd migrate` brings it up to date"
+        ),
+        None => "it is empty: `molboxd migrate` makes what molboxd needs".to_owned(),
+    }
+}
+
+/// Makes the schema where there is none, and brings an older one up to date if that is asked for.
+fn migrate(session: &Session, migrates: bool) -> Result<()> {
+    session.batch(&format!("begin; select pg_advisory_xact_lock({SCHEMA}, 0)"))?;
+    let found = version(session)?;
+    let oldest = match found {
+        Some(_) => session.number("select oldest from schema_version", &[])?,
+        None => None,
+    };
+    let missing = match found {
+        None => {
+            session.batch(FIRST.1)?;
+            &MIGRATIONS[..]
+        }
+        Some(found) if found <= VERSION && (found == VERSION || migrates) => {
+            &MIGRATIONS[found.saturating_sub(FIRST.0)..]
+        }
+        // A newer one that still works with this program.
+        Some(found) if found > VERSION && oldest.is_some_and(|oldest| oldest <= VERSION as i64) => {
+            return session.batch("rollback");
+        }
+        found => return Err(Error::other(other_version(found))),
+    };
+    for sql in missing {
+        session.batch(sql)?;
+    }
+    if found != Some(VERSION) {
+        session.batch(&format!(
+            "delete from schema_version;
+             insert into schema_version (version, oldest) values ({VERSION}, {OLDEST})"
+        ))?;
+    }
+    session.batch("commit")
+}

@@ -1,0 +1,275 @@
+//! PostgreSQL that is not there, dies, or is cut off in the middle of what it is asked: nothing that
+//! was acknowledged is lost, and nothing that was refused is done.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use molbox::Client;
+use tempfile::TempDir;
+
+use crate::common::{Service, wait_for};
+use crate::postgres::{self, Postgres, SOCKET};
+
+/// Nothing is started, and everything is accepted.
+const SETTINGS: [&str; 3] = [
+    "worker.python=\"/nonexistent/python\"",
+    "limits.open_tasks=0",
+    "limits.requests_per_minute=0",
+];
+
+/// Where a connection is cut when a commit goes through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// The commit does not arrive.
+    Before,
+    /// Its answer does not.
+    After,
+}
+
+/// A way to a server on which every fifth commit is cut.
+struct Way {
+    folder: TempDir,
+    is_on: Arc<AtomicBool>,
+    n_cut: Arc<AtomicUsize>,
+}
+
+impl Way {
+    fn to(server: PathBuf, cut: Cut) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
+        let (is_on, n_cut) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (cuts, counted) = (is_on.clone(), n_cut.clone());
+        let n_commits = Arc::new(AtomicUsize::new(0));
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, Ok(server)) = (client.unwrap(), UnixStream::connect(&server)) else {
+                    continue;
+                };
+                let (cuts, counted, n_commits) = (cuts.clone(), counted.clone(), n_commits.clone());
+                let is_cut = move |sent: &[u8]| {
+                    let is_commit = sent.windows(7).any(|text| text == b"commit\0");
+                    let is_cut = is_commit
+                        && cuts.load(Ordering::Relaxed)
+                        && n_commits.fetch_add(1, Ordering::Relaxed) % 5 == 4;
+                    counted.fetch_add(usize::from(is_cut), Ordering::Relaxed);
+                    is_cut
+                };
+                connect(client, server, cut, is_cut);
+            }
+        });
+        Self { folder, is_on, n_cut }
+    }
+}
+
+/// Carries what two ends say to each other, until one of them ends or the connection is cut.
+fn connect(
+    client: UnixStream,
+    server: UnixStream,
+    cut: Cut,
+    is_cut: impl Fn(&[u8]) -> bool + Send + 'static,
+) {
+    let is_mute = Arc::new(AtomicBool::new(false));
+    let (mut from_client, mut to_server) =
+        (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let mute = is_mute.clone();
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(n @ 1..) = from_client.read(&mut buffer) {
+            if is_cut(&buffer[..n]) {
+                if cut == Cut::After {
+                    mute.store(true, Ordering::SeqCst);
+                    if to_server.write_all(&buffer[..n]).is_ok() {
+                        // The answer is heard below, and goes no further.
+                        continue;
+                    }
+                }
+                break;
+            }
+            if to_server.write_all(&buffer[..n]).is_err() {
+                break;
+            }
+        }
+        drop(to_server.shutdown(Shutdown::Both));
+        drop(from_client.shutdown(Shutdown::Both));
+    });
+    let (mut from_server, mut to_client) = (server, client);
+    thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(n @ 1..) = from_server.read(&mut buffer) {
+            if is_mute.load(Ordering::SeqCst) || to_client.write_all(&buffer[..n]).is_err() {
+                break;
+            }
+        }
+        drop(to_client.shutdown(Shutdown::Both));
+        drop(from_server.shutdown(Shutdown::Both));
+    });
+}
+
+/// Submits so many systems, eight at a time: those that were acknowledged, and how many were not.
+async fn submit(molbox: &Client, n: usize) -> (BTreeSet<String>, usize) {
+    let (mut acknowledged, mut n_refused) = (BTreeSet::new(), 0);
+    for _ in 0..n / 8 {
+        let each = (0..8).map(|_| async {
+            molbox.system_submit().body_map(|system| system.minimum_padding(1.2)).send().await
+        });
+        for answer in futures::future::join_all(each).await {
+            match answer {
+                Ok(record) => assert!(acknowledged.insert(record.system_id.to_string())),
+                Err(error) => {
+                    assert_eq!(error.status().map(|status| status.as_u16()), Some(503), "{error}");
+                    n_refused += 1;
+                }
+            }
+        }
+    }
+    (acknowledged, n_refused)
+}
+
+async fn listed(molbox: &Client) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut token: Option<String> = None;
+    loop {
+        let mut request = molbox.system_list().limit(100);
+        if let Some(token) = &token {
+            request = request.page_token(token.as_str());
+        }
+        let page = request.send().await.unwrap().into_inner();
+        for item in &page.items {
+            assert!(all.insert(item.system_id.to_string()), "it is listed twice");
+        }
+        match page.next_page {
+            Some(next) => token = Some(next.to_string()),
+            None => return all,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_is_cut_off_is_acknowledged_or_undone() {
+    let Some(server) = postgres::shared() else { return };
+    for cut in [Cut::Before, Cut::After] {
+        let way = Way::to(server.socket(), cut);
+        let url = server.database();
+        let name = url.rsplit('/').next().unwrap();
+        let url = postgres::address(way.folder.path(), name);
+        let service = Service::start_on(&url, &SETTINGS);
+        let molbox = service.client("ada");
+        way.is_on.store(true, Ordering::Relaxed);
+        let (acknowledged, n_refused) = submit(&molbox, 200).await;
+        way.is_on.store(false, Ordering::Relaxed);
+        assert_eq!(listed(&molbox).await, acknowledged, "{cut:?}");
+        let n_cut = way.n_cut.load(Ordering::Relaxed);
+        match cut {
+            Cut::Before => assert_eq!(n_refused, n_cut),
+            Cut::After => assert_eq!((n_refused, acknowledged.len()), (0, 200)),
+        }
+        assert!(n_cut >= 40, "{n_cut} commits were cut");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_dies_takes_nothing_that_was_acknowledged_with_it() {
+    let Some(mut server) = Postgres::start() else { return };
+    let url = server.database();
+    let service = Service::start_on(&url, &SETTINGS);
+    let molbox = service.client("ada");
+    let mut acknowledged = BTreeSet::new();
+    for _ in 0..3 {
+        let mut submitting = tokio::spawn({
+            let molbox = molbox.clone();
+            async move { submit(&molbox, 400).await }
+        });
+        wait_for("submissions are under way", || {
+            let n: usize = server.sql(&url, "select count(*) from task").parse().unwrap();
+            (n > acknowledged.len() + 20).then_some(())
+        });
+        server.crash();
+        let health = reqwest::get(format!("{}/healthz", service.base_url)).await.unwrap();
+        assert_eq!(health.status(), 503);
+        server.restart();
+        let (new, n_refused) =
+            (&mut submitting).await.unwrap_or_else(|error| panic!("{error}: {}", service.log()));
+        assert!(n_refused > 0, "it was there all the time");
+        acknowledged.extend(new);
+        let all = listed(&molbox).await;
+        let lost: Vec<_> = acknowledged.difference(&all).collect();
+        assert!(lost.is_empty(), "{lost:?}");
+        acknowledged = all;
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_used_is_named_with_its_setting() {
+    let Some(server) = postgres::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.database();
+    let refusal = |url: &str, more: &[&str]| -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.arg("--data").arg(folder.path().join("data"));
+        command.args(["--set", &format!("database.url={url:?}")]);
+        let output = command.args(more).args(["account", "list"]).output().unwrap();
+        assert!(!output.status.success(), "{url}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let nowhere = postgres::address(folder.path(), "molbox");
+    for (url, more, parts) in [
+        ("mysql://db.example.org/molbox", &[][..], &["database.url", "PostgreSQL"][..]),
+        (&nowhere, &[], &["database.url", "molbox"]),
+        (&url.replace("molbox_", "nobody_"), &[], &["database.url", "does not exist"]),
+        (&url.replace("//molbox@", "//nobody@"), &[], &["database.url", "nobody"]),
+        (&url, &["--set", "database.password_file=\"/nonexistent\""], &["database.password_file"]),
+        (
+            "postgres://molbox@db.example.org/molbox",
+            &["--set", "database.ca_file=\"/nonexistent\""],
+            &["database.ca_file"],
+        ),
+        (&url, &["--set", "database.connections=0"], &["database.connections"]),
+    ] {
+        let said = refusal(url, more);
+        for part in parts {
+            assert!(said.contains(part), "{url}: {part} is not in: {said}");
+        }
+    }
+    // Of a newer program, and of one that is older than this one can bring up to date.
+    let other = server.database();
+    server.sql(&other, "create table schema_version (version bigint, oldest bigint)");
+    server.sql(&other, "insert into schema_version values (1000, 999)");
+    assert!(refusal(&other, &[]).contains("made by a newer molboxd"));
+    server.sql(&other, "update schema_version set version = 3, oldest = 3");
+    assert!(refusal(&other, &[]).contains("`molboxd migrate`"));
+}
+
+#[test]
+fn a_database_is_that_of_one_data_folder() {
+    let Some(server) = postgres::shared() else { return };
+    let url = server.database();
+    let service = Service::start_on(&url, &SETTINGS);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let data = elsewhere.path().join("data");
+    let refusal = |url: &str| -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.arg("--data").arg(&data).args(["--set", &format!("database.url={url:?}")]);
+        for address in ["listen", "margin_listen"] {
+            command.args(["--set", &format!("{address}=\"127.0.0.1:0\"")]);
+        }
+        let output = command.arg("serve").output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refusal(&url);
+    assert!(said.contains("is that of another data folder"), "{said}");
+    drop(service);
+    std::fs::create_dir_all(data.join("objects/tasks/job_0")).unwrap();
+    let new = server.database();
+    for _ in 0..2 {
+        let said = refusal(&new);
+        assert!(said.contains("has contents in objects/tasks but"), "{said}");
+    }
+}
