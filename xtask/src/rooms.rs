@@ -40,7 +40,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
             "random", "record", "runner", "shown",
         ],
     ),
-    ("db", &["config", "folder", "formats", "queue", "record", "shown", "speed"]),
+    ("db", &["config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
     ("folder", &["db", "random"]),

@@ -122,7 +122,7 @@ impl App {
         let secret = secret(&data.join("secret"))?;
         if !config.database.url.is_empty() {
             // By which a database elsewhere is known to be of this folder.
-            db.belong_to(data, &hex(&self::secret(&data.join("installation"))?))?;
+            db.belong_to(data, &installation(data)?)?;
         }
         let app = Self {
             contract: Contract::of_document(),
@@ -317,6 +317,11 @@ impl App {
     pub(crate) fn forget(&self, id: &str) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
+}
+
+/// The name of a data folder, by which a database elsewhere is known to be its.
+pub(crate) fn installation(data: &Path) -> Result<String> {
+    secret(&data.join("installation")).map(|name| hex(&name))
 }
 
 /// The secret of this data folder, made the first time; only its owner may read it.

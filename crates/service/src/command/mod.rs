@@ -18,10 +18,12 @@ use serde_json::json;
 use crate::accounts::invitation::Invitation;
 use crate::accounts::key::Key;
 use crate::analyze;
+use crate::app::installation;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{
     AccountRow, Db, Deed, Entry, Identity, NewKey, NotLinked, Search, Uninvited, Unlinked, Whole,
+    transfer,
 };
 use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
@@ -98,7 +100,7 @@ enum Command {
     /// Manage the market data of the margin endpoint.
     #[command(subcommand)]
     Market(MarketCommand),
-    /// Bring the database up to date; `serve` does so by itself.
+    /// Bring the database up to date; with SQLite, `serve` does so by itself.
     Migrate,
     /// Print every setting with its meaning and its default, as a configuration file.
     Config,
@@ -115,6 +117,13 @@ enum Command {
     Backup { folder: PathBuf },
     /// Put a backup into a new data folder, the one that `--data` names, and check it there.
     Restore { folder: PathBuf },
+    /// Move all records from SQLite to PostgreSQL or back, while the service is stopped: to the
+    /// database of another configuration of the same data folder.
+    Move {
+        /// That configuration, a TOML file.
+        #[arg(long)]
+        to: PathBuf,
+    },
     /// Check what the service needs: Python, OpenMM, disk, database, mirror.
     Doctor,
     /// Carry out the analysis of a folder; the service starts this by itself.
@@ -354,12 +363,39 @@ fn run(cli: Cli) -> Result<u8> {
             runtime.block_on(note(&config, deed(&clock, "restore", None), &folder));
             return Ok(show(&report));
         }
+        Command::Move { to } => {
+            for (table, rows) in move_records(&config, &to)? {
+                say(&format!("{table}\t{rows}"));
+            }
+            let to = to_config(&to)?;
+            runtime.block_on(note(&to, deed(&clock, "move", None), &config.data));
+        }
         Command::Doctor => return runtime.block_on(doctor(&config)),
         Command::Analyze { .. } | Command::Confine { .. } | Command::RunTask { .. } => {
             unreachable!("handled above")
         }
     }
     Ok(0)
+}
+
+/// A configuration by its file alone: the environment is that of the other one.
+fn to_config(file: &Path) -> Result<Config> {
+    let mut config = Config::load(Some(file), std::iter::empty(), &[])?;
+    config.data = std::path::absolute(&config.data)?;
+    Ok(config)
+}
+
+fn move_records(from: &Config, to: &Path) -> Result<Vec<(&'static str, u64)>> {
+    let to = to_config(to)?;
+    if to.data != from.data {
+        bail!(
+            "the data folder stays: data is {} in one configuration and {} in the other",
+            from.data.display(),
+            to.data.display()
+        );
+    }
+    let _lock = folder::lock(&from.data)?;
+    transfer(from, &to, &installation(&from.data)?)
 }
 
 /// The database of the data folder; a new one is announced, in case that another folder was meant.

@@ -18,6 +18,7 @@ mod sqlite;
 #[cfg(test)]
 mod suite;
 mod task;
+mod transfer;
 mod tx;
 mod value;
 mod whole;
@@ -49,6 +50,7 @@ pub(crate) use session::{
 pub(crate) use task::{
     Allowance, Deletion, End, Extended, Listed, Reads, Requeue, Unqueued, Waiting,
 };
+pub(crate) use transfer::transfer;
 pub(crate) use whole::{Content, Whole, snapshot};
 
 use postgres::{Postgres, Tie};

@@ -161,6 +161,21 @@ pub(super) fn name(row: &Row, column: usize) -> &str {
     row.columns()[column].name()
 }
 
+/// The columns of a table, but those that are made of others.
+pub(super) const COLUMNS: &str = "
+    select cast(column_name as text) from information_schema.columns
+    where table_schema = current_schema() and cast(table_name as text) = ?1
+        and is_generated = 'NEVER'
+    order by ordinal_position";
+
+/// The query of the highest number that a column has had.
+pub(super) fn highest(table: &str, column: &str) -> String {
+    format!(
+        "select coalesce(max(last_value), 0) from pg_sequences
+         where schemaname = current_schema() and sequencename = '{table}_{column}_seq'"
+    )
+}
+
 /// Waits on this thread, from wherever it is called.
 fn wait<F: Future>(future: F) -> F::Output {
     block_in_place(|| Handle::current().block_on(future))
@@ -214,8 +229,23 @@ impl Session {
         Ok(wait(self.client.batch_execute(sql))?)
     }
 
+    /// Has the present transaction take as long as it takes.
+    pub(super) fn without_timeout(&self) -> Result<()> {
+        self.batch(
+            "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0",
+        )
+    }
+
     pub(super) fn lock(&self, scope: Scope) -> Result<()> {
         locking(scope).map_or(Ok(()), |sql| self.batch(&sql))
+    }
+
+    pub(super) fn go_on_after(&self, table: &str, column: &str, number: i64) -> Result<()> {
+        let sequence = format!("{table}_{column}_seq");
+        if number > 0 {
+            self.batch(&format!("select setval('{sequence}', {number})"))?;
+        }
+        Ok(())
     }
 
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
@@ -424,7 +454,7 @@ impl Postgres {
 
     /// Ties the database to a data folder, unless it is to one already.
     pub(super) fn tie(&self, folder: &str) -> Result<Tie> {
-        wait(self.write(Scope::Rows, |session| {
+        self.now(Scope::Rows, |session| {
             let sql = "
                 insert into setting (name, value) values ('folder', ?1) on conflict do nothing";
             if session.execute(sql, &[Value::Text(folder)])? == 1 {
@@ -433,7 +463,7 @@ impl Postgres {
             let sql = "select 1::bigint from setting where name = 'folder' and value = ?1";
             let is_same = session.number(sql, &[Value::Text(folder)])?.is_some();
             Ok(if is_same { Tie::Before } else { Tie::Other })
-        }))
+        })
     }
 
     /// Forgets the marks of what was committed so long ago that nobody asks any more.
@@ -444,7 +474,24 @@ impl Postgres {
 
     pub(super) fn untie(&self) -> Result<()> {
         let sql = "delete from setting where name = 'folder'";
-        wait(self.write(Scope::Rows, |session| session.execute(sql, &[]).map(drop)))
+        self.now(Scope::Rows, |session| session.execute(sql, &[]).map(drop))
+    }
+
+    /// Leaves a database to no data folder: what it held has been moved away.
+    pub(super) fn retire(&self) -> Result<()> {
+        let sql = "
+            insert into setting (name, value) values ('folder', 'moved away')
+            on conflict (name) do update set value = excluded.value";
+        self.now(Scope::Rows, |session| session.execute(sql, &[]).map(drop))
+    }
+
+    /// Writes, from outside of what is served.
+    pub(super) fn now<T>(
+        &self,
+        scope: Scope,
+        change: impl FnOnce(&Session) -> Result<T>,
+    ) -> Result<T> {
+        wait(self.write(scope, change))
     }
 
     async fn hold(&self) -> Result<Held> {

@@ -104,11 +104,28 @@ impl Row<'_> {
     }
 }
 
+/// The columns of a table, but those that are made of others.
+pub(super) const COLUMNS: &str = "select name from pragma_table_info(?1) order by cid";
+
+/// The query of the highest number that a column has had.
+pub(super) fn highest(table: &str, column: &str) -> String {
+    format!(
+        "select max(coalesce((select max({column}) from {table}), 0),
+                    coalesce((select seq from sqlite_sequence where name = '{table}'), 0))"
+    )
+}
+
 /// A connection while it is used: what statements run in.
 #[derive(Clone, Copy)]
 pub(super) struct Session<'a>(&'a Connection);
 
 impl Session<'_> {
+    /// Tables that do not give a number twice remember the last one.
+    pub(super) fn go_on_after(&self, table: &str, number: i64) -> Result<()> {
+        let sql = "update sqlite_sequence set seq = ?1 where name = ?2 and seq < ?1";
+        self.execute(sql, &[Value::Int(number), Value::Text(table)]).map(drop)
+    }
+
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
         Ok(self.0.prepare_cached(sql)?.execute(params_from_iter(values))?)
     }
@@ -171,6 +188,14 @@ impl Opened {
         transaction.pragma_update(None, "user_version", VERSION as u32)?;
         transaction.commit()?;
         Ok(self)
+    }
+
+    /// Writes, before it is served.
+    pub(super) fn now<T>(&mut self, change: impl FnOnce(&Session<'_>) -> Result<T>) -> Result<T> {
+        let transaction = self.connection.transaction()?;
+        let value = change(&Session(&transaction))?;
+        transaction.commit()?;
+        Ok(value)
     }
 
     /// Whether it has never held anything but accounts: a number was never drawn for a file or a

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use molbox::workflow::types;
 
+use super::transfer::TABLES;
 use super::{
     Allowance, Answer, Before, Db, Deed, Deletion, End, Error, FileRow, Filter, IdempotentWrite,
     Once, OverQuota, Reads, Requeue, Row, Scope, Unqueued, Unregistered, values,
@@ -623,5 +624,9 @@ fn both_databases_have_the_same_tables_columns_and_indexes() {
             all
         })
     };
-    assert_eq!(schema(server.database(), of_postgres), schema(String::new(), of_sqlite));
+    let found = schema(server.database(), of_postgres);
+    assert_eq!(found, schema(String::new(), of_sqlite));
+    let tables: BTreeSet<_> = found[0].iter().map(|(table, _)| table.as_str()).collect();
+    let moved = TABLES.into_iter().chain(["task_count"]).collect();
+    assert_eq!(tables, moved, "each table is moved with the others, or counts by itself");
 }

@@ -46,6 +46,40 @@ impl Tx<'_> {
         }
     }
 
+    /// The columns of a table that are written.
+    pub(super) fn columns(&self, table: &str) -> Result<Vec<String>> {
+        let sql = match self {
+            Self::Sqlite(_) => sqlite::COLUMNS,
+            Self::Postgres(_) => postgres::COLUMNS,
+        };
+        self.all(sql, &[Value::Text(table)], |row| row.get(0))
+    }
+
+    /// The highest number that a column of numbers has had; 0 for none.
+    pub(super) fn highest(&self, table: &str, column: &str) -> Result<i64> {
+        let sql = match self {
+            Self::Sqlite(_) => sqlite::highest(table, column),
+            Self::Postgres(_) => postgres::highest(table, column),
+        };
+        self.one(&sql, &[], |row| row.get(0))
+    }
+
+    /// Has the numbers of a column go on after this one.
+    pub(super) fn go_on_after(&self, table: &str, column: &str, number: i64) -> Result<()> {
+        match self {
+            Self::Sqlite(session) => session.go_on_after(table, number),
+            Self::Postgres(session) => session.go_on_after(table, column, number),
+        }
+    }
+
+    /// What an insertion says that gives columns of numbers their numbers.
+    pub(super) fn with_given_numbers(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "",
+            Self::Postgres(_) => "overriding system value",
+        }
+    }
+
     /// Changes rows; how many.
     pub(super) fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
         match self {

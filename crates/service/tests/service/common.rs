@@ -68,6 +68,17 @@ impl Service {
         service
     }
 
+    /// On data with their records in a file there, whatever is tested otherwise.
+    pub(crate) fn start_in_sqlite(data: &Path) -> Self {
+        Self::start_at_url(data, "")
+    }
+
+    /// On data whose records are in a database of PostgreSQL.
+    pub(crate) fn start_at_url(data: &Path, url: &str) -> Self {
+        let place = Place { database: url.to_owned(), ..Place::here(data) };
+        Self::start_at(data, place, &[])
+    }
+
     /// On data that others keep.
     pub(crate) fn start_in(data: &Path, settings: &[&str]) -> Self {
         Self::start_at(data, Place::here(data), settings)

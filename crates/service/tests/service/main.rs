@@ -27,6 +27,7 @@ mod kills;
 mod limits;
 mod log;
 mod margin;
+mod moves;
 #[cfg(debug_assertions)]
 mod oidc;
 mod oracle;

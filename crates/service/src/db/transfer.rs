@@ -1,0 +1,240 @@
+//! All records of a database in another one of the other kind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use sha2::{Digest, Sha256};
+
+use super::postgres::{self, Postgres, Tie};
+use super::scope::Scope;
+use super::sqlite::Opened;
+use super::tx::{Row, Tx};
+use super::value::{FromValue, ToValue, Value};
+use super::{Error, Result, Whole, values};
+use crate::config::Config;
+use crate::files;
+use crate::folder::DATABASE;
+
+/// Every table, those that others refer to first. What is counted of tasks counts itself.
+pub(super) const TABLES: [&str; 14] = [
+    "account",
+    "api_key",
+    "file",
+    "task",
+    "task_input",
+    "task_reference",
+    "bundle",
+    "garbage",
+    "idempotency",
+    "audit",
+    "session",
+    "identity",
+    "speed",
+    "served",
+];
+/// Columns that number rows: no number is given twice, also not that of a row that is gone.
+const NUMBERED: [(&str, &str); 4] =
+    [("account", "id"), ("file", "seq"), ("task", "seq"), ("audit", "seq")];
+
+/// What is added to the file of a database that is not used any more.
+const MOVED: &str = "moved";
+/// What is added to that of one that is being written.
+const PARTIAL: &str = "partial";
+
+/// A value of any column.
+enum Any {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl FromValue for Any {
+    fn from_value(value: Value<'_>) -> Result<Self, String> {
+        Ok(match value {
+            Value::Null => Self::Null,
+            Value::Int(number) => Self::Int(number),
+            Value::Text(text) => Self::Text(text.to_owned()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+        })
+    }
+}
+
+impl ToValue for Any {
+    fn to_value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(number) => Value::Int(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
+/// How many rows a table has, and what they hold, in whatever order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Contents {
+    rows: u64,
+    digest: u128,
+}
+
+impl Contents {
+    fn add(&mut self, row: &[Any]) {
+        let mut digest = Sha256::new();
+        for value in row {
+            let (kind, bytes): (u8, &[u8]) = match value {
+                Any::Null => (0, &[]),
+                Any::Int(number) => (1, &number.to_be_bytes()),
+                Any::Text(text) => (2, text.as_bytes()),
+                Any::Bytes(bytes) => (3, bytes),
+            };
+            digest.update([kind]);
+            digest.update((bytes.len() as u64).to_be_bytes());
+            digest.update(bytes);
+        }
+        let digest = digest.finalize();
+        let half = digest.first_chunk().expect("it is longer");
+        self.rows += 1;
+        self.digest = self.digest.wrapping_add(u128::from_be_bytes(*half));
+    }
+}
+
+/// Copies all records from the database that one configuration names to that of another, which is
+/// of the other kind and empty, and leaves the first unusable, so that nothing is written there any
+/// more. A copy that was cut off is done again. The rows of each table.
+///
+/// # Errors
+///
+/// Also when the other database holds anything else, and when the copy is not what it was made of.
+pub(crate) fn transfer(
+    from: &Config,
+    to: &Config,
+    folder: &str,
+) -> anyhow::Result<Vec<(&'static str, u64)>> {
+    let source = Whole::of(from)?;
+    let file = to.data.join(DATABASE);
+    Ok(match (postgres::target(&from.database)?, postgres::target(&to.database)?) {
+        (None, Some(target)) => {
+            let place = postgres::place(&to.database);
+            let retired = beside(&file, MOVED);
+            if retired.exists() {
+                bail!("an earlier move has left {}: move it away first", retired.display());
+            }
+            let server = Postgres::open(target, 1, false, || Ok(())).context(place.clone())?;
+            let copied = server.now(Scope::Accounts, |session| {
+                session.without_timeout()?;
+                copy(&source.tx(), &Tx::Postgres(session))
+            });
+            let rows = copied.context(place.clone())?;
+            if server.tie(folder)? == Tie::Other {
+                bail!("{place} is that of another data folder");
+            }
+            drop(source);
+            for suffix in ["", "-wal", "-shm"] {
+                let name = PathBuf::from(format!("{}{suffix}", file.display()));
+                if name.exists() {
+                    files::rename(&name, &beside(&name, MOVED))?;
+                }
+            }
+            rows
+        }
+        (Some(server), None) => {
+            let partial = beside(&file, PARTIAL);
+            if file.exists() {
+                bail!("there is {} already", file.display());
+            }
+            if partial.exists() {
+                fs::remove_file(&partial)?;
+            }
+            let mut opened = Opened::open(&partial)
+                .and_then(Opened::migrate)
+                .with_context(|| format!("make {}", partial.display()))?;
+            let rows = opened.now(|session| copy(&source.tx(), &Tx::Sqlite(*session)))?;
+            // One file, without a log beside it.
+            drop(opened);
+            drop(source);
+            files::rename(&partial, &file)?;
+            Postgres::open(server, 1, false, || Ok(()))?.retire()?;
+            rows
+        }
+        _ => bail!(
+            "one of the configurations has to name PostgreSQL in database.url, the other not; copies of \
+             PostgreSQL are made with its own programs"
+        ),
+    })
+}
+
+fn beside(file: &Path, extension: &str) -> PathBuf {
+    PathBuf::from(format!("{}.{extension}", file.display()))
+}
+
+/// The rows of each table, if the copy is as what it was made of.
+fn copy(from: &Tx<'_>, to: &Tx<'_>) -> Result<Vec<(&'static str, u64)>> {
+    let columns = |table| from.columns(table).map(|columns| (table, columns));
+    let tables: Vec<(&str, Vec<String>)> =
+        TABLES.into_iter().map(columns).collect::<Result<_>>()?;
+    let mut is_empty = true;
+    for (table, _) in &tables {
+        is_empty &= !to.exists(&format!("select 1 from {table}"), &[])?;
+    }
+    if is_empty {
+        for (table, columns) in &tables {
+            insert(from, to, table, columns)?;
+        }
+        // It has been counted while files and tasks were inserted.
+        from.each("select id, bytes from account", &[], |row| {
+            let (id, bytes): (i64, i64) = (row.get(0)?, row.get(1)?);
+            to.execute("update account set bytes = ?1 where id = ?2", values![bytes, id]).map(drop)
+        })?;
+        for (table, column) in NUMBERED {
+            to.go_on_after(table, column, from.highest(table, column)?)?;
+        }
+    }
+    let mut rows = Vec::new();
+    for (table, columns) in &tables {
+        let contents = contents(from, table, columns)?;
+        if contents != self::contents(to, table, columns)? {
+            let what = if is_empty { "was not copied as it is" } else { "has other rows already" };
+            return Err(Error::other(format!("the table {table} {what}; nothing was changed")));
+        }
+        rows.push((*table, contents.rows));
+    }
+    Ok(rows)
+}
+
+fn each_row(
+    tx: &Tx<'_>,
+    table: &str,
+    columns: &[String],
+    mut take: impl FnMut(Vec<Any>) -> Result<()>,
+) -> Result<()> {
+    let sql = format!("select {} from {table}", columns.join(", "));
+    let values = |row: &Row<'_>| -> Result<Vec<Any>> {
+        (0..columns.len()).map(|column| row.get(column)).collect()
+    };
+    tx.each(&sql, &[], |row| take(values(row)?))
+}
+
+fn insert(from: &Tx<'_>, to: &Tx<'_>, table: &str, columns: &[String]) -> Result<()> {
+    let places: Vec<String> = (1..=columns.len()).map(|place| format!("?{place}")).collect();
+    let sql = format!(
+        "insert into {table} ({}) {} values ({})",
+        columns.join(", "),
+        to.with_given_numbers(),
+        places.join(", ")
+    );
+    each_row(from, table, columns, |row| {
+        let values: Vec<Value<'_>> = row.iter().map(ToValue::to_value).collect();
+        to.execute(&sql, &values).map(drop)
+    })
+}
+
+fn contents(tx: &Tx<'_>, table: &str, columns: &[String]) -> Result<Contents> {
+    let mut contents = Contents::default();
+    each_row(tx, table, columns, |row| {
+        contents.add(&row);
+        Ok(())
+    })?;
+    Ok(contents)
+}

@@ -1,0 +1,109 @@
+//! Records that move from one database to another.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use molbox::Client;
+use serde_json::{Value, json};
+
+use crate::common::{Service, example};
+use crate::postgres;
+use crate::work::{endless_job, until_it_produces, wait_until, water};
+
+/// Everything that an account sees of its records, newest first.
+async fn seen(molbox: &Client) -> Value {
+    let files = molbox.file_list().send().await.unwrap().into_inner();
+    let systems = molbox.system_list().send().await.unwrap().into_inner();
+    let usage = molbox.usage_view().send().await.unwrap().into_inner();
+    let bundle = molbox.system_view().system_id(systems.items[0].system_id.clone()).send().await;
+    json!({
+        "files": files.items, "systems": systems.items, "usage": usage,
+        "bundle": bundle.unwrap().into_inner(),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_move_to_postgresql_and_back_and_nothing_is_lost() {
+    let Some(server) = postgres::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let [url, other] = [server.database(), server.database()];
+    let configuration = |name: &str, url: &str| -> PathBuf {
+        let path = folder.path().join(name);
+        let text = format!("data = {data:?}\n[database]\nurl = {url:?}\n");
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let [on_sqlite, on_postgres, on_other] =
+        [("sqlite", ""), ("postgres", &url), ("other", &other)]
+            .map(|(name, url)| configuration(name, url));
+    let run = |from: &PathBuf, to: &PathBuf| -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output =
+            command.arg("--config").arg(from).args(["move", "--to"]).arg(to).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+
+    let mut service = Service::start_in_sqlite(&data);
+    let key = service.key("ada");
+    service.key("bob");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    let gone = molbox.upload(example("1vii.pdb")).name("gone").await.unwrap();
+    molbox.file_delete().file_id(&gone.file_id).send().await.unwrap();
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let before = seen(&molbox).await;
+    let audit = service.command(&["audit", "--json"]);
+    assert!(run(&on_sqlite, &on_postgres).1.contains("another molboxd serves"), "it still runs");
+    service.stop();
+
+    assert!(run(&on_sqlite, &on_sqlite).1.contains("database.url"), "there is one database only");
+    let (done, said) = run(&on_sqlite, &on_postgres);
+    assert!(done && said.contains("task\t2\n") && said.contains("account\t2\n"), "{said}");
+    let (done, said) = run(&on_sqlite, &on_other);
+    assert!(!done && said.contains("no database"), "the old one is not used any more: {said}");
+    // Without the end of its tasks.
+    std::mem::forget(service);
+
+    let mut service = Service::start_at_url(&data, &url);
+    let molbox = service.client_with(&key);
+    assert_eq!(seen(&molbox).await, before);
+    // What ran goes on: the same attempt.
+    let record = molbox.job_cancel().job_id(job.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
+    wait_until(&molbox, &job, |job| job.status.as_str() == "cancelled").await;
+    assert_eq!(service.command(&["check"]), "1 files, 2 tasks: 0 damaged, 0 orphans");
+    let now = service.command(&["audit", "--json"]);
+    assert!(now.starts_with(&audit) && now.contains("\"action\":\"move\""), "{now}");
+    // Numbers go on: what is new is newest.
+    let new = molbox.upload(example("1vii.pdb")).name("new").await.unwrap();
+    let files = molbox.file_list().send().await.unwrap().into_inner();
+    assert_eq!(files.items[0].file_id, new.file_id);
+    water(&molbox).await;
+    let before = seen(&molbox).await;
+    service.stop();
+
+    let (done, said) = run(&on_postgres, &on_sqlite);
+    assert!(done && said.contains("task\t3\n"), "{said}");
+    drop(service);
+    let service = Service::start_in_sqlite(&data);
+    let molbox = service.client_with(&key);
+    assert_eq!(seen(&molbox).await, before);
+    assert_eq!(service.command(&["check"]), "2 files, 3 tasks: 0 damaged, 0 orphans");
+    molbox.file_delete().file_id(&new.file_id).send().await.unwrap();
+    drop(service);
+    let (done, said) = run(&on_sqlite, &on_postgres);
+    assert!(!done && said.contains("molbox.sqlite.moved"), "{said}");
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(folder.path().join(format!("data/molbox.sqlite{suffix}.moved")));
+    }
+    let (done, said) = run(&on_sqlite, &on_postgres);
+    assert!(!done && said.contains("has other rows already"), "{said}");
+    assert!(data.join("molbox.sqlite").exists(), "what was not moved is as it was");
+    let (done, said) = run(&on_sqlite, &on_other);
+    assert!(done && said.contains("task\t3\n"), "{said}");
+}
