@@ -273,3 +273,32 @@ fn a_database_is_that_of_one_data_folder() {
         assert!(said.contains("has contents in objects/tasks but"), "{said}");
     }
 }
+
+#[test]
+fn a_connection_to_elsewhere_is_encrypted_to_who_the_certificate_says() {
+    let Some((server, port, certificate)) = Postgres::start_with_tls() else { return };
+    server.database();
+    let folder = tempfile::tempdir().unwrap();
+    let list = |host: &str, more: &str, ca_file: &str| -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        command.arg("--data").arg(folder.path().join("data"));
+        let url = format!("postgres://molbox@{host}:{port}/molbox_0?hostaddr=127.0.0.1{more}");
+        command.args(["--set", &format!("database.url={url:?}")]);
+        command.args(["--set", &format!("database.ca_file={ca_file:?}")]);
+        let output = command.args(["account", "list"]).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let ca_file = certificate.to_str().unwrap();
+    let (done, said) = list("localhost", "&sslmode=verify-full", ca_file);
+    assert!(done, "{said}");
+    for (host, more, ca_file, part) in [
+        // Nobody else is believed, without being asked to check: it is not this machine.
+        ("db.example.org", "", ca_file, "certificate"),
+        ("db.example.org", "&sslmode=verify-full", ca_file, "certificate"),
+        ("localhost", "&sslmode=verify-full", "", "certificate"),
+    ] {
+        let (done, said) = list(host, more, ca_file);
+        assert!(!done && said.contains(part), "{host} {more}: {said}");
+    }
+    assert!(list("db.example.org", "&sslmode=disable", "").0);
+}

@@ -2,6 +2,7 @@
 //! of the crate.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Postgres {
     programs: PathBuf,
     folder: PathBuf,
+    /// Its settings, `name=value`.
+    options: Vec<String>,
     n_databases: AtomicU32,
     /// Holds the pipe whose end tells the server that nobody needs it.
     process: Child,
@@ -27,6 +30,42 @@ pub(crate) fn shared() -> Option<&'static Postgres> {
 
 impl Postgres {
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(|_| Vec::new())
+    }
+
+    /// With TLS on a port of this machine: the port, and the certificate.
+    pub(crate) fn start_with_tls() -> Option<(Self, u16, PathBuf)> {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let server = Self::start_with(|folder| {
+            let mut make = as_user(Path::new("openssl"));
+            make.args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+            ]);
+            make.args(["-noenc", "-days", "2", "-subj", "/CN=localhost"]);
+            make.args(["-addext", "subjectAltName=DNS:localhost"]);
+            make.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+            make.args(["-keyout", "key.pem", "-out", CERTIFICATE]).current_dir(folder);
+            let made = make.output().unwrap();
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            let file = |name| folder.join(name).display().to_string();
+            vec![
+                "ssl=on".to_owned(),
+                format!("ssl_cert_file={}", file(CERTIFICATE)),
+                format!("ssl_key_file={}", file("key.pem")),
+                "listen_addresses=127.0.0.1".to_owned(),
+                format!("port={port}"),
+            ]
+        })?;
+        let certificate = server.folder.join(CERTIFICATE);
+        Some((server, port, certificate))
+    }
+
+    fn start_with(options: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
         let Some(programs) = programs() else {
             let missing = "PostgreSQL is not installed (Debian: postgresql)";
             assert!(std::env::var_os("CI").is_none(), "{missing}");
@@ -44,8 +83,11 @@ impl Postgres {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let process = run(&programs, &folder);
-        let server = Self { programs, folder, n_databases: AtomicU32::new(0), process };
+        let mut all = vec!["listen_addresses=".to_owned(), "max_connections=500".to_owned()];
+        all.extend(options(&folder));
+        let process = run(&programs, &folder, &all);
+        let n_databases = AtomicU32::new(0);
+        let server = Self { programs, folder, options: all, n_databases, process };
         server.wait();
         Some(server)
     }
@@ -63,7 +105,7 @@ impl Postgres {
         // Its shell would remove the folder if it heard that nobody needs the server.
         self.process.kill().unwrap();
         self.process.wait().unwrap();
-        self.process = run(&self.programs, &self.folder);
+        self.process = run(&self.programs, &self.folder, &self.options);
         self.wait();
     }
 
@@ -84,6 +126,9 @@ impl Postgres {
     fn program(&self, name: &str) -> Command {
         let mut program = Command::new(self.programs.join(name));
         program.arg("--host").arg(&self.folder).args(["--username", "molbox"]);
+        if let Some(port) = self.options.iter().find_map(|option| option.strip_prefix("port=")) {
+            program.args(["--port", port]);
+        }
         program
     }
 
@@ -113,6 +158,7 @@ impl Postgres {
     }
 }
 
+const CERTIFICATE: &str = "certificate.pem";
 /// Name of the socket of a server in its folder.
 pub(crate) const SOCKET: &str = ".s.PGSQL.5432";
 
@@ -124,14 +170,16 @@ pub(crate) fn address(folder: &Path, name: &str) -> String {
 
 /// Runs a server until its input ends, also as that of a process that was killed, and removes its
 /// folder then.
-fn run(programs: &Path, folder: &Path) -> Child {
+fn run(programs: &Path, folder: &Path, options: &[String]) -> Child {
     let script = "\"$@\" >>log 2>&1 & read -r _; kill -INT $!; wait $!; cd /; rm -rf \"$OLDPWD\"";
     let server = as_user(&programs.join("postgres"));
     Command::new("sh")
         .args(["-c", script, "sh"])
         .arg(server.get_program())
         .args(server.get_args())
-        .args(["-F", "-c", "listen_addresses=", "-c", "max_connections=500", "-k"])
+        .arg("-F")
+        .args(options.iter().flat_map(|option| ["-c", option.as_str()]))
+        .arg("-k")
         .arg(folder)
         .arg("-D")
         .arg(folder.join("data"))
