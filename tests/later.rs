@@ -121,7 +121,7 @@ fn every_answer_of_a_later_service_is_read_and_written_again() {
             "queue_list" => survives::<types::QueuePage>(&name, &now),
             "queue_cancel" => survives::<types::QueueEntry>(&name, &now),
             "service_view" => survives::<types::ServiceView>(&name, &now),
-            "service_health" => survives::<types::Health>(&name, &now),
+            "service_health" | "service_live" => survives::<types::Health>(&name, &now),
             "service_document" => survives::<types::Document>(&name, &now),
             // What the client sends is not read by it, and margins come as text.
             "margin_submit" => continue,

@@ -37,10 +37,10 @@ const ROOMS: [(&str, &[&str]); 12] = [
         &[
             "accounts", "analyze", "app", "clock", "config", "db", "doctor", "exec", "files",
             "finding", "folder", "handlers", "hex", "http", "log", "market", "objects", "pdb",
-            "random", "record", "runner", "shown",
+            "random", "record", "runner", "servers", "shown",
         ],
     ),
-    ("db", &["config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
+    ("db", &["clock", "config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
     ("folder", &["db", "random"]),

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -26,7 +27,7 @@ use crate::files;
 use crate::finding::LastExamination;
 use crate::folder::reserve::Reserve;
 use crate::folder::{self, Folder};
-use crate::hex::hex;
+use crate::hex::{hex, unhex};
 use crate::http::page_token::PageTokens;
 use crate::http::rates::Rates;
 use crate::http::room::Room;
@@ -70,7 +71,9 @@ pub(crate) struct App {
     pub(crate) wake: Notify,
     /// The same when something has been queued, for each lane.
     queued: [Notify; 2],
-    /// True once the service has been asked to end.
+    /// True once the service has been asked to end: it runs no more tasks.
+    pub(crate) leaving: watch::Sender<bool>,
+    /// True once it takes no more requests.
     pub(crate) stopping: watch::Sender<bool>,
     pub(crate) rates: Rates,
     pub(crate) wrong_keys: WrongKeys,
@@ -95,8 +98,12 @@ pub(crate) struct App {
     pub(crate) holds: Holds,
     pub(crate) queues: Queues,
     pub(crate) examination: LastExamination,
+    /// By which other servers of the same database know this one: that of its data folder.
+    pub(crate) server_id: String,
+    /// How many servers work on the database.
+    n_servers: AtomicU32,
     /// What running tasks last said of themselves.
-    progress: Mutex<HashMap<String, Arc<str>>>,
+    progress: Mutex<HashMap<String, Said>>,
     /// When keys and sessions were last used.
     pub(crate) uses: Uses,
     /// When what was downloaded last, by whom.
@@ -105,6 +112,13 @@ pub(crate) struct App {
     origin: OnceLock<String>,
     /// Base address of the margin endpoint, known then too.
     margin_origin: OnceLock<String>,
+}
+
+/// What a running task last said of itself, as JSON.
+struct Said {
+    text: Arc<str>,
+    /// Whether this server runs it, and need not be told.
+    is_own: bool,
 }
 
 impl App {
@@ -119,7 +133,8 @@ impl App {
                 "the database is too large to be checked at the start; `molboxd check` does it"
             );
         }
-        let secret = secret(&data.join("secret"))?;
+        let server_id = hex(&secret(&data.join("server"))?[..8]);
+        let secret = shared_secret(&db, &data.join("secret"))?;
         if !config.database.url.is_empty() {
             // By which a database elsewhere is known to be of this folder.
             db.belong_to(data, &installation(data)?)?;
@@ -133,6 +148,7 @@ impl App {
             pages: PageTokens::new(&secret),
             wake: Notify::new(),
             queued: Default::default(),
+            leaving: watch::Sender::new(false),
             stopping: watch::Sender::new(false),
             rates: Rates::default(),
             wrong_keys: WrongKeys::new(config.limits.wrong_keys_per_minute),
@@ -152,6 +168,8 @@ impl App {
             holds: Holds::default(),
             queues: Queues::default(),
             examination: LastExamination::default(),
+            server_id,
+            n_servers: AtomicU32::new(1),
             progress: Mutex::default(),
             uses: Uses::default(),
             downloads: Uses::default(),
@@ -302,26 +320,80 @@ impl App {
 
     /// What a running task last said of itself, as JSON.
     pub(crate) fn progress(&self, id: &str) -> Option<Arc<str>> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+        self.said().get(id).map(|said| said.text.clone())
     }
 
-    /// Keeps what a running task says of itself.
-    pub(crate) fn set_progress(&self, id: &str, progress: String) {
-        self.progress
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id.to_owned(), progress.into());
+    /// Keeps what a task says of itself that this server runs; whether it is new.
+    pub(crate) fn set_progress(&self, id: &str, text: &str) -> bool {
+        let mut all = self.said();
+        if all.get(id).is_some_and(|said| said.is_own && *said.text == *text) {
+            return false;
+        }
+        all.insert(id.to_owned(), Said { text: text.into(), is_own: true });
+        true
+    }
+
+    /// Keeps what tasks have said of themselves that other servers run; of others it is forgotten if
+    /// this is all there is.
+    pub(crate) fn hear_progress(&self, heard: Vec<(String, String)>, is_all: bool) {
+        let mut all = self.said();
+        if is_all {
+            all.retain(|_, said| said.is_own);
+        }
+        for (id, text) in heard {
+            if all.get(&id).is_none_or(|said| !said.is_own) {
+                all.insert(id, Said { text: text.into(), is_own: false });
+            }
+        }
+    }
+
+    /// Lets others tell how far the tasks are that this server has run.
+    pub(crate) fn disown_progress(&self) {
+        self.said().values_mut().for_each(|said| said.is_own = false);
     }
 
     /// Forgets what a task that no longer runs said of itself.
     pub(crate) fn forget(&self, id: &str) {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.said().remove(id);
+    }
+
+    fn said(&self) -> MutexGuard<'_, HashMap<String, Said>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The name under which this server runs tasks: those of a machine can go on there alone.
+    pub(crate) fn runner_name(&self) -> String {
+        format!("host-{}", self.server_id)
+    }
+
+    /// Notes how many servers work on the database.
+    pub(crate) fn count_servers(&self, n: usize) {
+        self.n_servers.store(u32::try_from(n).unwrap_or(u32::MAX).max(1), Ordering::Relaxed);
+    }
+
+    /// This server's part of a number of requests, of which 0 is any.
+    pub(crate) fn part_of(&self, requests: u32) -> u32 {
+        requests.div_ceil(self.n_servers.load(Ordering::Relaxed))
     }
 }
 
 /// The name of a data folder, by which a database elsewhere is known to be its.
 pub(crate) fn installation(data: &Path) -> Result<String> {
     secret(&data.join("installation")).map(|name| hex(&name))
+}
+
+/// The secret that all servers of a database have, so that a link of one is good at another. The file
+/// has it too, for a database that is moved back into the data folder.
+fn shared_secret(db: &Db, path: &Path) -> Result<[u8; 32]> {
+    let own = secret(path)?;
+    let shared = db.shared("secret", &hex(&own))?;
+    let shared: [u8; 32] = unhex(&shared)
+        .and_then(|bytes| bytes.try_into().ok())
+        .with_context(|| format!("the secret in {} is damaged", db.place()))?;
+    if shared != own {
+        files::write(path, &shared).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(shared)
 }
 
 /// The secret of this data folder, made the first time; only its owner may read it.

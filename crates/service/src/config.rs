@@ -75,8 +75,12 @@ section! {
         margin: Margin = Margin::default(),
         /// Public structure entries.
         pdb: Pdb = Pdb::default(),
+        /// Where tasks run.
+        tasks: Tasks = Tasks::default(),
         /// The workers and what they may use.
         worker: Worker = Worker::default(),
+        /// How this server comes and goes among others.
+        server: Server = Server::default(),
     }
 }
 
@@ -215,6 +219,24 @@ section! {
 }
 
 section! {
+    /// Where tasks run.
+    Tasks {
+        /// Whether this server runs tasks: `auto`, whenever no other server does it in its place, or `off`.
+        runner: Runs = Runs::Auto,
+        /// How long a server that runs tasks as its own processes may be away before others begin them anew, in seconds.
+        lost_seconds: u64 = 600,
+    }
+}
+
+section! {
+    /// How this server comes and goes among others.
+    Server {
+        /// How long requests are still taken when the service is asked to end, in seconds, while `/healthz` answers 503: a load balancer has to notice.
+        drain_seconds: u64 = 0,
+    }
+}
+
+section! {
     /// The workers and what they may use.
     Worker {
         /// Python interpreter of the workers' environment.
@@ -284,12 +306,20 @@ pub(crate) enum Sandbox {
     Off,
 }
 
+/// Whether a server runs tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Runs {
+    Auto,
+    Off,
+}
+
 const PREFIX: &str = "MOLBOXD_";
 
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 8] = [
+const SECTIONS: [Section; 10] = [
     ("database", "Where records are kept.", Database::KEYS),
     ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
@@ -297,7 +327,9 @@ const SECTIONS: [Section; 8] = [
     ("oidc", "People who sign in by an identity provider (OpenID Connect).", Oidc::KEYS),
     ("margin", "The margin endpoint.", Margin::KEYS),
     ("pdb", "Public structure entries.", Pdb::KEYS),
+    ("tasks", "Where tasks run.", Tasks::KEYS),
     ("worker", "The workers and what they may use.", Worker::KEYS),
+    ("server", "How this server comes and goes among others.", Server::KEYS),
 ];
 
 impl Config {

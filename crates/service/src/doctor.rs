@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::accounts::oidc;
+use crate::clock::Clock;
 use crate::config::{Config, Sandbox};
 use crate::db::Db;
 use crate::finding::{Examination, Finding, Found};
@@ -19,13 +20,17 @@ use crate::folder;
 use crate::handlers::portal;
 use crate::objects::Objects;
 use crate::runner::environment;
+use crate::shown::counted;
 use crate::web;
 
 /// Runs every check.
 pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
     let data = sound("data folder", data(config));
-    let database = async { database(&Db::open(config)?, Duration::MAX).await };
-    let mut findings = vec![data, sound("database", database.await)];
+    let database = async {
+        let db = Db::open(config)?;
+        database(&db, config, Clock::default().now(), Duration::MAX).await
+    };
+    let mut findings = vec![data, Finding { about: "database", result: database.await }];
     findings.extend(surroundings(config).await);
     findings.extend(provider(config).await);
     findings.push(sound("addresses", addresses(config).await));
@@ -37,8 +42,9 @@ const CHECK_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs the checks that a running service can make of itself.
 pub(crate) async fn examine_running(config: &Config, db: &Db, now: Timestamp) -> Examination {
-    let database = database(db, CHECK_LIMIT).await;
-    let mut findings = vec![sound("data folder", data(config)), sound("database", database)];
+    let database = database(db, config, now, CHECK_LIMIT).await;
+    let mut findings =
+        vec![sound("data folder", data(config)), Finding { about: "database", result: database }];
     findings.extend(surroundings(config).await);
     findings.extend(provider(config).await);
     Examination { at: now, findings }
@@ -84,16 +90,22 @@ fn data(config: &Config) -> Result<String> {
     Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
 }
 
-async fn database(db: &Db, limit: Duration) -> Result<String> {
+async fn database(db: &Db, config: &Config, now: Timestamp, limit: Duration) -> Result<Found> {
     let is_sound = block_in_place(|| db.check(limit))?;
     let verdict =
         if is_sound { "sound" } else { "too large to be checked here, see `molboxd check`" };
-    match db.n_accounts().await? {
-        0 => Ok(format!(
-            "{verdict}; there is no account yet, make one with `molboxd account create NAME`"
-        )),
-        accounts => Ok(format!("{verdict}, {accounts} accounts")),
-    }
+    let accounts = match usize::try_from(db.n_accounts().await?)? {
+        0 => "there is no account yet, make one with `molboxd account create NAME`".to_owned(),
+        accounts => counted(accounts, "account"),
+    };
+    Ok(match db.examine(config.database.connections, now).await? {
+        None if accounts.starts_with("there") => Found::Sound(format!("{verdict}; {accounts}")),
+        None => Found::Sound(format!("{verdict}, {accounts}")),
+        Some((server, faults)) if faults.is_empty() => {
+            Found::Sound(format!("{server}; {accounts}"))
+        }
+        Some((server, faults)) => Found::Weak(format!("{server}; {}", faults.join("; "))),
+    })
 }
 
 /// Whether workers work, and how they are confined.
@@ -126,12 +138,12 @@ fn versions(config: &Config, found: &Value) -> String {
         }
     };
     format!(
-        "Python {}, OpenMM {} with {}; {} slots on {} CPUs{ligands}",
+        "Python {}, OpenMM {} with {}; {} on {}{ligands}",
         version("python"),
         version("openmm"),
         platforms.join(", "),
-        config.slots(),
-        config.cpus(),
+        counted(config.slots(), "slot"),
+        counted(config.cpus(), "CPU"),
     )
 }
 

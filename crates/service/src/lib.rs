@@ -37,6 +37,7 @@ mod recent;
 mod record;
 mod registered;
 mod runner;
+mod servers;
 mod shown;
 mod speed;
 mod structure;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use jiff::Timestamp;
@@ -11,7 +11,9 @@ use molbox_margin::{Store, sample};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::clock::Clock;
 use crate::config::Config;
+use crate::db::Db;
 use crate::error::ApiError;
 use crate::files;
 use crate::http::slots::Slots;
@@ -83,10 +85,32 @@ impl Market {
         Ok(())
     }
 
+    /// Digest of the market data in use.
+    pub(crate) fn digest(&self) -> Option<String> {
+        match self.loaded() {
+            Loaded::Data(store) => Some(store.sha256().to_owned()),
+            Loaded::Nothing | Loaded::Broken => None,
+        }
+    }
+
+    /// Takes the market data with this digest; what was there stays when the folder has other data.
+    pub(crate) fn take(&self, config: &Config, digest: &str) -> Result<()> {
+        let store = load(config)?;
+        if store.sha256() != digest {
+            bail!(
+                "{} holds market data with the digest {}, and not {digest}, which was asked for",
+                folder(config).display(),
+                store.sha256()
+            );
+        }
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) =
+            Loaded::Data(Arc::new(store));
+        Ok(())
+    }
+
     /// Writes to a file which market data is in use, for who asked for a reload.
     pub(crate) fn announce(&self, config: &Config, now: Timestamp) -> Result<()> {
-        let sha256 = self.store().ok().map(|store| store.sha256().to_owned());
-        let announced = serde_json::json!({ "sha256": sha256, "at": now.as_microsecond() });
+        let announced = serde_json::json!({ "sha256": self.digest(), "at": now.as_microsecond() });
         let path = announcement(config);
         files::write(&path, announced.to_string().as_bytes())
             .with_context(|| format!("write {}", path.display()))
@@ -158,9 +182,41 @@ pub(crate) fn write_sample(config: &Config) -> Result<String> {
     Ok(format!("sample market data written to {}", folder.display()))
 }
 
-/// `molboxd market reload`: has the running service load the data anew, once it is found good.
-pub(crate) async fn ask_to_reload(config: &Config) -> Result<String> {
+/// `molboxd market reload`: has the running service load the data anew, once it is found good; of
+/// several servers all.
+pub(crate) async fn ask_to_reload(config: &Config, clock: &Clock) -> Result<String> {
     let store = load(config)?;
+    if config.database.url.is_empty() {
+        ask_one(config, &store).await?;
+    } else {
+        ask_all(&Db::open(config)?, clock, &store).await?;
+    }
+    Ok(format!("{} contracts in use, sha256 {}", store.contracts().len(), store.sha256()))
+}
+
+/// Has every server of a database take market data, each from the folder as it sees it.
+async fn ask_all(db: &Db, clock: &Clock, store: &Store) -> Result<()> {
+    db.ask_for_market(store.sha256().to_owned()).await?;
+    let start = Instant::now();
+    loop {
+        let mut servers = db.servers(clock.now()).await?;
+        if servers.is_empty() {
+            bail!("no service runs on {}", db.place());
+        }
+        servers.retain(|server| server.market.as_deref() != Some(store.sha256()));
+        if servers.is_empty() {
+            return Ok(());
+        }
+        if start.elapsed() > RELOAD_TIMEOUT {
+            let named: Vec<_> = servers.into_iter().map(|server| server.id).collect();
+            bail!("these servers did not take the data, see their logs: {}", named.join(", "));
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Has the one service of a data folder take market data.
+async fn ask_one(config: &Config, store: &Store) -> Result<()> {
     let path = config.data.join("addresses.json");
     let text = fs::read_to_string(&path)
         .with_context(|| format!("no service has run on {}", config.data.display()))?;
@@ -190,7 +246,7 @@ pub(crate) async fn ask_to_reload(config: &Config) -> Result<String> {
     if said["sha256"] != store.sha256() {
         bail!("the service did not take the data; see its log");
     }
-    Ok(format!("{} contracts in use, sha256 {}", store.contracts().len(), store.sha256()))
+    Ok(())
 }
 
 /// Whether a service holds the lock of the data folder.

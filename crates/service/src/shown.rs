@@ -43,6 +43,11 @@ pub(crate) fn all_without_folders(value: &mut Value) {
     }
 }
 
+/// So many of something.
+pub(crate) fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// A number of bytes as people write it, with a decimal prefix.
 pub(crate) fn in_bytes(count: u128) -> String {
     let mut value = count as f64;

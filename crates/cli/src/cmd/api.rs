@@ -169,7 +169,7 @@ pub(crate) fn command(operation: &str) -> Option<&'static str> {
     COMMANDS.iter().find(|(id, _)| *id == operation).map(|(_, command)| *command)
 }
 
-const COMMANDS: [(&str, &str); 45] = [
+const COMMANDS: [(&str, &str); 46] = [
     ("upload_url_create", "file link"),
     ("file_register", "file register"),
     ("file_list", "file list"),
@@ -213,6 +213,7 @@ const COMMANDS: [(&str, &str); 45] = [
     ("usage_view", "usage"),
     ("account_watch", "events"),
     ("service_health", "service health"),
+    ("service_live", "service live"),
     ("service_metrics", "service metrics"),
     ("service_document", "service document"),
 ];

@@ -15,6 +15,8 @@ pub(crate) enum Command {
         #[arg(long, value_enum, default_value_t)]
         at: At,
     },
+    /// Whether its process works, whatever it needs.
+    Live,
     /// Its measurements, in the text format of Prometheus; takes a key.
     Metrics,
     /// The document by which it works.
@@ -48,6 +50,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             let text = context.workflow()?.call("GET", "/metrics")?.send().await?.bytes().await?;
             return context.output.bytes(&text);
         }
+        Command::Live => (At::Workflow, "/livez"),
         Command::Document => (At::Workflow, "/openapi.json"),
     };
     let bytes = match at {
@@ -61,7 +64,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
         }
     };
     match serde_json::from_slice::<serde_json::Value>(&bytes) {
-        Ok(value) if path == "/healthz" => context.output.record(&value),
+        Ok(value) if ["/healthz", "/livez"].contains(&path) => context.output.record(&value),
         Ok(value) => context.output.json(&value),
         Err(_) => context.output.bytes(&bytes),
     }

@@ -344,7 +344,7 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Key(command) => runtime.block_on(key(&database(&config)?, &clock, command))?,
         Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
         Command::Market(MarketCommand::Reload) => {
-            say(&runtime.block_on(market::ask_to_reload(&config))?)
+            say(&runtime.block_on(market::ask_to_reload(&config, &clock))?)
         }
         Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
         Command::Config => say(Config::documentation().trim_end()),

@@ -17,7 +17,7 @@ use crate::http::connections::{self, Door, raise_file_limit};
 use crate::http::routes;
 use crate::objects::Key;
 use crate::objects::garbage::sweep;
-use crate::{files, folder, runner};
+use crate::{files, folder, runner, servers};
 
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
@@ -27,7 +27,7 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     let app = Arc::new(App::open(config, clock)?);
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
-    let garbage = app.db.garbage().await?;
+    let garbage = app.db.garbage(app.now()).await?;
     let listen = |address| async move {
         TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))
     };
@@ -54,6 +54,7 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
     tokio::spawn(keep_house(app.clone()));
+    let meeting = tokio::spawn(servers::meet(app.clone()));
     let runner = tokio::spawn(runner::run(app.clone()));
     let serve = |listener, router| {
         connections::serve(
@@ -69,16 +70,25 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
         tokio::join!(workflow, serve(margin, routes::margin(&app)), OptionFuture::from(operators),);
         Ok::<(), anyhow::Error>(())
     };
-    let ask_to_stop = async {
+    let mut asked = async || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+    };
+    let ask_to_stop = async {
+        asked().await;
         tracing::info!("stopping; running tasks go on and are adopted at the next start");
+        app.leaving.send_replace(true);
+        let drain = Duration::from_secs(app.config.server.drain_seconds);
+        // Who asks twice does not want to wait.
+        let _ = tokio::time::timeout(drain, asked()).await;
         app.stopping.send_replace(true);
         stop.send(true).context("tell the servers to stop")
     };
     tokio::try_join!(servers, ask_to_stop)?;
+    meeting.abort();
+    servers::leave(&app).await;
     runner.abort();
     reloads.abort();
     Ok(())
@@ -89,6 +99,15 @@ async fn sweep_all(app: Arc<App>, garbage: Vec<String>) {
     for key in garbage {
         sweep(&app.objects, &app.db, Key::stored(key)).await;
     }
+}
+
+/// Removes what has become garbage by now, and what servers have left that are gone.
+async fn sweep_due(app: &Arc<App>) -> Result<()> {
+    if app.db.is_shared() {
+        let garbage = app.db.garbage(app.now()).await?;
+        sweep_all(app.clone(), garbage).await;
+    }
+    Ok(())
 }
 
 /// How often it is looked for files that have waited too long.
@@ -108,6 +127,9 @@ async fn keep_house(app: Arc<App>) {
         }
         if let Err(error) = forget_audit(&app).await {
             tracing::error!(cause = format!("{error:#}"), "forget old entries of the audit log");
+        }
+        if let Err(error) = sweep_due(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "remove objects that nobody needs");
         }
         if let Err(error) = forget_expired(&app).await {
             tracing::error!(cause = format!("{error:#}"), "forget answers and sessions");
@@ -185,6 +207,11 @@ async fn reload(app: &Arc<App>) {
     }
     if let Err(error) = app.market.announce(&app.config, app.now()) {
         tracing::error!(cause = format!("{error:#}"), "announce which market data is in use");
+    }
+    if let Some(digest) = app.market.digest()
+        && let Err(error) = app.db.ask_for_market(digest).await
+    {
+        tracing::error!(%error, "tell the other servers which market data is in use");
     }
 }
 

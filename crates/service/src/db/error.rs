@@ -30,6 +30,8 @@ pub(crate) enum Error {
     NoMemory(Cause),
     /// It took longer than it was given.
     Interrupted(Cause),
+    /// Another server runs the tasks by now: nothing was written.
+    Superseded(Cause),
     /// It is not where it was when the service began: nothing was written.
     Displaced(Displaced),
     /// A mistake of this program, or in what is stored.
@@ -51,6 +53,7 @@ impl Error {
             | Self::Unreachable(cause)
             | Self::NoMemory(cause)
             | Self::Interrupted(cause)
+            | Self::Superseded(cause)
             | Self::Other(cause) => &**cause,
             Self::Displaced(displaced) => displaced,
         }

@@ -1,16 +1,19 @@
 //! Files of accounts.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::audit::note;
 use super::quota::has_quota;
 use super::words::is_open;
 use super::{
-    Answer, Db, Deed, Deletion, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Scope, Tx,
-    values,
+    Answer, Db, Deed, Deletion, Error, Filter, IdempotentWrite, Once, OverQuota, Result, Row,
+    Scope, Tx, values,
 };
 use crate::formats::Format;
 use crate::record::FileStatus;
+
+/// How long an object may be on its way until a row refers to it.
+const UNDER_WAY: SignedDuration = SignedDuration::from_hours(48);
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,10 +194,13 @@ impl Db {
     }
 
     /// Notes the key of an object before it is written. Until a row refers to it, it is garbage: so
-    /// whatever ends a service in between, the next start removes it.
-    pub(crate) async fn announce_object(&self, key: String) -> Result<()> {
+    /// whatever ends a service in between, the next start removes it; where there are several
+    /// servers, one of them after a while.
+    pub(crate) async fn announce_object(&self, key: String, now: Timestamp) -> Result<()> {
         self.write(Scope::Rows, move |tx| {
-            tx.execute("insert into garbage (prefix) values (?1)", values![key]).map(drop)
+            let due_at = tx.now(now)?.checked_add(UNDER_WAY).map_err(Error::other)?;
+            let sql = "insert into garbage (prefix, due_at) values (?1, ?2)";
+            tx.execute(sql, values![key, due_at]).map(drop)
         })
         .await
     }
@@ -235,7 +241,9 @@ impl Db {
             let sql = "update file set object = ?1, bytes = ?2 where id = ?3";
             tx.execute(sql, values![object, size, id])?;
             note(tx, &Deed { account: Some(name), ..deed }, &id)?;
-            keep_object(tx, &object)?;
+            if !keep_object(tx, &object)? {
+                return Err(Error::other(format!("{object} took so long that it was removed")));
+            }
             if let Some(replaced) = &replaced {
                 discard_object(tx, replaced)?;
             }
@@ -348,7 +356,8 @@ impl Db {
             ];
             tx.execute(sql, values)?;
             if let Some(object) = &file.object {
-                keep_object(tx, object)?;
+                // A moment after it was announced.
+                keep_object(tx, object).map(drop)?;
             }
             Ok(Ok(()))
         })
@@ -434,8 +443,8 @@ fn is_taken(tx: &Tx<'_>, account: i64, name: &str) -> Result<bool> {
 }
 
 /// A row refers to an object that was announced.
-fn keep_object(tx: &Tx<'_>, key: &str) -> Result<()> {
-    tx.execute("delete from garbage where prefix = ?1", values![key]).map(drop)
+fn keep_object(tx: &Tx<'_>, key: &str) -> Result<bool> {
+    Ok(tx.execute("delete from garbage where prefix = ?1", values![key])? == 1)
 }
 
 /// No row refers to an object any more.

@@ -8,10 +8,13 @@ mod error;
 mod file;
 mod idempotency;
 mod postgres;
+mod progress;
 mod queue;
 mod quota;
+mod runner;
 mod scope;
 mod served;
+mod server;
 mod session;
 mod speed;
 mod sqlite;
@@ -43,13 +46,13 @@ pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
 pub(crate) use queue::{Mark, Queued};
 pub(crate) use quota::OverQuota;
+pub(crate) use runner::{End, LEASE, Lease, Requeue};
 pub(crate) use served::elapsed;
+pub(crate) use server::Server;
 pub(crate) use session::{
     Identity, NewSession, NotLinked, SeenSession, SessionRow, Unadmitted, Uninvited, Unlinked,
 };
-pub(crate) use task::{
-    Allowance, Deletion, End, Extended, Listed, Reads, Requeue, Unqueued, Waiting,
-};
+pub(crate) use task::{Allowance, Deletion, Extended, Listed, Reads, Unqueued, Waiting};
 pub(crate) use transfer::transfer;
 pub(crate) use whole::{Content, Whole, snapshot};
 

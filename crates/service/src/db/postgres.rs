@@ -15,11 +15,12 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use bytes::BytesMut;
 use futures::TryStreamExt;
+use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::Verifier;
@@ -32,6 +33,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Config, NoTls, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::clock::Clock;
 use crate::config::Database;
 
 use super::error::{Error, Result};
@@ -44,9 +46,9 @@ pub(super) use tokio_postgres::Row;
 /// The schema as its first version here is: an installation begins with it.
 const FIRST: (usize, &str) = (16, include_str!("postgres/0016.sql"));
 /// What brings it from each version to the next.
-const MIGRATIONS: [&str; 0] = [];
-/// The oldest program that works with this schema.
-const OLDEST: usize = 16;
+const MIGRATIONS: [&str; 1] = [include_str!("postgres/0017.sql")];
+/// The oldest program that works with this schema. Version 16 knows of no other server.
+const OLDEST: usize = 17;
 /// The version of the schema that this program reads and writes: one for both databases.
 const VERSION: usize = FIRST.0 + MIGRATIONS.len();
 const _: () = assert!(VERSION == sqlite::VERSION, "one version of the schema for both databases");
@@ -60,6 +62,19 @@ const SILENCE: Duration = Duration::from_secs(10);
 const SETTINGS: &str = "-c plan_cache_mode=force_generic_plan -c synchronous_commit=on \
     -c statement_timeout=30s -c lock_timeout=20s -c idle_in_transaction_session_timeout=30s \
     -c client_min_messages=warning";
+/// Without these an answer is no promise.
+const DURABLE: [(&str, &str); 2] = [
+    ("fsync", "what was acknowledged is lost with the machine"),
+    ("full_page_writes", "a machine that stops may leave half a page"),
+];
+/// How far the clocks of two machines may be apart: sessions, links and keys end by them.
+const APART: Duration = Duration::from_secs(5);
+/// The same for a server that is to be started.
+const FAR_APART: Duration = Duration::from_secs(60);
+/// Connections that others than molboxd may need.
+const SPARE: i64 = 5;
+/// The oldest PostgreSQL that all statements run on, as it numbers itself.
+const OLDEST_SERVER: i64 = 140_000;
 /// How often the outcome of a commit is asked for, and how long to wait in between.
 const ASKED: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -68,6 +83,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const SCHEMA: i32 = 1;
 const ACCOUNTS: i32 = 2;
 const ACCOUNT: i32 = 3;
+const LANE: i32 = 4;
 
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
@@ -236,6 +252,12 @@ impl Session {
         )
     }
 
+    /// The present by the server's clock, in microseconds since 1970.
+    pub(super) fn now(&self) -> Result<i64> {
+        let sql = "select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)";
+        self.number(sql, &[])?.ok_or_else(|| Error::other("the server has no clock"))
+    }
+
     pub(super) fn lock(&self, scope: Scope) -> Result<()> {
         locking(scope).map_or(Ok(()), |sql| self.batch(&sql))
     }
@@ -284,6 +306,16 @@ impl Session {
         Ok(number)
     }
 
+    /// The text that a query gives.
+    fn text_of(&self, sql: &str, values: &[Value<'_>]) -> Result<String> {
+        let mut text = None;
+        self.rows(sql, values, |row| {
+            text = Some(row.try_get(0)?);
+            Ok::<_, Error>(ControlFlow::Break(()))
+        })?;
+        text.ok_or_else(|| Error::other(format!("no row: {sql}")))
+    }
+
     fn text(&self, sql: &str) -> Result<String> {
         Ok(wait(self.client.query_one(sql, &[]))?.try_get(0)?)
     }
@@ -309,6 +341,7 @@ fn locking(scope: Scope) -> Option<String> {
     let (class, of) = match scope {
         Scope::Rows => return None,
         Scope::Accounts => (ACCOUNTS, 0),
+        Scope::Lane(lane) => (LANE, lane as i32),
         // Two numbers that are equal in their lower half wait for each other needlessly.
         Scope::Account(account) => (ACCOUNT, account as i32),
     };
@@ -324,6 +357,20 @@ pub(super) struct Postgres {
     idle: Arc<Mutex<Vec<Session>>>,
     room: Arc<Semaphore>,
     check: Box<dyn Fn() -> Result<()> + Send + Sync>,
+}
+
+/// What a server is found to be.
+pub(super) struct Examined {
+    pub(super) version: String,
+    pub(super) round_trip: Duration,
+    /// What is not as it should be.
+    pub(super) faults: Vec<String>,
+}
+
+fn clocks_apart(behind: i64) -> String {
+    let seconds = Duration::from_micros(behind.unsigned_abs()).as_secs();
+    let way = if behind > 0 { "behind" } else { "ahead of" };
+    format!("this machine's clock is {seconds} s {way} that of database.url: set both by NTP")
 }
 
 /// Which data folder a database is of.
@@ -440,6 +487,15 @@ impl Postgres {
         check: impl Fn() -> Result<()> + Send + Sync + 'static,
     ) -> Result<Self> {
         let session = wait(Session::connect(&target))?;
+        let version =
+            session.number("select current_setting('server_version_num')::bigint", &[])?;
+        if version.is_none_or(|version| version < OLDEST_SERVER) {
+            return Err(Error::other("database.url leads to a PostgreSQL older than 14"));
+        }
+        let behind = session.now()? - Clock::default().now().as_microsecond();
+        if behind.unsigned_abs() > FAR_APART.as_micros() as u64 {
+            return Err(Error::other(clocks_apart(behind)));
+        }
         migrate(&session, migrates)?;
         let name = session.text("select gen_random_uuid()::text")?;
         Ok(Self {
@@ -463,6 +519,65 @@ impl Postgres {
             let sql = "select 1::bigint from setting where name = 'folder' and value = ?1";
             let is_same = session.number(sql, &[Value::Text(folder)])?.is_some();
             Ok(if is_same { Tie::Before } else { Tie::Other })
+        })
+    }
+
+    /// A setting of the installation: the first that any server had for it.
+    pub(super) fn setting(&self, name: &str, first: &str) -> Result<String> {
+        self.now(Scope::Rows, |session| {
+            let sql = "insert into setting (name, value) values (?1, ?2) on conflict do nothing";
+            session.execute(sql, &[Value::Text(name), Value::Text(first)])?;
+            let sql = "select value from setting where name = ?1";
+            session.text_of(sql, &[Value::Text(name)])
+        })
+    }
+
+    pub(super) async fn set_setting(&self, name: &'static str, value: String) -> Result<()> {
+        self.write(Scope::Rows, |session| {
+            let sql = "
+                insert into setting (name, value) values (?1, ?2)
+                on conflict (name) do update set value = excluded.value";
+            session.execute(sql, &[Value::Text(name), Value::Text(&value)]).map(drop)
+        })
+        .await
+    }
+
+    /// What the server is, and what of it is not as it should be: by `own`, the machine's clock, with
+    /// so many connections that all servers of the installation may open.
+    pub(super) fn examine(&self, own: Timestamp, connections: usize) -> Result<Examined> {
+        self.now(Scope::Rows, |session| {
+            let show = |name: &str| session.text(&format!("select current_setting('{name}')"));
+            let mut faults = Vec::new();
+            for (name, why) in DURABLE {
+                if show(name)? == "off" {
+                    faults.push(format!("{name} is off: {why}"));
+                }
+            }
+            let asked = Instant::now();
+            let behind = session.now()? - own.as_microsecond();
+            let round_trip = asked.elapsed();
+            if behind.unsigned_abs() > APART.as_micros() as u64 {
+                faults.push(clocks_apart(behind));
+            }
+            let collation = session.text(
+                "select datcollate::text from pg_database where datname = current_database()",
+            )?;
+            if !["C", "POSIX"].contains(&&*collation) {
+                faults.push(format!(
+                    "it sorts by {collation}, whose rules change with the machine's libraries: make it \
+                     with `template template0 lc_collate 'C' lc_ctype 'C'`"
+                ));
+            }
+            let most = session.number("select current_setting('max_connections')::bigint", &[])?;
+            if most.is_some_and(|most| connections as i64 + SPARE > most) {
+                faults.push(format!(
+                    "max_connections is {}, and the servers may open {connections} \
+                     (database.connections)",
+                    most.unwrap_or_default()
+                ));
+            }
+            let version = show("server_version")?;
+            Ok(Examined { version, round_trip, faults })
         })
     }
 

@@ -33,51 +33,6 @@ pub(crate) struct Queue {
 pub(crate) type Mark = (i64, Option<i64>);
 
 impl Db {
-    /// The task of a lane that is to start next, and how many are waiting, counted to `enough`.
-    pub(crate) async fn next_queued(
-        &self,
-        lane: Lane,
-        enough: usize,
-        now: Timestamp,
-    ) -> Result<Option<(Task, usize)>> {
-        let queued = Status::Queued;
-        // One step per account that has something queued, however much that is.
-        let sql = format!(
-            "with recursive waiting (account) as (
-                 select min(account) from task where status = '{queued}' and lane = ?1
-                 union all
-                 select (select min(account) from task
-                         where status = '{queued}' and lane = ?1 and account > waiting.account)
-                 from waiting where account is not null
-             )
-             select account, (select min(seq) from task
-                     where status = '{queued}' and lane = ?1 and account = waiting.account)
-             from waiting where account is not null"
-        );
-        let number = lane as i64;
-        self.read(|tx| {
-            let accounts: Vec<(i64, i64)> =
-                tx.all(&sql, values![number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let served = served(tx, lane, now)?;
-            let running = running(tx, lane)?;
-            let claims = accounts.into_iter().map(|(account, oldest)| {
-                let own = running.iter().filter(|(task, _)| task.account == account);
-                let elapsed = own.map(|(_, since)| elapsed(*since, now));
-                Claim::new(served.get(&account).copied().unwrap_or(0.0), elapsed, oldest)
-            });
-            let Some(next) = claims.min_by(Claim::order) else { return Ok(None) };
-            let sql = format!("select {COLUMNS} from task where seq = ?1");
-            let task = tx.one(&sql, values![next.oldest], task)?;
-            let sql = "
-                select count(*) from
-                    (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
-            let waiting: i64 =
-                tx.one(sql, values![queued, number, enough as i64], |row| row.get(0))?;
-            Ok(Some((task, waiting as usize)))
-        })
-        .await
-    }
-
     /// Changes with what waits in a lane.
     pub(crate) async fn queue_mark(&self, lane: Lane) -> Result<Mark> {
         let sql = "
@@ -111,6 +66,47 @@ impl Db {
         })
         .await
     }
+}
+
+/// The task of a lane that is to start next, and how many are waiting, counted to `enough`.
+pub(super) fn next(
+    tx: &Tx<'_>,
+    lane: Lane,
+    enough: usize,
+    now: Timestamp,
+) -> Result<Option<(Task, usize)>> {
+    let queued = Status::Queued;
+    // One step per account that has something queued, however much that is.
+    let sql = format!(
+        "with recursive waiting (account) as (
+             select min(account) from task where status = '{queued}' and lane = ?1
+             union all
+             select (select min(account) from task
+                     where status = '{queued}' and lane = ?1 and account > waiting.account)
+             from waiting where account is not null
+         )
+         select account, (select min(seq) from task
+                 where status = '{queued}' and lane = ?1 and account = waiting.account)
+         from waiting where account is not null"
+    );
+    let number = lane as i64;
+    let accounts: Vec<(i64, i64)> =
+        tx.all(&sql, values![number], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let served = served(tx, lane, now)?;
+    let running = running(tx, lane)?;
+    let claims = accounts.into_iter().map(|(account, oldest)| {
+        let own = running.iter().filter(|(task, _)| task.account == account);
+        let elapsed = own.map(|(_, since)| elapsed(*since, now));
+        Claim::new(served.get(&account).copied().unwrap_or(0.0), elapsed, oldest)
+    });
+    let Some(next) = claims.min_by(Claim::order) else { return Ok(None) };
+    let sql = format!("select {COLUMNS} from task where seq = ?1");
+    let task = tx.one(&sql, values![next.oldest], task)?;
+    let sql = "
+        select count(*) from
+            (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
+    let waiting: i64 = tx.one(sql, values![queued, number, enough as i64], |row| row.get(0))?;
+    Ok(Some((task, waiting as usize)))
 }
 
 fn running(tx: &Tx<'_>, lane: Lane) -> Result<Vec<(Queued, Option<Timestamp>)>> {

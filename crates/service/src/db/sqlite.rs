@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::Value;
 
-const MIGRATIONS: [&str; 16] = [
+const MIGRATIONS: [&str; 17] = [
     include_str!("sqlite/0001.sql"),
     include_str!("sqlite/0002.sql"),
     include_str!("sqlite/0003.sql"),
@@ -38,6 +38,7 @@ const MIGRATIONS: [&str; 16] = [
     include_str!("sqlite/0014.sql"),
     include_str!("sqlite/0015.sql"),
     include_str!("sqlite/0016.sql"),
+    include_str!("sqlite/0017.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

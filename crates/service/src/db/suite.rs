@@ -6,10 +6,12 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use molbox::workflow::types;
 
+use super::runner::take;
 use super::transfer::TABLES;
 use super::{
     Allowance, Answer, Before, Db, Deed, Deletion, End, Error, FileRow, Filter, IdempotentWrite,
-    Once, OverQuota, Reads, Requeue, Row, Scope, Unqueued, Unregistered, values,
+    LEASE, Lease, Once, OverQuota, Reads, Requeue, Row, Scope, Server, Unqueued, Unregistered,
+    values,
 };
 use crate::config::{Config, Database};
 use crate::formats::Format;
@@ -127,6 +129,24 @@ async fn store(db: &Db, account: i64, file: FileRow, max_bytes: u64) -> Once<Unr
     db.create_ready_file(file, account, max_bytes, request, answer("")).await.unwrap()
 }
 
+/// The right to run tasks, of a server of this name.
+async fn lease(db: &Db, server: &str) -> Lease {
+    let name = format!("host-{server}");
+    db.take_lease(name, server.to_owned(), at(0)).await.unwrap().expect("nobody else has it")
+}
+
+async fn claim(db: &Db, lease: &Lease, lane: Lane, now: Timestamp) -> Option<(Task, usize)> {
+    db.claim(lease.clone(), lane, 9, now).await.unwrap()
+}
+
+/// Begins an attempt of a task; false when it is not queued.
+async fn begin(db: &Db, lease: &Lease, account: i64, id: &str, now: Timestamp) -> bool {
+    let (owner, task) = (lease.clone(), id.to_owned());
+    let taken = db.write(Scope::Account(account), move |tx| take(tx, &owner, &task, now)).await;
+    taken.unwrap().is_some()
+        && db.begin_attempt(lease.clone(), account, id.to_owned(), now).await.unwrap()
+}
+
 fn ended(status: Status) -> End {
     End { status, outcome: "{}".to_owned(), bundle: None, bytes: 0 }
 }
@@ -228,12 +248,12 @@ fn accounts_take_turns_and_one_that_is_disabled_has_none() {
         let refused = db.create_task(late, reads, UNLIMITED, write, answer("")).await.unwrap();
         assert!(matches!(refused, Once::Refused(Unqueued::Disabled)));
         let mut started = Vec::new();
-        while let Some((task, _)) = db.next_queued(Lane::Workers, 9, at(1)).await.unwrap() {
-            assert!(db.start_task(task.account, task.id.clone(), at(1)).await.unwrap());
+        let lease = lease(&db, "one").await;
+        while let Some((task, _)) = claim(&db, &lease, Lane::Workers, at(1)).await {
             started.push(task.id);
         }
         assert_eq!(started, ["a_0", "b_0", "a_1", "b_1", "a_2", "a_3"]);
-        let (waiting, n) = db.next_queued(Lane::Analyses, 9, at(1)).await.unwrap().unwrap();
+        let (waiting, n) = claim(&db, &lease, Lane::Analyses, at(1)).await.unwrap();
         assert_eq!((waiting.id.as_str(), n), ("ana_0", 1));
     });
 }
@@ -245,14 +265,22 @@ fn runners_that_claim_at_once_start_every_task_once() {
         let (of_a, of_b) = (numbered("a", 30), numbered("b", 10));
         queue_all(&db, a, Kind::Job, &of_a).await;
         queue_all(&db, b, Kind::System, &of_b).await;
-        let claimed = at_once(4, |_| {
+        let claimed = at_once(4, |i| {
             let db = db.clone();
             async move {
+                let lease = lease(&db, &format!("server {i}")).await;
                 let mut own = Vec::new();
-                while let Some((task, _)) = db.next_queued(Lane::Workers, 1, at(1)).await.unwrap() {
-                    if db.start_task(task.account, task.id.clone(), at(1)).await.unwrap() {
-                        own.push(task.id);
-                    }
+                while let Some((task, _)) = claim(&db, &lease, Lane::Workers, at(1)).await {
+                    assert_eq!((task.status, task.attempts), (Status::Running, 0), "{}", task.id);
+                    own.push(task.id);
+                }
+                if db.is_shared() {
+                    let running = db.running_tasks(&lease).await.unwrap();
+                    let mut adopted: Vec<_> = running.into_iter().map(|task| task.id).collect();
+                    let mut claimed = own.clone();
+                    adopted.sort();
+                    claimed.sort();
+                    assert_eq!(adopted, claimed, "each adopts its own");
                 }
                 own
             }
@@ -262,9 +290,6 @@ fn runners_that_claim_at_once_start_every_task_once() {
         let mut all = [of_a, of_b].concat();
         all.sort();
         assert_eq!(claimed, all);
-        for task in db.running_tasks().await.unwrap() {
-            assert_eq!((task.attempts, task.started_at), (1, Some(at(1))), "{}", task.id);
-        }
     });
 }
 
@@ -419,7 +444,7 @@ fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
         for (i, done) in done.await.into_iter().enumerate() {
             assert_eq!(done.is_ok(), i % 4 == 0, "{i}: {done:?}");
         }
-        let kept: BTreeSet<String> = db.garbage().await.unwrap().into_iter().collect();
+        let kept: BTreeSet<String> = db.garbage(at(0)).await.unwrap().into_iter().collect();
         let expected = [0, 4, 8, 12, 16].map(|i| format!("files/{i}"));
         assert_eq!(kept, BTreeSet::from(expected));
     });
@@ -428,6 +453,7 @@ fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
 #[test]
 fn pages_have_every_item_once_while_others_come_and_go() {
     on_each_database(|db| async move {
+        let lease = lease(&db, "one").await;
         let account = account(&db, "a").await;
         queue_all(&db, account, Kind::Job, &numbered("job", 20)).await;
         let (mut filter, mut seen, mut page) = (Filter::default(), Vec::new(), 0);
@@ -439,7 +465,9 @@ fn pages_have_every_item_once_while_others_come_and_go() {
             seen.extend(rows.into_iter().map(|row| row.id));
             // New ones come first, and what was seen may be gone when the next page is asked for.
             queue_all(&db, account, Kind::Job, &[format!("new_{page}")]).await;
-            db.end_task(account, gone.clone(), ended(Status::Failed), at(1)).await.unwrap();
+            db.end_task(lease.clone(), account, gone.clone(), ended(Status::Failed), at(1))
+                .await
+                .unwrap();
             let deed = Deed::default();
             let deleted = db.delete_task(account, Kind::Job, gone, String::new(), deed).await;
             assert_eq!(deleted.unwrap(), Deletion::Done);
@@ -454,13 +482,14 @@ fn pages_have_every_item_once_while_others_come_and_go() {
 #[test]
 fn a_listing_has_what_was_asked_for() {
     on_each_database(|db| async move {
+        let lease = lease(&db, "one").await;
         let account = account(&db, "a").await;
         for (id, name) in [("job_0", "x"), ("job_1", "y"), ("job_2", "x"), ("job_3", "x")] {
             let task = NewTask { name: Some(name.to_owned()), ..queued(account, Kind::Job, id) };
             queue(&db, task, Reads::default()).await;
         }
         for id in ["job_1", "job_2"] {
-            db.start_task(account, id.to_owned(), at(1)).await.unwrap();
+            assert!(begin(&db, &lease, account, id, at(1)).await);
         }
         let listed = |status: Option<types::Status>, name: Option<&str>| {
             let filter = Filter { before: None, status, name: name.map(str::to_owned) };
@@ -486,11 +515,12 @@ fn a_listing_has_what_was_asked_for() {
 #[test]
 fn a_task_that_is_deleted_is_none_whoever_knew_it() {
     on_each_database(|db| async move {
+        let lease = lease(&db, "one").await;
         let account = account(&db, "a").await;
         queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
         assert_eq!(db.bundle("job_0").await.unwrap(), Some(None));
         let end = End { bundle: Some("{}".to_owned()), ..ended(Status::Succeeded) };
-        db.end_task(account, "job_0".to_owned(), end, at(1)).await.unwrap();
+        db.end_task(lease.clone(), account, "job_0".to_owned(), end, at(1)).await.unwrap();
         assert_eq!(db.bundle("job_0").await.unwrap(), Some(Some("{}".to_owned())));
         let id = || "job_0".to_owned();
         let deleted = db.delete_task(account, Kind::Job, id(), id(), Deed::default()).await;
@@ -503,6 +533,7 @@ fn a_task_that_is_deleted_is_none_whoever_knew_it() {
 #[test]
 fn what_others_need_is_not_deleted_before_them() {
     on_each_database(|db| async move {
+        let lease = lease(&db, "one").await;
         let account = account(&db, "a").await;
         store(&db, account, file("file_1", 1), 0).await;
         let reads = Reads { files: vec!["file_1".to_owned()], reference: None };
@@ -519,7 +550,9 @@ fn what_others_need_is_not_deleted_before_them() {
         assert_eq!(delete_file().await.unwrap(), (needed_by("box_1"), None));
         let box_1 = delete(Kind::System, "box_1").await.unwrap();
         assert_eq!(box_1, Deletion::InState(Status::Queued));
-        db.end_task(account, "box_1".to_owned(), ended(Status::Succeeded), at(1)).await.unwrap();
+        db.end_task(lease.clone(), account, "box_1".to_owned(), ended(Status::Succeeded), at(1))
+            .await
+            .unwrap();
         let object = Some("files/file_1".to_owned());
         assert_eq!(delete_file().await.unwrap(), (Deletion::Done, object));
 
@@ -527,14 +560,20 @@ fn what_others_need_is_not_deleted_before_them() {
         for _ in 0..2 {
             // A job has its system for good.
             assert_eq!(delete(Kind::System, "box_1").await.unwrap(), needed_by("job_1"));
-            db.end_task(account, "job_1".to_owned(), ended(Status::Succeeded), at(1))
-                .await
-                .unwrap();
+            db.end_task(
+                lease.clone(),
+                account,
+                "job_1".to_owned(),
+                ended(Status::Succeeded),
+                at(1),
+            )
+            .await
+            .unwrap();
         }
         assert_eq!(delete(Kind::Job, "job_1").await.unwrap(), Deletion::Done);
         assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::Done);
         assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::NotFound);
-        let garbage: BTreeSet<String> = db.garbage().await.unwrap().into_iter().collect();
+        let garbage: BTreeSet<String> = db.garbage(at(0)).await.unwrap().into_iter().collect();
         let expected = ["files/file_1", "tasks/box_1", "tasks/job_1"].map(str::to_owned);
         assert_eq!(garbage, BTreeSet::from(expected));
     });
@@ -571,11 +610,14 @@ fn a_state_changes_from_the_one_that_it_is_in() {
         let account = account(&db, "a").await;
         queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
         let id = || "job_0".to_owned();
-        assert!(!db.requeue_task(account, id(), Requeue::Fruitless, at(2)).await.unwrap());
-        assert!(db.start_task(account, id(), at(1)).await.unwrap());
-        assert!(!db.start_task(account, id(), at(2)).await.unwrap());
-        assert!(db.requeue_task(account, id(), Requeue::Fruitless, at(2)).await.unwrap());
-        assert!(db.start_task(account, id(), at(3)).await.unwrap());
+        let lease = lease(&db, "one").await;
+        let requeue = || db.requeue_task(lease.clone(), account, id(), Requeue::Fruitless, at(2));
+        let start = async |now| begin(&db, &lease, account, "job_0", at(now)).await;
+        assert!(!requeue().await.unwrap());
+        assert!(start(1).await);
+        assert!(!start(2).await);
+        assert!(requeue().await.unwrap());
+        assert!(start(3).await);
         let task = db.task(account, Kind::Job, "job_0").await.unwrap().unwrap();
         assert_eq!((task.attempts, task.fruitless, task.started_at), (2, 1, Some(at(1))));
         // One that has begun is marked, one that has not ends.
@@ -584,11 +626,202 @@ fn a_state_changes_from_the_one_that_it_is_in() {
         assert_eq!((task.status, task.is_cancelled), (Status::Running, true));
         assert_eq!(cancel("job_1").await.unwrap().unwrap().status, Status::Cancelled);
         let ended_by = at_once(8, |i| {
-            let (db, id) = (db.clone(), id());
-            async move { db.end_task(account, id, ended(Status::Failed), at(i as i64)).await.unwrap() }
+            let (db, id, lease) = (db.clone(), id(), lease.clone());
+            let end = ended(Status::Failed);
+            async move { db.end_task(lease, account, id, end, at(i as i64)).await.unwrap() }
         });
         assert_eq!(ended_by.await.into_iter().filter(|ended| *ended).count(), 1);
-        assert!(!db.start_task(account, id(), at(9)).await.unwrap());
+        assert!(!start(9).await);
+    });
+}
+
+#[test]
+fn a_task_that_was_claimed_and_not_begun_is_put_back_as_it_was() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
+        let lease = lease(&db, "one").await;
+        assert!(begin(&db, &lease, account, "job_0", at(1)).await);
+        let (claimed, _) = claim(&db, &lease, Lane::Workers, at(2)).await.unwrap();
+        assert_eq!((claimed.id.as_str(), claimed.attempts, claimed.started_at), ("job_1", 0, None));
+        db.put_back_unbegun(lease.clone(), at(3)).await.unwrap();
+        let running = db.running_tasks(&lease).await.unwrap();
+        assert_eq!(running.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["job_0"]);
+        let back = db.task(account, Kind::Job, "job_1").await.unwrap().unwrap();
+        assert_eq!((back.status, back.attempts, back.started_at), (Status::Queued, 0, None));
+        assert_eq!(back.fruitless, 0);
+    });
+}
+
+#[test]
+fn a_cancelled_task_that_waits_is_ended_by_one_runner() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 1)).await;
+        let (one, other) = (lease(&db, "one").await, lease(&db, "other").await);
+        let id = || "job_0".to_owned();
+        assert!(begin(&db, &one, account, "job_0", at(1)).await);
+        let behind = Requeue::Progressed;
+        assert!(db.requeue_task(one.clone(), account, id(), behind, at(2)).await.unwrap());
+        let of = |lease: &Lease| db.claim_cancelled(lease.clone(), account, id());
+        assert!(!of(&one).await.unwrap(), "it is not cancelled");
+        db.cancel_task(account, Kind::Job, id(), Deed::default()).await.unwrap();
+        assert!(of(&one).await.unwrap());
+        assert!(of(&one).await.unwrap(), "also once more, if it was cut off");
+        if db.is_shared() {
+            assert!(!of(&other).await.unwrap());
+            assert!(claim(&db, &other, Lane::Workers, at(3)).await.is_none());
+        }
+        let end = ended(Status::Cancelled);
+        assert!(db.end_task(one.clone(), account, id(), end, at(4)).await.unwrap());
+        assert!(!of(&one).await.unwrap());
+    });
+}
+
+/// What only databases promise that several servers work on.
+fn on_each_shared_database<F: Future<Output = ()>>(promise: impl Fn(Arc<Db>) -> F) {
+    if let Some(server) = postgres::shared() {
+        with_database(server.database(), promise);
+    }
+}
+
+/// Has the lease of a name run out.
+async fn run_out(db: &Db, name: &'static str) {
+    let long_ago = -(LEASE.as_micros() as i64) - 3_600_000_000;
+    let done = db.write(Scope::Rows, move |tx| {
+        let sql = "update runner set expires_at = expires_at + ?2 where name = ?1";
+        tx.execute(sql, values![name, long_ago])
+    });
+    assert_eq!(done.await.unwrap(), 1);
+}
+
+#[test]
+fn one_server_at_a_time_has_the_right_to_run_tasks() {
+    on_each_shared_database(|db| async move {
+        let take = |server: &str| db.take_lease("slurm".to_owned(), server.to_owned(), at(0));
+        let first = take("a").await.unwrap().unwrap();
+        assert_eq!(take("b").await.unwrap(), None);
+        assert!(db.renew_lease(first.clone(), at(0)).await.unwrap());
+        // Who ends gives it back; who is killed is waited for.
+        db.give_back_lease(first.clone(), at(0)).await.unwrap();
+        let second = take("b").await.unwrap().unwrap();
+        assert!(!db.renew_lease(first, at(0)).await.unwrap());
+        assert_eq!(take("a").await.unwrap(), None);
+        run_out(&db, "slurm").await;
+        let third = take("a").await.unwrap().unwrap();
+        assert!(!db.renew_lease(second, at(0)).await.unwrap());
+        // A server that is started anew has what it had before.
+        assert_ne!(take("a").await.unwrap(), Some(third));
+        let of_those_at_once = at_once(8, |i| {
+            let db = db.clone();
+            async move { db.take_lease("other".to_owned(), format!("server {i}"), at(0)).await.unwrap() }
+        });
+        assert_eq!(of_those_at_once.await.into_iter().flatten().count(), 1);
+    });
+}
+
+#[test]
+fn who_has_lost_the_right_to_run_tasks_writes_nothing_of_them() {
+    on_each_shared_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
+        let late = lease(&db, "late").await;
+        let (task, _) = claim(&db, &late, Lane::Workers, at(1)).await.unwrap();
+        run_out(&db, "host-late").await;
+        let name = "host-late".to_owned();
+        let now = db.take_lease(name, "other".to_owned(), at(0)).await.unwrap().unwrap();
+        let is_refused = |done: Result<bool, Error>| matches!(done, Err(Error::Superseded(_)));
+        let id = || task.id.clone();
+        let end = ended(Status::Failed);
+        assert!(is_refused(db.end_task(late.clone(), account, id(), end.clone(), at(2)).await));
+        let behind = Requeue::Fruitless;
+        assert!(is_refused(db.requeue_task(late.clone(), account, id(), behind, at(2)).await));
+        let claimed = db.claim(late.clone(), Lane::Workers, 9, at(2)).await.map(|it| it.is_some());
+        assert!(is_refused(claimed));
+        let said = vec![(id(), "{}".to_owned())];
+        assert!(is_refused(db.report_progress(late, said, at(2)).await.map(|()| true)));
+        let running = db.running_tasks(&now).await.unwrap();
+        assert_eq!(running, std::slice::from_ref(&task), "as it was, and the other's by now");
+        assert!(db.end_task(now, account, id(), end, at(3)).await.unwrap());
+        assert_eq!(db.task(account, Kind::Job, "job_1").await.unwrap().unwrap().attempts, 0);
+    });
+}
+
+#[test]
+fn tasks_of_a_server_that_is_lost_for_long_are_queued_again() {
+    on_each_shared_database(|db| async move {
+        let account = account(&db, "a").await;
+        queue_all(&db, account, Kind::Job, &numbered("job", 2)).await;
+        let (here, lost) = (lease(&db, "here").await, lease(&db, "lost").await);
+        let (own, _) = claim(&db, &here, Lane::Workers, at(1)).await.unwrap();
+        let (its, _) = claim(&db, &lost, Lane::Workers, at(1)).await.unwrap();
+        assert!(db.begin_attempt(lost, account, its.id.clone(), at(1)).await.unwrap());
+        let hour = std::time::Duration::from_secs(3600);
+        assert!(db.requeue_orphans(hour, at(2)).await.unwrap().is_empty());
+        run_out(&db, "host-lost").await;
+        assert!(db.requeue_orphans(2 * hour, at(2)).await.unwrap().is_empty());
+        let requeued = db.requeue_orphans(hour, at(2)).await.unwrap();
+        assert_eq!(requeued, std::slice::from_ref(&its.id));
+        assert!(db.requeue_orphans(hour, at(2)).await.unwrap().is_empty());
+        // When it is back, it finds that the task is not its own any more.
+        let back = lease(&db, "lost").await;
+        assert!(db.running_tasks(&back).await.unwrap().is_empty());
+        let (again, _) = claim(&db, &here, Lane::Workers, at(3)).await.unwrap();
+        assert_eq!((again.id.as_str(), again.attempts), (its.id.as_str(), 1));
+        assert_eq!(again.fruitless, 0, "it is not to blame");
+        let is_open = async |lease: &Lease| db.is_open_here(lease, &its.id).await.unwrap();
+        assert_eq!((is_open(&here).await, is_open(&back).await), (true, false));
+        assert_eq!(db.running_tasks(&here).await.unwrap().len(), 2, "{} too", own.id);
+    });
+}
+
+#[test]
+fn progress_is_heard_by_all_until_its_task_ends() {
+    on_each_shared_database(|db| async move {
+        let account = account(&db, "a").await;
+        let ids = numbered("job", 150);
+        queue_all(&db, account, Kind::Job, &ids).await;
+        let lease = lease(&db, "one").await;
+        while claim(&db, &lease, Lane::Workers, at(1)).await.is_some() {}
+        let said =
+            |text: &str| ids.iter().map(|id| (id.clone(), text.to_owned())).collect::<Vec<_>>();
+        db.report_progress(lease.clone(), said("1"), at(0)).await.unwrap();
+        let (mut heard, next) = db.progress_since(None, at(0)).await.unwrap();
+        heard.sort_by_key(|(id, _)| ids.iter().position(|known| known == id));
+        assert_eq!(heard, said("1"));
+        db.report_progress(lease.clone(), vec![(ids[7].clone(), "2".to_owned())], at(0))
+            .await
+            .unwrap();
+        let (heard, _) = db.progress_since(Some(next), at(0)).await.unwrap();
+        assert!(heard.contains(&(ids[7].clone(), "2".to_owned())));
+        db.end_task(lease, account, ids[7].clone(), ended(Status::Succeeded), at(2)).await.unwrap();
+        let (heard, _) = db.progress_since(None, at(0)).await.unwrap();
+        assert_eq!(heard.len(), ids.len() - 1);
+    });
+}
+
+#[test]
+fn servers_know_of_each_other_and_share_what_the_first_had() {
+    on_each_shared_database(|db| async move {
+        assert_eq!(db.shared("secret", "one").unwrap(), "one");
+        assert_eq!(db.shared("secret", "two").unwrap(), "one");
+        let server = |id: &str, market: Option<&str>| Server {
+            id: id.to_owned(),
+            version: "0.1.0".to_owned(),
+            market: market.map(str::to_owned),
+        };
+        db.be_seen(server("b", None), at(0)).await.unwrap();
+        db.be_seen(server("a", None), at(0)).await.unwrap();
+        db.be_seen(server("b", Some("digest")), at(0)).await.unwrap();
+        let all = [server("a", None), server("b", Some("digest"))];
+        assert_eq!(db.servers(at(0)).await.unwrap(), all);
+        db.be_gone("a".to_owned()).await.unwrap();
+        assert_eq!(db.servers(at(0)).await.unwrap(), all[1..]);
+        assert_eq!(db.asked_market().await.unwrap(), None);
+        for digest in ["one", "two"] {
+            db.ask_for_market(digest.to_owned()).await.unwrap();
+            assert_eq!(db.asked_market().await.unwrap().as_deref(), Some(digest));
+        }
     });
 }
 
@@ -627,6 +860,8 @@ fn both_databases_have_the_same_tables_columns_and_indexes() {
     let found = schema(server.database(), of_postgres);
     assert_eq!(found, schema(String::new(), of_sqlite));
     let tables: BTreeSet<_> = found[0].iter().map(|(table, _)| table.as_str()).collect();
-    let moved = TABLES.into_iter().chain(["task_count"]).collect();
-    assert_eq!(tables, moved, "each table is moved with the others, or counts by itself");
+    // What counts by itself, and what is of the moment.
+    let others = ["task_count", "runner", "server", "progress"];
+    let moved = TABLES.into_iter().chain(others).collect();
+    assert_eq!(tables, moved, "each table is moved with the others, unless it makes itself");
 }

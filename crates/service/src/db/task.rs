@@ -4,7 +4,6 @@ use jiff::Timestamp;
 
 use super::audit::note;
 use super::quota::has_quota;
-use super::served::serve;
 use super::words::{has_ended, is_open};
 use super::{
     Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Scope, Tx, values,
@@ -60,31 +59,6 @@ pub(crate) enum Deletion {
     InState(Status),
     /// This still needs it.
     NeededBy(String),
-}
-
-/// What is behind a task that is queued for another attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Requeue {
-    /// An attempt that brought it further.
-    Progressed,
-    /// An attempt that brought it no further.
-    Fruitless,
-    /// An attempt that ended through no fault of the task's.
-    Interrupted,
-    /// An attempt that could not begin: as if it had not been.
-    NotBegun,
-}
-
-/// How a task ended.
-#[derive(Clone, Debug)]
-pub(crate) struct End {
-    pub(crate) status: Status,
-    /// What there is to say about it, JSON.
-    pub(crate) outcome: String,
-    /// Layout of its bundle, JSON; without one it keeps what it had before it was retried.
-    pub(crate) bundle: Option<String>,
-    /// What its objects take.
-    pub(crate) bytes: u64,
 }
 
 /// A task that has not ended, of any account, without what it is.
@@ -167,7 +141,7 @@ pub(super) fn task(row: &Row<'_>) -> Result<Task> {
 
 /// The one place where a task's state changes. States move forward: queued, running, an end;
 /// back to queued only for another attempt, to be extended or to be retried.
-fn transition(tx: &Tx<'_>, id: &str, from: &[Status], to: Status) -> Result<bool> {
+pub(super) fn transition(tx: &Tx<'_>, id: &str, from: &[Status], to: Status) -> Result<bool> {
     let sql = "update task set status = ?1 where id = ?2 and status = ?3";
     for state in from {
         if tx.execute(sql, values![to, id, state])? == 1 {
@@ -412,42 +386,9 @@ impl Db {
         self.read(|tx| tx.first(sql, values![id], |row| row.get(0))).await
     }
 
-    /// Tasks that are running as far as is known, oldest first.
-    pub(crate) async fn running_tasks(&self) -> Result<Vec<Task>> {
-        let sql = format!("select {COLUMNS} from task where status = ?1 order by seq");
-        self.read(|tx| tx.all(&sql, values![Status::Running], task)).await
-    }
-
-    /// Whether a task is queued or runs.
-    pub(crate) async fn is_open(&self, id: &str) -> Result<bool> {
-        let sql = "select 1 from task where id = ?1 and status in (?2, ?3)";
-        self.read(|tx| tx.exists(sql, values![id, Status::Queued, Status::Running])).await
-    }
-
     /// Open tasks that were cancelled, and are to be ended.
     pub(crate) async fn cancelled_tasks(&self) -> Result<Vec<Task>> {
         self.read(|tx| tx.all(&cancelled(), &[], task)).await
-    }
-
-    /// Marks a queued task as started once more; false when it is not queued any longer.
-    pub(crate) async fn start_task(
-        &self,
-        account: i64,
-        id: String,
-        now: Timestamp,
-    ) -> Result<bool> {
-        self.write(Scope::Account(account), move |tx| {
-            if !transition(tx, &id, &[Status::Queued], Status::Running)? {
-                return Ok(false);
-            }
-            let sql = "
-                update task set attempts = attempts + 1, attempt_at = ?1,
-                    started_at = coalesce(started_at, ?1)
-                where id = ?2";
-            tx.execute(sql, values![now, id])?;
-            Ok(true)
-        })
-        .await
     }
 
     /// Queues a task that has succeeded once more, with other parameters and warnings; it keeps its
@@ -496,31 +437,6 @@ impl Db {
                 where id = ?1";
             tx.execute(sql, values![id])?;
             Ok(Ok(()))
-        })
-        .await
-    }
-
-    /// Puts a running task back into the queue, for another attempt.
-    pub(crate) async fn requeue_task(
-        &self,
-        account: i64,
-        id: String,
-        behind: Requeue,
-        now: Timestamp,
-    ) -> Result<bool> {
-        self.write_also_when_full(Scope::Account(account), move |tx| {
-            serve(tx, &id, now)?;
-            if !transition(tx, &id, &[Status::Running], Status::Queued)? {
-                return Ok(false);
-            }
-            let sql = match behind {
-                Requeue::Progressed => "update task set fruitless = 0 where id = ?1",
-                Requeue::Fruitless => "update task set fruitless = fruitless + 1 where id = ?1",
-                Requeue::Interrupted => return Ok(true),
-                Requeue::NotBegun => "update task set attempts = attempts - 1 where id = ?1",
-            };
-            tx.execute(sql, values![id])?;
-            Ok(true)
         })
         .await
     }
@@ -628,9 +544,12 @@ impl Db {
         .await
     }
 
-    /// Prefixes of objects that are to be removed.
-    pub(crate) async fn garbage(&self) -> Result<Vec<String>> {
-        self.read(|tx| tx.all("select prefix from garbage", &[], |row| row.get(0))).await
+    /// Prefixes of objects that are to be removed: of a database with one server, which starts, all
+    /// that there are.
+    pub(crate) async fn garbage(&self, now: Timestamp) -> Result<Vec<String>> {
+        let is_due = if self.is_shared() { "due_at <= ?1" } else { "?1 is not null" };
+        let sql = format!("select prefix from garbage where {is_due}");
+        self.read(|tx| tx.all(&sql, values![tx.now(now)?], |row| row.get(0))).await
     }
 
     /// Forgets a prefix whose objects have been removed.
@@ -647,33 +566,6 @@ impl Db {
             select kind, status, cast(sum(n) as bigint) from task_count
             group by kind, status order by kind, status";
         self.read(|tx| tx.all(sql, &[], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))).await
-    }
-
-    /// Ends a task; false when it has ended already.
-    pub(crate) async fn end_task(
-        &self,
-        account: i64,
-        id: String,
-        end: End,
-        now: Timestamp,
-    ) -> Result<bool> {
-        self.write_also_when_full(Scope::Account(account), move |tx| {
-            serve(tx, &id, now)?;
-            if !transition(tx, &id, &[Status::Running, Status::Queued], end.status)? {
-                return Ok(false);
-            }
-            let sql = "
-                update task set finished_at = ?1, outcome = ?2, bytes = ?3 where id = ?4";
-            tx.execute(sql, values![now, end.outcome, end.bytes as i64, id])?;
-            if let Some(layout) = end.bundle {
-                let sql = "
-                    insert into bundle (task, layout) values (?1, ?2)
-                    on conflict (task) do update set layout = excluded.layout";
-                tx.execute(sql, values![id, layout])?;
-            }
-            Ok(true)
-        })
-        .await
     }
 }
 

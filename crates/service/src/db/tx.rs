@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use jiff::Timestamp;
+
 use super::error::{Error, Result};
 use super::scope::Scope;
 use super::value::{FromValue, Value};
@@ -43,6 +45,17 @@ impl Tx<'_> {
         match self {
             Self::Sqlite(_) => Ok(()),
             Self::Postgres(session) => session.lock(scope),
+        }
+    }
+
+    /// The present as all servers of the database have it, whose own clocks differ; `own` is that of
+    /// this one.
+    pub(super) fn now(&self, own: Timestamp) -> Result<Timestamp> {
+        match self {
+            Self::Sqlite(_) => Ok(own),
+            Self::Postgres(session) => {
+                Timestamp::from_microsecond(session.now()?).map_err(Error::other)
+            }
         }
     }
 

@@ -49,7 +49,7 @@ fn of_database(error: &Error) -> Option<&'static str> {
         Error::Damaged(_) => DAMAGED,
         Error::NoMemory(_) => NO_MEMORY,
         Error::Displaced(_) => DISPLACED,
-        Error::Interrupted(_) | Error::Other(_) => return None,
+        Error::Interrupted(_) | Error::Superseded(_) | Error::Other(_) => return None,
     })
 }
 

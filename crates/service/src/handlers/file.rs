@@ -232,7 +232,7 @@ async fn store_entry(
 ) -> Result<Once<Unregistered>, ApiError> {
     let key = Key::stored(file.object.clone().expect("an entry has content"));
     let format = file.format;
-    app.db.announce_object(key.to_string()).await?;
+    app.db.announce_object(key.to_string(), app.now()).await?;
     let max_bytes = app.config.limits.account_bytes;
     let (objects, to) = (app.objects.clone(), key.clone());
     let written = tokio::task::spawn_blocking(move || {

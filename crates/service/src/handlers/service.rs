@@ -13,13 +13,25 @@ use crate::http::validate::DOCUMENT;
 use crate::runner::hold::Hold;
 
 pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
+    if *call.app.leaving.borrow() {
+        let cause = anyhow::anyhow!("it was asked to end");
+        return Err(ApiError::unavailable("this server is about to end", cause));
+    }
     call.app.db.check_folder().map_err(anyhow::Error::new)?;
     // A key that cannot be: the database answers, which is the point.
     call.app.db.key("").await?;
-    let version = env!("CARGO_PKG_VERSION").to_owned();
     let held: Vec<_> = call.app.holds.all().iter().map(Hold::shown).collect();
     let status = if held.is_empty() { "ok" } else { "held" }.to_owned();
-    json(&Health { status, version, held, extra: Default::default() })
+    json(&Health { status, version: version(), held, extra: Default::default() })
+}
+
+pub(crate) async fn service_live(_: Call) -> Result<Response, ApiError> {
+    let status = "ok".to_owned();
+    json(&Health { status, version: version(), held: Vec::new(), extra: Default::default() })
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
 }
 
 pub(crate) async fn service_metrics(call: Call) -> Result<Response, ApiError> {

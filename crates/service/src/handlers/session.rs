@@ -144,7 +144,7 @@ pub(super) fn limit(
 ) -> Result<(), ApiError> {
     let sessions = &app.config.sessions;
     let take = |who: &str, per_minute, what: &str| {
-        app.tries.take(who, per_minute, Instant::now()).map_err(|wait: Duration| {
+        app.tries.take(who, app.part_of(per_minute), Instant::now()).map_err(|wait: Duration| {
             ApiError::too_many_tries(format!("too many tries to sign in {what}"), wait)
         })
     };

@@ -135,7 +135,7 @@ async fn allowed(
     let pending = pending.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
     app.check_disk()?;
     let object = new_object(app);
-    app.db.announce_object(object.to_string()).await?;
+    app.db.announce_object(object.to_string(), app.now()).await?;
     Ok((object, Allowance::of(app, pending)))
 }
 

@@ -50,7 +50,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 const RETRY_SECONDS: u64 = 5;
 
 /// What is answered on every connection, by the end of its path.
-const ALWAYS_ANSWERED: [&str; 2] = ["/healthz", "/metrics"];
+const ALWAYS_ANSWERED: [&str; 3] = ["/healthz", "/livez", "/metrics"];
 
 /// Files that one connection may need: its socket, what it uploads, and what it downloads.
 const FILES_PER_CONNECTION: u64 = 3;

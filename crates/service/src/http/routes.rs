@@ -127,6 +127,7 @@ pub(crate) const WORKFLOW: &[Route] = routes! {
     POST   "/cancel/job/{job_id}"            job::job_cancel
     POST   "/cancel/analysis/{analysis_id}"  analysis::analysis_cancel
     GET    "/healthz"                        service::service_health
+    GET    "/livez"                          service::service_live
     GET    "/metrics"                        service::service_metrics
     GET    "/openapi.json"                   service::service_document
 };
@@ -200,7 +201,8 @@ pub(crate) fn operators(app: &Arc<App>) -> Router {
     let metrics = on(MethodFilter::GET, |State(app): State<Arc<App>>| async move {
         answer(service::metrics(&app).await)
     });
-    let health = WORKFLOW.iter().filter(|route| route.operation == "service_health");
+    let is_health = |route: &&Route| ["service_health", "service_live"].contains(&route.operation);
+    let health = WORKFLOW.iter().filter(is_health);
     finish(app, router(app, health).route("/metrics", metrics.with_state(app.clone())))
 }
 
@@ -451,7 +453,7 @@ async fn admit(
         return Err(ApiError::forbidden(vec![loc("header"), loc(API_KEY)], msg));
     }
     let per_minute = app.config.limits.requests_per_minute;
-    let taken = app.rates.take(caller.id(), per_minute, Instant::now());
+    let taken = app.rates.take(caller.id(), app.part_of(per_minute), Instant::now());
     taken.map_err(|wait| {
         let who = if matches!(caller, Caller::Key(_)) { "key" } else { "session" };
         ApiError::too_many(format!("the {who} may make {per_minute} requests a minute"), wait)

@@ -16,6 +16,7 @@ mod outcome;
 pub(crate) mod output;
 mod pace;
 pub(crate) mod places;
+mod right;
 pub(crate) mod series;
 mod watch;
 
@@ -30,11 +31,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinError;
 
 use crate::app::App;
-use crate::db::{End, Requeue};
-use crate::exec::Executor;
+use crate::db::{End, Lease, Requeue};
 use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Capacity, Place, Share};
 use crate::exec::confine::{THIS_PROGRAM, UNAVAILABLE};
+use crate::exec::{Executor, Stop};
 use crate::folder::failure::storage_failure;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
@@ -46,6 +47,7 @@ use folder::{has_progressed, prepare, progress, read_result, task_file};
 use forecast::Forecast;
 use hold::{Hold, Source};
 use outcome::Outcome;
+use right::Right;
 use watch::Watch;
 
 /// How often the queue is looked at when nothing runs: what kept it from starting, a full disk
@@ -53,6 +55,10 @@ use watch::Watch;
 const IDLE_TICK: Duration = Duration::from_secs(2);
 /// How often the speed of a job that runs is noted: a production may take days.
 const PACE_TICK: Duration = Duration::from_secs(60);
+/// How often other servers are told how far tasks are.
+const TELL: Duration = Duration::from_secs(2);
+/// How often it is looked for tasks of servers that are lost.
+const SEARCH: Duration = Duration::from_secs(5);
 /// How much more than when a worker found the disk full has to be free, in bytes.
 const ROOM: u64 = 1 << 20;
 /// Exit status of a worker that was asked to stop.
@@ -60,45 +66,39 @@ const STOPPED: i32 = 3;
 /// Exit status of a worker that could not write because the disk is full.
 const DISK_FULL: i32 = 4;
 
-/// Runs tasks until the service ends; they go on without it.
+/// Runs tasks, whenever this server may, until the service is asked to end; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
-    let mut runner = Runner {
-        executor: Executor::new(Capacity::of(&app.config)),
-        checks: Checks::first(&app),
-        app,
-        running: HashMap::new(),
-        forecast: Forecast::default(),
-        full_at: None,
-    };
     // Of a service that was killed.
-    if let Err(error) = environment::clear_left(&runner.app.config.data) {
+    if let Err(error) = environment::clear_left(&app.config.data) {
         tracing::warn!(%error, "clear the folders of checks");
     }
-    if let Err(error) = runner.clear_left().await {
-        tracing::warn!(cause = format!("{error:#}"), "clear the folders of tasks that have ended");
-    }
-    if let Err(error) = runner.adopt().await {
-        tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
-    }
-    loop {
-        runner.hear_cancelled().await;
-        runner.look_after().await;
-        runner.checks.look(&runner.app).await;
-        runner.look_at_disk();
-        runner.start_queued().await;
-        runner.foretell().await;
-        runner.wait().await;
+    while let Some(right) = Right::wait_for(&app).await {
+        let mut runner = Runner::new(app.clone(), right.lease.clone());
+        runner.begin().await;
+        while !right.is_lost() && !*app.leaving.borrow() {
+            runner.turn().await;
+        }
+        app.disown_progress();
+        if !right.is_lost() {
+            right.give_back(&app).await;
+        }
     }
 }
 
 struct Runner {
     app: Arc<App>,
+    lease: Lease,
     executor: Executor,
     running: HashMap<String, Running>,
     checks: Checks,
     forecast: Forecast,
     /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
     full_at: Option<u64>,
+    /// What has been said of progress that other servers have not been told, and since when.
+    untold: HashMap<String, String>,
+    told: Instant,
+    /// When it was looked last for tasks of servers that are lost.
+    searched: Instant,
 }
 
 /// A task that runs, or has ended and waits to be collected.
@@ -115,15 +115,6 @@ struct Running {
     suspicion: Option<checks::Running>,
 }
 
-/// What became of a task that was to be started.
-enum Start {
-    Running(Box<Running>),
-    /// It was cancelled in the meantime.
-    NotQueued,
-    /// It stays queued.
-    Later,
-}
-
 impl Running {
     fn new(row: Task, attempt: Attempt, gpu: Option<u32>, is_adopted: bool) -> Self {
         let (watch, paced) = (Watch::new(), Instant::now());
@@ -132,7 +123,50 @@ impl Running {
 }
 
 impl Runner {
-    /// Removes the folders of tasks that ended, or were not started, as the service died.
+    fn new(app: Arc<App>, lease: Lease) -> Self {
+        let now = Instant::now();
+        Self {
+            executor: Executor::new(Capacity::of(&app.config)),
+            checks: Checks::first(&app),
+            app,
+            lease,
+            running: HashMap::new(),
+            forecast: Forecast::default(),
+            full_at: None,
+            untold: HashMap::new(),
+            told: now,
+            searched: now,
+        }
+    }
+
+    /// Takes over what an earlier service has left.
+    async fn begin(&mut self) {
+        if let Err(error) = self.clear_left().await {
+            tracing::warn!(
+                cause = format!("{error:#}"),
+                "clear the folders of tasks that have ended"
+            );
+        }
+        if let Err(error) = self.adopt().await {
+            tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
+        }
+    }
+
+    /// Looks at everything once, and waits until there is a reason to do so again.
+    async fn turn(&mut self) {
+        self.hear_cancelled().await;
+        self.look_after().await;
+        self.tell_progress().await;
+        self.checks.look(&self.app).await;
+        self.look_at_disk();
+        self.search_orphans().await;
+        self.start_queued().await;
+        self.foretell().await;
+        self.wait().await;
+    }
+
+    /// Removes the folders of tasks that ended, or were not started, as the service died, and of those
+    /// that another server has begun again.
     async fn clear_left(&self) -> Result<()> {
         let entries = match fs::read_dir(self.app.tasks_folder()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -140,9 +174,12 @@ impl Runner {
         };
         for entry in entries {
             let entry = entry?;
+            let task = entry.file_name().to_string_lossy().into_owned();
             // One that is opened meanwhile gets its folder from us, after this.
-            if !self.app.db.is_open(&entry.file_name().to_string_lossy()).await? {
-                let path = entry.path();
+            if !self.app.db.is_open_here(&self.lease, &task).await? {
+                let attempt = Attempt { task, folder: entry.path(), number: 0 };
+                self.executor.stop(&attempt, Stop::Kill)?;
+                let path = attempt.folder;
                 tokio::task::spawn_blocking(move || left::discard(&path)).await??;
             }
         }
@@ -151,7 +188,8 @@ impl Runner {
 
     /// Takes over the tasks that were running when the service ended.
     async fn adopt(&mut self) -> Result<()> {
-        for row in self.app.db.running_tasks().await? {
+        self.app.db.put_back_unbegun(self.lease.clone(), self.app.now()).await?;
+        for row in self.app.db.running_tasks(&self.lease).await? {
             tracing::info!(task = %row.id, "adopted");
             let attempt = self.attempt(&row);
             let lane = row.kind.lane();
@@ -209,7 +247,10 @@ impl Runner {
     async fn follow(&mut self, attempt: &Attempt) {
         let task = self.running.get_mut(&attempt.task).expect("it was just looked at");
         if let Some(progress) = progress(&attempt.folder) {
-            self.app.set_progress(&attempt.task, progress.to_json());
+            let said = progress.to_json();
+            if self.app.set_progress(&attempt.task, &said) && self.app.db.is_shared() {
+                self.untold.insert(attempt.task.clone(), said);
+            }
             if task.paced.elapsed() > PACE_TICK {
                 task.paced = Instant::now();
                 pace::note(&self.app, &task.row, attempt, &progress, None).await;
@@ -218,6 +259,36 @@ impl Runner {
         task.is_adopted = false;
         let Running { row, watch, .. } = task;
         watch.look(&self.app.config.worker, &self.executor, attempt, row);
+    }
+
+    /// Tells the other servers how far the tasks are that run.
+    async fn tell_progress(&mut self) {
+        if self.untold.is_empty() || self.told.elapsed() < TELL {
+            return;
+        }
+        self.told = Instant::now();
+        let said = self.untold.drain().collect();
+        if let Err(error) =
+            self.app.db.report_progress(self.lease.clone(), said, self.app.now()).await
+        {
+            // It is shown, and no more; what is said next is told again.
+            tracing::warn!(%error, "tell the progress of tasks");
+        }
+    }
+
+    /// Queues tasks again whose servers are lost with all that ran there.
+    async fn search_orphans(&mut self) {
+        if self.searched.elapsed() < SEARCH {
+            return;
+        }
+        self.searched = Instant::now();
+        let lost = Duration::from_secs(self.app.config.tasks.lost_seconds);
+        match self.app.db.requeue_orphans(lost, self.app.now()).await {
+            Ok(tasks) => tasks.iter().for_each(|task| {
+                tracing::warn!(%task, "queued again: the server that ran it is lost");
+            }),
+            Err(error) => tracing::error!(%error, "look for tasks of lost servers"),
+        }
     }
 
     /// Concludes a task whose attempt has ended, or queues it again; false while the environment is
@@ -305,6 +376,15 @@ impl Runner {
             if row.status != Status::Queued {
                 continue;
             }
+            let lease = self.lease.clone();
+            match self.app.db.claim_cancelled(lease, row.account, row.id.clone()).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::error!(task = %row.id, %error, "end a cancelled task");
+                    continue;
+                }
+            }
             let so_far = progress(&self.app.task_folder(&row.id)).unwrap_or_default();
             let outcome = Outcome::default().with(so_far);
             if let Err(error) = self.finish(&row, Status::Cancelled, outcome).await {
@@ -318,8 +398,12 @@ impl Runner {
     /// in a lane where nothing can be started is none.
     async fn wait(&self) {
         let pause = if self.running.is_empty() { IDLE_TICK } else { self.executor.tick() };
-        // Woken before that, or not.
-        let _ = tokio::time::timeout(pause, self.woken()).await;
+        let mut leaving = self.app.leaving.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.woken() => {}
+            _ = leaving.wait_for(|leaving| *leaving) => {}
+        }
     }
 
     async fn woken(&self) {
@@ -368,29 +452,21 @@ impl Runner {
     async fn start_lane(&mut self, lane: Lane) {
         let slots = self.executor.capacity.slots(lane);
         while let Some(place) = self.place(lane) {
-            let (row, waiting) = match self.app.db.next_queued(lane, slots, self.app.now()).await {
-                Ok(Some(next)) => next,
+            let claimed = self.app.db.claim(self.lease.clone(), lane, slots, self.app.now()).await;
+            let (row, waiting) = match claimed {
+                Ok(Some(claimed)) => claimed,
                 Ok(None) => return,
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),
             };
             let (account, id) = (row.account, row.id.clone());
             let share = self.executor.capacity.share(place, waiting);
             match self.start(row, share).await {
-                Ok(Start::Running(task)) => drop(self.running.insert(id, *task)),
-                Ok(Start::NotQueued) => {}
-                Ok(Start::Later) => return,
+                Ok(Some(task)) => drop(self.running.insert(id, task)),
+                Ok(None) => return self.unclaim(account, &id).await,
                 Err(error) if storage_failure(&error).is_some() => {
                     self.full_at = self.app.objects.free_bytes().ok();
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    if let Err(error) = self
-                        .app
-                        .db
-                        .requeue_task(account, id.clone(), Requeue::NotBegun, self.app.now())
-                        .await
-                    {
-                        tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
-                    }
-                    return;
+                    return self.unclaim(account, &id).await;
                 }
                 Err(error) => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
@@ -409,17 +485,30 @@ impl Runner {
         }
     }
 
-    async fn start(&mut self, queued: Task, share: Share) -> Result<Start> {
-        let row = Task { attempts: queued.attempts + 1, status: Status::Running, ..queued };
+    /// Puts a task back that could not begin.
+    async fn unclaim(&self, account: i64, id: &str) {
+        let (lease, id) = (self.lease.clone(), id.to_owned());
+        let behind = Requeue::Unclaimed;
+        let requeued = self.app.db.requeue_task(lease, account, id.clone(), behind, self.app.now());
+        if let Err(error) = requeued.await {
+            // It runs nowhere, which the next service finds.
+            tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
+        }
+    }
+
+    /// Starts a task that was claimed; none when it has to wait.
+    async fn start(&mut self, claimed: Task, share: Share) -> Result<Option<Running>> {
+        let row = Task { attempts: claimed.attempts + 1, ..claimed };
         let attempt = self.attempt(&row);
-        let Some(entry) = self.executor.enter(&attempt)? else { return Ok(Start::Later) };
+        let Some(entry) = self.executor.enter(&attempt)? else { return Ok(None) };
         let (app, prepared, entered) = (self.app.clone(), row.clone(), attempt.clone());
         let prepared = tokio::task::spawn_blocking(move || {
             Handle::current().block_on(prepare(&app, &prepared, &entered, share))
         });
         let confinement = prepared.await??;
-        if !self.app.db.start_task(row.account, row.id.clone(), self.app.now()).await? {
-            return Ok(Start::NotQueued);
+        let (lease, now) = (self.lease.clone(), self.app.now());
+        if !self.app.db.begin_attempt(lease, row.account, row.id.clone(), now).await? {
+            return Ok(None);
         }
         let (python, folder) =
             (self.app.config.worker.python.display(), attempt.folder.display().to_string());
@@ -429,7 +518,7 @@ impl Runner {
         };
         self.executor.launch(entry, &attempt, share, &command, &confinement)?;
         tracing::info!(task = %row.id, cpus = share.cpus, gpu = ?share.gpu, attempt = row.attempts, "started");
-        Ok(Start::Running(Box::new(Running::new(row, attempt, share.gpu, false))))
+        Ok(Some(Running::new(row, attempt, share.gpu, false)))
     }
 
     /// Decides what the end of a task's process means.
@@ -523,7 +612,8 @@ impl Runner {
         let row = &task.row;
         tracing::warn!(task = %row.id, attempt = row.attempts, ?behind, "queued again");
         self.app.forget(&row.id);
-        self.app.db.requeue_task(row.account, row.id.clone(), behind, self.app.now()).await?;
+        let (lease, now) = (self.lease.clone(), self.app.now());
+        self.app.db.requeue_task(lease, row.account, row.id.clone(), behind, now).await?;
         Ok(())
     }
 
@@ -544,7 +634,8 @@ impl Runner {
         let (objects, key) = (self.app.objects.clone(), Key::task(id));
         let bytes = tokio::task::spawn_blocking(move || objects.size(&key)).await??;
         let end = End { status, outcome: outcome.to_json(), bundle, bytes };
-        self.app.db.end_task(account, id.to_owned(), end, self.app.now()).await?;
+        let (lease, now) = (self.lease.clone(), self.app.now());
+        self.app.db.end_task(lease, account, id.to_owned(), end, now).await?;
         self.app.forget(id);
         Ok(())
     }

@@ -413,7 +413,7 @@ fn the_doctor_finds_what_is_missing() {
     let python = python().unwrap().display().to_string();
     let found = service.command(&["--set", &format!("worker.python={python:?}"), "doctor"]);
     assert!(found.contains("ok      workers: Python 3") && found.contains("CPU"), "{found}");
-    assert!(found.contains("ok      database: sound, 1 accounts"), "{found}");
+    assert!(found.contains("ok      database: sound, 1 account"), "{found}");
     let broken = service.failing_command(&["--set", "worker.python=\"/nonexistent\"", "doctor"]);
     assert!(
         broken.contains(

@@ -1,0 +1,121 @@
+//! The servers that work on a database.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::shown::counted;
+
+use super::{Db, Engine, Error, Result, Scope, Tx, values};
+
+/// How long ago a server may have been seen that is there.
+const SEEN: Duration = Duration::from_secs(30);
+
+/// The name of the market data that all servers are to use, by its digest.
+const MARKET: &str = "market";
+
+/// A server of the installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) id: String,
+    pub(crate) version: String,
+    /// Digest of the market data that it uses.
+    pub(crate) market: Option<String>,
+}
+
+impl Db {
+    /// A text that all servers of an installation share: what was found first, on the first of them.
+    /// On a database with one server it is that server's own.
+    pub(crate) fn shared(&self, name: &str, own: &str) -> anyhow::Result<String> {
+        match &self.engine {
+            Engine::Sqlite(_) => Ok(own.to_owned()),
+            Engine::Postgres(postgres) => Ok(postgres.setting(name, own)?),
+        }
+    }
+
+    /// Notes that a server is there.
+    pub(crate) async fn be_seen(&self, server: Server, now: Timestamp) -> Result<()> {
+        self.write(Scope::Rows, move |tx| {
+            let Server { id, version, market } = server;
+            let sql = "
+                insert into server (id, version, market, seen_at) values (?1, ?2, ?3, ?4)
+                on conflict (id) do update set version = excluded.version,
+                    market = excluded.market, seen_at = excluded.seen_at";
+            tx.execute(sql, values![id, version, market, tx.now(now)?]).map(drop)
+        })
+        .await
+    }
+
+    /// Notes that a server has gone.
+    pub(crate) async fn be_gone(&self, id: String) -> Result<()> {
+        self.write(Scope::Rows, move |tx| {
+            tx.execute("delete from server where id = ?1", values![id]).map(drop)
+        })
+        .await
+    }
+
+    /// The servers that are there.
+    pub(crate) async fn servers(&self, now: Timestamp) -> Result<Vec<Server>> {
+        self.read(|tx| {
+            let sql = "select id, version, market from server where seen_at > ?1 order by id";
+            tx.all(sql, values![seen_since(tx, now)?], |row| {
+                Ok(Server { id: row.get(0)?, version: row.get(1)?, market: row.get(2)? })
+            })
+        })
+        .await
+    }
+
+    /// Has all servers take the market data with this digest.
+    pub(crate) async fn ask_for_market(&self, digest: String) -> Result<()> {
+        let Engine::Postgres(postgres) = &self.engine else { return Ok(()) };
+        postgres.set_setting(MARKET, digest).await
+    }
+
+    /// Digest of the market data that all servers are to take, if that was asked for.
+    pub(crate) async fn asked_market(&self) -> Result<Option<String>> {
+        let Engine::Postgres(_) = &self.engine else { return Ok(None) };
+        let sql = "select value from setting where name = ?1";
+        self.read(|tx| tx.first(sql, values![MARKET], |row| row.get(0))).await
+    }
+}
+
+impl Db {
+    /// What the database's server is found to be, and what of it is not as it should be; none where
+    /// the database is a file. Each server of the installation may open so many connections.
+    pub(crate) async fn examine(
+        &self,
+        connections: usize,
+        now: Timestamp,
+    ) -> Result<Option<(String, Vec<String>)>> {
+        let Engine::Postgres(postgres) = &self.engine else { return Ok(None) };
+        let servers = self.servers(now).await?;
+        let examined = postgres.examine(now, connections * servers.len().max(1))?;
+        let mut faults = examined.faults;
+        let differing: [(&str, BTreeSet<&str>); 2] = [
+            ("run other versions", servers.iter().map(|server| &*server.version).collect()),
+            (
+                "use other market data",
+                servers.iter().map(|server| server.market.as_deref().unwrap_or("none")).collect(),
+            ),
+        ];
+        for (what, all) in differing {
+            if all.len() > 1 {
+                let all: Vec<&str> = all.into_iter().collect();
+                faults.push(format!("its servers {what}: {}", all.join(", ")));
+            }
+        }
+        let found = format!(
+            "PostgreSQL {}, {:.1} ms away, {}",
+            examined.version,
+            examined.round_trip.as_secs_f64() * 1e3,
+            counted(servers.len(), "server")
+        );
+        Ok(Some((found, faults)))
+    }
+}
+
+fn seen_since(tx: &Tx<'_>, now: Timestamp) -> Result<Timestamp> {
+    let span = SignedDuration::try_from(SEEN).map_err(Error::other)?;
+    tx.now(now)?.checked_sub(span).map_err(Error::other)
+}
