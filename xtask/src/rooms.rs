@@ -43,7 +43,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("db", &["clock", "config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
-    ("folder", &["db", "random"]),
+    ("folder", &["db", "files", "objects", "random"]),
     ("formats", &["hex", "shown"]),
     (
         "handlers",
@@ -70,7 +70,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ),
     // Only the route table names handlers; they name what is beside it.
     ("http", &["accounts", "app", "config", "db", "error", "handlers", "hex", "objects", "record"]),
-    ("objects", &["db", "files", "hex"]),
+    ("objects", &["config", "db", "files", "hex", "random", "web"]),
     (
         "plan",
         &[

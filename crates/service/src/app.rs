@@ -26,7 +26,7 @@ use crate::error::ApiError;
 use crate::files;
 use crate::finding::LastExamination;
 use crate::folder::reserve::Reserve;
-use crate::folder::{self, Folder};
+use crate::folder::{self, DATABASE, Folder};
 use crate::hex::{hex, unhex};
 use crate::http::page_token::PageTokens;
 use crate::http::rates::Rates;
@@ -135,14 +135,16 @@ impl App {
         }
         let server_id = hex(&secret(&data.join("server"))?[..8]);
         let secret = shared_secret(&db, &data.join("secret"))?;
+        let objects = Arc::new(Objects::of(&config)?);
+        let installation = folder::belonging(data, &objects, installation(data)?)?;
         if !config.database.url.is_empty() {
-            // By which a database elsewhere is known to be of this folder.
-            db.belong_to(data, &installation(data)?)?;
+            // By which a database elsewhere is known to be of this folder, or of these objects.
+            db.belong_to(data, &installation)?;
         }
         let app = Self {
             contract: Contract::of_document(),
             db,
-            objects: Arc::new(Objects::open(data)?),
+            objects,
             reserve: Reserve::of(data),
             links: UploadLinks::new(secret),
             pages: PageTokens::new(&secret),
@@ -178,8 +180,9 @@ impl App {
             config,
             clock,
         };
-        let has_database = app.config.database.url.is_empty();
-        app.db.watch(Folder::remember(&app.config.data, has_database)?);
+        let database = app.config.database.url.is_empty().then_some(DATABASE);
+        let watched = app.objects.folder().into_iter().chain(database);
+        app.db.watch(Folder::remember(&app.config.data, watched)?);
         Ok(app)
     }
 

@@ -63,6 +63,8 @@ section! {
         audit_days: u32 = 400,
         /// Where records are kept.
         database: Database = Database::default(),
+        /// Where files and results are kept.
+        objects: Objects = Objects::default(),
         /// Connections, on each address.
         connections: Connections = Connections::default(),
         /// What requests may ask for.
@@ -95,6 +97,22 @@ section! {
         password_file: PathBuf = PathBuf::new(),
         /// Most connections to it that this server holds.
         connections: usize = 16,
+    }
+}
+
+section! {
+    /// Where files and results are kept.
+    Objects {
+        /// Bucket of S3, perhaps with a prefix: `s3://molbox-results`, `s3://molbox-results/prod`. Empty: `objects` in the data folder.
+        url: String = String::new(),
+        /// Address of a store that is not AWS: `https://s3.example.org`; http on loopback only. Empty: AWS.
+        endpoint: String = String::new(),
+        /// Region of the bucket: `eu-central-1`. Empty: that of the environment, or `us-east-1`.
+        region: String = String::new(),
+        /// File with the access key in its first line and its secret in the second. Empty: those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`), or of the instance.
+        credentials_file: PathBuf = PathBuf::new(),
+        /// Most that copies of objects of a bucket take in `scratch` of the data folder, in bytes. What was just written or read is not fetched again; those that were not used for the longest time give way, also where the disk gets full.
+        cache_bytes: u64 = 20 << 30,
     }
 }
 
@@ -319,8 +337,9 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     ("database", "Where records are kept.", Database::KEYS),
+    ("objects", "Where files and results are kept.", Objects::KEYS),
     ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
     ("sessions", "People who sign in with a browser.", Sessions::KEYS),

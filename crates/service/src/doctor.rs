@@ -15,6 +15,7 @@ use crate::accounts::oidc;
 use crate::clock::Clock;
 use crate::config::{Config, Sandbox};
 use crate::db::Db;
+use crate::files;
 use crate::finding::{Examination, Finding, Found};
 use crate::folder;
 use crate::handlers::portal;
@@ -31,6 +32,7 @@ pub(crate) async fn examine(config: &Config) -> Vec<Finding> {
         database(&db, config, Clock::default().now(), Duration::MAX).await
     };
     let mut findings = vec![data, Finding { about: "database", result: database.await }];
+    findings.extend(objects(config));
     findings.extend(surroundings(config).await);
     findings.extend(provider(config).await);
     findings.push(sound("addresses", addresses(config).await));
@@ -45,6 +47,7 @@ pub(crate) async fn examine_running(config: &Config, db: &Db, now: Timestamp) ->
     let database = database(db, config, now, CHECK_LIMIT).await;
     let mut findings =
         vec![sound("data folder", data(config)), Finding { about: "database", result: database }];
+    findings.extend(objects(config));
     findings.extend(surroundings(config).await);
     findings.extend(provider(config).await);
     Examination { at: now, findings }
@@ -78,16 +81,24 @@ pub(crate) fn memory() -> Option<(u64, u64)> {
 
 fn data(config: &Config) -> Result<String> {
     folder::make(&config.data)?;
-    let objects = Objects::open(&config.data)?;
     let probe = config.data.join("doctor.tmp");
     std::fs::write(&probe, "written")
         .with_context(|| format!("write in {}", config.data.display()))?;
     std::fs::remove_file(&probe)?;
-    let free = objects.free_bytes()?;
+    let free = files::free_bytes(&config.data)?;
     if free < config.limits.free_disk_bytes {
         bail!("{} MiB are free, less than limits.free_disk_bytes; make room", free >> 20);
     }
     Ok(format!("{}, {} GiB free", config.data.display(), free >> 30))
+}
+
+/// Whether a store elsewhere does all that is asked of it, if objects are in one.
+fn objects(config: &Config) -> Option<Finding> {
+    let try_out = || {
+        let place = Objects::to_read(config)?.try_out()?;
+        Ok(format!("{place} writes, reads, lists and removes, and writes once what is to be"))
+    };
+    (!config.objects.url.is_empty()).then(|| sound("objects", try_out()))
 }
 
 async fn database(db: &Db, config: &Config, now: Timestamp, limit: Duration) -> Result<Found> {

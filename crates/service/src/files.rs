@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use axum::body::Bytes;
 use futures::Stream;
+use rustix::fs::{AtFlags, CWD, linkat};
 use tokio::io::AsyncReadExt;
 
 /// Most bytes of a file that are held while it is read.
@@ -71,6 +72,24 @@ fn make_parent(path: &Path) -> io::Result<()> {
 /// Makes durable that a name is in its folder, or no longer is.
 pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     File::open(path.parent().expect("a file lies in a folder"))?.sync_all()
+}
+
+/// Gives a file another name, or copies it where it cannot have one there.
+pub(crate) fn link_or_copy(from: &Path, to: &Path) -> io::Result<()> {
+    let linked = linkat(CWD, from, CWD, to, AtFlags::empty());
+    linked.map_err(io::Error::from).or_else(|_| fs::copy(from, to).map(drop))
+}
+
+/// Free space of the disk of a folder, in bytes.
+pub(crate) fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail * disk.f_frsize)
+}
+
+/// Size of the disk of a folder.
+pub(crate) fn disk_bytes(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_blocks * disk.f_frsize)
 }
 
 /// The next `left` bytes of a file; an error when it ends before.

@@ -65,7 +65,7 @@ impl Model {
             check_built(system)?;
         }
         let key = Key::task(&system.id).under("prepared.cif");
-        if !app.objects.exists(&key) {
+        if !app.objects.exists(&key)? {
             let msg =
                 format!("{} has no structure that was completed; ask for `system`", system.id);
             let at = vec![loc("query"), loc("of")];

@@ -239,8 +239,12 @@ impl<'a> Run<'a> {
 
     /// Whether the backup has the content of a bundle, byte for byte.
     fn has(&self, layout: &Layout) -> Result<bool> {
-        let all_there = layout.objects().all(|(object, _)| self.target.exists(object));
-        Ok(all_there && layout.digest(&self.target)? == layout.sha256)
+        for (object, _) in layout.objects() {
+            if !self.target.exists(object)? {
+                return Ok(false);
+            }
+        }
+        Ok(layout.digest(&self.target)? == layout.sha256)
     }
 
     /// Copies the results of a task as they are at one moment, unless the backup has them; what

@@ -81,7 +81,7 @@ pub(crate) fn check(config: &Config) -> Result<Report> {
 }
 
 fn read_all(config: &Config, report: &mut Report) -> Result<()> {
-    let objects = Objects::at(&config.data);
+    let objects = Objects::to_read(config)?;
     // First, so that whatever a service makes from now on is no orphan.
     let stored = objects.all().context("list the objects")?;
     let whole = Whole::of(config)?;
@@ -111,7 +111,7 @@ fn read_all(config: &Config, report: &mut Report) -> Result<()> {
     let known = whole.known_objects()?;
     for object in stored.into_iter().filter(|object| !known.contains(object.as_str())) {
         // One that was deleted since it was listed is gone.
-        if objects.exists(&object) {
+        if objects.exists(&object)? {
             report.add(Kind::Orphan, None, Some(object.as_str()), "no record refers to it");
         }
     }

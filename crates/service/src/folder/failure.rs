@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::db::Error;
 use crate::folder::Displaced;
+use crate::objects::Failure;
 
 /// What has failed, when a failure comes from the machine and not from the program: a disk or a
 /// database that an operator can put right, or that gets right by itself.
@@ -15,7 +16,8 @@ pub(crate) fn storage_failure(cause: &anyhow::Error) -> Option<&'static str> {
             return Some(DISPLACED);
         }
         if let Some(error) = error.downcast_ref::<io::Error>() {
-            return of_system(error);
+            let failure = error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>());
+            return failure.map(Failure::what).or_else(|| of_system(error));
         }
         error.downcast_ref::<Error>().and_then(of_database)
     })

@@ -15,9 +15,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::files;
+use crate::objects::Objects;
+
 pub(crate) const DATABASE: &str = "molbox.sqlite";
 /// What a service keeps besides its database.
 const CONTENTS: [&str; 3] = ["objects/files", "objects/tasks", "tasks"];
+/// Those of these that can be in a bucket instead.
+const OBJECTS: [&str; 2] = ["objects/files", "objects/tasks"];
 
 /// Rights to the data folder and to all in it: its owner's alone.
 const PRIVATE: u32 = 0o700;
@@ -127,6 +132,64 @@ pub(crate) fn refuse(data: &Path, stray: &Path, lack: &str) -> Result<()> {
     )
 }
 
+/// Which store elsewhere the contents of a data folder are in.
+const BUCKET: &str = "bucket";
+
+/// The name by which a database elsewhere is known to be of these contents: that of the data folder,
+/// `folder`, or that of the store where they are.
+///
+/// # Errors
+///
+/// When they are not where the configuration has them.
+pub(crate) fn belonging(data: &Path, objects: &Objects, folder: String) -> Result<String> {
+    let bucket = data.join(BUCKET);
+    let before = match fs::read_to_string(&bucket) {
+        Ok(name) => Some(name),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error).with_context(|| format!("read {}", bucket.display())),
+    };
+    match (objects.installation(&folder)?, before) {
+        (None, None) => Ok(folder),
+        (None, Some(_)) => bail!(
+            "the contents of {} are in a bucket: name it in objects.url, or bring them back with `molboxd move`",
+            data.display()
+        ),
+        (Some(name), Some(before)) if name == before => Ok(name),
+        (Some(_), Some(_)) => bail!(
+            "{} has the contents of another installation than {}: name the one that is meant in objects.url",
+            objects.place(),
+            data.display()
+        ),
+        (Some(name), None) => {
+            if let Some(stray) = OBJECTS.iter().map(|it| data.join(it)).find(|it| is_filled(it)) {
+                bail!(
+                    "there are contents in {}, and objects.url names a bucket: `molboxd move` brings them there",
+                    stray.display()
+                );
+            }
+            tie(data, &name)?;
+            Ok(name)
+        }
+    }
+}
+
+/// Notes that the contents of a data folder are in the store of this name.
+pub(crate) fn tie(data: &Path, name: &str) -> Result<()> {
+    let bucket = data.join(BUCKET);
+    files::write(&bucket, name.as_bytes()).with_context(|| format!("write {}", bucket.display()))
+}
+
+/// The same for those that are in the folder itself.
+pub(crate) fn untie(data: &Path) -> Result<()> {
+    let bucket = data.join(BUCKET);
+    match fs::remove_file(&bucket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", bucket.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What a service watches of its folder: the places of which everything else depends, by what they
 /// were when it began.
 pub(crate) struct Folder {
@@ -158,11 +221,10 @@ fn identity(path: &Path) -> io::Result<Identity> {
 }
 
 impl Folder {
-    /// Remembers a folder with its objects, and its database if that is a file there.
-    pub(crate) fn remember(data: &Path, has_database: bool) -> Result<Self> {
+    /// Remembers a folder, with those of its files and folders that these are.
+    pub(crate) fn remember(data: &Path, names: impl Iterator<Item = &'static str>) -> Result<Self> {
         let mut places = Vec::new();
-        let database = has_database.then(|| data.join(DATABASE));
-        for path in [data.to_owned(), data.join("objects")].into_iter().chain(database) {
+        for path in std::iter::once(data.to_owned()).chain(names.map(|name| data.join(name))) {
             let identity =
                 identity(&path).with_context(|| format!("look at {}", path.display()))?;
             places.push((path, identity));

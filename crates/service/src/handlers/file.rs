@@ -89,13 +89,13 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
     file.warnings = warnings;
     file.created_at = app.now();
     // A row of an earlier version names an object whether or not there is one.
-    let object =
-        file.object.clone().map(Key::stored).filter(|key| app.objects.exists(key)).ok_or_else(
-            || {
-                let msg = format!("{id} is pending: send the content to its upload link first");
-                ApiError::conflict(vec![loc("body"), loc("file_id")], msg)
-            },
-        )?;
+    let object = match file.object.clone().map(Key::stored) {
+        Some(key) if app.objects.exists(&key)? => key,
+        _ => {
+            let msg = format!("{id} is pending: send the content to its upload link first");
+            return Err(ApiError::conflict(vec![loc("body"), loc("file_id")], msg));
+        }
+    };
     let format = file.format;
     let objects = app.objects.clone();
     let (turn, max_bytes) =

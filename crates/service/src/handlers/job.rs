@@ -149,7 +149,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         ));
     }
     let parameters = simulate::extended(&stored(&row.parameters)?, &row.id, extension.time)?;
-    if !has_commit(&app.objects, &row.id) {
+    if !has_commit(&app.objects, &row.id)? {
         return Err(ApiError::conflict(
             at(),
             format!("{} left nothing to go on from; submit it anew", row.id),

@@ -1,23 +1,22 @@
-//! Objects on the local disk: a file for each, below `objects` of the data folder.
+//! Objects on the local disk: a file for each, below `objects` of the data folder. A folder of them is
+//! adopted by one rename.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 use axum::body::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
-use rustix::fs::{AtFlags, CWD, linkat};
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use crate::files::{self, Partial};
 use crate::objects::{Key, ReceiveError, Stat, Stats};
 
-/// The object store.
-pub(crate) struct Objects {
+/// Objects below a folder.
+pub(super) struct Store {
     root: PathBuf,
     /// Where objects are written before they are renamed; on the same file system.
     partial: PathBuf,
@@ -25,18 +24,9 @@ pub(crate) struct Objects {
     begun: AtomicU64,
 }
 
-/// An object as a file of this machine, as long as this is kept. It is only to be read.
-pub(crate) struct Local(PathBuf);
-
-impl Local {
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Objects {
+impl Store {
     /// Opens the store in a folder.
-    pub(crate) fn open(folder: &Path) -> Result<Self> {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
         let objects = Self::at(folder);
         for path in [&objects.root, &objects.partial] {
             fs::create_dir_all(path).with_context(|| format!("make {}", path.display()))?;
@@ -45,7 +35,7 @@ impl Objects {
     }
 
     /// The store in a folder, to be read.
-    pub(crate) fn at(folder: &Path) -> Self {
+    pub(super) fn at(folder: &Path) -> Self {
         Self {
             root: folder.join("objects"),
             partial: folder.join("partial"),
@@ -54,7 +44,7 @@ impl Objects {
     }
 
     /// Removes what a service that was killed left unfinished.
-    pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
+    pub(super) fn clear_unfinished(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.partial)? {
             fs::remove_file(entry?.path())?;
         }
@@ -86,7 +76,7 @@ impl Objects {
     }
 
     /// Writes an object as its bytes come; constant memory.
-    pub(crate) async fn receive<E: std::fmt::Display>(
+    pub(super) async fn receive<E: std::fmt::Display>(
         &self,
         key: &Key,
         max_bytes: u64,
@@ -112,12 +102,12 @@ impl Objects {
     }
 
     /// Writes an object that is at hand.
-    pub(crate) fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
         self.write_with(key, |out| out.write_all(content))
     }
 
     /// Writes an object from what `content` writes.
-    pub(crate) fn write_with(
+    pub(super) fn write_with(
         &self,
         key: &Key,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -129,7 +119,7 @@ impl Objects {
 
     /// Makes the files of a folder objects under a key, all of them at once, where there is
     /// nothing. Doing it again does nothing.
-    pub(crate) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
+    pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
         match folder.try_exists()? {
             true => files::rename(folder, &self.path(key)),
             false => Ok(()),
@@ -137,7 +127,7 @@ impl Objects {
     }
 
     /// Keys of the objects right under a key, sorted.
-    pub(crate) fn list(&self, key: &Key) -> io::Result<Vec<Key>> {
+    pub(super) fn list(&self, key: &Key) -> io::Result<Vec<Key>> {
         let mut keys = Vec::new();
         for entry in fs::read_dir(self.path(key))? {
             let entry = entry?;
@@ -150,7 +140,7 @@ impl Objects {
     }
 
     /// Every object of a file, and the key of every task's, sorted.
-    pub(crate) fn all(&self) -> io::Result<Vec<Key>> {
+    pub(super) fn all(&self) -> io::Result<Vec<Key>> {
         let mut all = Vec::new();
         for room in ["files", "tasks"].map(Key::stored) {
             let entries = match fs::read_dir(self.path(&room)) {
@@ -167,22 +157,22 @@ impl Objects {
     }
 
     /// What the objects with or under this key take, in bytes; 0 where there is nothing.
-    pub(crate) fn size(&self, key: &Key) -> io::Result<u64> {
+    pub(super) fn size(&self, key: &Key) -> io::Result<u64> {
         size(&self.path(key))
     }
 
     /// Whether there is an object with or under this key.
-    pub(crate) fn exists(&self, key: &Key) -> bool {
-        self.path(key).exists()
+    pub(super) fn exists(&self, key: &Key) -> io::Result<bool> {
+        self.path(key).try_exists()
     }
 
     /// A whole object.
-    pub(crate) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
+    pub(super) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
         fs::read(self.path(key))
     }
 
     /// A part of an object, as far as there is one.
-    pub(crate) fn read_part(&self, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
+    pub(super) fn read_part(&self, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
         let mut file = File::open(self.path(key))?;
         file.seek(SeekFrom::Start(range.start))?;
         let mut part = Vec::new();
@@ -191,7 +181,7 @@ impl Objects {
     }
 
     /// Hands a whole object to `sink`, a chunk at a time; its size.
-    pub(crate) fn read_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<u64> {
+    pub(super) fn read_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<u64> {
         let mut file = File::open(self.path(key))?;
         let mut chunk = vec![0; files::CHUNK_BYTES];
         let mut size = 0;
@@ -207,13 +197,14 @@ impl Objects {
 
     /// The bytes of an object from `range.start` up to `range.end`; constant memory. An error when
     /// it ends before.
-    pub(crate) fn stream(
-        self: Arc<Self>,
-        key: Key,
+    pub(super) fn stream(
+        &self,
+        key: &Key,
         range: Range<u64>,
-    ) -> impl Stream<Item = io::Result<Bytes>> + Send {
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send + use<> {
+        let path = self.path(key);
         let opened = async move {
-            let mut file = tokio::fs::File::from_std(File::open(self.path(&key))?);
+            let mut file = tokio::fs::File::from_std(File::open(path)?);
             file.seek(SeekFrom::Start(range.start)).await?;
             io::Result::Ok(files::chunks(file, range.end.saturating_sub(range.start)))
         };
@@ -221,27 +212,20 @@ impl Objects {
     }
 
     /// An object as a file, for what reads files.
-    pub(crate) fn local(&self, key: &Key) -> io::Result<Local> {
+    pub(super) fn local(&self, key: &Key) -> io::Result<PathBuf> {
         let path = self.path(key);
         fs::metadata(&path)?;
-        Ok(Local(path))
+        Ok(path)
     }
 
     /// Puts an object into a task's folder: a copy, for a worker may write there, and what is
     /// stored must stay what it is.
-    pub(crate) fn fetch(&self, key: &Key, to: &Path) -> io::Result<()> {
+    pub(super) fn fetch(&self, key: &Key, to: &Path) -> io::Result<()> {
         fs::copy(self.path(key), to).map(drop)
     }
 
-    /// The same for one that is only read there: without its bytes where the disk can.
-    pub(crate) fn lend(&self, key: &Key, to: &Path) -> io::Result<()> {
-        let from = self.path(key);
-        let linked = linkat(CWD, &from, CWD, to, AtFlags::empty());
-        linked.map_err(io::Error::from).or_else(|_| fs::copy(&from, to).map(drop))
-    }
-
     /// Removes the objects with or under this key. Nothing there is fine.
-    pub(crate) fn remove(&self, key: &Key) -> io::Result<()> {
+    pub(super) fn remove(&self, key: &Key) -> io::Result<()> {
         let path = self.path(key);
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&path),
@@ -251,16 +235,19 @@ impl Objects {
         }
     }
 
+    /// Where it is, for people.
+    pub(super) fn place(&self) -> String {
+        self.root.display().to_string()
+    }
+
     /// Free space for new objects, in bytes.
-    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
-        let disk = rustix::fs::statvfs(&self.root)?;
-        Ok(disk.f_bavail * disk.f_frsize)
+    pub(super) fn free_bytes(&self) -> io::Result<u64> {
+        files::free_bytes(&self.root)
     }
 
     /// Size of their disk.
-    pub(crate) fn disk_bytes(&self) -> io::Result<u64> {
-        let disk = rustix::fs::statvfs(&self.root)?;
-        Ok(disk.f_blocks * disk.f_frsize)
+    pub(super) fn disk_bytes(&self) -> io::Result<u64> {
+        files::disk_bytes(&self.root)
     }
 
     /// Size and time of the objects with or under this key; empty where there is nothing.
@@ -268,7 +255,7 @@ impl Objects {
     /// # Errors
     ///
     /// Not found, when one is removed at this moment.
-    pub(crate) fn stats(&self, key: &Key) -> io::Result<Stats> {
+    pub(super) fn stats(&self, key: &Key) -> io::Result<Stats> {
         let mut all = Stats::new();
         match fs::symlink_metadata(self.path(key)) {
             Ok(found) if found.is_dir() => self.add_stats(key, &mut all)?,
@@ -295,7 +282,7 @@ impl Objects {
 
     /// Copies an object into another store, without its bytes where the file system can, and with
     /// its time; its size. Not durable until the file system is told to be.
-    pub(crate) fn copy_to(&self, key: &Key, other: &Self) -> io::Result<u64> {
+    pub(super) fn copy_to(&self, key: &Key, other: &Self) -> io::Result<u64> {
         let mut from = File::open(self.path(key))?;
         let mut partial = other.begin(key)?;
         if rustix::fs::ioctl_ficlone(&partial.file, &from).is_err() {
@@ -309,7 +296,7 @@ impl Objects {
 
     /// Moves all objects under a key into another store of the same file system, which has none
     /// there.
-    pub(crate) fn give(&self, key: &Key, other: &Self) -> io::Result<()> {
+    pub(super) fn give(&self, key: &Key, other: &Self) -> io::Result<()> {
         let to = other.path(key);
         fs::create_dir_all(to.parent().expect("a key has more than one step"))?;
         fs::rename(self.path(key), to)

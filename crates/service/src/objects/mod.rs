@@ -7,17 +7,280 @@
 pub(crate) mod bundle;
 mod disk;
 pub(crate) mod garbage;
+mod s3;
+mod scratch;
 #[cfg(test)]
 mod suite;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use anyhow::{Context, Result};
+use axum::body::Bytes;
+use futures::Stream;
+use futures::future::Either;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use disk::Objects;
+use crate::config::Config;
+use crate::files;
+
+pub(crate) use s3::Failure;
+
+/// The object store. Whatever is not `async` waits on its thread, from wherever it is called.
+pub(crate) struct Objects(Store);
+
+enum Store {
+    Disk(disk::Store),
+    S3(Box<s3::Store>),
+}
+
+/// Has the store do something, whichever it is.
+macro_rules! on {
+    ($objects:expr, $store:ident => $done:expr) => {
+        match &$objects.0 {
+            Store::Disk($store) => $done,
+            Store::S3($store) => $done,
+        }
+    };
+}
+
+/// An object as a file of this machine, as long as this is kept. It is only to be read.
+pub(crate) struct Local(File);
+
+enum File {
+    InPlace(PathBuf),
+    Copy(Arc<scratch::Copy>),
+}
+
+impl Local {
+    pub(crate) fn path(&self) -> &Path {
+        match &self.0 {
+            File::InPlace(path) => path,
+            File::Copy(copy) => copy.path(),
+        }
+    }
+}
+
+impl Objects {
+    /// Opens the store that the configuration names.
+    pub(crate) fn of(config: &Config) -> Result<Self> {
+        match s3::Store::of(config)? {
+            Some(store) => Ok(Self(Store::S3(Box::new(store)))),
+            None => Self::open(&config.data),
+        }
+    }
+
+    /// The same, to be read: no folder is made for it.
+    pub(crate) fn to_read(config: &Config) -> Result<Self> {
+        match s3::Store::of(config)? {
+            Some(store) => Ok(Self(Store::S3(Box::new(store)))),
+            None => Ok(Self::at(&config.data)),
+        }
+    }
+
+    /// Opens the store in a folder.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        disk::Store::open(folder).map(Store::Disk).map(Self)
+    }
+
+    /// The store in a folder, to be read.
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self(Store::Disk(disk::Store::at(folder)))
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn place(&self) -> String {
+        on!(self, store => store.place())
+    }
+
+    /// Folder of the data folder that it lies in; none where it lies elsewhere.
+    pub(crate) fn folder(&self) -> Option<&'static str> {
+        match &self.0 {
+            Store::Disk(_) => Some("objects"),
+            Store::S3(_) => None,
+        }
+    }
+
+    /// The name by which a store elsewhere is known, `name` from now on if it has none; none of a
+    /// store that lies in the data folder.
+    pub(crate) fn installation(&self, name: &str) -> Result<Option<String>> {
+        match &self.0 {
+            Store::Disk(_) => Ok(None),
+            Store::S3(store) => Ok(Some(store.installation(name).with_context(|| store.place())?)),
+        }
+    }
+
+    /// Whether the store does all that is asked of it; what it is.
+    pub(crate) fn try_out(&self) -> Result<String> {
+        match &self.0 {
+            Store::Disk(store) => Ok(store.place()),
+            Store::S3(store) => store.try_out(),
+        }
+    }
+
+    /// Removes what a service that was killed left unfinished.
+    pub(crate) fn clear_unfinished(&self) -> io::Result<()> {
+        on!(self, store => store.clear_unfinished())
+    }
+
+    /// Leaves what a service leaves that is killed before what it writes is put into its place.
+    #[cfg(test)]
+    pub(super) fn abandon(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        on!(self, store => store.abandon(key, content))
+    }
+
+    /// Writes an object as its bytes come; constant memory.
+    pub(crate) async fn receive<E: fmt::Display>(
+        &self,
+        key: &Key,
+        max_bytes: u64,
+        content: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<u64, ReceiveError> {
+        on!(self, store => store.receive(key, max_bytes, content).await)
+    }
+
+    /// Writes an object that is at hand.
+    pub(crate) fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        on!(self, store => store.write(key, content))
+    }
+
+    /// Writes an object from what `content` writes.
+    pub(crate) fn write_with(
+        &self,
+        key: &Key,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        on!(self, store => store.write_with(key, content))
+    }
+
+    /// Makes the files of a folder objects under a key, where there is nothing, after which there is
+    /// no such folder. Without one, this does nothing.
+    ///
+    /// Elsewhere than on this disk they come one after another. When that is cut off, the folder is
+    /// there as it was: what has come is to be removed, and all of it adopted again.
+    pub(crate) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
+        on!(self, store => store.adopt(folder, key))
+    }
+
+    /// Keys of the objects right under a key, sorted.
+    pub(crate) fn list(&self, key: &Key) -> io::Result<Vec<Key>> {
+        on!(self, store => store.list(key))
+    }
+
+    /// Every object of a file, and the key of every task's, sorted.
+    pub(crate) fn all(&self) -> io::Result<Vec<Key>> {
+        on!(self, store => store.all())
+    }
+
+    /// What the objects with or under this key take, in bytes; 0 where there is nothing.
+    pub(crate) fn size(&self, key: &Key) -> io::Result<u64> {
+        on!(self, store => store.size(key))
+    }
+
+    /// Whether there is an object with or under this key.
+    pub(crate) fn exists(&self, key: &Key) -> io::Result<bool> {
+        on!(self, store => store.exists(key))
+    }
+
+    /// A whole object.
+    pub(crate) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
+        on!(self, store => store.read(key))
+    }
+
+    /// A part of an object, as far as there is one.
+    pub(crate) fn read_part(&self, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
+        on!(self, store => store.read_part(key, range))
+    }
+
+    /// Hands a whole object to `sink`, a chunk at a time; its size.
+    pub(crate) fn read_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<u64> {
+        on!(self, store => store.read_to(key, sink))
+    }
+
+    /// The bytes of an object from `range.start` up to `range.end`; constant memory. An error when
+    /// it ends before.
+    pub(crate) fn stream(
+        self: Arc<Self>,
+        key: Key,
+        range: Range<u64>,
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        match &self.0 {
+            Store::Disk(store) => Either::Left(store.stream(&key, range)),
+            Store::S3(store) => Either::Right(store.stream(&key, range)),
+        }
+    }
+
+    /// An object as a file, for what reads files.
+    pub(crate) fn local(&self, key: &Key) -> io::Result<Local> {
+        Ok(Local(match &self.0 {
+            Store::Disk(store) => File::InPlace(store.local(key)?),
+            Store::S3(store) => File::Copy(store.local(key)?),
+        }))
+    }
+
+    /// Puts an object into a task's folder: a copy, for a worker may write there, and what is
+    /// stored must stay what it is.
+    pub(crate) fn fetch(&self, key: &Key, to: &Path) -> io::Result<()> {
+        on!(self, store => store.fetch(key, to))
+    }
+
+    /// The same for one that is only read there: without its bytes where the disk can.
+    pub(crate) fn lend(&self, key: &Key, to: &Path) -> io::Result<()> {
+        files::link_or_copy(self.local(key)?.path(), to)
+    }
+
+    /// Removes the objects with or under this key. Nothing there is fine.
+    pub(crate) fn remove(&self, key: &Key) -> io::Result<()> {
+        on!(self, store => store.remove(key))
+    }
+
+    /// Free space of the disk that new objects are written to, or to be sent from, in bytes.
+    pub(crate) fn free_bytes(&self) -> io::Result<u64> {
+        on!(self, store => store.free_bytes())
+    }
+
+    /// Size of that disk.
+    pub(crate) fn disk_bytes(&self) -> io::Result<u64> {
+        on!(self, store => store.disk_bytes())
+    }
+
+    /// Size and time of the objects with or under this key; empty where there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// Not found, when one is removed at this moment.
+    pub(crate) fn stats(&self, key: &Key) -> io::Result<Stats> {
+        on!(self, store => store.stats(key))
+    }
+
+    /// Copies an object into another store; its size. Between disks without its bytes where the file
+    /// system can, with its time, and not durable until the file system is told to be.
+    pub(crate) fn copy_to(&self, key: &Key, other: &Self) -> io::Result<u64> {
+        if let (Store::Disk(from), Store::Disk(to)) = (&self.0, &other.0) {
+            return from.copy_to(key, to);
+        }
+        let mut size = 0;
+        other.write_with(key, |out| {
+            size = self.read_to(key, out)?;
+            Ok(())
+        })?;
+        Ok(size)
+    }
+
+    /// Moves all objects under a key into another store of the same file system, which has none
+    /// there.
+    pub(crate) fn give(&self, key: &Key, other: &Self) -> io::Result<()> {
+        match (&self.0, &other.0) {
+            (Store::Disk(from), Store::Disk(to)) => from.give(key, to),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
 
 /// Names an object, or all objects under it: `files/<a name for each upload>`, `tasks/<id>/<name>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,5 +352,5 @@ pub(crate) type Stats = BTreeMap<Key, Stat>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) size: u64,
-    modified: SystemTime,
+    pub(crate) modified: SystemTime,
 }

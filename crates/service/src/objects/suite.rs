@@ -6,24 +6,58 @@ use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use axum::body::Bytes;
 use futures::{StreamExt, TryStreamExt};
+use tokio::runtime::Runtime;
 
 use super::{Key, Objects, ReceiveError};
+use crate::config::{self, Config};
 use crate::files::CHUNK_BYTES;
+
+#[allow(dead_code, reason = "the tests of the service use the rest")]
+#[path = "../../tests/service/s3.rs"]
+mod s3;
+
+impl s3::Bucket {
+    fn settings(&self, prefix: &str) -> config::Objects {
+        config::Objects {
+            url: format!("s3://{}/{prefix}", self.name),
+            endpoint: self.endpoint.clone(),
+            credentials_file: self.credentials_file.clone(),
+            ..config::Objects::default()
+        }
+    }
+}
 
 /// Hands a promise every kind of store, empty, and a folder for what is on this machine besides.
 fn on_each_store(promise: impl Fn(&Arc<Objects>, &Path)) {
     let data = tempfile::tempdir().unwrap();
     let scratch = tempfile::tempdir().unwrap();
     promise(&Arc::new(Objects::open(data.path()).unwrap()), scratch.path());
+    if let Some(server) = s3::shared() {
+        let scratch = tempfile::tempdir().unwrap();
+        promise(&Arc::new(in_bucket(&server.bucket(), data.path())), scratch.path());
+    }
+}
+
+/// The store in a bucket, with a prefix there.
+fn in_bucket(bucket: &s3::Bucket, data: &Path) -> Objects {
+    let mut config = Config { data: data.to_owned(), ..Config::default() };
+    config.objects = bucket.settings("some/prefix");
+    let _entered = runtime().enter();
+    Objects::of(&config).unwrap()
+}
+
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().unwrap())
 }
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    runtime().block_on(future)
 }
 
 fn streamed(objects: &Arc<Objects>, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
@@ -56,7 +90,7 @@ fn an_object_is_read_as_it_was_written() {
         let size = content.len() as u64;
         assert_eq!(objects.read(&key).unwrap(), content);
         assert_eq!(objects.size(&key).unwrap(), size);
-        assert!(objects.exists(&key));
+        assert!(objects.exists(&key).unwrap());
         let mut whole = Vec::new();
         assert_eq!(objects.read_to(&key, &mut whole).unwrap(), size);
         assert_eq!(whole, content);
@@ -89,7 +123,7 @@ fn what_is_received_is_there_whole_or_not_at_all() {
         assert_eq!(objects.read(&key).unwrap(), b"first one");
         let other = Key::upload("other");
         received(objects, &other, 1, &[Ok("too large")]).unwrap_err();
-        assert!(!objects.exists(&other));
+        assert!(!objects.exists(&other).unwrap());
         assert_eq!(objects.all().unwrap(), [key]);
     });
 }
@@ -153,7 +187,7 @@ fn what_is_missing_is_not_found_and_takes_nothing() {
                 assert_eq!(found.unwrap_err().kind(), io::ErrorKind::NotFound, "{key} {n}");
             }
             assert!(!to.exists());
-            assert!(!objects.exists(&key) && objects.size(&key).unwrap() == 0);
+            assert!(!objects.exists(&key).unwrap() && objects.size(&key).unwrap() == 0);
             assert!(objects.stats(&key).unwrap().is_empty());
             objects.remove(&key).unwrap();
         }
@@ -256,7 +290,7 @@ fn a_folder_is_adopted_as_a_whole_and_once() {
         fs::create_dir_all(folder.join("commit")).unwrap();
         fs::write(folder.join("log.txt"), "log").unwrap();
         fs::write(folder.join("commit/commit.json"), "{}").unwrap();
-        assert!(!objects.exists(&task));
+        assert!(!objects.exists(&task).unwrap());
         objects.adopt(&folder, &task).unwrap();
         assert!(!folder.exists());
         objects.adopt(&folder, &task).unwrap();
@@ -284,7 +318,7 @@ fn one_is_removed_or_all_under_a_key_and_nothing_else() {
         objects.remove(&task.under("a")).unwrap();
         assert_eq!(objects.list(&task).unwrap(), [task.under("c")]);
         objects.remove(&task).unwrap();
-        assert!(!objects.exists(&task));
+        assert!(!objects.exists(&task).unwrap());
         assert_eq!(objects.read(&other).unwrap(), b"1");
     });
 }

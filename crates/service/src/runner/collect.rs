@@ -1,7 +1,8 @@
 //! What becomes of what a task's command has left: objects, a manifest, the layout of its bundle.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -62,11 +63,15 @@ pub(super) fn collect(
     if is_new {
         // A job that went on has results already, which these contain.
         app.objects.remove(&key)?;
-    } else if app.objects.exists(&key) {
+    } else if app.objects.exists(&key)? {
         // Collected before. A folder here would pass for what a retried job had come to.
         left::remove(&output)?;
+    } else if fs::read_dir(&output)?.next().is_some() {
+        // Without a log, and one day with: that some of it has become objects would pass for all of
+        // it, were this cut off.
+        File::create(output.join(LOG))?.sync_all()?;
     }
-    if !app.objects.exists(&key) {
+    if !app.objects.exists(&key)? {
         app.objects.adopt(&output, &key)?;
     }
     if row.kind == Kind::System && status == Status::Succeeded {
@@ -103,7 +108,7 @@ fn of_system(app: &App, system: &str) -> Result<Vec<String>> {
     }
 
     let key = Key::task(system).under("manifest.json");
-    if !app.objects.exists(&key) {
+    if !app.objects.exists(&key)? {
         return Ok(Vec::new());
     }
     let manifest = app.objects.read(&key)?;
@@ -192,7 +197,11 @@ fn warnings(row: &Task, outcome: &Outcome) -> Result<Vec<Notice>> {
 
 /// The objects of a task, in a folder of an archive.
 fn entries(objects: &Objects, id: &str, folder: &str) -> Result<Vec<Entry>> {
-    let mut keys = objects.list(&Key::task(id))?;
+    let mut keys = match objects.list(&Key::task(id)) {
+        // Of a task that has never begun.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        found => found?,
+    };
     keys.retain(|key| !key.name().ends_with(DEFLATED));
     Ok(keys
         .into_iter()

@@ -65,13 +65,13 @@ fn restore(objects: &Objects, id: &str, folder: &Path) -> Result<()> {
     let task = Key::task(id);
     let work = folder.join(WORK);
     let output = work.join("output");
-    if output.exists() || !objects.exists(&task) {
+    if output.exists() || !objects.exists(&task)? {
         return Ok(());
     }
-    if objects.exists(&task.under(LOG)) {
+    if objects.exists(&task.under(LOG))? {
         objects.fetch(&task.under(LOG), &folder.join(LOG))?;
     }
-    if !has_commit(objects, id) {
+    if !has_commit(objects, id)? {
         // It begins again.
         return Ok(());
     }
@@ -96,7 +96,7 @@ fn fetch_all(objects: &Objects, from: &Key, to: &Path) -> Result<()> {
 }
 
 /// Whether a job that has ended left something to go on from.
-pub(crate) fn has_commit(objects: &Objects, id: &str) -> bool {
+pub(crate) fn has_commit(objects: &Objects, id: &str) -> io::Result<bool> {
     objects.exists(&commit_key(id))
 }
 
@@ -131,7 +131,7 @@ impl Commit {
         if found.is_none() {
             found = left::read_json_below(&folder, &[COLLECTED, COMMIT, "commit.json"])?;
         }
-        if found.is_none() && has_commit(&app.objects, id) {
+        if found.is_none() && has_commit(&app.objects, id)? {
             found = serde_json::from_slice(&app.objects.read(&commit_key(id))?).ok();
         }
         Ok(found.and_then(Self::read))

@@ -36,7 +36,7 @@ impl Log {
             }
         }
         let key = Key::task(id).under(LOG);
-        Ok(objects.exists(&key).then_some(Self::Stored(key)))
+        Ok(objects.exists(&key)?.then_some(Self::Stored(key)))
     }
 
     /// What it has at this moment, from `offset` on.

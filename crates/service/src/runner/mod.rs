@@ -36,7 +36,7 @@ use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Capacity, Place, Share};
 use crate::exec::confine::{THIS_PROGRAM, UNAVAILABLE};
 use crate::exec::{Executor, Stop};
-use crate::folder::failure::storage_failure;
+use crate::folder::failure::{is_full, storage_failure};
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::record::{Kind, Lane, Status, Task};
@@ -464,7 +464,9 @@ impl Runner {
                 Ok(Some(task)) => drop(self.running.insert(id, task)),
                 Ok(None) => return self.unclaim(account, &id).await,
                 Err(error) if storage_failure(&error).is_some() => {
-                    self.full_at = self.app.objects.free_bytes().ok();
+                    if is_full(&error) {
+                        self.full_at = self.app.objects.free_bytes().ok();
+                    }
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
                     return self.unclaim(account, &id).await;
                 }

@@ -28,7 +28,10 @@ impl Output {
             open = left::open_below(&folder, &[COLLECTED, name])?;
         }
         let key = Key::task(job).under(name);
-        Ok(open.map(Self::Open).or_else(|| app.objects.exists(&key).then_some(Self::Stored(key))))
+        if let Some(open) = open {
+            return Ok(Some(Self::Open(open)));
+        }
+        Ok(app.objects.exists(&key)?.then_some(Self::Stored(key)))
     }
 
     /// The file, to be read.

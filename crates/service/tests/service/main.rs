@@ -39,6 +39,7 @@ mod queue;
 mod quotas;
 mod repeats;
 mod retries;
+mod s3;
 mod sessions;
 mod sizes;
 mod unknown;

@@ -1,0 +1,925 @@
+//! Objects in a bucket of S3, of AWS or of who else speaks its language.
+//!
+//! What is written is a file of this machine first, so that it can be sent again, and from then on
+//! read without being fetched. One of more than a part is sent in parts, while it still arrives;
+//! it is an object once all of them are there.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use axum::body::Bytes;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
+use object_store::client::HttpError;
+use object_store::path::Path as Name;
+use object_store::{
+    BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt, PutMode, PutPayload, RetryConfig,
+};
+use reqwest::Url;
+use tokio::io::AsyncWriteExt;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinSet, block_in_place};
+
+use super::scratch::{Copy, Scratch};
+use super::{Key, ReceiveError, Stat, Stats};
+use crate::config::{Config, Objects};
+use crate::files;
+use crate::hex::hex;
+use crate::random;
+use crate::web;
+
+/// Bytes of a part; more where an object would have more parts than S3 takes.
+const PART_BYTES: u64 = 16 << 20;
+const MAX_PARTS: u64 = 10_000;
+/// Parts that are sent at a time, by all together, each of which is in memory.
+const SENT_AT_A_TIME: usize = 8;
+/// Files of a folder that are sent at a time.
+const FILES_AT_A_TIME: usize = 4;
+/// How long it may take until a connection stands, and how long the store may then be silent.
+const CONNECT: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(60);
+/// For how long a request that fails is repeated.
+const REPEATED: Duration = Duration::from_secs(10);
+/// How often in a row a body that breaks off is asked for again where it did.
+const RESUMED: u32 = 5;
+
+/// The settings, for messages.
+const URL: &str = "objects.url";
+const ENDPOINT: &str = "objects.endpoint";
+const REGION: &str = "objects.region";
+const CREDENTIALS: &str = "objects.credentials_file";
+
+/// What a bucket holds besides objects: the name of whose they are.
+const INSTALLATION: &str = "installation";
+
+/// The bucket does not answer, or refuses.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    cause: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Unreachable,
+    NoBucket,
+    Region,
+    Key,
+    Forbidden,
+    Clock,
+    Other,
+}
+
+impl Failure {
+    /// What is in the way, for whom requests are answered.
+    pub(crate) fn what(&self) -> &'static str {
+        match self.kind {
+            Kind::Unreachable => "the service's object store does not answer",
+            Kind::NoBucket | Kind::Region | Kind::Key | Kind::Forbidden | Kind::Clock => {
+                "the service's object store refuses"
+            }
+            Kind::Other => "the service's object store fails",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, setting) = match self.kind {
+            Kind::Unreachable => ("it does not answer", ENDPOINT),
+            Kind::NoBucket => ("there is no such bucket", URL),
+            Kind::Region => ("the bucket is in another region", REGION),
+            Kind::Key => ("it does not accept the key", CREDENTIALS),
+            Kind::Forbidden => ("the key may not do this in the bucket", CREDENTIALS),
+            Kind::Clock => {
+                return write!(f, "its clock and that of this machine differ: {}", self.cause);
+            }
+            Kind::Other => return write!(f, "the object store fails: {}", self.cause),
+        };
+        write!(f, "{what} ({setting}): {}", self.cause)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// An error of the client as one of reading and writing.
+fn failed(error: object_store::Error) -> io::Error {
+    let text = chain(&error);
+    let code = between(&text, "<Code>", "</Code>");
+    let kind = match (code, &error) {
+        (Some("NoSuchBucket"), _) => Kind::NoBucket,
+        (Some("InvalidRange"), _) => return io::ErrorKind::UnexpectedEof.into(),
+        (_, object_store::Error::NotFound { .. }) => return io::ErrorKind::NotFound.into(),
+        (
+            Some("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken"),
+            _,
+        ) => Kind::Key,
+        (Some("RequestTimeTooSkewed"), _) => Kind::Clock,
+        (
+            Some(
+                "AuthorizationHeaderMalformed"
+                | "PermanentRedirect"
+                | "TemporaryRedirect"
+                | "IllegalLocationConstraintException",
+            ),
+            _,
+        ) => Kind::Region,
+        _ if text.contains("redirect without LOCATION") => Kind::Region,
+        // Asked for a key, which no file and no variable has.
+        _ if text.contains("169.254.169.254") => Kind::Key,
+        (_, object_store::Error::Unauthenticated { .. }) => Kind::Key,
+        (_, object_store::Error::PermissionDenied { .. }) => Kind::Forbidden,
+        _ if is_of_network(&error) => Kind::Unreachable,
+        _ => Kind::Other,
+    };
+    let said = match (code, between(&text, "<Message>", "</Message>")) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        _ => innermost(&error),
+    };
+    io::Error::other(Failure { kind, cause: said })
+}
+
+/// What an error says with all that it comes from.
+fn chain(error: &object_store::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text += "\n";
+        text += &inner.to_string();
+        source = inner.source();
+    }
+    text
+}
+
+fn innermost(error: &object_store::Error) -> String {
+    let mut last: &dyn std::error::Error = error;
+    while let Some(inner) = last.source() {
+        last = inner;
+    }
+    last.to_string()
+}
+
+/// Whether the request has got no answer, from whatever was asked.
+fn is_of_network(error: &object_store::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if inner.is::<HttpError>() {
+            return true;
+        }
+        source = inner.source();
+    }
+    false
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    rest.split_once(after).map(|(found, _)| found)
+}
+
+/// A bucket, or what is under a prefix there.
+#[derive(Clone)]
+struct Bucket {
+    store: Arc<AmazonS3>,
+    /// Ends with `/`, or is empty.
+    prefix: String,
+}
+
+/// Objects in a bucket.
+pub(super) struct Store {
+    bucket: Bucket,
+    place: String,
+    scratch: Scratch,
+    runtime: Handle,
+    sending: Arc<Semaphore>,
+    /// Objects that are being fetched: who wants the same waits for it.
+    fetched: Mutex<HashMap<Key, Arc<Mutex<()>>>>,
+}
+
+impl Store {
+    /// The store that the configuration names; none where objects are in the data folder.
+    pub(super) fn of(config: &Config) -> Result<Option<Self>> {
+        let settings = &config.objects;
+        if settings.url.is_empty() {
+            return Ok(None);
+        }
+        let Some(rest) = settings.url.strip_prefix("s3://") else {
+            bail!("configuration: {URL} must be s3://bucket or s3://bucket/prefix");
+        };
+        let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_matches('/');
+        ensure!(
+            !name.is_empty() && Name::parse(prefix).is_ok(),
+            "configuration: {URL} must be s3://bucket or s3://bucket/prefix"
+        );
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let store = builder(settings)?.with_bucket_name(name).build();
+        let store = store.context("configuration: objects")?;
+        let scratch = config.data.join("scratch");
+        let free = config.limits.free_disk_bytes.saturating_mul(2);
+        Ok(Some(Self {
+            bucket: Bucket { store: Arc::new(store), prefix },
+            place: format!("the bucket {} of {}", settings.url, endpoint_of(settings)),
+            scratch: Scratch::open(scratch.clone(), settings.cache_bytes, free)
+                .with_context(|| format!("make {}", scratch.display()))?,
+            runtime: Handle::try_current().context("S3 without a runtime")?,
+            sending: Arc::new(Semaphore::new(SENT_AT_A_TIME)),
+            fetched: Mutex::default(),
+        }))
+    }
+
+    pub(super) fn place(&self) -> String {
+        self.place.clone()
+    }
+
+    /// Waits on this thread, from wherever it is called.
+    fn wait<F: Future>(&self, future: F) -> F::Output {
+        block_in_place(|| self.runtime.block_on(future))
+    }
+
+    /// The name of whose the bucket is, `name` from now on if it is nobody's yet.
+    pub(super) fn installation(&self, name: &str) -> io::Result<String> {
+        let at = self.bucket.name(INSTALLATION)?;
+        let content = PutPayload::from(name.to_owned().into_bytes());
+        let made = self.wait(self.bucket.store.put_opts(&at, content, PutMode::Create.into()));
+        match made {
+            Ok(_) => Ok(name.to_owned()),
+            Err(object_store::Error::AlreadyExists { .. }) => {
+                let (body, _) = self.wait(self.bucket.open(&at, None))?;
+                let found = self.wait(body.all())?;
+                String::from_utf8(found)
+                    .map_err(|_| io::Error::other("the object `installation` is damaged"))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Whether the store does all that is asked of it.
+    pub(super) fn try_out(&self) -> Result<String> {
+        self.wait(self.bucket.try_out()).with_context(|| self.place())?;
+        Ok(self.place())
+    }
+
+    pub(super) fn clear_unfinished(&self) -> io::Result<()> {
+        self.scratch.clear()
+    }
+
+    #[cfg(test)]
+    pub(super) fn abandon(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        let (copy, mut file) = self.scratch.begin()?;
+        file.write_all(content)?;
+        let name = self.bucket.of(key)?;
+        let mut upload = self.wait(self.bucket.store.put_multipart(&name)).map_err(failed)?;
+        self.wait(upload.put_part(content.to_vec().into())).map_err(failed)?;
+        std::mem::forget(copy);
+        Ok(())
+    }
+
+    pub(super) async fn receive<E: fmt::Display>(
+        &self,
+        key: &Key,
+        max_bytes: u64,
+        mut content: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<u64, ReceiveError> {
+        let (copy, file) = self.scratch.begin().map_err(ReceiveError::Store)?;
+        let written = file.try_clone().map_err(ReceiveError::Store)?;
+        let mut written = tokio::fs::File::from_std(written);
+        let mut sending = self.send(key, file, max_bytes).map_err(ReceiveError::Store)?;
+        let mut size = 0;
+        while let Some(chunk) = content.next().await {
+            let chunk = chunk.map_err(|e| ReceiveError::Broken(e.to_string()))?;
+            size += chunk.len() as u64;
+            if size > max_bytes {
+                return Err(ReceiveError::TooLarge);
+            }
+            written.write_all(&chunk).await.map_err(ReceiveError::Store)?;
+            if sending.has_part(size) {
+                written.flush().await.map_err(ReceiveError::Store)?;
+                sending.go_on(size).await.map_err(ReceiveError::Store)?;
+            }
+        }
+        written.flush().await.map_err(ReceiveError::Store)?;
+        let version = sending.finish(size).await.map_err(ReceiveError::Store)?;
+        self.scratch.keep(key, version, copy);
+        Ok(size)
+    }
+
+    pub(super) fn write(&self, key: &Key, content: &[u8]) -> io::Result<()> {
+        if content.len() as u64 > PART_BYTES {
+            return self.write_with(key, |out| out.write_all(content));
+        }
+        let name = self.bucket.of(key)?;
+        let content = PutPayload::from(content.to_vec());
+        self.wait(self.bucket.store.put(&name, content)).map_err(failed)?;
+        Ok(())
+    }
+
+    pub(super) fn write_with(
+        &self,
+        key: &Key,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (copy, mut file) = self.scratch.begin()?;
+        content(&mut file)?;
+        let version = self.wait(self.send_file(key, file))?;
+        self.scratch.keep(key, version, copy);
+        Ok(())
+    }
+
+    /// Sends a whole file; the version of the object that it is then.
+    async fn send_file(&self, key: &Key, file: File) -> io::Result<Option<String>> {
+        let size = file.metadata()?.len();
+        self.send(key, file, size)?.finish(size).await
+    }
+
+    /// Begins to send a file that will have so many bytes at most.
+    fn send(&self, key: &Key, file: File, max_bytes: u64) -> io::Result<Sending> {
+        Ok(Sending {
+            store: self.bucket.store.clone(),
+            name: self.bucket.of(key)?,
+            file: Arc::new(file),
+            part_bytes: PART_BYTES.max(max_bytes.div_ceil(MAX_PARTS)),
+            sent: 0,
+            upload: None,
+            parts: JoinSet::new(),
+            room: self.sending.clone(),
+            runtime: self.runtime.clone(),
+        })
+    }
+
+    pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
+        let gone = folder.with_extension("adopted");
+        if folder.try_exists()? {
+            if self.exists(key)? {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let mut all = Vec::new();
+            files_of(folder, key, &mut all)?;
+            let sent = futures::stream::iter(all.into_iter().map(Ok))
+                .map_ok(|(key, path)| async move {
+                    let version = self.send_file(&key, File::open(&path)?).await?;
+                    Ok::<_, io::Error>((key, path, version))
+                })
+                .try_buffer_unordered(FILES_AT_A_TIME)
+                .try_collect::<Vec<_>>();
+            let sent = self.wait(sent)?;
+            // Of one that was cut off after this.
+            remove_folder(&gone)?;
+            // From here on the objects are what there is, and not the folder.
+            files::rename(folder, &gone)?;
+            for (key, path, version) in sent {
+                let moved = gone.join(path.strip_prefix(folder).map_err(io::Error::other)?);
+                self.scratch.keep(&key, version, self.scratch.take(&moved)?);
+            }
+        }
+        remove_folder(&gone)
+    }
+
+    pub(super) fn list(&self, key: &Key) -> io::Result<Vec<Key>> {
+        let at = self.bucket.of(key)?;
+        let found = self.wait(self.bucket.store.list_with_delimiter(Some(&at))).map_err(failed)?;
+        if found.objects.is_empty() && found.common_prefixes.is_empty() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut keys: Vec<Key> =
+            found.objects.iter().map(|found| self.bucket.key(&found.location)).collect();
+        keys.sort();
+        Ok(keys)
+    }
+
+    pub(super) fn all(&self) -> io::Result<Vec<Key>> {
+        let mut all = Vec::new();
+        for room in ["files", "tasks"] {
+            let at = self.bucket.name(room)?;
+            let found =
+                self.wait(self.bucket.store.list_with_delimiter(Some(&at))).map_err(failed)?;
+            all.extend(found.objects.iter().map(|found| self.bucket.key(&found.location)));
+            all.extend(found.common_prefixes.iter().map(|prefix| self.bucket.key(prefix)));
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    pub(super) fn size(&self, key: &Key) -> io::Result<u64> {
+        Ok(self.stats(key)?.values().map(|stat| stat.size).sum())
+    }
+
+    pub(super) fn exists(&self, key: &Key) -> io::Result<bool> {
+        if self.head(key)?.is_some() {
+            return Ok(true);
+        }
+        let at = self.bucket.of(key)?;
+        let first = self.wait(async { self.bucket.store.list(Some(&at)).next().await });
+        first.map_or(Ok(false), |found| found.map(|_| true).map_err(failed))
+    }
+
+    /// What is said of an object; none where there is none.
+    fn head(&self, key: &Key) -> io::Result<Option<ObjectMeta>> {
+        // Tasks have only what is under theirs.
+        if is_of_task(key) {
+            return Ok(None);
+        }
+        let name = self.bucket.of(key)?;
+        match self.wait(self.bucket.store.head(&name)).map_err(failed) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn read(&self, key: &Key) -> io::Result<Vec<u8>> {
+        let name = self.bucket.of(key)?;
+        self.wait(async { self.bucket.open(&name, None).await?.0.all().await })
+    }
+
+    pub(super) fn read_part(&self, key: &Key, range: Range<u64>) -> io::Result<Vec<u8>> {
+        let Some(found) = self.head(key)? else { return Err(io::ErrorKind::NotFound.into()) };
+        let range = range.start..range.end.min(found.size);
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        let name = self.bucket.of(key)?;
+        self.wait(async { self.bucket.open(&name, Some(range)).await?.0.all().await })
+    }
+
+    pub(super) fn read_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<u64> {
+        if let Some(copy) = self.kept(key)? {
+            return io::copy(&mut File::open(copy.path())?, sink);
+        }
+        self.get_to(key, sink).map(|(size, _)| size)
+    }
+
+    /// Hands a whole object from the bucket to `sink`; its size, and which version it is.
+    fn get_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<(u64, Option<String>)> {
+        let name = self.bucket.of(key)?;
+        let (mut body, size) = self.wait(self.bucket.open(&name, None))?;
+        while let Some(chunk) = self.wait(body.next())? {
+            sink.write_all(&chunk)?;
+        }
+        Ok((size, body.version))
+    }
+
+    pub(super) fn stream(
+        &self,
+        key: &Key,
+        range: Range<u64>,
+    ) -> impl Stream<Item = io::Result<Bytes>> + Send + use<> {
+        let (bucket, name) = (self.bucket.clone(), self.bucket.of(key));
+        let opened = async move {
+            let name = name?;
+            if range.is_empty() {
+                // Nothing can be asked for by an empty range.
+                bucket.store.head(&name).await.map_err(failed)?;
+            }
+            let (body, _) = bucket.open(&name, Some(range)).await?;
+            io::Result::Ok(futures::stream::try_unfold(body, |mut body| async move {
+                Ok(body.next().await?.map(|chunk| (chunk, body)))
+            }))
+        };
+        futures::stream::once(opened).try_flatten()
+    }
+
+    /// The copy of an object as it is now, if there is one here.
+    fn kept(&self, key: &Key) -> io::Result<Option<Arc<Copy>>> {
+        if !self.scratch.has(key) {
+            return Ok(None);
+        }
+        let Some(found) = self.head(key)? else {
+            self.scratch.forget(key);
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        Ok(version(found.e_tag).and_then(|version| self.scratch.find(key, &version)))
+    }
+
+    pub(super) fn local(&self, key: &Key) -> io::Result<Arc<Copy>> {
+        let turn = self.fetched().entry(key.clone()).or_default().clone();
+        let local = block_in_place(|| {
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            match self.kept(key)? {
+                Some(copy) => Ok(copy),
+                None => {
+                    let (copy, mut file) = self.scratch.begin()?;
+                    let (_, version) = self.get_to(key, &mut file)?;
+                    Ok(self.scratch.keep(key, version, copy))
+                }
+            }
+        });
+        drop(turn);
+        // Of this and the map.
+        self.fetched().retain(|other, turn| other != key || Arc::strong_count(turn) > 1);
+        local
+    }
+
+    fn fetched(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Mutex<()>>>> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn fetch(&self, key: &Key, to: &Path) -> io::Result<()> {
+        if let Some(copy) = self.kept(key)? {
+            return fs::copy(copy.path(), to).map(drop);
+        }
+        let (copy, mut file) = self.scratch.begin()?;
+        let (_, version) = self.get_to(key, &mut file)?;
+        let copy = self.scratch.keep(key, version, copy);
+        fs::copy(copy.path(), to).map(drop)
+    }
+
+    pub(super) fn remove(&self, key: &Key) -> io::Result<()> {
+        self.scratch.forget(key);
+        let name = self.bucket.of(key)?;
+        if !is_of_task(key) {
+            match self.wait(self.bucket.store.delete(&name)).map_err(failed) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        let found = self.bucket.store.list(Some(&name)).map_ok(|found| found.location).boxed();
+        let removed = self.bucket.store.delete_stream(found).try_for_each(|_| async { Ok(()) });
+        self.wait(removed).map_err(failed)
+    }
+
+    pub(super) fn free_bytes(&self) -> io::Result<u64> {
+        files::free_bytes(self.scratch.folder())
+    }
+
+    pub(super) fn disk_bytes(&self) -> io::Result<u64> {
+        files::disk_bytes(self.scratch.folder())
+    }
+
+    pub(super) fn stats(&self, key: &Key) -> io::Result<Stats> {
+        let mut all = Stats::new();
+        if let Some(found) = self.head(key)? {
+            all.insert(key.clone(), Stat::of_meta(&found));
+            return Ok(all);
+        }
+        let at = self.bucket.of(key)?;
+        let found = self.wait(self.bucket.store.list(Some(&at)).try_collect::<Vec<_>>());
+        for found in found.map_err(failed)? {
+            all.insert(self.bucket.key(&found.location), Stat::of_meta(&found));
+        }
+        Ok(all)
+    }
+}
+
+/// Whether a key is that of all that a task has written: no object has it.
+fn is_of_task(key: &Key) -> bool {
+    key.as_str().strip_prefix("tasks/").is_some_and(|rest| !rest.contains('/'))
+}
+
+/// The files below a folder, each with the key that it is to have.
+fn files_of(folder: &Path, key: &Key, all: &mut Vec<(Key, PathBuf)>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let key = key.under(&entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            files_of(&entry.path(), &key, all)?;
+        } else {
+            all.push((key, entry.path()));
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder, if there is one.
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The same version is named with quotes and without.
+fn version(tag: Option<String>) -> Option<String> {
+    tag.map(|tag| tag.trim_matches('"').to_owned())
+}
+
+impl Stat {
+    fn of_meta(found: &ObjectMeta) -> Self {
+        Self { size: found.size, modified: found.last_modified.into() }
+    }
+}
+
+impl Bucket {
+    fn of(&self, key: &Key) -> io::Result<Name> {
+        self.name(key.as_str())
+    }
+
+    fn name(&self, key: &str) -> io::Result<Name> {
+        Name::parse(format!("{}{key}", self.prefix))
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+    }
+
+    fn key(&self, name: &Name) -> Key {
+        let name: &str = name.as_ref();
+        Key::stored(name.strip_prefix(&self.prefix).unwrap_or(name))
+    }
+
+    /// The body of an object or of a part of it, and how large the object is.
+    async fn open(&self, name: &Name, range: Option<Range<u64>>) -> io::Result<(Body, u64)> {
+        let promised = range.as_ref().map(|range| range.end);
+        let start = range.as_ref().map_or(0, |range| range.start);
+        let mut body = Body {
+            bucket: self.clone(),
+            name: name.clone(),
+            version: None,
+            position: start,
+            end: start,
+            promised: start,
+            chunks: None,
+            resumed: 0,
+        };
+        if range.as_ref().is_some_and(Range::is_empty) {
+            return Ok((body, 0));
+        }
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        let got = self.store.get_opts(name, options).await.map_err(failed)?;
+        let size = got.meta.size;
+        body.version = version(got.meta.e_tag.clone());
+        body.end = got.range.end;
+        body.promised = promised.unwrap_or(size);
+        body.chunks = Some(got.into_stream());
+        Ok((body, size))
+    }
+}
+
+/// Under this the store is tried out.
+const DOCTOR: &str = "doctor";
+/// The smallest part that S3 takes.
+const SMALLEST_PART: usize = 5 << 20;
+
+impl Bucket {
+    /// Writes, reads, lists and removes objects of its own.
+    async fn try_out(&self) -> Result<()> {
+        let room = format!("{DOCTOR}/{}", hex(&random::bytes::<8>()));
+        let [small, large] = ["small", "large"].map(|name| self.name(&format!("{room}/{name}")));
+        let (small, large) = (small?, large?);
+        let tried = self.try_with(&self.name(&room)?, &small, &large).await;
+        // Also when something of it has failed.
+        let removed: Vec<_> = [small, large].into_iter().map(Ok).collect();
+        let removed = self
+            .store
+            .delete_stream(futures::stream::iter(removed).boxed())
+            .try_collect::<Vec<_>>()
+            .await;
+        tried?;
+        removed.map_err(failed).context("remove objects")?;
+        Ok(())
+    }
+
+    async fn try_with(&self, room: &Name, small: &Name, large: &Name) -> Result<()> {
+        let put = self.store.put(small, PutPayload::from_static(b"0123456789")).await;
+        put.map_err(failed).context("write an object")?;
+        let (body, _) = self.open(small, Some(3..6)).await.context("read a part of an object")?;
+        ensure!(body.all().await? == b"345", "a part of an object is read as another one");
+        let mut upload = self.store.put_multipart(large).await.map_err(failed)?;
+        for content in [vec![0; SMALLEST_PART], vec![1; 1]] {
+            let part = upload.put_part(content.into()).await;
+            part.map_err(failed).context("write a part of an object")?;
+        }
+        upload.complete().await.map_err(failed).context("complete an object of two parts")?;
+        let end = SMALLEST_PART as u64;
+        let (body, _) = self.open(large, Some(end - 1..end + 1)).await?;
+        ensure!(body.all().await? == [0, 1], "an object of two parts is read as another one");
+        let found = self.store.list(Some(room)).map_ok(|found| found.location);
+        let mut found: Vec<_> =
+            found.try_collect().await.map_err(failed).context("list objects")?;
+        found.sort();
+        ensure!(found == [large.clone(), small.clone()], "it lists other objects than it has");
+        let once = self.store.put_opts(small, PutPayload::new(), PutMode::Create.into()).await;
+        ensure!(
+            matches!(once, Err(object_store::Error::AlreadyExists { .. })),
+            "it ignores If-None-Match: what must be written once is replaced"
+        );
+        let wrong = GetOptions { if_match: Some("\"other\"".to_owned()), ..GetOptions::default() };
+        let wrong = self.store.get_opts(small, wrong).await;
+        ensure!(
+            matches!(wrong, Err(object_store::Error::Precondition { .. })),
+            "it ignores If-Match: a download that is resumed could be a mixture"
+        );
+        Ok(())
+    }
+}
+
+/// What is left to be read of an object. Where it breaks off it is asked for again, of the same
+/// version, so that it is never a mixture.
+struct Body {
+    bucket: Bucket,
+    name: Name,
+    version: Option<String>,
+    position: u64,
+    /// Where it ends, and where it was to end.
+    end: u64,
+    promised: u64,
+    chunks: Option<BoxStream<'static, object_store::Result<Bytes>>>,
+    /// So often without a byte in between.
+    resumed: u32,
+}
+
+impl Body {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        while self.position < self.end {
+            let next = match &mut self.chunks {
+                Some(chunks) => chunks.next().await,
+                None => None,
+            };
+            match next {
+                Some(Ok(chunk)) if chunk.is_empty() => {}
+                Some(Ok(chunk)) => {
+                    self.position += chunk.len() as u64;
+                    self.resumed = 0;
+                    return Ok(Some(chunk));
+                }
+                broken => {
+                    let error = broken.and_then(Result::err).map(failed);
+                    if self.version.is_none() || self.resumed == RESUMED {
+                        let ended = || io::ErrorKind::UnexpectedEof.into();
+                        return Err(error.unwrap_or_else(ended));
+                    }
+                    self.resume().await?;
+                }
+            }
+        }
+        if self.end < self.promised {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the object ends before"));
+        }
+        Ok(None)
+    }
+
+    async fn resume(&mut self) -> io::Result<()> {
+        self.resumed += 1;
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(self.position..self.end)),
+            if_match: self.version.as_ref().map(|version| format!("\"{version}\"")),
+            ..GetOptions::default()
+        };
+        let got = self.bucket.store.get_opts(&self.name, options).await.map_err(failed)?;
+        self.chunks = Some(got.into_stream());
+        Ok(())
+    }
+
+    /// All that is left.
+    async fn all(mut self) -> io::Result<Vec<u8>> {
+        let mut all = Vec::new();
+        while let Some(chunk) = self.next().await? {
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all)
+    }
+}
+
+/// A file that is being sent, in parts if it has more than one. What is not finished is no object,
+/// and is aborted.
+struct Sending {
+    store: Arc<AmazonS3>,
+    name: Name,
+    file: Arc<File>,
+    part_bytes: u64,
+    sent: u64,
+    upload: Option<Box<dyn MultipartUpload>>,
+    parts: JoinSet<object_store::Result<()>>,
+    room: Arc<Semaphore>,
+    runtime: Handle,
+}
+
+impl Sending {
+    /// Whether there is a whole part to be sent when the file has so many bytes, and more will come
+    /// or be sent after it.
+    fn has_part(&self, size: u64) -> bool {
+        size - self.sent > self.part_bytes
+    }
+
+    /// Sends the whole parts that there are.
+    async fn go_on(&mut self, size: u64) -> io::Result<()> {
+        while self.has_part(size) {
+            self.part(self.part_bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the next bytes be sent as a part.
+    async fn part(&mut self, bytes: u64) -> io::Result<()> {
+        while let Some(sent) = self.parts.try_join_next() {
+            sent.map_err(io::Error::other)?.map_err(failed)?;
+        }
+        if self.upload.is_none() {
+            self.upload = Some(self.store.put_multipart(&self.name).await.map_err(failed)?);
+        }
+        let (permit, content) = self.read(bytes).await?;
+        let upload = self.upload.as_mut().expect("it has begun");
+        let part = upload.put_part(content);
+        self.parts.spawn_on(
+            async move {
+                let _permit = permit;
+                part.await
+            },
+            &self.runtime,
+        );
+        Ok(())
+    }
+
+    /// The next bytes of the file, once there is room for them in memory.
+    async fn read(&mut self, bytes: u64) -> io::Result<(OwnedSemaphorePermit, PutPayload)> {
+        let permit = self.room.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let (file, start) = (self.file.clone(), self.sent);
+        let length = usize::try_from(bytes).map_err(io::Error::other)?;
+        let read = self.runtime.spawn_blocking(move || {
+            let mut content = vec![0; length];
+            file.read_exact_at(&mut content, start).map(|()| content)
+        });
+        let content = read.await.map_err(io::Error::other)??;
+        self.sent += bytes;
+        Ok((permit, content.into()))
+    }
+
+    /// Sends what is left of a file of so many bytes; the version of the object that it is then.
+    async fn finish(mut self, size: u64) -> io::Result<Option<String>> {
+        self.go_on(size).await?;
+        let left = size - self.sent;
+        if self.upload.is_none() {
+            let (_permit, content) = self.read(left).await?;
+            let put = self.store.put(&self.name, content).await.map_err(failed)?;
+            return Ok(version(put.e_tag));
+        }
+        self.part(left).await?;
+        while let Some(sent) = self.parts.join_next().await {
+            sent.map_err(io::Error::other)?.map_err(failed)?;
+        }
+        let upload = self.upload.as_mut().expect("it has begun");
+        let put = upload.complete().await.map_err(failed)?;
+        self.upload = None;
+        Ok(version(put.e_tag))
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.parts.abort_all();
+        if let Some(mut upload) = self.upload.take() {
+            // What fails here, the rule of the bucket removes after a while.
+            self.runtime.spawn(async move { drop(upload.abort().await) });
+        }
+    }
+}
+
+/// The client, without the name of the bucket.
+fn builder(settings: &Objects) -> Result<AmazonS3Builder> {
+    let file = &settings.credentials_file;
+    let mut builder = if file.as_os_str().is_empty() {
+        AmazonS3Builder::from_env()
+    } else {
+        let text = fs::read_to_string(file)
+            .with_context(|| format!("read {CREDENTIALS} {}", file.display()))?;
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let (Some(id), Some(secret), None) = (lines.next(), lines.next(), lines.next()) else {
+            bail!(
+                "{CREDENTIALS} {} must have two lines: the access key and its secret",
+                file.display()
+            );
+        };
+        AmazonS3Builder::new().with_access_key_id(id).with_secret_access_key(secret)
+    };
+    if !settings.region.is_empty() {
+        builder = builder.with_region(&settings.region);
+    }
+    let mut options = ClientOptions::new()
+        .with_timeout_disabled()
+        .with_connect_timeout(CONNECT)
+        .with_read_timeout(SILENCE);
+    if !settings.endpoint.is_empty() {
+        let url: Url = settings
+            .endpoint
+            .parse()
+            .with_context(|| format!("configuration: {ENDPOINT} {:?}", settings.endpoint))?;
+        ensure!(
+            web::is_private(&url),
+            "configuration: {ENDPOINT} {:?} must be an https address; http is good on loopback only",
+            settings.endpoint
+        );
+        builder = builder.with_endpoint(settings.endpoint.trim_end_matches('/'));
+        options = options.with_allow_http(url.scheme() == "http");
+    }
+    let backoff = BackoffConfig {
+        init_backoff: Duration::from_millis(100),
+        max_backoff: Duration::from_secs(2),
+        base: 2.0,
+    };
+    let retry = RetryConfig { backoff, max_retries: 10, retry_timeout: REPEATED };
+    Ok(builder
+        .with_client_options(options)
+        .with_retry(retry)
+        .with_checksum_algorithm(Checksum::SHA256))
+}
+
+fn endpoint_of(settings: &Objects) -> &str {
+    if settings.endpoint.is_empty() { "AWS" } else { &settings.endpoint }
+}
