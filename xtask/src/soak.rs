@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::conformance::{self, Operations};
 use crate::service::Service;
 use crate::shell::{cargo, root, run, target};
-use crate::test::{NO_POSTGRES, has_postgres, on_postgres};
+use crate::test::{NO_POSTGRES, NO_S3, has_postgres, has_s3, on_postgres, on_s3};
 use crate::{fuzz, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -64,10 +64,12 @@ pub fn soak(hours: f64, only: Option<&str>, is_fresh: bool) -> Result<()> {
 enum Part {
     /// A fuzz target, counted in minutes of CPU time.
     Fuzz(String),
-    /// Kills of service, workers and `run-task`, with records in this database.
-    Kills(Database),
+    /// Kills of service, workers and `run-task`, with records and contents there.
+    Kills(Stores),
     /// All tests of the service with records in PostgreSQL; counted in passes.
     Postgres,
+    /// The same with contents in S3.
+    S3,
     /// Schemathesis, counted in minutes.
     Requests,
     /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
@@ -75,30 +77,48 @@ enum Part {
     Worker,
 }
 
-/// Where a service keeps its records, as `MOLBOX_TEST_DATABASE` has it.
+/// Where a service keeps its records and its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Database {
-    Sqlite,
+enum Stores {
+    /// Both in the data folder.
+    Folder,
     Postgres,
+    S3,
 }
 
-impl Database {
+impl Stores {
     fn name(self) -> &'static str {
         match self {
-            Self::Sqlite => "sqlite",
+            Self::Folder => "folder",
             Self::Postgres => "postgres",
+            Self::S3 => "s3",
         }
+    }
+
+    /// As `MOLBOX_TEST_DATABASE` has it.
+    fn database(self) -> &'static str {
+        if self == Self::Postgres { "postgres" } else { "sqlite" }
+    }
+
+    /// As `MOLBOX_TEST_OBJECTS` has it.
+    fn objects(self) -> &'static str {
+        if self == Self::S3 { "s3" } else { "disk" }
     }
 }
 
 impl Part {
     fn all() -> Result<Vec<Self>> {
         let targets = fuzz::targets()?.into_iter().map(Self::Fuzz);
-        let mut all: Vec<_> = targets.chain([Self::Kills(Database::Sqlite)]).collect();
+        let mut all: Vec<_> = targets.chain([Self::Kills(Stores::Folder)]).collect();
         if has_postgres() {
-            all.extend([Self::Kills(Database::Postgres), Self::Postgres]);
+            all.extend([Self::Kills(Stores::Postgres), Self::Postgres]);
         } else {
             println!("skipped: kills/postgres and postgres: {NO_POSTGRES}");
+        }
+        if has_s3() {
+            all.extend([Self::Kills(Stores::S3), Self::S3]);
+        } else {
+            println!("skipped: kills/s3 and s3: {NO_S3}");
         }
         all.extend([Self::Requests, Self::Worker]);
         Ok(all)
@@ -107,9 +127,10 @@ impl Part {
     fn name(&self) -> String {
         match self {
             Self::Fuzz(target) => format!("fuzz/{target}"),
-            Self::Kills(Database::Sqlite) => "kills".to_owned(),
-            Self::Kills(database) => format!("kills/{}", database.name()),
+            Self::Kills(Stores::Folder) => "kills".to_owned(),
+            Self::Kills(stores) => format!("kills/{}", stores.name()),
             Self::Postgres => "postgres".to_owned(),
+            Self::S3 => "s3".to_owned(),
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
         }
@@ -120,7 +141,7 @@ impl Part {
             Self::Fuzz(_) => (30.0, "CPU minutes"),
             Self::Kills(_) => (1000.0, "kills"),
             Self::Requests => (60.0, "minutes"),
-            Self::Postgres | Self::Worker => (1.0, "passes"),
+            Self::Postgres | Self::S3 | Self::Worker => (1.0, "passes"),
         }
     }
 
@@ -128,7 +149,7 @@ impl Part {
         match self {
             Self::Fuzz(_) => MINUTE,
             Self::Kills(_) | Self::Requests => 4 * MINUTE,
-            Self::Postgres | Self::Worker => 30 * MINUTE,
+            Self::Postgres | Self::S3 | Self::Worker => 30 * MINUTE,
         }
     }
 }
@@ -244,7 +265,7 @@ impl Soak {
         if parts.iter().any(|part| matches!(part, Part::Fuzz(_))) {
             fuzz::build()?;
         }
-        if parts.iter().any(|part| matches!(part, Part::Kills(_) | Part::Postgres)) {
+        if parts.iter().any(|part| matches!(part, Part::Kills(_) | Part::Postgres | Part::S3)) {
             run(cargo().args(["test", "--workspace", "--test", "service", "--no-run"]))?;
         }
         Ok(())
@@ -274,7 +295,8 @@ impl Soak {
         let outcome = match part {
             Part::Fuzz(target) => self.fuzz(target, seconds, seed),
             Part::Kills(database) => self.kills(*database, seconds, seed),
-            Part::Postgres => self.postgres(),
+            Part::Postgres => self.passed("postgres", on_postgres(&python::environment()?)),
+            Part::S3 => self.passed("s3", on_s3(&python::environment()?)),
             Part::Requests => self.requests(progress.slices, seconds, seed),
             Part::Worker => self.worker(progress.slices),
         };
@@ -315,7 +337,7 @@ impl Soak {
         Ok(Some(Outcome { done, counts: BTreeMap::new(), finding }))
     }
 
-    fn kills(&self, database: Database, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+    fn kills(&self, stores: Stores, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
         let folder = self.folder.join("kills");
         let report = self.folder.join("kills.json");
         renew(&folder)?;
@@ -335,7 +357,8 @@ impl Soak {
             "--nocapture",
         ])
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
-        .env("MOLBOX_TEST_DATABASE", database.name())
+        .env("MOLBOX_TEST_DATABASE", stores.database())
+        .env("MOLBOX_TEST_OBJECTS", stores.objects())
         .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
         .env("MOLBOX_SOAK_SEED", seed.to_string())
         .env("MOLBOX_SOAK_REPORT", &report)
@@ -362,9 +385,9 @@ impl Soak {
         }))
     }
 
-    fn postgres(&self) -> Result<Option<Outcome>> {
-        let log = self.log("postgres");
-        let mut tests = on_postgres(&python::environment()?);
+    /// Tests that are to pass.
+    fn passed(&self, name: &str, mut tests: Command) -> Result<Option<Outcome>> {
+        let log = self.log(name);
         let Some(status) = self.watched(&mut tests, &log)? else { return Ok(None) };
         if !status.success() {
             return Ok(Some(Outcome::found(format!("the log is {}", log.display()))));
@@ -571,13 +594,13 @@ mod tests {
     fn the_part_that_is_farthest_from_its_goal_is_next_unless_it_has_found_something() {
         let folder = tempfile::tempdir().unwrap();
         let mut soak = soak(folder.path());
-        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills(Database::Sqlite), Part::Requests];
+        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills(Stores::Folder), Part::Requests];
         assert_eq!(soak.next(&parts), Some(&parts[0]));
         let progress = |done| Progress { done, ..Progress::default() };
         soak.state.parts.insert("fuzz/mask".to_owned(), progress(15.0));
         soak.state.parts.insert("kills".to_owned(), progress(300.0));
         soak.state.parts.insert("requests".to_owned(), progress(29.0));
-        assert_eq!(soak.next(&parts), Some(&Part::Kills(Database::Sqlite)));
+        assert_eq!(soak.next(&parts), Some(&Part::Kills(Stores::Folder)));
         soak.state.parts.get_mut("kills").unwrap().findings.push("a lost job".to_owned());
         assert_eq!(soak.next(&parts), Some(&Part::Requests));
         assert!(soak.state.table(&parts).contains("    a lost job\n"));
@@ -594,8 +617,8 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("state.json")).unwrap();
         let again: State = serde_json::from_str(&text).unwrap();
         assert_eq!(
-            again.table(&[Part::Kills(Database::Sqlite)]),
-            soak.state.table(&[Part::Kills(Database::Sqlite)])
+            again.table(&[Part::Kills(Stores::Folder)]),
+            soak.state.table(&[Part::Kills(Stores::Folder)])
         );
     }
 

@@ -43,6 +43,20 @@ const ON_SQLITE_ALONE: [&str; 11] = [
     "sessions::what_is_secret_is_in_no_log",
 ];
 
+/// What of the service is tested on S3, too: what writes and reads contents most. `cargo xtask soak`
+/// takes all of it.
+const ON_S3: [&str; 6] = ["analyses::", "backups::", "files::", "kills::", "moves::", "quotas::"];
+
+/// What is about contents that are in the data folder.
+const ON_DISK_ALONE: [&str; 6] = [
+    "access::a_data_folder_is_its_owner_s_alone",
+    "confinement::as_root::",
+    "disk::",
+    "files::an_installation_of_the_first_version",
+    "folder::",
+    "outages::a_database_is_that_of_one_data_folder",
+];
+
 pub fn test() -> Result<()> {
     let start = Instant::now();
     step("document and derived files", || regenerate::regenerate(true))?;
@@ -107,6 +121,14 @@ pub fn test() -> Result<()> {
             Ok(())
         }
     })?;
+    step("the service on S3", || {
+        if has_s3() {
+            run(on_s3(&python).args(ON_S3))
+        } else {
+            println!("skipped: the service on S3: {NO_S3}");
+            Ok(())
+        }
+    })?;
     if let Some(node) = &node {
         step("the portal", || portal::test(node))?;
     }
@@ -125,6 +147,25 @@ pub fn on_postgres(python: &Path) -> Command {
     tests.args(ON_SQLITE_ALONE.map(|name| ["--skip", name]).as_flattened());
     tests.env("MOLBOX_TEST_PYTHON", python).env("MOLBOX_TEST_DATABASE", "postgres");
     tests
+}
+
+/// The tests of the service with contents in a bucket of S3.
+pub fn on_s3(python: &Path) -> Command {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--test", "service", "--"]);
+    tests.args(ON_DISK_ALONE.map(|name| ["--skip", name]).as_flattened());
+    tests.env("MOLBOX_TEST_PYTHON", python).env("MOLBOX_TEST_OBJECTS", "s3");
+    tests
+}
+
+pub const NO_S3: &str =
+    "versitygw is not installed (go install github.com/versity/versitygw/cmd/versitygw@v1.8.0)";
+
+/// Whether a server for tests can be started.
+pub fn has_s3() -> bool {
+    let searched = std::env::var_os("PATH").unwrap_or_default();
+    let of_go = std::env::var_os("HOME").map(|home| Path::new(&home).join("go/bin"));
+    std::env::split_paths(&searched).chain(of_go).any(|folder| folder.join("versitygw").exists())
 }
 
 pub const NO_POSTGRES: &str = "PostgreSQL is not installed (Debian: postgresql)";

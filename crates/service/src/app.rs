@@ -399,6 +399,14 @@ fn shared_secret(db: &Db, path: &Path) -> Result<[u8; 32]> {
     Ok(shared)
 }
 
+/// Gives a data folder a name that it has not made itself: that of the store whose contents it has
+/// taken over.
+pub(crate) fn set_installation(data: &Path, name: &str) -> Result<()> {
+    let path = data.join("installation");
+    let bytes = unhex(name).with_context(|| format!("{name:?} is the name of no installation"))?;
+    files::write(&path, &bytes).with_context(|| format!("write {}", path.display()))
+}
+
 /// The secret of this data folder, made the first time; only its owner may read it.
 fn secret(path: &Path) -> Result<[u8; 32]> {
     match fs::read(path) {

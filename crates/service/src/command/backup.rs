@@ -61,8 +61,8 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
     if !config.database.url.is_empty() {
         bail!(
             "the records are in PostgreSQL (database.url): take a backup of it with pg_dump or \
-             pg_basebackup, and after it copy the folder objects of {}",
-            data.display()
+             pg_basebackup, and after it of the contents, which are in {}",
+            Objects::to_read(config)?.place()
         );
     }
     let live = Whole::open(data)?;
@@ -89,7 +89,7 @@ pub(crate) fn backup(config: &Config, to: &Path, now: Timestamp) -> Result<Copie
     if is_first {
         write_marker(to, &marker)?;
     }
-    let mut run = Run::new(data, to)?;
+    let mut run = Run::new(config, to)?;
     let whole = run.until_complete(&live)?;
     run.copy_rest(config)?;
     sync(to)?;
@@ -124,7 +124,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(data: &'a Path, to: &'a Path) -> Result<Self> {
+    fn new(config: &'a Config, to: &'a Path) -> Result<Self> {
         let staging = to.join(STAGED);
         if staging.exists() {
             fs::remove_dir_all(&staging).with_context(|| format!("clear {}", staging.display()))?;
@@ -132,9 +132,9 @@ impl<'a> Run<'a> {
         let target = Objects::open(to)?;
         target.clear_unfinished()?;
         Ok(Self {
-            data,
+            data: &config.data,
             to,
-            source: Objects::at(data),
+            source: Objects::to_read(config)?,
             target,
             staged: Objects::open(&staging)?,
             replaced: HashSet::new(),
@@ -315,7 +315,10 @@ pub(crate) fn restore(config: &Config, from: &Path) -> Result<Report> {
         }
     }
     let source = Objects::at(from);
-    let target = Objects::open(data)?;
+    let target = Objects::of(config)?;
+    if let Some(found) = target.all()?.first() {
+        bail!("there is {found} in {}: restore to an empty bucket", target.place());
+    }
     let mut copied = Copied::default();
     for object in whole.known_objects()? {
         copy_objects(&source, &source.stats(&Key::stored(&object))?, &target, &mut copied)
@@ -353,7 +356,7 @@ fn write_marker(to: &Path, marker: &Marker) -> Result<()> {
 
 /// Makes all that was written below a folder durable: the whole file system, which takes less than
 /// to ask for each of many files.
-fn sync(folder: &Path) -> Result<()> {
+pub(super) fn sync(folder: &Path) -> Result<()> {
     rustix::fs::syncfs(File::open(folder)?)
         .with_context(|| format!("make {} durable", folder.display()))
 }

@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod moving;
 mod serve;
 
 use std::path::{Path, PathBuf};
@@ -18,12 +19,10 @@ use serde_json::json;
 use crate::accounts::invitation::Invitation;
 use crate::accounts::key::Key;
 use crate::analyze;
-use crate::app::installation;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::db::{
     AccountRow, Db, Deed, Entry, Identity, NewKey, NotLinked, Search, Uninvited, Unlinked, Whole,
-    transfer,
 };
 use crate::doctor;
 use crate::exec::confine::{Confinement, confine};
@@ -117,8 +116,10 @@ enum Command {
     Backup { folder: PathBuf },
     /// Put a backup into a new data folder, the one that `--data` names, and check it there.
     Restore { folder: PathBuf },
-    /// Move all records from SQLite to PostgreSQL or back, while the service is stopped: to the
-    /// database of another configuration of the same data folder.
+    /// Move all records from SQLite to PostgreSQL or back, or all contents from the disk to a bucket
+    /// or back, or both, while the service is stopped: to where another configuration of the same
+    /// data folder has them. Contents are copied, and stay where they were; a move that was cut
+    /// off is given again, and copies what is not there yet.
     Move {
         /// That configuration, a TOML file.
         #[arg(long)]
@@ -364,10 +365,10 @@ fn run(cli: Cli) -> Result<u8> {
             return Ok(show(&report));
         }
         Command::Move { to } => {
-            for (table, rows) in move_records(&config, &to)? {
-                say(&format!("{table}\t{rows}"));
-            }
             let to = to_config(&to)?;
+            for (what, n) in moving::bring(&config, &to)? {
+                say(&format!("{what}\t{n}"));
+            }
             runtime.block_on(note(&to, deed(&clock, "move", None), &config.data));
         }
         Command::Doctor => return runtime.block_on(doctor(&config)),
@@ -383,19 +384,6 @@ fn to_config(file: &Path) -> Result<Config> {
     let mut config = Config::load(Some(file), std::iter::empty(), &[])?;
     config.data = std::path::absolute(&config.data)?;
     Ok(config)
-}
-
-fn move_records(from: &Config, to: &Path) -> Result<Vec<(&'static str, u64)>> {
-    let to = to_config(to)?;
-    if to.data != from.data {
-        bail!(
-            "the data folder stays: data is {} in one configuration and {} in the other",
-            from.data.display(),
-            to.data.display()
-        );
-    }
-    let _lock = folder::lock(&from.data)?;
-    transfer(from, &to, &installation(&from.data)?)
 }
 
 /// The database of the data folder; a new one is announced, in case that another folder was meant.

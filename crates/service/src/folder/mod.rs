@@ -148,25 +148,33 @@ pub(crate) fn belonging(data: &Path, objects: &Objects, folder: String) -> Resul
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("read {}", bucket.display())),
     };
-    match (objects.installation(&folder)?, before) {
-        (None, None) => Ok(folder),
-        (None, Some(_)) => bail!(
+    match (objects.folder(), before) {
+        (Some(_), None) => Ok(folder),
+        (Some(_), Some(_)) => bail!(
             "the contents of {} are in a bucket: name it in objects.url, or bring them back with `molboxd move`",
             data.display()
         ),
-        (Some(name), Some(before)) if name == before => Ok(name),
-        (Some(_), Some(_)) => bail!(
-            "{} has the contents of another installation than {}: name the one that is meant in objects.url",
-            objects.place(),
-            data.display()
-        ),
-        (Some(name), None) => {
+        (None, Some(before)) => match objects.installation()? {
+            Some(name) if name == before => Ok(name),
+            Some(_) => bail!(
+                "{} has the contents of another installation than {}: name the one that is meant in objects.url",
+                objects.place(),
+                data.display()
+            ),
+            None => bail!(
+                "{} has not the contents of {}, nor any: name the one that is meant in objects.url",
+                objects.place(),
+                data.display()
+            ),
+        },
+        (None, None) => {
             if let Some(stray) = OBJECTS.iter().map(|it| data.join(it)).find(|it| is_filled(it)) {
                 bail!(
                     "there are contents in {}, and objects.url names a bucket: `molboxd move` brings them there",
                     stray.display()
                 );
             }
+            let name = objects.install(&folder)?;
             tie(data, &name)?;
             Ok(name)
         }

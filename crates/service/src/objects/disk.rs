@@ -6,14 +6,15 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use axum::body::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
+use super::object::{Key, ReceiveError, Stat, Stats};
 use crate::files::{self, Partial};
-use crate::objects::{Key, ReceiveError, Stat, Stats};
 
 /// Objects below a folder.
 pub(super) struct Store {
@@ -292,6 +293,21 @@ impl Store {
         partial.file.set_modified(found.modified()?)?;
         partial.put_later(&other.path(key))?;
         Ok(found.len())
+    }
+
+    /// Writes an object that was changed last at this time; its size. Not durable until the file
+    /// system is told to be.
+    pub(super) fn write_later(
+        &self,
+        key: &Key,
+        modified: SystemTime,
+        content: impl FnOnce(&mut dyn Write) -> io::Result<u64>,
+    ) -> io::Result<u64> {
+        let mut partial = self.begin(key)?;
+        let size = content(&mut partial.file)?;
+        partial.file.set_modified(modified)?;
+        partial.put_later(&self.path(key))?;
+        Ok(size)
     }
 
     /// Moves all objects under a key into another store of the same file system, which has none

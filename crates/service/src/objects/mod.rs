@@ -7,28 +7,27 @@
 pub(crate) mod bundle;
 mod disk;
 pub(crate) mod garbage;
+mod object;
 mod s3;
 mod scratch;
 #[cfg(test)]
 mod suite;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use axum::body::Bytes;
 use futures::Stream;
 use futures::future::Either;
-use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::files;
 
+pub(crate) use object::{Key, ReceiveError, Stats};
 pub(crate) use s3::Failure;
 
 /// The object store. Whatever is not `async` waits on its thread, from wherever it is called.
@@ -106,12 +105,19 @@ impl Objects {
         }
     }
 
-    /// The name by which a store elsewhere is known, `name` from now on if it has none; none of a
-    /// store that lies in the data folder.
-    pub(crate) fn installation(&self, name: &str) -> Result<Option<String>> {
+    /// The name of whose a store elsewhere is, if it is anybody's yet.
+    pub(crate) fn installation(&self) -> Result<Option<String>> {
         match &self.0 {
             Store::Disk(_) => Ok(None),
-            Store::S3(store) => Ok(Some(store.installation(name).with_context(|| store.place())?)),
+            Store::S3(store) => store.installation().with_context(|| store.place()),
+        }
+    }
+
+    /// The same, which is `name` from now on if it is nobody's yet.
+    pub(crate) fn install(&self, name: &str) -> Result<String> {
+        match &self.0 {
+            Store::Disk(_) => Ok(name.to_owned()),
+            Store::S3(store) => store.install(name).with_context(|| store.place()),
         }
     }
 
@@ -258,18 +264,25 @@ impl Objects {
         on!(self, store => store.stats(key))
     }
 
-    /// Copies an object into another store; its size. Between disks without its bytes where the file
-    /// system can, with its time, and not durable until the file system is told to be.
+    /// Copies an object into another store; its size. To a disk with its time, and not durable until
+    /// the file system is told to be; from one also without its bytes where the file system can.
     pub(crate) fn copy_to(&self, key: &Key, other: &Self) -> io::Result<u64> {
-        if let (Store::Disk(from), Store::Disk(to)) = (&self.0, &other.0) {
-            return from.copy_to(key, to);
+        match (&self.0, &other.0) {
+            (Store::Disk(from), Store::Disk(to)) => from.copy_to(key, to),
+            (Store::S3(from), Store::Disk(to)) => {
+                let found = from.stats(key)?;
+                let found = found.get(key).ok_or(io::ErrorKind::NotFound)?;
+                to.write_later(key, found.modified, |out| from.get_to(key, out))
+            }
+            (_, Store::S3(to)) => {
+                let mut size = 0;
+                to.write_with(key, |out| {
+                    size = self.read_to(key, out)?;
+                    Ok(())
+                })?;
+                Ok(size)
+            }
         }
-        let mut size = 0;
-        other.write_with(key, |out| {
-            size = self.read_to(key, out)?;
-            Ok(())
-        })?;
-        Ok(size)
     }
 
     /// Moves all objects under a key into another store of the same file system, which has none
@@ -280,77 +293,4 @@ impl Objects {
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
-}
-
-/// Names an object, or all objects under it: `files/<a name for each upload>`, `tasks/<id>/<name>`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Key(String);
-
-impl Key {
-    /// Of a content that is sent.
-    pub(crate) fn upload(id: &str) -> Self {
-        Self(format!("files/{id}"))
-    }
-
-    /// Of all that a task has written.
-    pub(crate) fn task(id: &str) -> Self {
-        Self(format!("tasks/{id}"))
-    }
-
-    /// As a record has it, which was made from a key.
-    pub(crate) fn stored(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// One under this.
-    pub(crate) fn under(&self, name: &str) -> Self {
-        Self(format!("{self}/{name}"))
-    }
-
-    /// Of another form of the same content, beside it.
-    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
-        Self(format!("{self}{suffix}"))
-    }
-
-    /// Its last step.
-    pub(crate) fn name(&self) -> &str {
-        self.0.rsplit('/').next().unwrap_or_default()
-    }
-
-    /// Whether it is under another.
-    pub(crate) fn is_under(&self, other: &Self) -> bool {
-        self.0.strip_prefix(&other.0).is_some_and(|rest| rest.starts_with('/'))
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Why an upload was not taken.
-#[derive(Debug)]
-pub(crate) enum ReceiveError {
-    /// It has more bytes than allowed.
-    TooLarge,
-    /// The sender went away or sent something broken.
-    Broken(String),
-    /// The store refused.
-    Store(io::Error),
-}
-
-/// Sizes and times of objects.
-pub(crate) type Stats = BTreeMap<Key, Stat>;
-
-/// By what a copy of an object is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) size: u64,
-    pub(crate) modified: SystemTime,
 }

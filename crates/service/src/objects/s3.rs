@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use axum::body::Bytes;
+use bytes::BytesMut;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
@@ -31,8 +32,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, block_in_place};
 
+use super::object::{Key, ReceiveError, Stat, Stats};
 use super::scratch::{Copy, Scratch};
-use super::{Key, ReceiveError, Stat, Stats};
 use crate::config::{Config, Objects};
 use crate::files;
 use crate::hex::hex;
@@ -144,7 +145,9 @@ fn failed(error: object_store::Error) -> io::Error {
         _ => Kind::Other,
     };
     let said = match (code, between(&text, "<Message>", "</Message>")) {
-        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), Some(message)) => {
+            format!("{code}: {}", message.replace("&#34;", "\"").replace("&quot;", "\""))
+        }
         _ => innermost(&error),
     };
     io::Error::other(Failure { kind, cause: said })
@@ -247,18 +250,28 @@ impl Store {
         block_in_place(|| self.runtime.block_on(future))
     }
 
-    /// The name of whose the bucket is, `name` from now on if it is nobody's yet.
-    pub(super) fn installation(&self, name: &str) -> io::Result<String> {
+    /// The name of whose the bucket is, if it is anybody's yet.
+    pub(super) fn installation(&self) -> io::Result<Option<String>> {
+        let at = self.bucket.name(INSTALLATION)?;
+        let found = self.wait(async { self.bucket.open(&at, None).await?.0.all().await });
+        match found {
+            Ok(found) => String::from_utf8(found)
+                .map(Some)
+                .map_err(|_| io::Error::other("the object `installation` is damaged")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same, which is `name` from now on if it is nobody's yet.
+    pub(super) fn install(&self, name: &str) -> io::Result<String> {
         let at = self.bucket.name(INSTALLATION)?;
         let content = PutPayload::from(name.to_owned().into_bytes());
         let made = self.wait(self.bucket.store.put_opts(&at, content, PutMode::Create.into()));
         match made {
             Ok(_) => Ok(name.to_owned()),
             Err(object_store::Error::AlreadyExists { .. }) => {
-                let (body, _) = self.wait(self.bucket.open(&at, None))?;
-                let found = self.wait(body.all())?;
-                String::from_utf8(found)
-                    .map_err(|_| io::Error::other("the object `installation` is damaged"))
+                self.installation()?.ok_or_else(|| io::ErrorKind::NotFound.into())
             }
             Err(error) => Err(failed(error)),
         }
@@ -456,11 +469,16 @@ impl Store {
         if let Some(copy) = self.kept(key)? {
             return io::copy(&mut File::open(copy.path())?, sink);
         }
-        self.get_to(key, sink).map(|(size, _)| size)
+        self.get_to(key, sink)
     }
 
-    /// Hands a whole object from the bucket to `sink`; its size, and which version it is.
-    fn get_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<(u64, Option<String>)> {
+    /// Hands a whole object from the bucket to `sink`, whatever is kept of it; its size.
+    pub(super) fn get_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<u64> {
+        self.get_version_to(key, sink).map(|(size, _)| size)
+    }
+
+    /// The same, and which version it is.
+    fn get_version_to(&self, key: &Key, sink: &mut dyn Write) -> io::Result<(u64, Option<String>)> {
         let name = self.bucket.of(key)?;
         let (mut body, size) = self.wait(self.bucket.open(&name, None))?;
         while let Some(chunk) = self.wait(body.next())? {
@@ -483,7 +501,7 @@ impl Store {
             }
             let (body, _) = bucket.open(&name, Some(range)).await?;
             io::Result::Ok(futures::stream::try_unfold(body, |mut body| async move {
-                Ok(body.next().await?.map(|chunk| (chunk, body)))
+                Ok(body.long().await?.map(|chunk| (chunk, body)))
             }))
         };
         futures::stream::once(opened).try_flatten()
@@ -509,7 +527,7 @@ impl Store {
                 Some(copy) => Ok(copy),
                 None => {
                     let (copy, mut file) = self.scratch.begin()?;
-                    let (_, version) = self.get_to(key, &mut file)?;
+                    let (_, version) = self.get_version_to(key, &mut file)?;
                     Ok(self.scratch.keep(key, version, copy))
                 }
             }
@@ -529,7 +547,7 @@ impl Store {
             return fs::copy(copy.path(), to).map(drop);
         }
         let (copy, mut file) = self.scratch.begin()?;
-        let (_, version) = self.get_to(key, &mut file)?;
+        let (_, version) = self.get_version_to(key, &mut file)?;
         let copy = self.scratch.keep(key, version, copy);
         fs::copy(copy.path(), to).map(drop)
     }
@@ -753,6 +771,21 @@ impl Body {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the object ends before"));
         }
         Ok(None)
+    }
+
+    /// The next bytes, as many as are held at a time: they come in small pieces, for each of which
+    /// something is done on their way.
+    async fn long(&mut self) -> io::Result<Option<Bytes>> {
+        let Some(first) = self.next().await? else { return Ok(None) };
+        if first.len() >= files::CHUNK_BYTES || self.position == self.end {
+            return Ok(Some(first));
+        }
+        let mut chunk = BytesMut::with_capacity(2 * files::CHUNK_BYTES);
+        chunk.extend_from_slice(&first);
+        while chunk.len() < files::CHUNK_BYTES && self.position < self.end {
+            chunk.extend_from_slice(&self.next().await?.unwrap_or_default());
+        }
+        Ok(Some(chunk.freeze()))
     }
 
     async fn resume(&mut self) -> io::Result<()> {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::object::Key;
 use crate::files;
-use crate::objects::Key;
 
 /// A folder of such files.
 pub(super) struct Scratch {

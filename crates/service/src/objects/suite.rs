@@ -17,7 +17,8 @@ use super::{Key, Objects, ReceiveError};
 use crate::config::{self, Config};
 use crate::files::CHUNK_BYTES;
 
-#[allow(dead_code, reason = "the tests of the service use the rest")]
+#[allow(dead_code, clippy::print_stdout, reason = "those use all of it, and say what is skipped")]
+/// A server for the tests, as those of the whole service have it.
 #[path = "../../tests/service/s3.rs"]
 mod s3;
 

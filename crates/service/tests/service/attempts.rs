@@ -137,7 +137,7 @@ async fn an_analysis_whose_run_task_was_killed_stays_the_only_one_and_its_result
         let id = analysis.send().await.unwrap().analysis_id.as_str().to_owned();
         let found = wait_for("the analysis runs or has run", || {
             let found = processes(&folder(&service, &id));
-            let has_ended = service.data.join("objects/tasks").join(&id).exists();
+            let has_ended = service.objects().join("tasks").join(&id).exists();
             (found.len() > 1 || has_ended).then_some(found)
         });
         let (run_task, workers): (Vec<_>, Vec<_>) =
@@ -231,7 +231,7 @@ async fn results_that_were_collected_before_the_service_died_are_kept() {
     service.restart();
     let ended = wait_until(&service.client_with(&key), &id, |job| job.status == "failed").await;
     service.stop();
-    let results = service.data.join("objects/tasks").join(&id);
+    let results = service.objects().join("tasks").join(&id);
     let kept = content(&results);
     assert!(
         kept.keys().any(|name| name == "production.dcd") && kept.contains_key("log.txt"),

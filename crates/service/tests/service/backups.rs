@@ -143,7 +143,7 @@ async fn a_second_backup_copies_what_is_new_and_drops_what_is_gone() {
     // What is lost is named, and the rest is backed up all the same.
     let sql = format!("select object from file where id = '{}'", kept.file_id.as_str());
     let object = service.sql(&sql);
-    fs::remove_file(service.data.join("objects").join(&object)).unwrap();
+    fs::remove_file(service.objects().join(&object)).unwrap();
     let said = service.failing_command(&["backup", to.to_str().unwrap()]);
     assert!(
         said.contains(&format!("lost: {} {object}: the content is missing", kept.file_id.as_str())),
@@ -160,7 +160,7 @@ async fn what_is_no_backup_or_no_new_folder_is_refused() {
     let path = to.to_str().unwrap();
     for (arguments, why) in [
         (["restore", path], "holds no backup"),
-        (["backup", service.data.join("objects").to_str().unwrap()], "lie in each other"),
+        (["backup", service.objects().to_str().unwrap()], "lie in each other"),
     ] {
         let said = service.failing_command(&arguments);
         assert!(said.contains(why), "{said}");

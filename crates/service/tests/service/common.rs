@@ -13,6 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::postgres;
+use crate::s3::{self, Bucket};
 
 /// A running service; it ends with the value.
 pub(crate) struct Service {
@@ -68,9 +69,32 @@ impl Service {
         service
     }
 
+    /// With its contents in a bucket.
+    pub(crate) fn start_in_bucket(bucket: &Bucket, settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let place = Place { bucket: Some(bucket.clone()), ..Place::here(&data) };
+        let mut service = Self::start_at(&data, place, settings);
+        service._folder = Some(folder);
+        service
+    }
+
     /// On data with their records in a file there, whatever is tested otherwise.
     pub(crate) fn start_in_sqlite(data: &Path) -> Self {
         Self::start_at_url(data, "")
+    }
+
+    /// On data with their contents there, and their records in a file there.
+    pub(crate) fn start_in_disk(data: &Path) -> Self {
+        let place = Place { database: String::new(), bucket: None, ..Place::here(data) };
+        Self::start_at(data, place, &[])
+    }
+
+    /// The same with their contents in a bucket.
+    pub(crate) fn start_at_bucket(data: &Path, bucket: &Bucket) -> Self {
+        let bucket = Some(bucket.clone());
+        let place = Place { database: String::new(), bucket, ..Place::here(data) };
+        Self::start_at(data, place, &[])
     }
 
     /// On data whose records are in a database of PostgreSQL.
@@ -160,7 +184,7 @@ impl Service {
         assert!(
             output.status.success(),
             "{arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
+            String::from_utf8_lossy(&[output.stderr, output.stdout].concat())
         );
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
@@ -180,9 +204,23 @@ impl Service {
         &self.place
     }
 
+    /// Where the file of each object lies, below `files` and `tasks`: in the data folder, or in that of
+    /// the server that has the bucket.
+    pub(crate) fn objects(&self) -> PathBuf {
+        match &self.place.bucket {
+            Some(bucket) => bucket.folder.clone(),
+            None => self.data.join("objects"),
+        }
+    }
+
     /// Whether its records are in PostgreSQL.
     pub(crate) fn has_postgres(&self) -> bool {
         !self.place.database.is_empty()
+    }
+
+    /// Address of its database; empty for a file.
+    pub(crate) fn database(&self) -> &str {
+        &self.place.database
     }
 
     /// Has its database run a statement; the values of its rows, in lines, with `|` between them.
@@ -283,6 +321,8 @@ pub(crate) struct Place {
     pub(crate) clock: Option<PathBuf>,
     /// Address of the database; empty for the file of the data folder.
     database: String,
+    /// Where contents are; none for the data folder.
+    pub(crate) bucket: Option<Bucket>,
 }
 
 impl Place {
@@ -291,7 +331,8 @@ impl Place {
     }
 
     pub(crate) fn within(within: Vec<String>, data: &Path) -> Self {
-        Self { within, data: data.to_owned(), clock: None, database: database_of(data) }
+        let (database, bucket) = (database_of(data), bucket_of(data));
+        Self { within, data: data.to_owned(), clock: None, database, bucket }
     }
 
     pub(crate) fn molboxd(&self) -> Command {
@@ -301,6 +342,9 @@ impl Place {
         command.args(words).arg("--data").arg(&self.data);
         if !self.database.is_empty() {
             command.args(["--set", &format!("database.url={:?}", self.database)]);
+        }
+        for setting in self.bucket.iter().flat_map(Bucket::told) {
+            command.args(["--set", &setting]);
         }
         if let Some(clock) = &self.clock {
             command.arg("--clock-ahead").arg(clock);
@@ -330,6 +374,21 @@ fn database_of(data: &Path) -> String {
             of_folders.entry(data.to_owned()).or_insert_with(|| server.database()).clone()
         }
         Ok(other) => panic!("MOLBOX_TEST_DATABASE is sqlite or postgres, not {other}"),
+    }
+}
+
+/// The bucket for a data folder, as `MOLBOX_TEST_OBJECTS` has it: of S3 one for each folder, none
+/// otherwise.
+fn bucket_of(data: &Path) -> Option<Bucket> {
+    static OF_FOLDERS: Mutex<BTreeMap<PathBuf, Bucket>> = Mutex::new(BTreeMap::new());
+    match std::env::var("MOLBOX_TEST_OBJECTS").as_deref() {
+        Err(_) | Ok("disk") => None,
+        Ok("s3") => {
+            let server = s3::shared().expect("S3 is asked for");
+            let mut of_folders = OF_FOLDERS.lock().unwrap();
+            Some(of_folders.entry(data.to_owned()).or_insert_with(|| server.bucket()).clone())
+        }
+        Ok(other) => panic!("MOLBOX_TEST_OBJECTS is disk or s3, not {other}"),
     }
 }
 

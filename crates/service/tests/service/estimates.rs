@@ -83,7 +83,7 @@ async fn a_job_writes_as_much_as_was_estimated_and_others_take_as_long() {
     assert_eq!(estimate.atoms, Some(atoms));
     assert_eq!(estimate.steps, Some(run.iter().map(|stage| stage.steps).sum()));
     assert_eq!(estimate.frames, Some(run.iter().map(|stage| stage.frames).sum()));
-    let folder = service.data.join("objects/tasks").join(submitted.job_id.as_str());
+    let folder = service.objects().join("tasks").join(submitted.job_id.as_str());
     let files = files(&folder);
     let of = |end: &str| -> u64 {
         files.iter().filter(|(name, _)| name.ends_with(end)).map(|(_, size)| size).sum()

@@ -572,7 +572,7 @@ async fn a_range_outside_of_the_content_is_refused_with_its_size() {
 
 /// Names of the objects that hold contents of files.
 pub(crate) fn contents(service: &Service) -> Vec<String> {
-    let entries = fs::read_dir(service.data.join("objects/files")).into_iter().flatten();
+    let entries = fs::read_dir(service.objects().join("files")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
@@ -761,7 +761,7 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
 
     // As the first version had it: the content of a file lies under the file's own identifier.
     let database = database(&service);
-    let objects = service.data.join("objects");
+    let objects = service.objects();
     let mut query =
         database.prepare("select id, object from file where object is not null").unwrap();
     let rows = query

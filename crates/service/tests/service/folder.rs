@@ -255,6 +255,6 @@ async fn a_check_of_a_busy_service_finds_nothing() {
         assert_eq!(report["findings"], json!([]), "{report}");
     }
     wait_for("everything that was deleted is gone", || {
-        (names(&service.data.join("objects/files")).len() == kept).then_some(())
+        (names(&service.objects().join("files")).len() == kept).then_some(())
     });
 }

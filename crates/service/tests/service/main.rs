@@ -9,6 +9,7 @@ mod analyses;
 mod attempts;
 mod audits;
 mod backups;
+mod buckets;
 mod builds;
 mod burdens;
 #[cfg(debug_assertions)]

@@ -26,6 +26,11 @@ fn bytes_below(folder: &Path) -> u64 {
         .sum()
 }
 
+/// What all objects take.
+fn stored(service: &Service) -> u64 {
+    ["files", "tasks"].iter().map(|room| bytes_below(&service.objects().join(room))).sum()
+}
+
 fn held(service: &Service, account: &str) -> u64 {
     let sql = format!("select bytes from account where name = '{account}'");
     service.sql(&sql).parse().unwrap()
@@ -91,10 +96,7 @@ async fn an_account_holds_no_more_than_it_may_whoever_sends_it_when() {
         "{message}"
     );
     assert_eq!(contents(&service).len(), 3, "what was refused is not kept");
-    assert_eq!(
-        (held(&service, "ada"), held(&service, "ada")),
-        (3 * size, bytes_below(&service.data.join("objects")))
-    );
+    assert_eq!((held(&service, "ada"), held(&service, "ada")), (3 * size, stored(&service)));
     assert_eq!(send(&service.client("bob")).await.0, 200, "another account has its own");
 
     molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
@@ -139,9 +141,8 @@ async fn a_job_is_counted_by_what_it_may_write_and_then_by_what_it_wrote() {
     let mut service = Service::start();
     let key = service.key("ada");
     let system = water(&service.client_with(&key)).await;
-    let objects = service.data.join("objects");
     let before = held(&service, "ada");
-    assert_eq!(before, bytes_below(&objects));
+    assert_eq!(before, stored(&service));
     // Room for one job of 500 frames, and not for two.
     let atoms = system.summary.as_ref().unwrap().atoms as u64;
     let max = before + 800 * 12 * atoms;
@@ -174,7 +175,7 @@ async fn a_job_is_counted_by_what_it_may_write_and_then_by_what_it_wrote() {
     for id in [&job, &waiting] {
         molbox.wait_job(id).await.unwrap();
     }
-    assert_eq!(held(&service, "ada"), bytes_below(&objects), "what was written is counted");
+    assert_eq!(held(&service, "ada"), stored(&service), "what was written is counted");
     for id in [&job, &waiting] {
         molbox.job_delete().job_id(id.as_str()).send().await.unwrap();
     }
@@ -227,7 +228,7 @@ async fn a_file_that_nobody_registers_is_deleted_with_what_arrived() {
     for file in [&pending[1], &pending[2], &ready.file_id] {
         molbox.file_view().file_id(file).send().await.unwrap();
     }
-    assert_eq!(held(&service, "ada"), bytes_below(&service.data.join("objects")));
+    assert_eq!(held(&service, "ada"), stored(&service));
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ pub(crate) struct Bucket {
     pub(crate) name: String,
     pub(crate) endpoint: String,
     pub(crate) credentials_file: PathBuf,
+    /// Where the server keeps what is in it, a file for each object.
+    pub(crate) folder: PathBuf,
 }
 
 impl Bucket {
@@ -95,9 +97,11 @@ impl S3 {
     pub(crate) fn bucket(&self) -> Bucket {
         let name = format!("molbox-{}", self.n_buckets.fetch_add(1, Ordering::Relaxed));
         // Which is what makes one.
-        fs::create_dir(self.folder.join("buckets").join(&name)).unwrap();
+        let folder = self.folder.join("buckets").join(&name);
+        fs::create_dir(&folder).unwrap();
         Bucket {
             name,
+            folder,
             endpoint: format!("http://{}", self.address),
             credentials_file: self.folder.join("key"),
         }

@@ -541,7 +541,7 @@ async fn deleting_follows_what_depends_on_what() {
     let needed = molbox.system_delete().system_id(&system.system_id).send().await.unwrap_err();
     assert_eq!(needed.status().unwrap(), 409, "the job's bundle has the system in it");
 
-    let objects = |id: &str| service.data.join("objects/tasks").join(id);
+    let objects = |id: &str| service.objects().join("tasks").join(id);
     assert!(objects(&job.job_id).exists());
     molbox.job_delete().job_id(&job.job_id).send().await.unwrap();
     assert!(!objects(&job.job_id).exists());

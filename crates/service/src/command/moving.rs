@@ -1,0 +1,120 @@
+//! `molboxd move`: brings records and contents to where another configuration of the same data
+//! folder has them.
+//!
+//! Contents go first, one by one: what is there already as it is here is not copied again, so that a
+//! move that was cut off is repeated. They stay where they were, too.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use crate::app::{installation, set_installation};
+use crate::command::backup::sync;
+use crate::config::Config;
+use crate::db::transfer;
+use crate::folder;
+use crate::objects::{Key, Objects, Stats};
+
+/// Objects that are copied at a time.
+const AT_A_TIME: usize = 8;
+/// How much later than the original a copy of what may be replaced has to be made to be known as one
+/// of it: by so much clocks may differ.
+const CLOCKS: Duration = Duration::from_secs(600);
+
+/// Brings everything there; what, and how much of it.
+pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64)>> {
+    if to.data != from.data {
+        bail!(
+            "the data folder stays: data is {} in one configuration and {} in the other",
+            from.data.display(),
+            to.data.display()
+        );
+    }
+    let _lock = folder::lock(&from.data)?;
+    let place = |config: &Config| (config.objects.url.clone(), config.objects.endpoint.clone());
+    let other_objects = place(from) != place(to);
+    let other_database = from.database.url != to.database.url;
+    if !other_objects && !other_database {
+        bail!("both configurations have the same database.url and the same objects.url");
+    }
+    let source = Objects::of(from)?;
+    let name = folder::belonging(&from.data, &source, installation(&from.data)?)?;
+    let target = Objects::of(to)?;
+    let mut done = Vec::new();
+    if other_objects {
+        if target.install(&name)? != name {
+            bail!("{} has the contents of another installation (objects.url)", target.place());
+        }
+        done.push(("objects", copy_all(&source, &target)?));
+    }
+    if other_database {
+        done.extend(transfer(from, to, &name)?);
+    }
+    // Last: from here on the contents here are not used any more.
+    if other_objects && target.folder().is_some() {
+        sync(&to.data)?;
+        set_installation(&to.data, &name)?;
+        folder::untie(&to.data)?;
+    } else if other_objects {
+        folder::tie(&to.data, &name)?;
+    }
+    Ok(done)
+}
+
+/// Copies all objects from one store to another; how many there are.
+fn copy_all(from: &Objects, to: &Objects) -> Result<u64> {
+    let keys = from.all().with_context(|| from.place())?;
+    let wanted: BTreeSet<&Key> = keys.iter().collect();
+    // Removed since an earlier move.
+    for key in to.all().with_context(|| to.place())?.iter().filter(|key| !wanted.contains(key)) {
+        to.remove(key).with_context(|| format!("remove {key}"))?;
+    }
+    let next = Mutex::new(keys.iter());
+    let work = || -> Result<u64> {
+        let mut n = 0;
+        loop {
+            let key = next.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(key) = key else { return Ok(n) };
+            n += copy(from, to, key).with_context(|| format!("copy {key}"))?;
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
+        let each = workers.into_iter().map(|worker| {
+            worker.join().map_err(|_| anyhow!("a thread that copies has failed")).flatten()
+        });
+        each.sum()
+    })
+}
+
+/// Copies the objects with or under a key, and removes others there; how many there are.
+fn copy(from: &Objects, to: &Objects, key: &Key) -> Result<u64> {
+    let (wanted, mut found) = (from.stats(key)?, to.stats(key)?);
+    for (object, stat) in &wanted {
+        let is_copied = found.remove(object).is_some_and(|copy| {
+            let since = copy.modified.duration_since(stat.modified);
+            let is_as_old = copy.modified == stat.modified;
+            let is_later = since.is_ok_and(|since| since > CLOCKS);
+            copy.size == stat.size && (object.is_upload() || is_as_old || is_later)
+        });
+        if !is_copied {
+            let size = from.copy_to(object, to)?;
+            ensure!(size == stat.size, "{object} has changed: a service uses it");
+        }
+    }
+    for object in found.keys() {
+        to.remove(object)?;
+    }
+    let sizes = |stats: Stats| -> Vec<(Key, u64)> {
+        stats.into_iter().map(|(key, stat)| (key, stat.size)).collect()
+    };
+    let (here, there) = (sizes(wanted), sizes(to.stats(key)?));
+    if here != there {
+        return Err(io::Error::other("it is not there as it is here").into());
+    }
+    Ok(here.len() as u64)
+}

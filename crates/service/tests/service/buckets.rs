@@ -1,0 +1,333 @@
+//! Contents in a bucket of S3: that is not there, dies in the middle of what it is asked, or is not
+//! the one that is meant. Nothing that was acknowledged is lost, and nothing is mixed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use molbox::Client;
+use serde_json::{Value, json};
+
+use crate::common::{Service, example, wait_for};
+use crate::files::atom;
+use crate::s3::{self, Bucket, S3};
+use crate::work::{archive, endless_job, short_job, until_it_produces, wait_until, water};
+
+/// Nothing is started, and everything is accepted.
+const SETTINGS: [&str; 2] =
+    ["worker.python=\"/nonexistent/python\"", "limits.requests_per_minute=0"];
+
+/// A PDB file of more bytes than a part of an upload; each another one.
+fn large(n: usize) -> Vec<u8> {
+    let atoms: Vec<u8> = (0..1000).flat_map(|i| atom(f64::from(i) / 100.0)).collect();
+    let remark = format!("REMARK   1 {n}\n").into_bytes();
+    let times = (17 << 20) / atoms.len() + 1;
+    [remark, atoms.repeat(times)].concat()
+}
+
+/// Uploads until one is refused: what was acknowledged.
+async fn upload_until_refused(molbox: &Client, from: usize) -> BTreeMap<String, Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut acknowledged = BTreeMap::new();
+    for n in from.. {
+        let content = if n % 3 == 2 { large(n) } else { [atom(n as f64), b"\n".to_vec()].concat() };
+        let path = folder.path().join(format!("{n}.pdb"));
+        fs::write(&path, &content).unwrap();
+        match molbox.upload(&path).name(format!("file {n}")).await {
+            Ok(file) => drop(acknowledged.insert(file.file_id.to_string(), content)),
+            Err(error) => {
+                assert_eq!(error.status().map(|status| status.as_u16()), Some(503), "{error}");
+                assert!(error.to_string().contains("object store"), "{error}");
+                return acknowledged;
+            }
+        }
+    }
+    unreachable!("it goes on until then")
+}
+
+async fn content(molbox: &Client, id: &str) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = molbox.download_file(id, folder.path().join("content")).await.unwrap();
+    fs::read(path).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_dies_takes_no_upload_with_it_that_was_acknowledged() {
+    let Some(mut server) = S3::start() else { return };
+    let service = Service::start_in_bucket(&server.bucket(), &SETTINGS);
+    let molbox = service.client("ada");
+    let mut acknowledged = BTreeMap::new();
+    for round in 0..3 {
+        let uploading = tokio::spawn({
+            let molbox = molbox.clone();
+            async move { upload_until_refused(&molbox, 100 * round).await }
+        });
+        wait_for("uploads are under way", || {
+            let n: usize =
+                service.sql("select count(*) from file where status = 'ready'").parse().unwrap();
+            (n > acknowledged.len() + 3).then_some(())
+        });
+        server.crash();
+        acknowledged.extend(uploading.await.unwrap());
+        server.restart();
+    }
+    for (id, expected) in &acknowledged {
+        assert!(content(&molbox, id).await == *expected, "{id}");
+    }
+    let n = acknowledged.len();
+    let said = service.command(&["check"]);
+    assert!(said.contains(&format!("{n} files, 0 tasks: 0 damaged")), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_while_the_store_is_away_is_collected_when_it_is_back() {
+    let Some(mut server) = S3::start() else { return };
+    let mut service = Service::start_in_bucket(&server.bucket(), &[]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let job = short_job(&molbox, &system).await.job_id.to_string();
+    wait_until(&molbox, &job, |job| job.status.as_str() == "running").await;
+    server.crash();
+    service.wait_until_it_logs("collect a task");
+    let refused = molbox.system_view().system_id(system.system_id.clone()).send().await;
+    refused.expect("a record is in the database");
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("system.zip");
+    let of_download = molbox.download_system(&system.system_id, to).await.unwrap_err();
+    let of_upload = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap_err();
+    for refused in [of_download, of_upload] {
+        assert_eq!(refused.status().map(|status| status.as_u16()), Some(503), "{refused}");
+        let what = "the service's object store does not answer";
+        assert!(refused.to_string().contains(what), "{refused}");
+    }
+    // Neither loses what has not been collected yet.
+    service.kill();
+    server.restart();
+    service.restart();
+    let molbox = service.client_with(&key);
+    molbox.wait_job(&job).await.unwrap();
+    let bundle = molbox.download_job(&job, folder.path().join("job.zip")).await.unwrap();
+    let files = archive(&bundle);
+    let manifest: Value = serde_json::from_slice(&files["manifest.json"]).unwrap();
+    let listed: Vec<_> = manifest["files"].as_array().unwrap().iter().collect();
+    assert_eq!(listed.len() + 1, files.len());
+    assert!(files.contains_key("production.dcd") && files.contains_key("log.txt"));
+    assert_eq!(service.command(&["check"]), "0 files, 2 tasks: 0 damaged, 0 orphans");
+}
+
+#[test]
+fn a_store_that_cannot_be_used_is_named_with_its_setting() {
+    let Some(server) = s3::shared() else { return };
+    let bucket = server.bucket();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        format!("objects.credentials_file={path:?}")
+    };
+    let [wrong_secret, wrong_key, one_line] =
+        [("secret", "molbox\nsome-other"), ("key", "nobody\nmolbox-secret"), ("line", "molbox")]
+            .map(|(name, text)| file(name, text));
+    let said = |command: &str, changed: &[&str]| -> String {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(folder.path().join("data"));
+        for setting in bucket.told().iter().map(String::as_str).chain(changed.iter().copied()) {
+            molboxd.args(["--set", setting]);
+        }
+        for address in ["listen", "margin_listen"] {
+            molboxd.args(["--set", &format!("{address}=\"127.0.0.1:0\"")]);
+        }
+        molboxd.args(["--set", "worker.python=\"/nonexistent/python\""]);
+        let output = molboxd.arg(command).env_remove("AWS_ACCESS_KEY_ID").output().unwrap();
+        assert!(!output.status.success(), "{changed:?}");
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    for (changed, parts) in [
+        ("objects.url=\"s3://nowhere\"", &["no such bucket (objects.url)", "nowhere"][..]),
+        ("objects.url=\"https://db.example.org\"", &["objects.url must be s3://"]),
+        ("objects.endpoint=\"http://127.0.0.1:9\"", &["does not answer (objects.endpoint)"]),
+        ("objects.endpoint=\"http://s3.example.org\"", &["objects.endpoint", "https"]),
+        ("objects.region=\"eu-central-1\"", &["another region (objects.region)"]),
+        (&wrong_secret, &["does not accept the key (objects.credentials_file)"]),
+        (&wrong_key, &["does not accept the key (objects.credentials_file)"]),
+        (&one_line, &["objects.credentials_file", "two lines"]),
+        ("objects.credentials_file=\"/nonexistent\"", &["objects.credentials_file"]),
+    ] {
+        for command in ["serve", "doctor"] {
+            let said = said(command, &[changed]);
+            for part in parts {
+                assert!(said.contains(part), "{command} {changed}: {part} is not in: {said}");
+            }
+            assert!(!said.contains("molbox-secret") && !said.contains("some-other"), "{said}");
+        }
+    }
+    let doctor = said("doctor", &[]);
+    assert!(doctor.contains("ok      objects: the bucket s3://"), "{doctor}");
+    assert_eq!(
+        fs::read_dir(&bucket.folder)
+            .unwrap()
+            .flatten()
+            .filter(|it| it.file_name() == "doctor")
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn contents_are_where_the_data_folder_knows_them() {
+    let Some(server) = s3::shared() else { return };
+    let bucket = server.bucket();
+    let mut service = Service::start_in_bucket(&bucket, &SETTINGS);
+    service.stop();
+    let serve = |bucket: Option<&Bucket>| -> String {
+        let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        molboxd.arg("--data").arg(&service.data);
+        for setting in bucket.iter().flat_map(|bucket| bucket.told()) {
+            molboxd.args(["--set", &setting]);
+        }
+        if service.has_postgres() {
+            molboxd.args(["--set", &format!("database.url={:?}", service.database())]);
+        }
+        let output = molboxd.arg("serve").output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let said = serve(None);
+    assert!(said.contains("are in a bucket: name it in objects.url"), "{said}");
+    let said = serve(Some(&server.bucket()));
+    assert!(said.contains("has not the contents of"), "{said}");
+    let other = Service::start_in_bucket(&server.bucket(), &SETTINGS);
+    let said = serve(other.place().bucket.as_ref());
+    assert!(said.contains("has the contents of another installation"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
+    let Some(server) = s3::shared() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let bucket = server.bucket();
+    let configuration = |name: &str, bucket: Option<&Bucket>| -> PathBuf {
+        let path = folder.path().join(name);
+        let mut text = format!("data = {data:?}\n");
+        for setting in bucket.iter().flat_map(|bucket| bucket.told()) {
+            text += &format!("{setting}\n");
+        }
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let on_disk = configuration("disk", None);
+    let on_s3 = configuration("s3", Some(&bucket));
+    let run = |from: &PathBuf, to: &PathBuf| -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+        let output =
+            command.arg("--config").arg(from).args(["move", "--to"]).arg(to).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+    let seen = async |molbox: &Client| -> Value {
+        let files = molbox.file_list().send().await.unwrap().into_inner();
+        let systems = molbox.system_list().send().await.unwrap().into_inner();
+        let usage = molbox.usage_view().send().await.unwrap().into_inner();
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("system.zip");
+        let bundle = molbox.download_system(&systems.items[0].system_id, to).await.unwrap();
+        let bundle = fs::read(bundle).unwrap().len();
+        json!({ "files": files.items, "systems": systems.items, "usage": usage, "bundle": bundle })
+    };
+
+    let mut service = Service::start_in_disk(&data);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let before = seen(&molbox).await;
+    assert!(run(&on_disk, &on_s3).1.contains("another molboxd serves"), "it still runs");
+    service.stop();
+    assert!(run(&on_disk, &on_disk).1.contains("the same objects.url"));
+    // As one leaves it that was cut off, and after which something was removed here.
+    fs::create_dir_all(bucket.folder.join("files")).unwrap();
+    fs::write(bucket.folder.join("files/removed"), "1").unwrap();
+    let (done, said) = run(&on_disk, &on_s3);
+    assert!(done && said.starts_with("objects\t"), "{said}");
+    assert!(!bucket.folder.join("files/removed").exists());
+    let (done, said) = run(&on_disk, &on_s3);
+    assert!(
+        !done && said.contains("are in a bucket"),
+        "the old ones are not used any more: {said}"
+    );
+    // Without the end of its tasks.
+    std::mem::forget(service);
+    let mut service = Service::start_at_bucket(&data, &bucket);
+    let molbox = service.client_with(&key);
+    assert_eq!(seen(&molbox).await, before);
+    // What ran goes on: the same attempt.
+    let record = molbox.job_cancel().job_id(job.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
+    wait_until(&molbox, &job, |job| job.status.as_str() == "cancelled").await;
+    assert_eq!(service.command(&["check"]), "1 files, 2 tasks: 0 damaged, 0 orphans");
+    // A copy of it all, put into a bucket that is empty.
+    let copy = folder.path().join("copy");
+    let said = service.command(&["backup", copy.to_str().unwrap()]);
+    assert!(said.contains("is a backup"), "{said}");
+    let again = service.command(&["backup", copy.to_str().unwrap()]);
+    assert!(again.starts_with("0 objects copied"), "{again}");
+    let used = service.failing_command(&["restore", copy.to_str().unwrap()]);
+    assert!(used.contains("is in use"), "{used}");
+    let new = server.bucket();
+    let mut restore = Command::new(env!("CARGO_BIN_EXE_molboxd"));
+    restore.arg("--data").arg(folder.path().join("restored"));
+    for setting in new.told() {
+        restore.args(["--set", &setting]);
+    }
+    let output = restore.arg("restore").arg(&copy).output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(said.contains("1 files, 2 tasks: 0 damaged, 0 orphans"), "{said}");
+
+    molbox.file_delete().file_id(files_of(&molbox).await[0].as_str()).send().await.unwrap();
+    let before = seen(&molbox).await;
+    service.stop();
+    drop(service);
+    let (done, said) = run(&on_s3, &on_disk);
+    assert!(done, "{said}");
+    let service = Service::start_in_disk(&data);
+    let molbox = service.client_with(&key);
+    assert_eq!(seen(&molbox).await, before);
+    assert_eq!(service.command(&["check"]), "0 files, 2 tasks: 0 damaged, 0 orphans");
+}
+
+async fn files_of(molbox: &Client) -> Vec<String> {
+    let files = molbox.file_list().send().await.unwrap().into_inner();
+    files.items.iter().map(|file| file.file_id.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_in_a_bucket_and_what_nobody_knows_there_is_found() {
+    let Some(server) = s3::shared() else { return };
+    let service = Service::start_in_bucket(&server.bucket(), &SETTINGS);
+    let molbox = service.client("ada");
+    for name in ["lost", "spoilt", "kept"] {
+        molbox.upload(example("1vii.pdb")).name(name).await.unwrap();
+    }
+    let object = |name: &str| {
+        let key = service.sql(&format!("select object from file where name = '{name}'"));
+        service.objects().join(key)
+    };
+    fs::remove_file(object("lost")).unwrap();
+    let spoilt = fs::read_to_string(object("spoilt")).unwrap().replace("ATOM", "atom");
+    fs::write(object("spoilt"), spoilt).unwrap();
+    fs::copy(object("kept"), service.objects().join("files/nobody-s")).unwrap();
+    let said = service.failing_command(&["check"]);
+    for part in [
+        "the content is missing",
+        "the content has the SHA-256",
+        "orphan files/nobody-s: no record refers to it",
+        "3 files, 0 tasks: 2 damaged, 1 orphans",
+    ] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
+}
