@@ -21,6 +21,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::files::CHUNK_BYTES;
 use crate::hex::{hex, unhex};
 use crate::objects::{Key, Objects};
 
@@ -122,25 +123,43 @@ struct Checksums {
 impl Checksums {
     /// Takes an object in, and hands it on; its size.
     fn pass(&mut self, objects: &Objects, key: &Key, to: &mut dyn Write) -> io::Result<u64> {
-        objects.read_to(key, &mut Passing { checksums: self, to })
+        let mut passing = Passing { checksums: self, to, chunk: Vec::new() };
+        let size = objects.read_to(key, &mut passing)?;
+        passing.hand_on()?;
+        Ok(size)
     }
 }
 
+/// Hands on in chunks of one length, however it comes: what is deflated depends on them, and an
+/// object that is deflated again, for another bundle, has to stay what it is.
 struct Passing<'a> {
     checksums: &'a mut Checksums,
     to: &'a mut dyn Write,
+    chunk: Vec<u8>,
+}
+
+impl Passing<'_> {
+    fn hand_on(&mut self) -> io::Result<()> {
+        self.to.write_all(&self.chunk)?;
+        self.checksums.sha256.update(&self.chunk);
+        self.checksums.crc32.update(&self.chunk);
+        self.chunk.clear();
+        Ok(())
+    }
 }
 
 impl Write for Passing<'_> {
-    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
-        self.to.write_all(chunk)?;
-        self.checksums.sha256.update(chunk);
-        self.checksums.crc32.update(chunk);
-        Ok(chunk.len())
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = bytes.len().min(CHUNK_BYTES - self.chunk.len());
+        self.chunk.extend_from_slice(&bytes[..n]);
+        if self.chunk.len() == CHUNK_BYTES {
+            self.hand_on()?;
+        }
+        Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+        Ok(())
     }
 }
 

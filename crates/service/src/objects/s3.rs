@@ -121,9 +121,14 @@ fn failed(error: object_store::Error) -> io::Error {
     let kind = match (code, &error) {
         (Some("NoSuchBucket"), _) => Kind::NoBucket,
         (Some("InvalidRange"), _) => return io::ErrorKind::UnexpectedEof.into(),
-        (_, object_store::Error::NotFound { .. }) => return io::ErrorKind::NotFound.into(),
         (
-            Some("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken"),
+            Some(
+                "InvalidAccessKeyId"
+                | "SignatureDoesNotMatch"
+                | "InvalidToken"
+                | "ExpiredToken"
+                | "XAdminUserNotFound",
+            ),
             _,
         ) => Kind::Key,
         (Some("RequestTimeTooSkewed"), _) => Kind::Clock,
@@ -136,6 +141,11 @@ fn failed(error: object_store::Error) -> io::Error {
             ),
             _,
         ) => Kind::Region,
+        // Without a code where there is no body. Any other code is about something else that is not
+        // there, and what is asked for may well be.
+        (None | Some("NoSuchKey"), object_store::Error::NotFound { .. }) => {
+            return io::ErrorKind::NotFound.into();
+        }
         _ if text.contains("redirect without LOCATION") => Kind::Region,
         // Asked for a key, which no file and no variable has.
         _ if text.contains("169.254.169.254") => Kind::Key,

@@ -10,10 +10,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use axum::body::Bytes;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use futures::{StreamExt, TryStreamExt};
 use tokio::runtime::Runtime;
 
-use super::{Key, Objects, ReceiveError};
+use super::{Key, Objects, ReceiveError, bundle};
 use crate::config::{self, Config};
 use crate::files::CHUNK_BYTES;
 
@@ -321,6 +323,27 @@ fn one_is_removed_or_all_under_a_key_and_nothing_else() {
         objects.remove(&task).unwrap();
         assert!(!objects.exists(&task).unwrap());
         assert_eq!(objects.read(&other).unwrap(), b"1");
+    });
+}
+
+#[test]
+fn an_object_is_deflated_in_chunks_of_one_length_however_it_is_read() {
+    // The result depends on them, and is the same whichever process made it, from wherever.
+    let text: String = (0..200_000).map(|n: u64| format!("{}\n", n * n % 977)).collect();
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    text.as_bytes().chunks(CHUNK_BYTES).for_each(|chunk| encoder.write_all(chunk).unwrap());
+    let expected = encoder.finish().unwrap();
+    on_each_store(|objects, _| {
+        let key = Key::task("box_1").under("system.xml");
+        objects.write(&key, text.as_bytes()).unwrap();
+        let entry = bundle::Entry { name: "box_1/system.xml".to_owned(), key: key.clone() };
+        let deflated = key.with_suffix(bundle::DEFLATED);
+        // The second time it is at hand.
+        for _ in 0..2 {
+            bundle::measure(objects, &entry).unwrap();
+            assert!(objects.read(&deflated).unwrap() == expected);
+            objects.local(&key).unwrap();
+        }
     });
 }
 

@@ -58,7 +58,7 @@ async fn a_store_that_dies_takes_no_upload_with_it_that_was_acknowledged() {
     let service = Service::start_in_bucket(&server.bucket(), &SETTINGS);
     let molbox = service.client("ada");
     let mut acknowledged = BTreeMap::new();
-    for round in 0..3 {
+    for round in 0..2 {
         let uploading = tokio::spawn({
             let molbox = molbox.clone();
             async move { upload_until_refused(&molbox, 100 * round).await }
@@ -276,8 +276,6 @@ async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
     assert!(said.contains("is a backup"), "{said}");
     let again = service.command(&["backup", copy.to_str().unwrap()]);
     assert!(again.starts_with("0 objects copied"), "{again}");
-    let used = service.failing_command(&["restore", copy.to_str().unwrap()]);
-    assert!(used.contains("is in use"), "{used}");
     let new = server.bucket();
     let mut restore = Command::new(env!("CARGO_BIN_EXE_molboxd"));
     restore.arg("--data").arg(folder.path().join("restored"));
