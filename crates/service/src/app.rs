@@ -20,7 +20,7 @@ use crate::accounts::link::UploadLinks;
 use crate::accounts::oidc::Provider;
 use crate::accounts::password::Passwords;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Engine};
 use crate::db::{Allowance, Db};
 use crate::error::ApiError;
 use crate::files;
@@ -98,6 +98,8 @@ pub(crate) struct App {
     pub(crate) holds: Holds,
     pub(crate) queues: Queues,
     pub(crate) examination: LastExamination,
+    /// The name of the installation: of its data folder, or of the store of its objects.
+    pub(crate) installation: String,
     /// By which other servers of the same database know this one: that of its data folder.
     pub(crate) server_id: String,
     /// How many servers work on the database.
@@ -170,6 +172,7 @@ impl App {
             holds: Holds::default(),
             queues: Queues::default(),
             examination: LastExamination::default(),
+            installation,
             server_id,
             n_servers: AtomicU32::new(1),
             progress: Mutex::default(),
@@ -281,7 +284,7 @@ impl App {
 
     /// The folder of those of the tasks that are open.
     pub(crate) fn tasks_folder(&self) -> PathBuf {
-        self.config.data.join("tasks")
+        self.config.tasks_root().join("tasks")
     }
 
     /// Folder of a task while it runs.
@@ -364,9 +367,13 @@ impl App {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The name under which this server runs tasks: those of a machine can go on there alone.
+    /// The name under which this server runs tasks: processes of a machine can go on there alone, what
+    /// a cluster runs any server can take over.
     pub(crate) fn runner_name(&self) -> String {
-        format!("host-{}", self.server_id)
+        match self.config.tasks.executor {
+            Engine::Process => format!("host-{}", self.server_id),
+            Engine::Slurm => "slurm".to_owned(),
+        }
     }
 
     /// Notes how many servers work on the database.

@@ -77,10 +77,10 @@ section! {
         margin: Margin = Margin::default(),
         /// Public structure entries.
         pdb: Pdb = Pdb::default(),
-        /// Where tasks run.
-        tasks: Tasks = Tasks::default(),
         /// The workers and what they may use.
         worker: Worker = Worker::default(),
+        /// Where tasks run.
+        tasks: Tasks = Tasks::default(),
         /// How this server comes and goes among others.
         server: Server = Server::default(),
     }
@@ -237,16 +237,6 @@ section! {
 }
 
 section! {
-    /// Where tasks run.
-    Tasks {
-        /// Whether this server runs tasks: `auto`, whenever no other server does it in its place, or `off`.
-        runner: Runs = Runs::Auto,
-        /// How long a server that runs tasks as its own processes may be away before others begin them anew, in seconds.
-        lost_seconds: u64 = 600,
-    }
-}
-
-section! {
     /// How this server comes and goes among others.
     Server {
         /// How long requests are still taken when the service is asked to end, in seconds, while `/healthz` answers 503: a load balancer has to notice.
@@ -292,6 +282,52 @@ section! {
     }
 }
 
+section! {
+    /// Where tasks run.
+    Tasks {
+        /// What runs systems and jobs: `process`, as processes of this machine, or `slurm`, as jobs of a cluster. Analyses are processes of this machine always.
+        executor: Engine = Engine::Process,
+        /// Folder in which tasks work: `tasks`, `cache` and `check` lie there. With Slurm every node has it at this path. Empty: the data folder.
+        folder: PathBuf = PathBuf::new(),
+        /// Whether this server runs tasks: `auto`, whenever no other server does it in its place, or `off`.
+        runner: Runs = Runs::Auto,
+        /// How long a server that runs tasks as its own processes may be away before others begin them anew, in seconds.
+        lost_seconds: u64 = 600,
+        /// Tasks as jobs of Slurm.
+        slurm: Slurm = Slurm::default(),
+    }
+}
+
+section! {
+    /// Tasks as jobs of Slurm.
+    Slurm {
+        /// Partition. Empty: Slurm's default.
+        partition: String = String::new(),
+        /// Account that jobs are charged to. Empty: the user's default.
+        account: String = String::new(),
+        /// Quality of service. Empty: the default.
+        qos: String = String::new(),
+        /// GPUs of a task, as `--gres` has it: `gpu:1`. Empty: none.
+        gpus: String = String::new(),
+        /// CPU cores of a task.
+        cpus: usize = 1,
+        /// More options of `sbatch`: `["--constraint=ib"]`. Memory is `worker.memory_mb`, time `worker.wall_seconds`, where these are set.
+        options: Vec<String> = Vec::new(),
+        /// Most jobs in Slurm's queue at a time, those that wait there and those that run; what else is queued waits in the service, which shares places between accounts.
+        slots: usize = 100,
+        /// How often Slurm is asked what became of the jobs, in seconds; one question for all.
+        poll_seconds: f64 = 30.0,
+        /// Most submissions in a second.
+        submit_per_second: u32 = 10,
+        /// How long a job that Slurm has ended may give signs of life, in seconds, before it counts as lost. Above the time for which nodes and this server keep attributes of files (NFS: `acregmax`, 60).
+        settle_seconds: u64 = 90,
+        /// Slurm's configuration, `slurm.conf`. Empty: what `SLURM_CONF` names, or Slurm's default.
+        conf: PathBuf = PathBuf::new(),
+        /// `molboxd` as the nodes have it, of this version. Empty: the path of this program.
+        molboxd: PathBuf = PathBuf::new(),
+    }
+}
+
 /// An address to listen on, or none: an empty text.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -313,6 +349,14 @@ impl From<Listen> for String {
     fn from(listen: Listen) -> Self {
         listen.0.map(|address| address.to_string()).unwrap_or_default()
     }
+}
+
+/// What runs tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Engine {
+    Process,
+    Slurm,
 }
 
 /// How workers are confined.
@@ -337,7 +381,7 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 12] = [
     ("database", "Where records are kept.", Database::KEYS),
     ("objects", "Where files and results are kept.", Objects::KEYS),
     ("connections", "Connections, on each address.", Connections::KEYS),
@@ -346,8 +390,9 @@ const SECTIONS: [Section; 11] = [
     ("oidc", "People who sign in by an identity provider (OpenID Connect).", Oidc::KEYS),
     ("margin", "The margin endpoint.", Margin::KEYS),
     ("pdb", "Public structure entries.", Pdb::KEYS),
-    ("tasks", "Where tasks run.", Tasks::KEYS),
     ("worker", "The workers and what they may use.", Worker::KEYS),
+    ("tasks", "Where tasks run.", Tasks::KEYS),
+    ("tasks.slurm", "Tasks as jobs of Slurm.", Slurm::KEYS),
     ("server", "How this server comes and goes among others.", Server::KEYS),
 ];
 
@@ -400,6 +445,10 @@ impl Config {
             bail!("configuration: database.connections must be at least 1");
         }
         config.oidc.check(&config.public_url)?;
+        config.tasks.check()?;
+        if config.tasks.executor == Engine::Slurm && !config.worker.gpus.is_empty() {
+            bail!("configuration: with Slurm, GPUs come from tasks.slurm.gpus, not worker.gpus");
+        }
         Ok(config)
     }
 
@@ -413,12 +462,23 @@ impl Config {
 
     /// Workers at a time.
     pub(crate) fn slots(&self) -> usize {
-        if self.worker.slots == 0 { self.cpus() } else { self.worker.slots }
+        match self.tasks.executor {
+            Engine::Slurm => self.tasks.slurm.slots,
+            Engine::Process if self.worker.slots == 0 => self.cpus(),
+            Engine::Process => self.worker.slots,
+        }
+    }
+
+    /// The folder that `tasks`, `cache` and `check` lie in.
+    pub(crate) fn tasks_root(&self) -> &Path {
+        let folder = &self.tasks.folder;
+        if folder.as_os_str().is_empty() { &self.data } else { folder }
     }
 
     /// Every key with its meaning and its default, as a commented file.
     pub(crate) fn documentation() -> String {
         let defaults = toml::Table::try_from(Self::default()).expect("the defaults are TOML");
+        let all = toml::Value::Table(defaults.clone());
         let mut text =
             "# Every setting of molboxd with its default, as `molboxd config` prints them.\n"
                 .to_owned();
@@ -428,11 +488,37 @@ impl Config {
         }
         for (section, about, keys) in SECTIONS {
             text += &format!("\n# {about}\n[{section}]\n");
-            for (key, doc) in keys {
-                text += &format!("\n#{doc}\n#{key} = {}\n", defaults[section][*key]);
+            let values = section.split('.').fold(&all, |table, name| &table[name]);
+            for (key, doc) in
+                keys.iter().filter(|(key, _)| !is_section(&format!("{section}.{key}")))
+            {
+                text += &format!("\n#{doc}\n#{key} = {}\n", values[*key]);
             }
         }
         text
+    }
+}
+
+impl Tasks {
+    fn check(&self) -> Result<()> {
+        let folder = &self.folder;
+        if !folder.as_os_str().is_empty() && !folder.is_absolute() {
+            bail!("configuration: tasks.folder {folder:?} must be an absolute path");
+        }
+        let slurm = &self.slurm;
+        if slurm.cpus == 0 || slurm.slots == 0 || slurm.submit_per_second == 0 {
+            bail!(
+                "configuration: tasks.slurm.cpus, tasks.slurm.slots and \
+                 tasks.slurm.submit_per_second must be at least 1"
+            );
+        }
+        if !(0.1..=3600.0).contains(&slurm.poll_seconds) {
+            bail!("configuration: tasks.slurm.poll_seconds must be from 0.1 to 3600");
+        }
+        if !slurm.molboxd.as_os_str().is_empty() && !slurm.molboxd.is_absolute() {
+            bail!("configuration: tasks.slurm.molboxd must be an absolute path");
+        }
+        Ok(())
     }
 }
 

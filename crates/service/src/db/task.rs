@@ -386,6 +386,12 @@ impl Db {
         self.read(|tx| tx.first(sql, values![id], |row| row.get(0))).await
     }
 
+    /// Whether a task is queued or runs.
+    pub(crate) async fn is_open(&self, id: &str) -> Result<bool> {
+        let sql = "select 1 from task where id = ?1 and status in (?2, ?3)";
+        self.read(|tx| tx.exists(sql, values![id, Status::Queued, Status::Running])).await
+    }
+
     /// Open tasks that were cancelled, and are to be ended.
     pub(crate) async fn cancelled_tasks(&self) -> Result<Vec<Task>> {
         self.read(|tx| tx.all(&cancelled(), &[], task)).await

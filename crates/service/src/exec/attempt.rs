@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::files;
+use crate::record::Lane;
+
 /// One start of a task: its directory, and its number among all starts of the task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
@@ -14,6 +17,8 @@ pub(crate) struct Attempt {
     pub(crate) task: String,
     pub(crate) folder: PathBuf,
     pub(crate) number: u32,
+    /// Where it runs depends on it.
+    pub(crate) lane: Lane,
 }
 
 /// How a command ended: `exit.json` in its directory, written by `molboxd run-task`.
@@ -41,8 +46,10 @@ impl Exit {
 const KILLED: i32 = 9;
 
 /// What is known of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
+    /// It waits until there is a place for it, for this reason.
+    Waiting(String),
     /// At least one of its processes lives.
     Running,
     /// It ended, and how was noted.
@@ -50,6 +57,21 @@ pub(crate) enum Status {
     /// None of its processes lives, and how it ended was not noted: who would have noted it was
     /// killed too.
     Lost,
+    /// Who runs it does not answer: nothing is known of it, and nothing may be concluded.
+    Unknown,
+}
+
+/// That an attempt has begun on a node: `begun.json` in its directory, written by `run-task` where
+/// the service does not start it itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    pub(crate) attempt: u32,
+    /// Whether the lock of the directory is held there: not every shared file system has locks.
+    pub(crate) is_locked: bool,
+    pub(crate) version: String,
+    /// Number of the user.
+    pub(crate) user: u32,
+    pub(crate) node: String,
 }
 
 /// Identifier of the machine's present run, from its start to its end; none where the kernel gives
@@ -69,6 +91,9 @@ pub(crate) struct Lock(pub(super) File);
 
 const LOCK: &str = "lock";
 pub(super) const EXIT: &str = "exit.json";
+pub(super) const BEGUN: &str = "begun.json";
+/// The number of the attempt that a directory belongs to: whoever is of an earlier one gives up.
+pub(super) const FENCE: &str = "attempt";
 
 pub(super) fn lock_of(folder: &Path) -> PathBuf {
     folder.join(LOCK)
@@ -90,19 +115,61 @@ impl Lock {
     }
 }
 
+/// Whether a file system said that it has no locks.
+pub(super) fn has_no_locks(error: &io::Error) -> bool {
+    let codes = [libc::ENOLCK, libc::ENOSYS, libc::EOPNOTSUPP, libc::EIO];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
 impl Attempt {
     /// What its folder tells of it, whoever launched it.
     pub(super) fn status(&self) -> io::Result<Status> {
         if Lock::take(&self.folder)?.is_none() {
             return Ok(Status::Running);
         }
-        let noted = match fs::read(self.folder.join(EXIT)) {
-            Ok(text) => serde_json::from_slice(&text).ok(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
-        let exit = noted.filter(|exit: &Exit| exit.attempt == self.number);
-        Ok(exit.map_or(Status::Lost, Status::Exited))
+        Ok(self.exit()?.map_or(Status::Lost, Status::Exited))
+    }
+
+    /// How it ended, if that was noted.
+    pub(super) fn exit(&self) -> io::Result<Option<Exit>> {
+        let exit = read_json::<Exit>(&self.folder.join(EXIT))?;
+        Ok(exit.filter(|exit| exit.attempt == self.number))
+    }
+
+    /// Where it has begun, if that was noted.
+    pub(crate) fn begun(&self) -> io::Result<Option<Begun>> {
+        let begun = read_json::<Begun>(&self.folder.join(BEGUN))?;
+        Ok(begun.filter(|begun| begun.attempt == self.number))
+    }
+
+    /// Takes the directory from all earlier attempts, wherever they may still run.
+    pub(super) fn fence(&self) -> io::Result<()> {
+        for stale in [EXIT, BEGUN] {
+            match fs::remove_file(self.folder.join(stale)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        files::write(&self.folder.join(FENCE), self.number.to_string().as_bytes())
+    }
+}
+
+/// Whether a directory belongs to a later attempt. It is opened, not looked for: on NFS what is
+/// opened is as it is, while entries of a folder may be old.
+pub(super) fn is_superseded(folder: &Path, attempt: u32) -> io::Result<bool> {
+    match fs::read_to_string(folder.join(FENCE)) {
+        Ok(text) => Ok(text.trim().parse().is_ok_and(|number: u32| number > attempt)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A small file of ours; none when it is not there, or not whole because a machine stopped.
+fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -131,8 +198,12 @@ mod tests {
     #[test]
     fn the_exit_of_an_earlier_attempt_ends_no_later_one() {
         let folder = tempfile::tempdir().unwrap();
-        let attempt =
-            |number| Attempt { task: "job_1".to_owned(), folder: folder.path().to_owned(), number };
+        let attempt = |number| Attempt {
+            task: "job_1".to_owned(),
+            folder: folder.path().to_owned(),
+            number,
+            lane: Lane::Workers,
+        };
         let exit = Exit { attempt: 1, code: Some(0), signal: None, memory_ran_out: None };
         fs::write(folder.path().join(EXIT), serde_json::to_vec(&exit).unwrap()).unwrap();
         assert_eq!(attempt(1).status().unwrap(), Status::Exited(exit));
@@ -142,5 +213,20 @@ mod tests {
         assert!(Lock::take(folder.path()).unwrap().is_none());
         drop(lock);
         assert_eq!(attempt(1).status().unwrap(), Status::Exited(exit));
+    }
+
+    #[test]
+    fn a_directory_belongs_to_the_latest_attempt_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_superseded(folder.path(), 1).unwrap(), "of a service that noted nothing");
+        let attempt = Attempt {
+            task: "job_1".to_owned(),
+            folder: folder.path().to_owned(),
+            number: 10,
+            lane: Lane::Workers,
+        };
+        attempt.fence().unwrap();
+        let superseded = [9, 10, 11].map(|n| is_superseded(folder.path(), n).unwrap());
+        assert_eq!(superseded, [true, false, false]);
     }
 }

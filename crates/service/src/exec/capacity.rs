@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::config::Config;
+use crate::config::{Config, Engine};
 use crate::record::Lane;
 
 /// What a task has of the machine while it runs.
@@ -18,6 +18,8 @@ pub(crate) struct Share {
 /// What there is, and who has it.
 pub(crate) struct Capacity {
     cpus: usize,
+    /// What a worker has where it does not share those of this machine.
+    cpus_each: Option<usize>,
     workers: usize,
     analyses: usize,
     gpus: Vec<u32>,
@@ -39,6 +41,10 @@ impl Capacity {
     pub(crate) fn of(config: &Config) -> Self {
         Self {
             cpus: config.cpus(),
+            cpus_each: match config.tasks.executor {
+                Engine::Process => None,
+                Engine::Slurm => Some(config.tasks.slurm.cpus),
+            },
             workers: config.slots(),
             analyses: config.worker.analyses,
             gpus: config.worker.gpus.clone(),
@@ -70,6 +76,10 @@ impl Capacity {
     /// Two tasks with a CPU each get more done than one after the other with both. One that finds
     /// none free gets one all the same: it would wait for days.
     pub(crate) fn share(&self, place: Place, waiting: usize) -> Share {
+        if let (Lane::Workers, Some(cpus)) = (place.lane, self.cpus_each) {
+            // It runs as the user who submits it.
+            return Share { lane: place.lane, cpus, gpu: None, user: None };
+        }
         let used: usize = self.of_lane(place.lane).map(|share| share.cpus).sum();
         let cpus = (self.cpus.saturating_sub(used) / waiting.min(place.free)).max(1);
         Share { lane: place.lane, cpus, gpu: place.gpu, user: self.free_user() }
@@ -81,6 +91,11 @@ impl Capacity {
 
     pub(super) fn give_back(&mut self, task: &str) {
         self.taken.remove(task);
+    }
+
+    /// How many tasks of a lane run.
+    pub(super) fn n_running(&self, lane: Lane) -> usize {
+        self.of_lane(lane).count()
     }
 
     fn of_lane(&self, lane: Lane) -> impl Iterator<Item = &Share> {
@@ -100,6 +115,7 @@ mod tests {
     fn capacity(gpus: &[u32]) -> Capacity {
         Capacity {
             cpus: 4,
+            cpus_each: None,
             workers: 2,
             analyses: 1,
             gpus: gpus.to_vec(),
@@ -124,6 +140,18 @@ mod tests {
         assert_eq!((analysis.cpus, analysis.user), (4, Some(902)));
         capacity.give_back("one");
         assert_eq!(capacity.share(place(&capacity).unwrap(), 1).user, Some(900));
+    }
+
+    #[test]
+    fn a_worker_of_a_cluster_has_its_own_cpus_and_this_machine_s_are_for_analyses() {
+        let mut capacity = Capacity { cpus_each: Some(8), workers: 100, ..capacity(&[]) };
+        for task in ["one", "two"] {
+            let share = capacity.share(capacity.place(Lane::Workers, |_| false).unwrap(), 1);
+            assert_eq!(share, Share { lane: Lane::Workers, cpus: 8, gpu: None, user: None });
+            capacity.take(task, share);
+        }
+        let analysis = capacity.share(capacity.place(Lane::Analyses, |_| false).unwrap(), 1);
+        assert_eq!((analysis.cpus, analysis.user), (4, Some(900)));
     }
 
     #[test]

@@ -6,35 +6,45 @@ pub(crate) mod capacity;
 pub(crate) mod confine;
 mod process;
 pub(crate) mod run_task;
+mod slurm;
 #[cfg(test)]
 mod suite;
 
-use std::collections::HashMap;
+use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
-use tokio::process::Child;
+use anyhow::{Context, Result};
 
+use crate::config::{Config, Engine};
+use crate::record::Lane;
 use attempt::{Attempt, Lock, Status};
-use capacity::{Capacity, Share};
-use confine::{Confinement, THIS_PROGRAM};
+use capacity::{Capacity, Place, Share};
+use confine::Confinement;
+use process::Processes;
+use slurm::Slurm;
 
-/// How often running tasks are looked at. To look at one takes a lock and reads a file.
-const TICK: Duration = Duration::from_millis(200);
-
-/// Runs attempts as processes of this machine.
-pub(crate) struct Executor {
+/// Where the tasks of each lane run: workers where the settings have it, analyses on this machine.
+pub(crate) struct Executors {
     pub(crate) capacity: Capacity,
-    /// `molboxd`, which stands between the service and a command.
-    program: PathBuf,
-    /// Processes that were launched here, by task; waited for so that they do not stay as zombies.
-    children: HashMap<String, Child>,
+    workers: Executor,
+    analyses: Executor,
+}
+
+/// Runs attempts.
+pub(crate) enum Executor {
+    Processes(Processes),
+    Slurm(Box<Slurm>),
 }
 
 /// The right to launch an attempt, while no process of an earlier one lives.
-pub(crate) struct Entry(Lock);
+pub(crate) enum Entry {
+    /// Whoever has it is the only one in the folder.
+    Lock(Lock),
+    Open,
+    /// It has been launched already.
+    Submitted,
+}
 
 /// How a task is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,26 +54,65 @@ pub(crate) enum Stop {
     Kill,
 }
 
-impl Executor {
-    pub(crate) fn new(capacity: Capacity) -> Self {
-        // This very program, also when its file has been replaced by a newer one since.
-        Self { capacity, program: THIS_PROGRAM.into(), children: HashMap::new() }
+/// Who runs attempts has not taken this one, and will not take another until that has passed.
+#[derive(Debug)]
+pub(crate) struct NotTaken(String);
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotTaken {}
+
+impl Executors {
+    /// `installation` names this service among all that have jobs in the same cluster.
+    pub(crate) fn new(config: &Config, installation: &str) -> Self {
+        Self {
+            capacity: Capacity::of(config),
+            workers: Executor::of(config, installation),
+            analyses: Executor::Processes(Processes::new()),
+        }
+    }
+
+    fn of(&self, lane: Lane) -> &Executor {
+        match lane {
+            Lane::Workers => &self.workers,
+            Lane::Analyses => &self.analyses,
+        }
+    }
+
+    fn of_mut(&mut self, lane: Lane) -> &mut Executor {
+        match lane {
+            Lane::Workers => &mut self.workers,
+            Lane::Analyses => &mut self.analyses,
+        }
+    }
+
+    /// Where another task of a lane can run, if it can at all; not on GPUs that are held.
+    pub(crate) fn place(&self, lane: Lane, is_held: impl Fn(u32) -> bool) -> Option<Place> {
+        let place = self.capacity.place(lane, is_held);
+        place.filter(|_| self.of(lane).takes())
+    }
+
+    /// Why no worker can be started at all.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        match &self.workers {
+            Executor::Processes(_) => None,
+            Executor::Slurm(slurm) => slurm.trouble(),
+        }
     }
 
     /// Enters the folder of an attempt, which is made. None when there were processes of an earlier
     /// one, which have been killed: they must not meet another.
-    pub(crate) fn enter(&self, attempt: &Attempt) -> io::Result<Option<Entry>> {
-        let lock = Lock::take(&attempt.folder)?;
-        if lock.is_none() {
-            let n_killed = process::kill(&attempt.folder)?;
-            tracing::error!(task = %attempt.task, n_killed, "a queued task had processes");
-        }
-        Ok(lock.map(Entry))
+    pub(crate) async fn enter(&mut self, attempt: &Attempt) -> Result<Option<Entry>> {
+        self.of_mut(attempt.lane).enter(attempt).await
     }
 
     /// Starts a command in the folder of an attempt, confined, with its output in `log.txt` there.
     /// It goes on when the service ends.
-    pub(crate) fn launch(
+    pub(crate) async fn launch(
         &mut self,
         entry: Entry,
         attempt: &Attempt,
@@ -71,8 +120,7 @@ impl Executor {
         command: &[String],
         confinement: &Confinement,
     ) -> Result<()> {
-        let child = process::launch(&self.program, entry.0, attempt, command, confinement)?;
-        self.children.insert(attempt.task.clone(), child);
+        self.of_mut(attempt.lane).launch(entry, attempt, share, command, confinement).await?;
         self.capacity.take(&attempt.task, share);
         Ok(())
     }
@@ -82,36 +130,130 @@ impl Executor {
         self.capacity.take(task, share);
     }
 
-    /// What became of each attempt.
-    pub(crate) fn statuses(&mut self, attempts: &[Attempt]) -> Vec<io::Result<Status>> {
-        attempts.iter().map(|attempt| self.status(attempt)).collect()
-    }
-
-    fn status(&mut self, attempt: &Attempt) -> io::Result<Status> {
-        let child = self.children.get_mut(&attempt.task);
-        if child.is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
-            return Ok(Status::Running);
+    /// What became of each attempt, but for those that it is not time to look at.
+    pub(crate) async fn statuses(
+        &mut self,
+        attempts: Vec<Attempt>,
+    ) -> Vec<(Attempt, io::Result<Status>)> {
+        let (workers, analyses): (Vec<_>, Vec<_>) =
+            attempts.into_iter().partition(|attempt| attempt.lane == Lane::Workers);
+        let mut all = Vec::new();
+        for (executor, attempts) in [(&mut self.workers, workers), (&mut self.analyses, analyses)] {
+            let statuses = executor.statuses(&attempts).await;
+            all.extend(attempts.into_iter().zip(statuses.unwrap_or_default()));
         }
-        attempt.status()
+        all
     }
 
     /// Stops an attempt, whoever launched it. What is killed may be about to start another process,
     /// so this is done again as long as it runs.
-    pub(crate) fn stop(&self, attempt: &Attempt, how: Stop) -> io::Result<()> {
-        match how {
-            Stop::Ask => process::ask_to_stop(&attempt.folder),
-            Stop::Kill => process::kill(&attempt.folder).map(drop),
-        }
+    pub(crate) async fn stop(&self, attempt: &Attempt, how: Stop) -> io::Result<()> {
+        self.of(attempt.lane).stop(attempt, how).await
     }
 
     /// Forgets an attempt that has ended: what it had of the machine is free.
     pub(crate) fn forget(&mut self, task: &str) {
-        self.children.remove(task);
+        self.workers.forget(task);
+        self.analyses.forget(task);
         self.capacity.give_back(task);
     }
 
-    /// How often to ask for statuses.
+    /// Has everything looked at now.
+    pub(crate) fn hurry(&mut self) {
+        if let Executor::Slurm(slurm) = &mut self.workers {
+            slurm.hurry();
+        }
+    }
+
+    /// How long to wait before statuses are asked for again.
     pub(crate) fn tick(&self) -> Duration {
-        TICK
+        let of_lane = |lane| match self.capacity.n_running(lane) {
+            0 => Duration::MAX,
+            _ => self.of(lane).tick(),
+        };
+        of_lane(Lane::Workers).min(of_lane(Lane::Analyses))
+    }
+}
+
+impl Executor {
+    /// What runs workers.
+    pub(crate) fn of(config: &Config, installation: &str) -> Self {
+        match config.tasks.executor {
+            Engine::Process => Self::Processes(Processes::new()),
+            Engine::Slurm => Self::Slurm(Box::new(Slurm::new(config, installation))),
+        }
+    }
+
+    /// Whether it would take another attempt now.
+    fn takes(&self) -> bool {
+        match self {
+            Self::Processes(_) => true,
+            Self::Slurm(slurm) => slurm.trouble().is_none() && !slurm.is_round_full(),
+        }
+    }
+
+    async fn enter(&mut self, attempt: &Attempt) -> Result<Option<Entry>> {
+        let entry = match self {
+            Self::Processes(processes) => processes.enter(attempt)?,
+            Self::Slurm(slurm) => slurm.enter(attempt).await?,
+        };
+        if let Some(Entry::Lock(_) | Entry::Open) = entry {
+            let folder = attempt.folder.display();
+            attempt.fence().with_context(|| format!("enter {folder}"))?;
+        }
+        Ok(entry)
+    }
+
+    async fn launch(
+        &mut self,
+        entry: Entry,
+        attempt: &Attempt,
+        share: Share,
+        command: &[String],
+        confinement: &Confinement,
+    ) -> Result<()> {
+        match (self, entry) {
+            (Self::Processes(processes), Entry::Lock(lock)) => {
+                processes.launch(lock, attempt, command, confinement)
+            }
+            (Self::Slurm(slurm), Entry::Open) => {
+                slurm.launch(attempt, share, command, confinement).await
+            }
+            (_, Entry::Submitted) => Ok(()),
+            (Self::Processes(_), Entry::Open) | (Self::Slurm(_), Entry::Lock(_)) => {
+                unreachable!("a lane has one executor")
+            }
+        }
+    }
+
+    /// None until it is time to look again.
+    async fn statuses(&mut self, attempts: &[Attempt]) -> Option<Vec<io::Result<Status>>> {
+        match self {
+            Self::Processes(processes) => {
+                Some(attempts.iter().map(|attempt| processes.status(attempt)).collect())
+            }
+            Self::Slurm(slurm) => slurm.statuses(attempts).await,
+        }
+    }
+
+    async fn stop(&self, attempt: &Attempt, how: Stop) -> io::Result<()> {
+        match self {
+            Self::Processes(processes) => processes.stop(attempt, how),
+            Self::Slurm(slurm) => slurm.stop(attempt, how).await,
+        }
+    }
+
+    fn forget(&mut self, task: &str) {
+        match self {
+            Self::Processes(processes) => processes.forget(task),
+            Self::Slurm(slurm) => slurm.forget(task),
+        }
+    }
+
+    fn tick(&self) -> Duration {
+        match self {
+            Self::Processes(_) => process::TICK,
+            Self::Slurm(slurm) => slurm.tick(),
+        }
     }
 }

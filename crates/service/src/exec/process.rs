@@ -1,12 +1,13 @@
 //! Tasks as processes of this machine: to start, find and signal them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::process::{
@@ -14,22 +15,78 @@ use rustix::process::{
 };
 use tokio::process::{Child, Command};
 
-use super::attempt::{Attempt, EXIT, Lock, lock_of};
-use super::confine::Confinement;
+use super::attempt::{Attempt, Lock, Status, lock_of};
+use super::confine::{Confinement, THIS_PROGRAM};
+use super::{Entry, Stop};
+
+/// How often running tasks are looked at. To look at one takes a lock and reads a file.
+pub(super) const TICK: Duration = Duration::from_millis(200);
+
+/// Runs attempts as processes of this machine.
+pub(crate) struct Processes {
+    /// `molboxd`, which stands between the service and a command.
+    pub(super) program: PathBuf,
+    /// Processes that were launched here, by task; waited for so that they do not stay as zombies.
+    children: HashMap<String, Child>,
+}
+
+impl Processes {
+    pub(super) fn new() -> Self {
+        // This very program, also when its file has been replaced by a newer one since.
+        Self { program: THIS_PROGRAM.into(), children: HashMap::new() }
+    }
+
+    /// None when there were processes of an earlier attempt, which have been killed.
+    pub(super) fn enter(&self, attempt: &Attempt) -> io::Result<Option<Entry>> {
+        let lock = Lock::take(&attempt.folder)?;
+        if lock.is_none() {
+            let n_killed = kill(&attempt.folder)?;
+            tracing::error!(task = %attempt.task, n_killed, "a queued task had processes");
+        }
+        Ok(lock.map(Entry::Lock))
+    }
+
+    pub(super) fn launch(
+        &mut self,
+        lock: Lock,
+        attempt: &Attempt,
+        command: &[String],
+        confinement: &Confinement,
+    ) -> Result<()> {
+        let child = launch(&self.program, lock, attempt, command, confinement)?;
+        self.children.insert(attempt.task.clone(), child);
+        Ok(())
+    }
+
+    pub(super) fn status(&mut self, attempt: &Attempt) -> io::Result<Status> {
+        let child = self.children.get_mut(&attempt.task);
+        if child.is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
+            return Ok(Status::Running);
+        }
+        attempt.status()
+    }
+
+    pub(super) fn stop(&self, attempt: &Attempt, how: Stop) -> io::Result<()> {
+        match how {
+            Stop::Ask => ask_to_stop(&attempt.folder),
+            Stop::Kill => kill(&attempt.folder).map(drop),
+        }
+    }
+
+    pub(super) fn forget(&mut self, task: &str) {
+        self.children.remove(task);
+    }
+}
 
 /// Starts a command in the directory of an attempt, confined, with its output in `log.txt` there.
 /// It goes on when the service ends.
-pub(crate) fn launch(
+fn launch(
     program: &Path,
     lock: Lock,
     attempt: &Attempt,
     command: &[String],
     confinement: &Confinement,
 ) -> Result<Child> {
-    let stale = attempt.folder.join(EXIT);
-    if stale.exists() {
-        fs::remove_file(&stale)?;
-    }
     Command::new(program)
         .arg0("molboxd")
         .arg("run-task")
@@ -49,7 +106,7 @@ pub(crate) fn launch(
 
 /// Asks the task in a directory to stop, whoever launched it: `run-task`, which passes it on, or
 /// the command itself when `run-task` is gone.
-pub(crate) fn ask_to_stop(folder: &Path) -> io::Result<()> {
+fn ask_to_stop(folder: &Path) -> io::Result<()> {
     let all = processes()?;
     let holders = holders(folder, &all)?;
     let pids: HashSet<Pid> = holders.iter().map(|process| process.pid).collect();
@@ -64,7 +121,7 @@ pub(crate) fn ask_to_stop(folder: &Path) -> io::Result<()> {
 /// Kills the task in a directory with all that it has started; the number of processes that were
 /// found. One that starts others at this very moment may leave some, so it is repeated while the
 /// directory is locked.
-pub(crate) fn kill(folder: &Path) -> io::Result<usize> {
+pub(super) fn kill(folder: &Path) -> io::Result<usize> {
     let all = processes()?;
     let groups: HashSet<Pid> = holders(folder, &all)?.iter().map(|process| process.group).collect();
     let members = all.iter().filter(|process| groups.contains(&process.group));

@@ -3,23 +3,31 @@
 //! in the folder what it missed.
 
 use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process, setsid};
+use rustix::fs::fstat;
+use rustix::process::{Pid, Signal, getpgrp, getuid, kill_process, setsid};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::attempt::{EXIT, Exit};
+use super::attempt::{BEGUN, Begun, EXIT, Exit, Lock, has_no_locks, is_superseded, lock_of};
 use super::confine::{Confinement, THIS_PROGRAM};
 use super::process::processes;
 use crate::files;
 
 /// How long what a command leaves behind may take to die before it is killed again.
 const LEFTOVER_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a process of an earlier attempt that holds the directory may take to end.
+const RELEASE: Duration = Duration::from_secs(5);
+/// Exit status when the directory is another attempt's.
+const SUPERSEDED: u8 = 75;
 
 /// `molboxd run-task`: runs the command, passes on what stops it, and notes how it ended. It is not
 /// confined itself: what it writes, the command cannot.
@@ -29,9 +37,17 @@ pub(crate) async fn run_task(
     command: &[String],
     confinement: &Confinement,
 ) -> Result<u8> {
-    // Ctrl-C at the service's terminal is not meant for its tasks; and no task can enter the
-    // process group of the service, which is spared when tasks are killed.
-    let session = setsid().context("begin a session")?;
+    if is_superseded(folder, attempt)? {
+        return Ok(SUPERSEDED);
+    }
+    let session = session().context("begin a session")?;
+    let lock = if is_given_the_lock(folder)? {
+        Holding::Given
+    } else {
+        let Some(taken) = take_lock(folder).await? else { return Ok(SUPERSEDED) };
+        note_begin(folder, attempt, matches!(taken, Holding::Taken(_)))?;
+        taken
+    };
     let log = OpenOptions::new().create(true).append(true).open(folder.join("log.txt"))?;
     let mut stop = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -39,7 +55,8 @@ pub(crate) async fn run_task(
     let mut child = Command::new(THIS_PROGRAM)
         .arg0("molboxd")
         .args(confinement.arguments(folder, command))
-        .stdin(Stdio::inherit())
+        // All that it starts inherits the lock with it.
+        .stdin(lock.stdin()?)
         .stdout(log.try_clone()?)
         .stderr(log)
         .spawn()
@@ -65,6 +82,69 @@ pub(crate) async fn run_task(
     let exit = Exit { attempt, code: status.code(), signal: status.signal(), memory_ran_out };
     files::write(&folder.join(EXIT), &serde_json::to_vec(&exit)?)?;
     Ok(status.code().map_or(1, |code| code as u8))
+}
+
+/// Ctrl-C at the service's terminal is not meant for its tasks; and no task can enter the process
+/// group of the service, which is spared when tasks are killed. Who leads a group already, as a
+/// job of Slurm, cannot begin a session and needs none.
+fn session() -> io::Result<Pid> {
+    match setsid() {
+        Err(rustix::io::Errno::PERM) => Ok(getpgrp()),
+        session => Ok(session?),
+    }
+}
+
+/// The lock of a directory, as this process has it.
+enum Holding {
+    /// On standard input, from who started it.
+    Given,
+    Taken(Lock),
+    /// Not at all: the file system has no locks.
+    Without,
+}
+
+impl Holding {
+    fn stdin(&self) -> io::Result<Stdio> {
+        Ok(match self {
+            Self::Given => Stdio::inherit(),
+            Self::Taken(lock) => lock.0.try_clone()?.into(),
+            Self::Without => Stdio::null(),
+        })
+    }
+}
+
+fn is_given_the_lock(folder: &Path) -> io::Result<bool> {
+    let given = fstat(io::stdin())?;
+    match fs::metadata(lock_of(folder)) {
+        Ok(lock) => Ok((lock.dev(), lock.ino()) == (given.st_dev, given.st_ino)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// None while processes of an earlier attempt live.
+async fn take_lock(folder: &Path) -> io::Result<Option<Holding>> {
+    let start = Instant::now();
+    loop {
+        match Lock::take(folder) {
+            Ok(Some(lock)) => return Ok(Some(Holding::Taken(lock))),
+            Ok(None) if start.elapsed() > RELEASE => return Ok(None),
+            Ok(None) => tokio::time::sleep(LEFTOVER_PAUSE).await,
+            Err(error) if has_no_locks(&error) => return Ok(Some(Holding::Without)),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn note_begin(folder: &Path, attempt: u32, is_locked: bool) -> Result<()> {
+    let begun = Begun {
+        attempt,
+        is_locked,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        user: getuid().as_raw(),
+        node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+    };
+    Ok(files::write(&folder.join(BEGUN), &serde_json::to_vec(&begun)?)?)
 }
 
 fn terminate(child: &Child) {

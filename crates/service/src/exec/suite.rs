@@ -6,37 +6,78 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::attempt::{Attempt, Exit, Status};
-use super::capacity::{Capacity, Share};
+use super::capacity::Share;
 use super::confine::{Confinement, WORK};
-use super::{Executor, Stop};
-use crate::config::{Config, Sandbox};
+use super::{Entry, Executor, Executors, Stop};
+use crate::config::{Config, Engine, Sandbox};
+use crate::random;
 use crate::record::Lane;
+
+#[path = "../../tests/service/slurm.rs"]
+#[allow(clippy::print_stdout, dead_code, reason = "of the tests of the service")]
+mod slurm;
 
 /// Longer than anything here takes on a machine that is busy.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long a job of Slurm may seem to live.
+const SETTLE_SECONDS: u64 = 2;
 
 const SHARE: Share = Share { lane: Lane::Workers, cpus: 1, gpu: None, user: None };
 
 /// A folder of tasks, and executors on it, one after the other, as services are that are restarted.
 struct Bench {
     folder: PathBuf,
-    executor: Executor,
+    config: Config,
+    installation: String,
+    executors: Executors,
 }
 
 /// Hands a promise every kind of executor, without tasks.
 fn on_each_executor(promise: impl AsyncFn(&mut Bench)) {
+    on(Config::default(), &promise);
+    if let Some(cluster) = slurm::shared() {
+        on(config_of(cluster), &promise);
+    }
+}
+
+/// Hands a promise a cluster.
+fn on_slurm(promise: impl AsyncFn(&mut Bench)) {
+    if let Some(cluster) = slurm::shared() {
+        on(config_of(cluster), promise);
+    }
+}
+
+fn config_of(cluster: &slurm::Slurm) -> Config {
+    let mut config = Config::default();
+    config.tasks.executor = Engine::Slurm;
+    let slurm = &mut config.tasks.slurm;
+    (slurm.conf, slurm.molboxd) = (cluster.conf(), molboxd());
+    (slurm.slots, slurm.poll_seconds, slurm.submit_per_second) = (2, 0.1, 1000);
+    slurm.settle_seconds = SETTLE_SECONDS;
+    config
+}
+
+fn on(mut config: Config, promise: impl AsyncFn(&mut Bench)) {
+    config.worker.slots = 2;
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        promise(&mut Bench { folder: folder.path().to_owned(), executor: executor() }).await;
+        let installation = format!("{:08x}", u32::from_le_bytes(random::bytes()));
+        let executors = executors(&config, &installation);
+        let folder = folder.path().to_owned();
+        promise(&mut Bench { folder, config, installation, executors }).await;
     });
 }
 
-/// Processes of this machine, of which two may run.
-fn executor() -> Executor {
-    let mut config = Config::default();
-    config.worker.slots = 2;
-    Executor { program: molboxd(), ..Executor::new(Capacity::of(&config)) }
+/// Of which two tasks may run.
+fn executors(config: &Config, installation: &str) -> Executors {
+    let mut executors = Executors::new(config, installation);
+    if let Executor::Processes(processes) = &mut executors.workers {
+        processes.program = molboxd();
+    }
+    executors
 }
 
 /// The service's program, which is built beside its tests.
@@ -48,46 +89,90 @@ fn molboxd() -> PathBuf {
 
 impl Bench {
     fn attempt(&self, task: &str, number: u32) -> Attempt {
-        Attempt { task: task.to_owned(), folder: self.folder.join(task), number }
+        let folder = self.folder.join(task);
+        Attempt { task: task.to_owned(), folder, number, lane: Lane::Workers }
     }
 
     /// Starts a shell's script as the first attempt of a task.
-    fn start(&mut self, task: &str, script: &str) -> Attempt {
+    async fn start(&mut self, task: &str, script: &str) -> Attempt {
         let attempt = self.attempt(task, 1);
-        self.launch(&attempt, script);
+        self.launch(&attempt, script).await;
         attempt
     }
 
-    fn launch(&mut self, attempt: &Attempt, script: &str) {
-        let entry = self.executor.enter(attempt).unwrap().expect("nobody is in the folder");
+    async fn launch(&mut self, attempt: &Attempt, script: &str) {
+        let entry = self.enter(attempt).await.expect("nobody is in the folder");
         fs::create_dir_all(attempt.folder.join(WORK)).unwrap();
-        let confinement = Confinement {
+        let command = ["/bin/sh", "-c", script].map(str::to_owned);
+        let confinement = self.confinement();
+        self.executors.launch(entry, attempt, SHARE, &command, &confinement).await.unwrap();
+    }
+
+    fn confinement(&self) -> Confinement {
+        Confinement {
             sandbox: Sandbox::Off,
             user: None,
             cache: self.folder.join("cache"),
             memory_mb: 0,
             file_bytes: 0,
             processes: 0,
-        };
-        let command = ["/bin/sh", "-c", script].map(str::to_owned);
-        self.executor.launch(entry, attempt, SHARE, &command, &confinement).unwrap();
+        }
     }
 
-    fn status(&mut self, attempt: &Attempt) -> Status {
-        self.executor.statuses(std::slice::from_ref(attempt)).remove(0).unwrap()
+    async fn enter(&mut self, attempt: &Attempt) -> Option<Entry> {
+        self.executors.enter(attempt).await.unwrap()
     }
 
-    /// The status in the end, whatever `again` does until then.
-    async fn end_of(&mut self, attempt: &Attempt, again: impl Fn(&Executor)) -> Status {
-        wait_for(|| match self.status(attempt) {
-            Status::Running => {
-                again(&self.executor);
-                None
+    /// The next look at an attempt.
+    async fn status(&mut self, attempt: &Attempt) -> Status {
+        self.statuses(std::slice::from_ref(attempt)).await.remove(0)
+    }
+
+    /// What became of each, in the same order.
+    async fn statuses(&mut self, attempts: &[Attempt]) -> Vec<Status> {
+        loop {
+            let statuses = self.executors.statuses(attempts.to_vec()).await;
+            if !statuses.is_empty() {
+                let looked_at = statuses.iter().map(|(attempt, _)| attempt);
+                assert!(looked_at.eq(attempts));
+                return statuses.into_iter().map(|(_, status)| plain(status.unwrap())).collect();
             }
-            ended => Some(ended),
-        })
-        .await
+            tokio::time::sleep(PAUSE).await;
+        }
     }
+
+    /// Waits for a status of an attempt.
+    async fn becomes(&mut self, attempt: &Attempt, is_it: impl Fn(&Status) -> bool) -> Status {
+        let start = Instant::now();
+        loop {
+            let status = self.status(attempt).await;
+            if is_it(&status) {
+                return status;
+            }
+            assert!(start.elapsed() < TIMEOUT, "it stays {status:?}");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The status in the end.
+    async fn end_of(&mut self, attempt: &Attempt) -> Status {
+        self.becomes(attempt, is_end).await
+    }
+
+    /// The same of one that is killed as long as it lives.
+    async fn end_by_kills(&mut self, attempt: &Attempt) -> Status {
+        loop {
+            let status = self.status(attempt).await;
+            if is_end(&status) {
+                return status;
+            }
+            self.executors.stop(attempt, Stop::Kill).await.unwrap();
+        }
+    }
+}
+
+fn is_end(status: &Status) -> bool {
+    matches!(status, Status::Exited(_) | Status::Lost)
 }
 
 async fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
@@ -97,7 +182,7 @@ async fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(start.elapsed() < TIMEOUT, "nothing came of it");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -121,8 +206,8 @@ fn plain(status: Status) -> Status {
 #[test]
 fn a_command_runs_in_its_folder_and_its_end_and_its_output_are_known() {
     on_each_executor(async |bench| {
-        let attempt = bench.start("job_1", "pwd; echo failing >&2; exit 7");
-        assert_eq!(plain(bench.end_of(&attempt, |_| {}).await), exited(1, 7));
+        let attempt = bench.start("job_1", "pwd; echo failing >&2; exit 7").await;
+        assert_eq!(bench.end_of(&attempt).await, exited(1, 7));
         let log = fs::read_to_string(attempt.folder.join("log.txt")).unwrap();
         let folder = attempt.folder.canonicalize().unwrap();
         assert!(log.contains(&format!("{}\nfailing\n", folder.display())), "{log}");
@@ -132,15 +217,15 @@ fn a_command_runs_in_its_folder_and_its_end_and_its_output_are_known() {
 #[test]
 fn statuses_of_many_come_in_their_order() {
     on_each_executor(async |bench| {
-        let ended = bench.start("job_1", "exit 0");
-        bench.end_of(&ended, |_| {}).await;
-        let running = bench.start("job_2", "sleep 600");
+        let ended = bench.start("job_1", "exit 0").await;
+        bench.end_of(&ended).await;
+        let running = bench.start("job_2", "sleep 600").await;
         let never = bench.attempt("job_3", 1);
-        let all = [running.clone(), never, ended];
-        let statuses = bench.executor.statuses(&all);
-        let statuses: Vec<_> = statuses.into_iter().map(|status| plain(status.unwrap())).collect();
+        bench.becomes(&running, |status| *status == Status::Running).await;
+        bench.end_of(&never).await;
+        let statuses = bench.statuses(&[running.clone(), never, ended]).await;
         assert_eq!(statuses, [Status::Running, Status::Lost, exited(1, 0)]);
-        bench.end_of(&running, |executor| executor.stop(&running, Stop::Kill).unwrap()).await;
+        bench.end_by_kills(&running).await;
     });
 }
 
@@ -149,10 +234,10 @@ fn a_command_that_is_asked_to_stop_may_save_what_it_has() {
     on_each_executor(async |bench| {
         // `wait` is interrupted by a signal, a `sleep` in the foreground is not.
         let script = "trap 'echo saved; exit 3' TERM; sleep 600 & echo ready > work/ready; wait";
-        let attempt = bench.start("job_1", script);
+        let attempt = bench.start("job_1", script).await;
         written(&attempt.folder.join("work/ready")).await;
-        bench.executor.stop(&attempt, Stop::Ask).unwrap();
-        assert_eq!(plain(bench.end_of(&attempt, |_| {}).await), exited(1, 3));
+        bench.executors.stop(&attempt, Stop::Ask).await.unwrap();
+        assert_eq!(bench.end_of(&attempt).await, exited(1, 3));
         let log = fs::read_to_string(attempt.folder.join("log.txt")).unwrap();
         assert!(log.contains("saved"), "{log}");
     });
@@ -162,11 +247,10 @@ fn a_command_that_is_asked_to_stop_may_save_what_it_has() {
 fn what_is_killed_is_gone_with_all_that_it_has_started() {
     on_each_executor(async |bench| {
         let script = "trap '' TERM; sleep 600 & echo $! > work/child; wait";
-        let attempt = bench.start("job_1", script);
+        let attempt = bench.start("job_1", script).await;
         let child = written(&attempt.folder.join("work/child")).await;
-        let end = bench.end_of(&attempt, |executor| executor.stop(&attempt, Stop::Kill).unwrap());
         // Who would have noted the end is killed too.
-        assert_eq!(end.await, Status::Lost);
+        assert_eq!(bench.end_by_kills(&attempt).await, Status::Lost);
         let stat = format!("/proc/{}/stat", child.trim());
         // A dead one whose parent has not noticed is a zombie.
         let is_gone = || match fs::read_to_string(&stat) {
@@ -180,45 +264,46 @@ fn what_is_killed_is_gone_with_all_that_it_has_started() {
 #[test]
 fn nobody_enters_while_a_process_of_an_earlier_attempt_lives() {
     on_each_executor(async |bench| {
-        let attempt = bench.start("job_1", "echo ready > work/ready; sleep 600");
+        let attempt = bench.start("job_1", "echo ready > work/ready; sleep 600").await;
         written(&attempt.folder.join("work/ready")).await;
         let next = bench.attempt("job_1", 2);
-        assert!(bench.executor.enter(&next).unwrap().is_none());
+        assert!(bench.enter(&next).await.is_none());
         // Whoever tried has had them killed.
-        let entry = wait_for(|| bench.executor.enter(&next).unwrap()).await;
-        drop(entry);
-        bench.launch(&next, "exit 0");
-        assert_eq!(plain(bench.end_of(&next, |_| {}).await), exited(2, 0));
+        let start = Instant::now();
+        while bench.enter(&next).await.is_none() {
+            assert!(start.elapsed() < TIMEOUT, "somebody stays in the folder");
+        }
+        bench.launch(&next, "exit 0").await;
+        assert_eq!(bench.end_of(&next).await, exited(2, 0));
     });
 }
 
 #[test]
 fn the_end_of_an_earlier_attempt_is_not_that_of_a_later() {
     on_each_executor(async |bench| {
-        let first = bench.start("job_1", "exit 0");
-        assert_eq!(plain(bench.end_of(&first, |_| {}).await), exited(1, 0));
+        let first = bench.start("job_1", "exit 0").await;
+        assert_eq!(bench.end_of(&first).await, exited(1, 0));
         let second = bench.attempt("job_1", 2);
-        assert_eq!(bench.status(&second), Status::Lost);
-        bench.launch(&second, "exit 5");
-        assert_eq!(plain(bench.end_of(&second, |_| {}).await), exited(2, 5));
-        assert_eq!(bench.status(&first), Status::Lost);
+        assert_eq!(bench.end_of(&second).await, Status::Lost);
+        bench.launch(&second, "exit 5").await;
+        assert_eq!(bench.end_of(&second).await, exited(2, 5));
+        assert_eq!(bench.end_of(&first).await, Status::Lost);
     });
 }
 
 #[test]
 fn what_one_executor_has_launched_another_finds_stops_and_counts() {
     on_each_executor(async |bench| {
-        let attempt = bench.start("job_1", "echo ready > work/ready; sleep 600");
+        let attempt = bench.start("job_1", "echo ready > work/ready; sleep 600").await;
         written(&attempt.folder.join("work/ready")).await;
-        bench.executor = executor();
-        bench.executor.adopt("job_1", SHARE);
-        assert_eq!(bench.status(&attempt), Status::Running);
-        assert!(bench.executor.capacity.place(Lane::Workers, |_| false).is_some());
-        bench.executor.adopt("job_2", SHARE);
-        assert!(bench.executor.capacity.place(Lane::Workers, |_| false).is_none());
-        let end = bench.end_of(&attempt, |executor| executor.stop(&attempt, Stop::Kill).unwrap());
-        assert_eq!(end.await, Status::Lost);
-        bench.executor.forget("job_1");
-        assert!(bench.executor.capacity.place(Lane::Workers, |_| false).is_some());
+        bench.executors = executors(&bench.config, &bench.installation);
+        bench.executors.adopt("job_1", SHARE);
+        bench.becomes(&attempt, |status| *status == Status::Running).await;
+        assert!(bench.executors.place(Lane::Workers, |_| false).is_some());
+        bench.executors.adopt("job_2", SHARE);
+        assert!(bench.executors.place(Lane::Workers, |_| false).is_none());
+        assert_eq!(bench.end_by_kills(&attempt).await, Status::Lost);
+        bench.executors.forget("job_1");
+        assert!(bench.executors.place(Lane::Workers, |_| false).is_some());
     });
 }

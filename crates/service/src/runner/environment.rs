@@ -67,7 +67,7 @@ pub(crate) fn clear_left(data: &Path) -> io::Result<()> {
 pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Broken> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let folder = Folder(config.data.join(CHECKS).join(name));
+    let folder = Folder(config.tasks_root().join(CHECKS).join(name));
     let python = config.worker.python.display();
     let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
     let written = write_task(config, gpu, &folder.0);

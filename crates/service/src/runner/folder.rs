@@ -46,8 +46,8 @@ pub(super) async fn prepare(
         Some(user) => format!("{}-{user}", row.account),
         None => row.account.to_string(),
     };
-    let confinement =
-        Confinement::new(&app.config, app.config.data.join("cache").join(cache), share.user)?;
+    let cache = app.config.tasks_root().join("cache").join(cache);
+    let confinement = Confinement::new(&app.config, cache, share.user)?;
     let task = TaskFile {
         attempt: attempt.number,
         commits: n_commits(folder),

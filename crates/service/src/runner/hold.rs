@@ -13,6 +13,8 @@ use crate::runner::failure::Fault;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Disk,
+    /// Who runs the tasks takes none.
+    Engine,
     /// The check of the workers' environment, on this GPU.
     Environment(Option<u32>),
 }
@@ -101,6 +103,7 @@ fn message(code: &str) -> &'static str {
         "platform_missing" => {
             "the service lacks the platform that it is set to; tasks start when it has it"
         }
+        "slurm_unavailable" => "the service's cluster takes no jobs; tasks start when it does",
         "sandbox_unavailable" => "the service cannot sandbox its workers; tasks start when it can",
         _ => "the service's workers do not start; tasks start when the operator has repaired them",
     }

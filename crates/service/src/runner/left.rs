@@ -287,7 +287,7 @@ pub(crate) fn discard(path: &Path) -> io::Result<()> {
 /// command had come to is moved to `work`, and of the rest only plain files of the service stay.
 /// Does nothing to another; and when it is interrupted, doing it again completes it.
 pub(crate) fn settle(task: &Path) -> io::Result<()> {
-    const KEPT: [&str; 4] = ["lock", "exit.json", "task.json", "log.txt"];
+    const KEPT: [&str; 5] = ["lock", "attempt", "exit.json", "task.json", "log.txt"];
     const MOVED: [&str; 4] = ["output", "commit", "progress.json", "result.json"];
     if is_there(&task.join(WORK)) || !task.exists() {
         return Ok(());

@@ -33,9 +33,9 @@ use tokio::task::JoinError;
 use crate::app::App;
 use crate::db::{End, Lease, Requeue};
 use crate::exec::attempt::{self, Attempt, Exit};
-use crate::exec::capacity::{Capacity, Place, Share};
+use crate::exec::capacity::{Place, Share};
 use crate::exec::confine::{THIS_PROGRAM, UNAVAILABLE};
-use crate::exec::{Executor, Stop};
+use crate::exec::{Entry, Executors, NotTaken, Stop};
 use crate::folder::failure::{is_full, storage_failure};
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
@@ -59,6 +59,8 @@ const PACE_TICK: Duration = Duration::from_secs(60);
 const TELL: Duration = Duration::from_secs(2);
 /// How often it is looked for tasks of servers that are lost.
 const SEARCH: Duration = Duration::from_secs(5);
+/// How long what could not be collected waits.
+const PAUSE: Duration = Duration::from_millis(200);
 /// How much more than when a worker found the disk full has to be free, in bytes.
 const ROOM: u64 = 1 << 20;
 /// Exit status of a worker that was asked to stop.
@@ -68,10 +70,6 @@ const DISK_FULL: i32 = 4;
 
 /// Runs tasks, whenever this server may, until the service is asked to end; they go on without it.
 pub(crate) async fn run(app: Arc<App>) {
-    // Of a service that was killed.
-    if let Err(error) = environment::clear_left(&app.config.data) {
-        tracing::warn!(%error, "clear the folders of checks");
-    }
     while let Some(right) = Right::wait_for(&app).await {
         let mut runner = Runner::new(app.clone(), right.lease.clone());
         runner.begin().await;
@@ -88,7 +86,7 @@ pub(crate) async fn run(app: Arc<App>) {
 struct Runner {
     app: Arc<App>,
     lease: Lease,
-    executor: Executor,
+    executors: Executors,
     running: HashMap<String, Running>,
     checks: Checks,
     forecast: Forecast,
@@ -126,7 +124,7 @@ impl Runner {
     fn new(app: Arc<App>, lease: Lease) -> Self {
         let now = Instant::now();
         Self {
-            executor: Executor::new(Capacity::of(&app.config)),
+            executors: Executors::new(&app.config, &app.installation),
             checks: Checks::first(&app),
             app,
             lease,
@@ -141,6 +139,9 @@ impl Runner {
 
     /// Takes over what an earlier service has left.
     async fn begin(&mut self) {
+        if let Err(error) = environment::clear_left(self.app.config.tasks_root()) {
+            tracing::warn!(%error, "clear the folders of checks");
+        }
         if let Err(error) = self.clear_left().await {
             tracing::warn!(
                 cause = format!("{error:#}"),
@@ -159,6 +160,7 @@ impl Runner {
         self.tell_progress().await;
         self.checks.look(&self.app).await;
         self.look_at_disk();
+        self.look_at_executors();
         self.search_orphans().await;
         self.start_queued().await;
         self.foretell().await;
@@ -175,10 +177,17 @@ impl Runner {
         for entry in entries {
             let entry = entry?;
             let task = entry.file_name().to_string_lossy().into_owned();
-            // One that is opened meanwhile gets its folder from us, after this.
-            if !self.app.db.is_open_here(&self.lease, &task).await? {
-                let attempt = Attempt { task, folder: entry.path(), number: 0 };
-                self.executor.stop(&attempt, Stop::Kill)?;
+            // One that is opened meanwhile gets its folder from us, after this. A folder of several
+            // servers has theirs, too.
+            let is_needed = match self.app.config.tasks.folder.as_os_str().is_empty() {
+                true => self.app.db.is_open_here(&self.lease, &task).await?,
+                false => self.app.db.is_open(&task).await?,
+            };
+            if !is_needed {
+                // What is left of it here are processes, whoever runs it now.
+                let lane = Lane::Analyses;
+                let attempt = Attempt { task, folder: entry.path(), number: 0, lane };
+                self.executors.stop(&attempt, Stop::Kill).await?;
                 let path = attempt.folder;
                 tokio::task::spawn_blocking(move || left::discard(&path)).await??;
             }
@@ -197,7 +206,7 @@ impl Runner {
                 Share { lane, cpus: 1, gpu: None, user: None },
                 |task| Share { lane, cpus: task.threads, gpu: task.device, user: task.user },
             );
-            self.executor.adopt(&row.id, share);
+            self.executors.adopt(&row.id, share);
             self.running.insert(row.id.clone(), Running::new(row, attempt, share.gpu, true));
         }
         Ok(())
@@ -209,15 +218,20 @@ impl Runner {
             task: row.id.clone(),
             folder: self.app.task_folder(&row.id),
             number: u32::try_from(row.attempts).unwrap_or(u32::MAX),
+            lane: row.kind.lane(),
         }
     }
 
     async fn look_after(&mut self) {
         let attempts: Vec<Attempt> =
             self.running.values().map(|task| task.attempt.clone()).collect();
-        let statuses = self.executor.statuses(&attempts);
-        for (attempt, status) in attempts.into_iter().zip(statuses) {
+        for (attempt, status) in self.executors.statuses(attempts).await {
             let exit = match status {
+                Ok(attempt::Status::Unknown) => continue,
+                Ok(attempt::Status::Waiting(reason)) => {
+                    self.follow_waiting(&attempt, &reason).await;
+                    continue;
+                }
                 Ok(attempt::Status::Running) => {
                     self.follow(&attempt).await;
                     continue;
@@ -231,13 +245,13 @@ impl Runner {
             };
             let mut task = self.running.remove(&attempt.task).expect("it was just looked at");
             match self.close(&mut task, exit).await {
-                Ok(true) => self.executor.forget(&attempt.task),
+                Ok(true) => self.executors.forget(&attempt.task),
                 Ok(false) => drop(self.running.insert(attempt.task, task)),
                 Err(error) => {
                     // It stays running in the database; the next look tries again.
                     tracing::error!(task = %attempt.task, cause = format!("{error:#}"), "collect a task");
                     self.running.insert(attempt.task, task);
-                    tokio::time::sleep(self.executor.tick()).await;
+                    tokio::time::sleep(self.executors.tick().max(PAUSE)).await;
                 }
             }
         }
@@ -247,10 +261,7 @@ impl Runner {
     async fn follow(&mut self, attempt: &Attempt) {
         let task = self.running.get_mut(&attempt.task).expect("it was just looked at");
         if let Some(progress) = progress(&attempt.folder) {
-            let said = progress.to_json();
-            if self.app.set_progress(&attempt.task, &said) && self.app.db.is_shared() {
-                self.untold.insert(attempt.task.clone(), said);
-            }
+            keep_progress(&self.app, &mut self.untold, &attempt.task, progress.to_json());
             if task.paced.elapsed() > PACE_TICK {
                 task.paced = Instant::now();
                 pace::note(&self.app, &task.row, attempt, &progress, None).await;
@@ -258,7 +269,17 @@ impl Runner {
         }
         task.is_adopted = false;
         let Running { row, watch, .. } = task;
-        watch.look(&self.app.config.worker, &self.executor, attempt, row);
+        watch.look(&self.app.config.worker, &self.executors, attempt, row).await;
+    }
+
+    /// Shows why a task waits where it was sent to, and calls it back when it is cancelled.
+    async fn follow_waiting(&mut self, attempt: &Attempt, reason: &str) {
+        let task = self.running.get_mut(&attempt.task).expect("it was just looked at");
+        let so_far = progress(&attempt.folder).unwrap_or_default();
+        let said = so_far.waiting(reason).to_json();
+        keep_progress(&self.app, &mut self.untold, &attempt.task, said);
+        task.is_adopted = false;
+        task.watch.wait(&self.executors, attempt, &task.row).await;
     }
 
     /// Tells the other servers how far the tasks are that run.
@@ -370,6 +391,9 @@ impl Runner {
         };
         for row in rows {
             if let Some(task) = self.running.get_mut(&row.id) {
+                if !task.row.is_cancelled {
+                    self.executors.hurry();
+                }
                 task.row.is_cancelled = true;
                 continue;
             }
@@ -397,7 +421,7 @@ impl Runner {
     /// Waits until it is time to look at everything again, or there is a reason to. What is queued
     /// in a lane where nothing can be started is none.
     async fn wait(&self) {
-        let pause = if self.running.is_empty() { IDLE_TICK } else { self.executor.tick() };
+        let pause = self.executors.tick().min(IDLE_TICK);
         let mut leaving = self.app.leaving.subscribe();
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
@@ -432,7 +456,7 @@ impl Runner {
         if holds.of_lane(lane, &self.app.config.worker.gpus).is_some() {
             return None;
         }
-        self.executor.capacity.place(lane, |gpu| holds.has_gpu(gpu))
+        self.executors.place(lane, |gpu| holds.has_gpu(gpu))
     }
 
     /// Renews what is known of when tasks start.
@@ -443,14 +467,14 @@ impl Runner {
             running.sort();
             let gpus = self.app.config.worker.gpus.iter();
             let held = gpus.filter(|gpu| lane == Lane::Workers && self.app.holds.has_gpu(**gpu));
-            let slots = self.executor.capacity.slots(lane).saturating_sub(held.count());
+            let slots = self.executors.capacity.slots(lane).saturating_sub(held.count());
             (lane, slots, running)
         });
         self.forecast.look(&self.app, lanes).await;
     }
 
     async fn start_lane(&mut self, lane: Lane) {
-        let slots = self.executor.capacity.slots(lane);
+        let slots = self.executors.capacity.slots(lane);
         while let Some(place) = self.place(lane) {
             let claimed = self.app.db.claim(self.lease.clone(), lane, slots, self.app.now()).await;
             let (row, waiting) = match claimed {
@@ -459,7 +483,7 @@ impl Runner {
                 Err(error) => return tracing::error!(%error, "look for queued tasks"),
             };
             let (account, id) = (row.account, row.id.clone());
-            let share = self.executor.capacity.share(place, waiting);
+            let share = self.executors.capacity.share(place, waiting);
             match self.start(row, share).await {
                 Ok(Some(task)) => drop(self.running.insert(id, task)),
                 Ok(None) => return self.unclaim(account, &id).await,
@@ -469,6 +493,10 @@ impl Runner {
                     }
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
                     return self.unclaim(account, &id).await;
+                }
+                Err(error) if error.is::<NotTaken>() => {
+                    tracing::warn!(task = %id, cause = format!("{error:#}"), "start a task later");
+                    return self.put_back(account, &id, Requeue::NotBegun).await;
                 }
                 Err(error) => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
@@ -489,8 +517,11 @@ impl Runner {
 
     /// Puts a task back that could not begin.
     async fn unclaim(&self, account: i64, id: &str) {
+        self.put_back(account, id, Requeue::Unclaimed).await;
+    }
+
+    async fn put_back(&self, account: i64, id: &str, behind: Requeue) {
         let (lease, id) = (self.lease.clone(), id.to_owned());
-        let behind = Requeue::Unclaimed;
         let requeued = self.app.db.requeue_task(lease, account, id.clone(), behind, self.app.now());
         if let Err(error) = requeued.await {
             // It runs nowhere, which the next service finds.
@@ -502,7 +533,10 @@ impl Runner {
     async fn start(&mut self, claimed: Task, share: Share) -> Result<Option<Running>> {
         let row = Task { attempts: claimed.attempts + 1, ..claimed };
         let attempt = self.attempt(&row);
-        let Some(entry) = self.executor.enter(&attempt)? else { return Ok(None) };
+        let Some(entry) = self.executors.enter(&attempt).await? else { return Ok(None) };
+        if matches!(entry, Entry::Submitted) {
+            return self.start_submitted(row, attempt, share).await;
+        }
         let (app, prepared, entered) = (self.app.clone(), row.clone(), attempt.clone());
         let prepared = tokio::task::spawn_blocking(move || {
             Handle::current().block_on(prepare(&app, &prepared, &entered, share))
@@ -518,9 +552,40 @@ impl Runner {
             Kind::Analysis => [THIS_PROGRAM, "analyze", &folder].map(str::to_owned).to_vec(),
             Kind::System | Kind::Job => environment::worker(&python.to_string(), &folder),
         };
-        self.executor.launch(entry, &attempt, share, &command, &confinement)?;
+        self.executors.launch(entry, &attempt, share, &command, &confinement).await?;
         tracing::info!(task = %row.id, cpus = share.cpus, gpu = ?share.gpu, attempt = row.attempts, "started");
         Ok(Some(Running::new(row, attempt, share.gpu, false)))
+    }
+
+    /// Takes over an attempt that was launched before the answer to that was lost.
+    async fn start_submitted(
+        &mut self,
+        row: Task,
+        attempt: Attempt,
+        share: Share,
+    ) -> Result<Option<Running>> {
+        let (lease, now) = (self.lease.clone(), self.app.now());
+        if !self.app.db.begin_attempt(lease, row.account, row.id.clone(), now).await? {
+            return Ok(None);
+        }
+        tracing::info!(task = %row.id, attempt = row.attempts, "started before");
+        self.executors.adopt(&row.id, share);
+        Ok(Some(Running::new(row, attempt, share.gpu, true)))
+    }
+
+    /// Holds the workers while who runs them takes none.
+    fn look_at_executors(&mut self) {
+        let Some(cause) = self.executors.trouble() else {
+            if self.app.holds.release(Source::Engine) {
+                tracing::info!("Slurm takes jobs again");
+            }
+            return;
+        };
+        let (lane, code) = (Lane::Workers, "slurm_unavailable".to_owned());
+        let hold = Hold { source: Source::Engine, lane, gpu: None, code, since: self.app.now() };
+        if self.app.holds.place(hold) {
+            tracing::error!(cause, "no task is started until Slurm takes jobs");
+        }
     }
 
     /// Decides what the end of a task's process means.
@@ -640,6 +705,13 @@ impl Runner {
         self.app.db.end_task(lease, account, id.to_owned(), end, now).await?;
         self.app.forget(id);
         Ok(())
+    }
+}
+
+/// Keeps what a task says of itself, for other servers too.
+fn keep_progress(app: &App, untold: &mut HashMap<String, String>, task: &str, said: String) {
+    if app.set_progress(task, &said) && app.db.is_shared() {
+        untold.insert(task.to_owned(), said);
     }
 }
 

@@ -6,6 +6,7 @@ use molbox::Finite;
 use molbox::workflow::types::{Failure, Notice, Progress, StageResult, SystemSummary};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::plan::simulate::DefaultMasks;
 use crate::shown::all_without_folders;
@@ -77,6 +78,15 @@ impl Outcome {
         Self { error: Some(error), ..Self::default() }
     }
 
+    /// The same of a task whose next attempt waits for a place in a cluster, for this reason in
+    /// its words.
+    pub(super) fn waiting(self, reason: &str) -> Self {
+        let so_far = self.progress.map_or(json!(0.0), |progress| json!(progress.fraction));
+        let progress = json!({ "fraction": so_far, "stage": format!("waiting: {reason}") });
+        let progress = serde_json::from_value(progress).expect("it has what is required");
+        Self { progress: Some(progress), ..self }
+    }
+
     /// The same of a task that has ended, with what it had come to before its end.
     pub(super) fn with(self, so_far: Self) -> Self {
         Self {
@@ -109,7 +119,7 @@ fn without_folders<T: Serialize + DeserializeOwned>(of: &T) -> serde_json::Resul
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
     use crate::record::Kind;
@@ -134,6 +144,20 @@ mod tests {
             "progress": { "fraction": 0.5, "step": 3, "later": 1 },
         });
         assert_eq!(stored(progress()), shown);
+    }
+
+    #[test]
+    fn what_waits_again_has_got_as_far_as_it_had() {
+        let shown = stored(progress().waiting("Priority"));
+        assert_eq!(
+            (&shown["progress"], &shown["platform"]),
+            (&json!({ "fraction": 0.5, "stage": "waiting: Priority" }), &json!("CPU"))
+        );
+        let first = stored(Outcome::default().waiting("Resources"));
+        assert_eq!(
+            first,
+            json!({ "progress": { "fraction": 0.0, "stage": "waiting: Resources" } })
+        );
     }
 
     #[test]

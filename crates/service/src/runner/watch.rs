@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::config::Worker;
 use crate::exec::attempt::Attempt;
-use crate::exec::{Executor, Stop};
+use crate::exec::{Executors, Stop};
 use crate::record::{Kind, Task};
 use crate::runner::failure::Why;
 use crate::runner::left::{self, LOG};
@@ -39,6 +39,12 @@ struct Stopping {
     killed: Option<Instant>,
 }
 
+impl Stopping {
+    fn is_kill_due(self) -> bool {
+        self.killed.is_none_or(|killed| killed.elapsed() > KILL_TIMEOUT)
+    }
+}
+
 impl Watch {
     pub(crate) fn new() -> Self {
         let now = Instant::now();
@@ -55,11 +61,23 @@ impl Watch {
         self.stopping.map(|stopping| stopping.why)
     }
 
+    /// Looks at the task, which waits for a place: neither silence nor time is counted.
+    pub(crate) async fn wait(&mut self, executors: &Executors, attempt: &Attempt, row: &Task) {
+        let now = Instant::now();
+        self.since = now;
+        self.heartbeat.seen = now;
+        let is_due = self.stopping.is_none_or(|stopping| stopping.is_kill_due());
+        if row.is_cancelled && is_due {
+            report("kill a task", executors.stop(attempt, Stop::Kill).await);
+            self.stopping = Some(Stopping { why: Why::Cancelled, asked: now, killed: Some(now) });
+        }
+    }
+
     /// Looks at the task, which runs.
-    pub(crate) fn look(
+    pub(crate) async fn look(
         &mut self,
         worker: &Worker,
-        executor: &Executor,
+        executors: &Executors,
         attempt: &Attempt,
         row: &Task,
     ) {
@@ -70,7 +88,7 @@ impl Watch {
                 None => (stopping.asked, Duration::from_secs(worker.stop_seconds)),
             };
             if since.elapsed() > timeout {
-                report("kill a task", executor.stop(attempt, Stop::Kill));
+                report("kill a task", executors.stop(attempt, Stop::Kill).await);
                 stopping.killed = Some(Instant::now());
             }
             return;
@@ -88,9 +106,9 @@ impl Watch {
         // What gives no sign of life would not hear, and a simulation alone has something to save.
         let is_killed = why == Why::Silent || (why == Why::Cancelled && row.kind != Kind::Job);
         if is_killed {
-            report("kill a task", executor.stop(attempt, Stop::Kill));
+            report("kill a task", executors.stop(attempt, Stop::Kill).await);
         } else {
-            report("stop a task", executor.stop(attempt, Stop::Ask));
+            report("stop a task", executors.stop(attempt, Stop::Ask).await);
         }
         let now = Instant::now();
         self.stopping = Some(Stopping { why, asked: now, killed: is_killed.then_some(now) });

@@ -43,6 +43,7 @@ mod retries;
 mod s3;
 mod sessions;
 mod sizes;
+mod slurm;
 mod unknown;
 mod views;
 mod work;

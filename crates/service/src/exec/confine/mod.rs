@@ -33,6 +33,7 @@ use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use serde::{Deserialize, Serialize};
 
+use super::attempt::FENCE;
 use crate::config::{Config, Sandbox};
 use crate::shown::without_folders;
 
@@ -156,7 +157,7 @@ impl Confinement {
 /// Most bytes of all files of a task together, as their lengths have it: what its results may have,
 /// or the disk if it is smaller.
 pub(crate) fn most_bytes(config: &Config) -> io::Result<u64> {
-    let disk = rustix::fs::statvfs(&config.data)?;
+    let disk = rustix::fs::statvfs(config.tasks_root())?;
     let disk = disk.f_blocks * disk.f_frsize;
     let results = Some(config.limits.result_bytes).filter(|&bytes| bytes > 0);
     Ok(results.map_or(disk, |bytes| bytes.min(disk)).saturating_add(FILE_SLACK))
@@ -261,7 +262,7 @@ fn readable(folder: &Path, modules: Vec<PathBuf>, missing: &mut Missing) -> Vec<
             path.display()
         )
     }));
-    paths.extend(["input", "task.json"].map(|name| folder.join(name)));
+    paths.extend(["input", "task.json", FENCE].map(|name| folder.join(name)));
     paths
 }
 
@@ -377,6 +378,10 @@ fn open_to(folder: &Path, user: u32) -> Result<()> {
         .with_context(|| format!("open {} to user {user}", folder.display()))?;
     open(folder, 0o710)?;
     open(&folder.join("task.json"), 0o644)?;
+    let fence = folder.join(FENCE);
+    if fence.exists() {
+        open(&fence, 0o644)?;
+    }
     let input = folder.join("input");
     if input.exists() {
         open(&input, 0o755)?;
