@@ -411,6 +411,9 @@ impl Commands {
             }
         }
         if !self.conf.as_os_str().is_empty() {
+            if !self.conf.exists() {
+                return Err(Refusal::NoConf(self.conf.clone()));
+            }
             command.env("SLURM_CONF", &self.conf);
         }
         let answer =
@@ -455,7 +458,9 @@ fn report(done: Result<(), Refusal>) {
 
 /// Why a command of Slurm gave no answer.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+enum Refusal {
+    /// Its commands would try for longer than anybody waits.
+    NoConf(PathBuf),
     NotStarted(&'static str, io::Error),
     Silent(&'static str),
     /// What it said.
@@ -465,12 +470,20 @@ pub(crate) enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoConf(path) => {
+                write!(f, "{} is not there: tasks.slurm.conf names it", path.display())
+            }
             Self::NotStarted(program, error) if error.kind() == io::ErrorKind::NotFound => {
                 write!(f, "{program} is not there: install Slurm's commands, or set tasks.executor")
             }
             Self::NotStarted(program, error) => write!(f, "{program} does not start: {error}"),
             Self::Silent(program) => {
-                write!(f, "{program} has not answered for {} s", LIMIT.as_secs())
+                let seconds = LIMIT.as_secs();
+                write!(
+                    f,
+                    "{program} has not answered for {seconds} s; its controller may be away, or its \
+                     configuration, which SLURM_CONF or tasks.slurm.conf names"
+                )
             }
             Self::Refused(program, text) => write!(f, "{program}: {}{}", text, remedy(text)),
         }

@@ -24,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How long a job of Slurm may seem to live.
 const SETTLE_SECONDS: u64 = 2;
 
+/// What looks and Slurm's own commands take on a machine that is busy.
+const SLACK: Duration = Duration::from_secs(20);
+
 const SHARE: Share = Share { lane: Lane::Workers, cpus: 1, gpu: None, user: None };
 
 /// A folder of tasks, and executors on it, one after the other, as services are that are restarted.
@@ -175,6 +178,15 @@ fn is_end(status: &Status) -> bool {
     matches!(status, Status::Exited(_) | Status::Lost)
 }
 
+/// Who would have noted the end is killed too, but Slurm ends a job in steps, and may have `run-task`
+/// hear of it a moment before.
+fn is_kill(status: &Status) -> bool {
+    match status {
+        Status::Exited(exit) => exit.signal.is_some(),
+        other => *other == Status::Lost,
+    }
+}
+
 async fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -249,8 +261,7 @@ fn what_is_killed_is_gone_with_all_that_it_has_started() {
         let script = "trap '' TERM; sleep 600 & echo $! > work/child; wait";
         let attempt = bench.start("job_1", script).await;
         let child = written(&attempt.folder.join("work/child")).await;
-        // Who would have noted the end is killed too.
-        assert_eq!(bench.end_by_kills(&attempt).await, Status::Lost);
+        assert!(is_kill(&bench.end_by_kills(&attempt).await));
         let stat = format!("/proc/{}/stat", child.trim());
         // A dead one whose parent has not noticed is a zombie.
         let is_gone = || match fs::read_to_string(&stat) {
@@ -302,8 +313,205 @@ fn what_one_executor_has_launched_another_finds_stops_and_counts() {
         assert!(bench.executors.place(Lane::Workers, |_| false).is_some());
         bench.executors.adopt("job_2", SHARE);
         assert!(bench.executors.place(Lane::Workers, |_| false).is_none());
-        assert_eq!(bench.end_by_kills(&attempt).await, Status::Lost);
+        assert!(is_kill(&bench.end_by_kills(&attempt).await));
         bench.executors.forget("job_1");
         assert!(bench.executors.place(Lane::Workers, |_| false).is_some());
     });
+}
+
+#[test]
+fn what_is_launched_twice_runs_once() {
+    on_slurm(async |bench| {
+        let script = "echo run >> work/runs; while [ ! -e work/go ]; do sleep 0.05; done";
+        let attempt = bench.start("job_1", script).await;
+        let runs = attempt.folder.join("work/runs");
+        written(&runs).await;
+        // As after a submission whose answer was lost.
+        let entry = bench.enter(&attempt).await;
+        assert!(matches!(entry, Some(Entry::Submitted)));
+        fs::write(attempt.folder.join("work/go"), "").unwrap();
+        assert_eq!(bench.end_of(&attempt).await, exited(1, 0));
+        assert!(matches!(bench.enter(&attempt).await, Some(Entry::Submitted)));
+        assert_eq!(fs::read_to_string(&runs).unwrap(), "run\n");
+    });
+}
+
+#[test]
+fn fifty_at_once_are_asked_for_in_one_question() {
+    on_slurm(async |bench| {
+        let mut all = Vec::new();
+        for n in 0..50 {
+            all.push(bench.start(&format!("job_{n}"), "exit 6").await);
+        }
+        let start = Instant::now();
+        // Each look at all of them is one `squeue`.
+        while bench.statuses(&all).await.iter().any(|status| *status != exited(1, 6)) {
+            assert!(start.elapsed() < TIMEOUT, "not all end");
+        }
+    });
+}
+
+#[test]
+fn the_environment_of_the_service_is_not_in_a_job() {
+    on_slurm(async |bench| {
+        // Cargo has set this for the tests.
+        assert!(env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let attempt = bench.attempt("job_1", 1);
+        let entry = bench.enter(&attempt).await.unwrap();
+        fs::create_dir_all(attempt.folder.join(WORK)).unwrap();
+        let confinement = bench.confinement();
+        // What `confine` is started with, which leaves little of it to the command.
+        let script = "tr '\\0' '\\n' < /proc/$PPID/environ > work/names; echo >> work/names";
+        let command = ["/bin/sh", "-c", script].map(str::to_owned);
+        bench.executors.launch(entry, &attempt, SHARE, &command, &confinement).await.unwrap();
+        assert_eq!(bench.end_of(&attempt).await, exited(1, 0));
+        let names = written(&attempt.folder.join("work/names")).await;
+        assert!(names.contains("SLURM_JOB_ID="), "{names}");
+        assert!(!names.contains("CARGO_"), "{names}");
+    });
+}
+
+/// A process of this machine, by its number.
+fn parent_of(pid: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().to_owned()
+}
+
+fn kill(pids: &[&str]) {
+    let status = std::process::Command::new("kill").arg("-KILL").args(pids).status().unwrap();
+    assert!(status.success(), "{pids:?}");
+}
+
+/// A job whose processes are known: `slurmstepd`, `run-task`, and the command.
+async fn job_of_processes(bench: &mut Bench) -> (Attempt, [String; 3]) {
+    let attempt = bench.start("job_1", "echo $$ > work/pid; exec sleep 600").await;
+    let command = written(&attempt.folder.join("work/pid")).await.trim().to_owned();
+    let run_task = parent_of(&command);
+    let step = parent_of(&run_task);
+    bench.becomes(&attempt, |status| *status == Status::Running).await;
+    (attempt, [step, run_task, command])
+}
+
+/// Slurm says that such a job runs, for as long as it is not told to end it.
+#[test]
+fn a_job_whose_processes_were_all_killed_is_lost() {
+    on_slurm(async |bench| {
+        let (attempt, pids) = job_of_processes(bench).await;
+        kill(&pids.each_ref().map(String::as_str));
+        let since = Instant::now();
+        assert_eq!(bench.end_of(&attempt).await, Status::Lost);
+        assert!(since.elapsed() < Duration::from_secs(SETTLE_SECONDS) + SLACK, "{since:?}");
+    });
+}
+
+#[test]
+fn a_job_without_its_slurmstepd_is_not_lost_while_its_child_lives() {
+    on_slurm(async |bench| {
+        let (attempt, [step, run_task, command]) = job_of_processes(bench).await;
+        kill(&[&step]);
+        let until = Instant::now() + 2 * Duration::from_secs(SETTLE_SECONDS);
+        while Instant::now() < until {
+            assert_eq!(bench.status(&attempt).await, Status::Running);
+        }
+        kill(&[&run_task, &command]);
+        assert_eq!(bench.end_of(&attempt).await, Status::Lost);
+    });
+}
+
+#[test]
+fn nothing_is_concluded_while_the_controller_is_away() {
+    let Some(cluster) = slurm::Slurm::start() else { return };
+    on(config_of(&cluster), async |bench| {
+        let script = "while [ ! -e work/go ]; do sleep 0.05; done; exit 4";
+        let attempt = bench.start("job_1", script).await;
+        bench.becomes(&attempt, |status| *status == Status::Running).await;
+        cluster.kill("slurmctld");
+        bench.becomes(&attempt, |status| *status == Status::Unknown).await;
+        assert!(bench.executors.trouble().unwrap().contains("controller"));
+        assert!(bench.executors.place(Lane::Workers, |_| false).is_none());
+        cluster.restart("slurmctld");
+        bench.becomes(&attempt, |status| *status == Status::Running).await;
+        fs::write(attempt.folder.join("work/go"), "").unwrap();
+        assert_eq!(bench.end_of(&attempt).await, exited(1, 4));
+    });
+}
+
+#[test]
+fn a_job_that_is_preempted_saves_what_it_has_and_the_next_attempt_goes_on() {
+    let Some(cluster) = slurm::shared() else { return };
+    let mut config = config_of(cluster);
+    config.tasks.slurm.partition = "spare".to_owned();
+    on(config, async |bench| {
+        let script = "trap 'echo saved > work/saved; exit 3' TERM; echo ready > work/ready; \
+                      sleep 600 & wait";
+        let attempt = bench.start("job_1", script).await;
+        written(&attempt.folder.join("work/ready")).await;
+        let urgent = ["--partition=urgent", "--exclusive", "--output=/dev/null"];
+        let urgent = [&urgent[..], &["--parsable", "--wrap=sleep 600"]].concat();
+        let urgent = cluster.run("sbatch", &urgent);
+        assert_eq!(bench.end_of(&attempt).await, exited(1, 3));
+        let next = bench.attempt("job_1", 2);
+        let entry = loop {
+            if let Some(entry) = bench.enter(&next).await {
+                break entry;
+            }
+        };
+        let command = ["/bin/sh", "-c", "test -e work/saved"].map(str::to_owned);
+        let confinement = bench.confinement();
+        bench.executors.launch(entry, &next, SHARE, &command, &confinement).await.unwrap();
+        // The other one has the node.
+        bench.becomes(&next, |status| matches!(status, Status::Waiting(_))).await;
+        cluster.run("scancel", &[&urgent]);
+        assert_eq!(bench.end_of(&next).await, exited(2, 0));
+    });
+}
+
+#[test]
+fn a_job_that_waits_is_called_back_at_once() {
+    let Some(cluster) = slurm::shared() else { return };
+    let mut config = config_of(cluster);
+    config.tasks.slurm.options = vec!["--begin=now+1hour".to_owned()];
+    config.tasks.slurm.settle_seconds = 3600;
+    on(config, async |bench| {
+        let attempt = bench.start("job_1", "exit 0").await;
+        let waits = bench.becomes(&attempt, |status| matches!(status, Status::Waiting(_))).await;
+        assert_eq!(waits, Status::Waiting("BeginTime".to_owned()));
+        bench.executors.stop(&attempt, Stop::Kill).await.unwrap();
+        assert_eq!(bench.end_of(&attempt).await, Status::Lost);
+    });
+}
+
+#[test]
+fn what_slurm_refuses_names_the_setting_and_is_tried_again() {
+    let Some(cluster) = slurm::shared() else { return };
+    let changed: [(fn(&mut Config), &str); 5] = [
+        (|config| config.tasks.slurm.partition = "none".to_owned(), "tasks.slurm.partition"),
+        (|config| config.tasks.slurm.gpus = "gpu:9".to_owned(), "tasks.slurm.gpus"),
+        (|config| config.worker.memory_mb = 1 << 30, "worker.memory_mb"),
+        (
+            |config| config.tasks.slurm.options = vec!["--nonsense".to_owned()],
+            "tasks.slurm.options",
+        ),
+        (|config| config.tasks.slurm.conf = "/nowhere/slurm.conf".into(), "tasks.slurm.conf"),
+    ];
+    for (change, named) in changed {
+        let mut config = config_of(cluster);
+        change(&mut config);
+        on(config, async |bench| {
+            let attempt = bench.attempt("job_1", 1);
+            let confinement = bench.confinement();
+            let refused = match bench.executors.enter(&attempt).await {
+                Ok(entry) => {
+                    let entry = entry.expect("nobody is in the folder");
+                    let command = ["true".to_owned()];
+                    let executors = &mut bench.executors;
+                    executors.launch(entry, &attempt, SHARE, &command, &confinement).await
+                }
+                Err(error) => Err(error),
+            };
+            let error = format!("{:#}", refused.unwrap_err());
+            assert!(error.contains(named), "{named}: {error}");
+            assert_eq!(bench.executors.trouble(), Some(&*error));
+        });
+    }
 }

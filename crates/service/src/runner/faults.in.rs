@@ -53,6 +53,7 @@
     ("residues_unaccounted", Fault::Engine),
     ("result_invalid", Fault::Engine),
     ("sandbox_unavailable", Fault::Operator),
+    ("slurm_unavailable", Fault::Operator),
     ("too_large", Fault::Request),
     ("trajectory_damaged", Fault::Input),
     ("trajectory_unreadable", Fault::Machine),

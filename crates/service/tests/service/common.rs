@@ -12,8 +12,8 @@ use rusqlite::types::ValueRef;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::postgres;
 use crate::s3::{self, Bucket};
+use crate::{postgres, slurm};
 
 /// A running service; it ends with the value.
 pub(crate) struct Service {
@@ -299,7 +299,7 @@ fn spawn(data: &Path, place: &Place, settings: &[String]) -> Child {
     if let Some(python) = python() {
         command.args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
     }
-    for setting in settings {
+    for setting in slurm_settings().iter().chain(settings) {
         command.args(["--set", setting]);
     }
     command
@@ -392,6 +392,30 @@ fn bucket_of(data: &Path) -> Option<Bucket> {
     }
 }
 
+/// Whether `MOLBOX_TEST_TASKS` has systems and jobs run as jobs of Slurm, rather than as processes.
+pub(crate) fn has_slurm() -> bool {
+    match std::env::var("MOLBOX_TEST_TASKS").as_deref() {
+        Err(_) | Ok("process") => false,
+        Ok("slurm") => true,
+        Ok(other) => panic!("MOLBOX_TEST_TASKS is process or slurm, not {other}"),
+    }
+}
+
+/// What a service is started with for that.
+fn slurm_settings() -> Vec<String> {
+    if !has_slurm() {
+        return Vec::new();
+    }
+    let cluster = slurm::shared().expect("Slurm is asked for");
+    vec![
+        "tasks.executor=slurm".to_owned(),
+        format!("tasks.slurm.conf={:?}", cluster.conf().display().to_string()),
+        "tasks.slurm.poll_seconds=0.2".to_owned(),
+        "tasks.slurm.submit_per_second=100".to_owned(),
+        "tasks.slurm.settle_seconds=2".to_owned(),
+    ]
+}
+
 /// A process of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
@@ -422,6 +446,10 @@ impl Process {
         self.command.contains(" run-task ")
     }
 
+    fn is_step(&self) -> bool {
+        self.command.starts_with("slurmstepd: ")
+    }
+
     /// Sends a signal, which may come too late.
     pub(crate) fn signal(&self, signal: &str) {
         let mut command = Command::new("kill");
@@ -431,15 +459,28 @@ impl Process {
 
 /// Kills a task with all around it, as a power cut would; whether there was one.
 pub(crate) fn kill_task(folder: &Path) -> bool {
-    let found = processes(folder);
-    let stopped = found.iter().filter(|process| process.is_run_task());
+    let mut found = processes(folder);
+    // As the death of a node takes all of a job; Slurm would end it before the worker were killed.
+    found.splice(0..0, steps_of(&found));
+    let is_last = |process: &&Process| !process.is_run_task() && !process.is_step();
     // Who notes how the worker ended goes first.
-    stopped.clone().for_each(|process| process.signal("KILL"));
-    found
-        .iter()
-        .filter(|process| !process.is_run_task())
-        .for_each(|process| process.signal("KILL"));
+    found.iter().filter(|process| !is_last(process)).for_each(|process| process.signal("KILL"));
+    found.iter().filter(is_last).for_each(|process| process.signal("KILL"));
     !found.is_empty()
+}
+
+/// The `slurmstepd` of those that are jobs of Slurm.
+fn steps_of(found: &[Process]) -> Vec<Process> {
+    let run_tasks = found.iter().filter(|process| process.is_run_task());
+    let parents = run_tasks.filter_map(|process| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    });
+    let steps = parents.map(|pid: u32| {
+        let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        Process { pid, command }
+    });
+    steps.filter(Process::is_step).collect()
 }
 
 /// The worker's interpreter: what `cargo xtask test` names, or what it has made.
