@@ -2,7 +2,8 @@
 
 Exit status: 0 succeeded, 2 failed for a reason that `result.json` explains, 3 stopped by a signal
 with everything committed, 4 the disk is full, 5 a module is missing or broken, or the task is
-another version's, 1 anything else (a defect: the traceback is in `result.json`).
+another version's, 75 the directory is another attempt's by now, 1 anything else (a defect: the
+traceback is in `result.json`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ class CommitFolder:
         The folder; made when it is not there.
     fingerprint : str
         Of the simulation that resumes from it or begins.
+    check_attempt : callable
+        Raises when the folder is another attempt's by now; called before each commit.
 
     Raises
     ------
@@ -150,8 +153,9 @@ class CommitFolder:
 
     """
 
-    def __init__(self, path: Path, fingerprint: str) -> None:
+    def __init__(self, path: Path, fingerprint: str, check_attempt: Callable[[], None]) -> None:
         self._path = path
+        self._check_attempt = check_attempt
         path.mkdir(exist_ok=True)
         self.last = Commit(fingerprint)
         if (path / COMMIT).exists():
@@ -163,6 +167,7 @@ class CommitFolder:
     def write(self, **changes: Any) -> None:
         """Commit: `changes` are members of `Commit`, and what they name has been put here."""
         self.last = replace(self.last, **changes, number=self.last.number + 1)
+        self._check_attempt()
         directory.replace(self._path / COMMIT, dump(asdict(self.last)))
         self._remove_others()
 

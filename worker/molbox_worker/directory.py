@@ -6,6 +6,7 @@ file                     written by  holds
 ``task.json``            service     what to do: `plan.py` has its fields
 ``input/``               service     the files that the plan names
 ``log.txt``              service     what the worker prints
+``attempt``              service     number of the attempt that the directory belongs to
 ``work/``                worker      nothing else can it write to, but the cache that the task names
 ``work/output/``         worker      the files that become the results
 ``work/progress.json``   worker      how far it has come, for people; replaced whole
@@ -32,7 +33,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from molbox_worker.plan import BuildTask, EnvironmentTask, SimulateTask, read_task
-from molbox_worker.result import FailedResult, Progress, ResidueName, Result, TaskWarning, as_json, first_of
+from molbox_worker.result import FailedResult, Progress, ResidueName, Result, Superseded, TaskWarning, as_json, first_of
 
 HEARTBEAT_SECONDS = 2.0
 
@@ -65,6 +66,7 @@ class TaskDirectory:
         self.output = self.work / "output"
         self.output.mkdir(parents=True, exist_ok=True)
         self.stop_requested = False
+        self._has_fence = self._attempt() is not None
         self.warnings: list[TaskWarning] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -75,6 +77,27 @@ class TaskDirectory:
     def input(self, name: str) -> Path:
         """Path of an input file that the plan names."""
         return self.path / "input" / name
+
+    def _attempt(self) -> int | None:
+        """The attempt that the directory belongs to; None when that cannot be read."""
+        try:
+            # Opened each time: on NFS what is opened is as it is, while what is known of a file may be old.
+            return int((self.path / "attempt").read_text())
+        except (FileNotFoundError, PermissionError):
+            return None
+
+    def check_attempt(self) -> None:
+        """Give up when the directory is another attempt's by now.
+
+        Raises
+        ------
+        Superseded
+            Also when what could be read cannot be any more: the sandbox lets a worker read the file
+            that was there when it began, not the one that has replaced it.
+
+        """
+        if self._has_fence and self._attempt() != self.spec.attempt:
+            raise Superseded
 
     def log(self, message: str) -> None:
         """Write a line to the log, which the service shows while the task runs."""
@@ -117,6 +140,7 @@ class TaskDirectory:
 
     def finish(self, result: Result) -> None:
         """Record how the task ended."""
+        self.check_attempt()
         write_result(self.work, result, self.spec.attempt, self.warnings)
 
 

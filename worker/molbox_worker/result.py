@@ -108,6 +108,16 @@ class Stopped(Exception):
     """The service asked the worker to stop; the task can be resumed from what is committed."""
 
 
+class Superseded(SystemExit):
+    """The directory is a later attempt's: a node that was given up for lost was not.
+
+    The worker ends at once, with the status that `run-task` has for the same; nothing is recorded.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(75)
+
+
 @dataclass(frozen=True)
 class Energies:
     """The last line of a stage's log.

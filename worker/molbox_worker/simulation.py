@@ -45,7 +45,7 @@ class Simulation:
         self.task = task
         self.model = Model(task, spec)
         self.checkpoint_seconds = spec.checkpoint_seconds
-        self.commits = CommitFolder(task.work / "commit", self.model.fingerprint())
+        self.commits = CommitFolder(task.work / "commit", self.model.fingerprint(), task.check_attempt)
         self.ended = self.commits.last.ended
         self.energies: Energies | None = None
         self._reported_at = 0.0

@@ -336,6 +336,25 @@ def committed_step(job: Directory) -> int:
     return int(json.loads(path.read_text())["step"]) if path.exists() else 0
 
 
+def test_a_directory_that_is_a_later_attempt_s_is_committed_to_no_more(
+    water: Directory, simulation: Callable[..., Directory]
+) -> None:
+    job = simulation(water, [{"steps": 100_000_000}], checkpoint_seconds=0.1)
+    fence = job.path / "attempt"
+    fence.write_text("1")
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    # As the service does before it starts another attempt.
+    (job.path / "attempt.tmp").write_text("2")
+    (job.path / "attempt.tmp").replace(fence)
+    before = (job.work / "commit" / "commit.json").read_bytes()
+    assert process.wait() == 75
+    # It may have been at it just then.
+    after = (job.work / "commit" / "commit.json").read_bytes()
+    assert json.loads(after)["number"] <= json.loads(before)["number"] + 1
+    assert not (job.work / "result.json").exists()
+
+
 def test_a_damaged_checkpoint_is_noticed(water: Directory, simulation: Callable[..., Directory]) -> None:
     job = simulation(water, [{"steps": 400, "log_freq": 20}], checkpoint_seconds=0.2)
     process = job.start()

@@ -20,7 +20,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::conformance::{self, Operations};
 use crate::service::Service;
 use crate::shell::{cargo, root, run, target};
-use crate::test::{NO_POSTGRES, NO_S3, has_postgres, has_s3, on_postgres, on_s3};
+use crate::test::{
+    NO_POSTGRES, NO_S3, NO_SLURM, has_postgres, has_s3, has_slurm, on_postgres, on_s3, on_slurm,
+};
 use crate::{fuzz, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -64,12 +66,10 @@ pub fn soak(hours: f64, only: Option<&str>, is_fresh: bool) -> Result<()> {
 enum Part {
     /// A fuzz target, counted in minutes of CPU time.
     Fuzz(String),
-    /// Kills of service, workers and `run-task`, with records and contents there.
-    Kills(Stores),
-    /// All tests of the service with records in PostgreSQL; counted in passes.
-    Postgres,
-    /// The same with contents in S3.
-    S3,
+    /// Kills of service, workers and `run-task`, and of what else there is.
+    Kills(Backend),
+    /// All tests of the service; counted in passes.
+    Service(Backend),
     /// Schemathesis, counted in minutes.
     Requests,
     /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
@@ -77,48 +77,64 @@ enum Part {
     Worker,
 }
 
-/// Where a service keeps its records and its contents.
+/// What takes the place of a default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stores {
-    /// Both in the data folder.
-    Folder,
+enum Backend {
+    /// Nothing does: records in SQLite, contents on the disk, tasks as processes.
+    None,
     Postgres,
     S3,
+    Slurm,
 }
 
-impl Stores {
+impl Backend {
+    /// Those that are servers of their own; whether they can be started, and why not.
+    const SERVERS: [(Self, fn() -> bool, &str); 3] = [
+        (Self::Postgres, has_postgres, NO_POSTGRES),
+        (Self::S3, has_s3, NO_S3),
+        (Self::Slurm, has_slurm, NO_SLURM),
+    ];
+
     fn name(self) -> &'static str {
         match self {
-            Self::Folder => "folder",
+            Self::None => "none",
             Self::Postgres => "postgres",
             Self::S3 => "s3",
+            Self::Slurm => "slurm",
         }
     }
 
-    /// As `MOLBOX_TEST_DATABASE` has it.
-    fn database(self) -> &'static str {
-        if self == Self::Postgres { "postgres" } else { "sqlite" }
+    /// What the tests of the service are asked by to use it.
+    fn variable(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Postgres => Some("MOLBOX_TEST_DATABASE"),
+            Self::S3 => Some("MOLBOX_TEST_OBJECTS"),
+            Self::Slurm => Some("MOLBOX_TEST_TASKS"),
+        }
     }
 
-    /// As `MOLBOX_TEST_OBJECTS` has it.
-    fn objects(self) -> &'static str {
-        if self == Self::S3 { "s3" } else { "disk" }
+    /// All tests of the service that are about more than the default.
+    fn tests(self, python: &Path) -> Command {
+        match self {
+            Self::None => unreachable!("`cargo xtask test` runs these"),
+            Self::Postgres => on_postgres(python),
+            Self::S3 => on_s3(python),
+            Self::Slurm => on_slurm(python),
+        }
     }
 }
 
 impl Part {
     fn all() -> Result<Vec<Self>> {
         let targets = fuzz::targets()?.into_iter().map(Self::Fuzz);
-        let mut all: Vec<_> = targets.chain([Self::Kills(Stores::Folder)]).collect();
-        if has_postgres() {
-            all.extend([Self::Kills(Stores::Postgres), Self::Postgres]);
-        } else {
-            println!("skipped: kills/postgres and postgres: {NO_POSTGRES}");
-        }
-        if has_s3() {
-            all.extend([Self::Kills(Stores::S3), Self::S3]);
-        } else {
-            println!("skipped: kills/s3 and s3: {NO_S3}");
+        let mut all: Vec<_> = targets.chain([Self::Kills(Backend::None)]).collect();
+        for (backend, can_start, why) in Backend::SERVERS {
+            if can_start() {
+                all.extend([Self::Kills(backend), Self::Service(backend)]);
+            } else {
+                println!("skipped: kills/{0} and {0}: {why}", backend.name());
+            }
         }
         all.extend([Self::Requests, Self::Worker]);
         Ok(all)
@@ -127,10 +143,9 @@ impl Part {
     fn name(&self) -> String {
         match self {
             Self::Fuzz(target) => format!("fuzz/{target}"),
-            Self::Kills(Stores::Folder) => "kills".to_owned(),
-            Self::Kills(stores) => format!("kills/{}", stores.name()),
-            Self::Postgres => "postgres".to_owned(),
-            Self::S3 => "s3".to_owned(),
+            Self::Kills(Backend::None) => "kills".to_owned(),
+            Self::Kills(backend) => format!("kills/{}", backend.name()),
+            Self::Service(backend) => backend.name().to_owned(),
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
         }
@@ -141,7 +156,7 @@ impl Part {
             Self::Fuzz(_) => (30.0, "CPU minutes"),
             Self::Kills(_) => (1000.0, "kills"),
             Self::Requests => (60.0, "minutes"),
-            Self::Postgres | Self::S3 | Self::Worker => (1.0, "passes"),
+            Self::Service(_) | Self::Worker => (1.0, "passes"),
         }
     }
 
@@ -149,7 +164,7 @@ impl Part {
         match self {
             Self::Fuzz(_) => MINUTE,
             Self::Kills(_) | Self::Requests => 4 * MINUTE,
-            Self::Postgres | Self::S3 | Self::Worker => 30 * MINUTE,
+            Self::Service(_) | Self::Worker => 30 * MINUTE,
         }
     }
 }
@@ -265,7 +280,7 @@ impl Soak {
         if parts.iter().any(|part| matches!(part, Part::Fuzz(_))) {
             fuzz::build()?;
         }
-        if parts.iter().any(|part| matches!(part, Part::Kills(_) | Part::Postgres | Part::S3)) {
+        if parts.iter().any(|part| matches!(part, Part::Kills(_) | Part::Service(_))) {
             run(cargo().args(["test", "--workspace", "--test", "service", "--no-run"]))?;
         }
         Ok(())
@@ -294,9 +309,10 @@ impl Soak {
         println!("{}: {seconds} s, seed {seed}", part.name());
         let outcome = match part {
             Part::Fuzz(target) => self.fuzz(target, seconds, seed),
-            Part::Kills(database) => self.kills(*database, seconds, seed),
-            Part::Postgres => self.passed("postgres", on_postgres(&python::environment()?)),
-            Part::S3 => self.passed("s3", on_s3(&python::environment()?)),
+            Part::Kills(backend) => self.kills(*backend, seconds, seed),
+            Part::Service(backend) => {
+                self.passed(backend.name(), backend.tests(&python::environment()?))
+            }
             Part::Requests => self.requests(progress.slices, seconds, seed),
             Part::Worker => self.worker(progress.slices),
         };
@@ -337,7 +353,7 @@ impl Soak {
         Ok(Some(Outcome { done, counts: BTreeMap::new(), finding }))
     }
 
-    fn kills(&self, stores: Stores, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+    fn kills(&self, backend: Backend, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
         let folder = self.folder.join("kills");
         let report = self.folder.join("kills.json");
         renew(&folder)?;
@@ -357,8 +373,7 @@ impl Soak {
             "--nocapture",
         ])
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
-        .env("MOLBOX_TEST_DATABASE", stores.database())
-        .env("MOLBOX_TEST_OBJECTS", stores.objects())
+        .envs(backend.variable().map(|variable| (variable, backend.name())))
         .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
         .env("MOLBOX_SOAK_SEED", seed.to_string())
         .env("MOLBOX_SOAK_REPORT", &report)
@@ -594,13 +609,13 @@ mod tests {
     fn the_part_that_is_farthest_from_its_goal_is_next_unless_it_has_found_something() {
         let folder = tempfile::tempdir().unwrap();
         let mut soak = soak(folder.path());
-        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills(Stores::Folder), Part::Requests];
+        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills(Backend::None), Part::Requests];
         assert_eq!(soak.next(&parts), Some(&parts[0]));
         let progress = |done| Progress { done, ..Progress::default() };
         soak.state.parts.insert("fuzz/mask".to_owned(), progress(15.0));
         soak.state.parts.insert("kills".to_owned(), progress(300.0));
         soak.state.parts.insert("requests".to_owned(), progress(29.0));
-        assert_eq!(soak.next(&parts), Some(&Part::Kills(Stores::Folder)));
+        assert_eq!(soak.next(&parts), Some(&Part::Kills(Backend::None)));
         soak.state.parts.get_mut("kills").unwrap().findings.push("a lost job".to_owned());
         assert_eq!(soak.next(&parts), Some(&Part::Requests));
         assert!(soak.state.table(&parts).contains("    a lost job\n"));
@@ -617,8 +632,8 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("state.json")).unwrap();
         let again: State = serde_json::from_str(&text).unwrap();
         assert_eq!(
-            again.table(&[Part::Kills(Stores::Folder)]),
-            soak.state.table(&[Part::Kills(Stores::Folder)])
+            again.table(&[Part::Kills(Backend::None)]),
+            soak.state.table(&[Part::Kills(Backend::None)])
         );
     }
 

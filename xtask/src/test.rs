@@ -58,6 +58,25 @@ const ON_DISK_ALONE: [&str; 7] = [
     "outages::a_database_is_that_of_one_data_folder",
 ];
 
+/// What of the service is tested with Slurm, too: what becomes of attempts, whatever is killed.
+/// `cargo xtask soak` takes all of it.
+const ON_SLURM: [&str; 3] = ["attempts::", "cluster::", "kills::"];
+
+/// What is about processes of this machine, with the reason.
+const ON_PROCESSES_ALONE: [(&str, &str); 8] = [
+    (
+        "attempts::a_worker_whose_run_task_was_killed_can_be_cancelled",
+        "Slurm asks a job to stop by its run-task",
+    ),
+    ("attempts::the_loss_of_the_machine", "it is the service's machine, not a node"),
+    ("attempts::results_that_were_collected", "it tells a loss from a kill by the machine's run"),
+    ("confinement::as_root", "users of their own are of workers that the service starts"),
+    ("disk::", "a file system of the service's alone, which no node has"),
+    ("folder::a_folder_that_is_moved_away", "nodes lose the folder, too"),
+    ("holds::a_lost_gpu", "GPUs of a job come from Slurm"),
+    ("queue::", "slots and CPUs of this machine"),
+];
+
 pub fn test() -> Result<()> {
     let start = Instant::now();
     step("document and derived files", || regenerate::regenerate(true))?;
@@ -130,6 +149,17 @@ pub fn test() -> Result<()> {
             Ok(())
         }
     })?;
+    step("the service with Slurm", || {
+        if has_slurm() {
+            for (names, why) in ON_PROCESSES_ALONE {
+                println!("skipped with Slurm: {names}: {why}");
+            }
+            run(on_slurm(&python).args(ON_SLURM))
+        } else {
+            println!("skipped: the service with Slurm: {NO_SLURM}");
+            Ok(())
+        }
+    })?;
     if let Some(node) = &node {
         step("the portal", || portal::test(node))?;
     }
@@ -176,6 +206,25 @@ pub fn has_postgres() -> bool {
     let searched = std::env::var_os("PATH").unwrap_or_default();
     Path::new("/usr/lib/postgresql").exists()
         || std::env::split_paths(&searched).any(|folder| folder.join("initdb").exists())
+}
+
+/// The tests of the service with tasks as jobs of Slurm.
+pub fn on_slurm(python: &Path) -> Command {
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--test", "service", "--"]);
+    tests.args(ON_PROCESSES_ALONE.map(|(name, _)| ["--skip", name]).as_flattened());
+    tests.env("MOLBOX_TEST_PYTHON", python).env("MOLBOX_TEST_TASKS", "slurm");
+    tests
+}
+
+pub const NO_SLURM: &str = "Slurm is not installed (Debian: slurm-wlm, munge)";
+
+/// Whether a cluster for tests can be started.
+pub fn has_slurm() -> bool {
+    let searched = std::env::var_os("PATH").unwrap_or_default();
+    let is_there =
+        |name: &str| std::env::split_paths(&searched).any(|folder| folder.join(name).exists());
+    ["slurmctld", "slurmd", "munged"].into_iter().all(is_there)
 }
 
 /// The tests that this machine cannot run, each with the reason.

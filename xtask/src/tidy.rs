@@ -15,7 +15,7 @@ use crate::spec::STATUSES;
 
 /// Words that may stand in some files only: where they may not, where they may all the same, and
 /// why.
-const ONLY_THERE: [(&str, &[&str], &[&str], &str); 9] = [
+const ONLY_THERE: [(&str, &[&str], &[&str], &str); 10] = [
     ("crates/service/src", &["rusqlite"], &["db/sqlite.rs"], "only db/sqlite.rs knows SQLite"),
     (
         "crates/service/src",
@@ -24,6 +24,12 @@ const ONLY_THERE: [(&str, &[&str], &[&str], &str); 9] = [
         "only db/postgres.rs knows PostgreSQL",
     ),
     ("crates/service/src", &["object_store"], &["objects/s3.rs"], "only objects/s3.rs knows S3"),
+    (
+        "crates/service/src",
+        &["\"sbatch\"", "\"squeue\"", "\"scancel\""],
+        &["exec/slurm.rs", "exec/suite.rs"],
+        "only exec/slurm.rs runs the commands of Slurm",
+    ),
     (
         "crates/service/src",
         &["StatusCode::UNPROCESSABLE", "StatusCode::CONFLICT"],

@@ -12,9 +12,11 @@ use serde_json::Value;
 use tokio::task::block_in_place;
 
 use crate::accounts::oidc;
+use crate::app::installation;
 use crate::clock::Clock;
-use crate::config::{Config, Sandbox};
+use crate::config::{Config, Engine, Sandbox};
 use crate::db::Db;
+use crate::exec::Executors;
 use crate::files;
 use crate::finding::{Examination, Finding, Found};
 use crate::folder;
@@ -58,14 +60,57 @@ fn sound(about: &'static str, result: Result<String>) -> Finding {
 }
 
 /// What is around the service.
-async fn surroundings(config: &Config) -> [Finding; 4] {
-    let (workers, sandbox) = workers(config).await;
-    [
-        sound("workers", workers),
-        Finding { about: "sandbox", result: sandbox },
+async fn surroundings(config: &Config) -> Vec<Finding> {
+    let mut found = Value::Null;
+    let mut findings = match config.tasks.executor {
+        Engine::Process => Vec::new(),
+        // What it refuses, no worker would show.
+        Engine::Slurm => match cluster(config).await {
+            Ok(checked) => {
+                found = checked;
+                vec![sound("tasks", Ok(on_cluster(config, &found)))]
+            }
+            Err(error) => vec![sound("tasks", Err(error))],
+        },
+    };
+    let is_checked = config.tasks.executor == Engine::Process || found != Value::Null;
+    if is_checked {
+        let (workers, sandbox) = workers(config, found).await;
+        findings.extend([sound("workers", workers), Finding { about: "sandbox", result: sandbox }]);
+    }
+    findings.extend([
         sound("pdb mirror", mirror(config).await),
         Finding { about: "portal", result: Ok(portal(config)) },
-    ]
+    ]);
+    findings
+}
+
+/// How long a job may wait in Slurm's queue before its wait is what is reported.
+const QUEUE_LIMIT: Duration = Duration::from_secs(180);
+
+/// Whether Slurm takes jobs with the real options, and what one that is a check finds on a node.
+async fn cluster(config: &Config) -> Result<Value> {
+    folder::make(&config.data)?;
+    let executors = Executors::new(config, &installation(&config.data)?);
+    executors.test().await?;
+    let checked = tokio::time::timeout(QUEUE_LIMIT, environment::check(config, None)).await;
+    let checked = checked.with_context(|| {
+        format!(
+            "Slurm takes jobs, and one has not ended within {} s: `squeue` has why",
+            QUEUE_LIMIT.as_secs()
+        )
+    })?;
+    checked.map_err(|broken| anyhow!("{}", broken.cause))
+}
+
+fn on_cluster(config: &Config, found: &Value) -> String {
+    let node = found["node"].as_str().unwrap_or("?");
+    let seconds = found["seen_after_seconds"].as_f64().unwrap_or_default();
+    format!(
+        "Slurm takes jobs; one ran on node {node}, and its end was seen here after {seconds:.1} s; a \
+         job counts as lost after {} s of silence (tasks.slurm.settle_seconds)",
+        config.tasks.slurm.settle_seconds
+    )
 }
 
 /// Memory of the machine, in bytes: all, and what programs can have; none where the kernel does not
@@ -120,7 +165,11 @@ async fn database(db: &Db, config: &Config, now: Timestamp, limit: Duration) -> 
 }
 
 /// Whether workers work, and how they are confined.
-async fn workers(config: &Config) -> (Result<String>, Result<Found>) {
+/// `found` is what a check has found already.
+async fn workers(config: &Config, found: Value) -> (Result<String>, Result<Found>) {
+    if found != Value::Null {
+        return (Ok(versions(config, &found)), Ok(sandbox(config, &found)));
+    }
     let gpus = &config.worker.gpus;
     let gpus: Vec<_> =
         if gpus.is_empty() { vec![None] } else { gpus.iter().copied().map(Some).collect() };

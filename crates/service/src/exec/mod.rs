@@ -104,6 +104,16 @@ impl Executors {
         }
     }
 
+    /// Whether what runs workers would take one; none of it is started.
+    pub(crate) async fn test(&self) -> Result<(), NotTaken> {
+        match &self.workers {
+            Executor::Processes(_) => Ok(()),
+            Executor::Slurm(slurm) => {
+                slurm.test().await.map(drop).map_err(|refusal| NotTaken(refusal.to_string()))
+            }
+        }
+    }
+
     /// Enters the folder of an attempt, which is made. None when there were processes of an earlier
     /// one, which have been killed: they must not meet another.
     pub(crate) async fn enter(&mut self, attempt: &Attempt) -> Result<Option<Entry>> {

@@ -344,7 +344,7 @@ impl Slurm {
     }
 
     /// Has Slurm look at a job without taking it.
-    async fn test(&self) -> Result<String, Refusal> {
+    pub(super) async fn test(&self) -> Result<String, Refusal> {
         let mut arguments: Vec<OsString> = vec!["--test-only".into()];
         arguments.extend(self.options(self.settings.cpus));
         arguments.push("--wrap=true".into());
@@ -458,7 +458,7 @@ fn report(done: Result<(), Refusal>) {
 
 /// Why a command of Slurm gave no answer.
 #[derive(Debug)]
-enum Refusal {
+pub(super) enum Refusal {
     /// Its commands would try for longer than anybody waits.
     NoConf(PathBuf),
     NotStarted(&'static str, io::Error),

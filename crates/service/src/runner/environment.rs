@@ -2,17 +2,22 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::process::getuid;
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::config::Config;
+use crate::app::installation;
+use crate::config::{Config, Engine};
+use crate::exec::attempt::{self, Attempt};
 use crate::exec::capacity::Share;
 use crate::exec::confine::{Confinement, NOT_FOUND, SANDBOX, THIS_PROGRAM, UNAVAILABLE, WORK};
+use crate::exec::{Executors, Stop};
 use crate::record::{Lane, Status};
 use crate::runner::failure::Fault;
 use crate::runner::left::{self, LOG};
@@ -21,6 +26,8 @@ use crate::worker::{Plan, TaskFile};
 
 /// How long a check may take, in s; on an idle machine it takes one.
 const CHECK_SECONDS: u32 = 120;
+/// How often a check on a node is looked at.
+const LOOK: Duration = Duration::from_millis(200);
 /// The folder of those of checks, each with the number of its process and a count for its name.
 const CHECKS: &str = "check";
 /// Code of everything that is wrong and has no code of its own.
@@ -67,30 +74,139 @@ pub(crate) fn clear_left(data: &Path) -> io::Result<()> {
 pub(crate) async fn check(config: &Config, gpu: Option<u32>) -> Result<Value, Broken> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let folder = Folder(config.tasks_root().join(CHECKS).join(name));
+    let folder = Folder(config.tasks_root().join(CHECKS).join(&name));
     let python = config.worker.python.display();
     let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
     let written = write_task(config, gpu, &folder.0);
     let (confinement, log) =
         written.map_err(|error| wrong(format!("write {}: {error}", folder.0.display())))?;
     let command = worker(&python.to_string(), &folder.0.display().to_string());
-    let mut confined = Command::new(THIS_PROGRAM);
-    confined.arg0("molboxd").args(confinement.arguments(&folder.0, &command));
-    // A worker reports on its standard output, an interpreter that does not come to that on the
-    // other.
-    let output = log.try_clone().map_err(|error| wrong(format!("share its log: {error}")))?;
-    confined.stdin(Stdio::null()).stdout(output).stderr(log);
-    let started = confined.kill_on_drop(true).spawn();
-    let mut child = started.map_err(|error| wrong(format!("confine {python}: {error}")))?;
-    let timeout = Duration::from_secs(CHECK_SECONDS.into());
-    let status = match tokio::time::timeout(timeout, child.wait()).await {
-        Ok(status) => status.map_err(|error| wrong(format!("wait for {python}: {error}")))?,
-        Err(_) => {
-            return Err(wrong(format!("{python} has not answered for {CHECK_SECONDS} s")));
+    let found = match config.tasks.executor {
+        Engine::Process => {
+            let status = run_here(&folder.0, &command, &confinement, log).await.map_err(wrong)?;
+            result(&folder.0, status, config.worker.memory_mb)
+        }
+        Engine::Slurm => {
+            let end = run_on_cluster(config, &name, &folder.0, &command, &confinement).await?;
+            result(&folder.0, end.status, config.worker.memory_mb).map(|mut found| {
+                found["node"] = end.node.into();
+                found["seen_after_seconds"] = end.seen_after.as_secs_f64().into();
+                found
+            })
         }
     };
-    let found = result(&folder.0, status, config.worker.memory_mb);
     found.map_err(|broken| Broken { cause: format!("{python}: {}", broken.cause), ..broken })
+}
+
+/// As a process of this machine; how it ended.
+async fn run_here(
+    folder: &Path,
+    command: &[String],
+    confinement: &Confinement,
+    log: File,
+) -> Result<ExitStatus, String> {
+    let python = &command[0];
+    let mut confined = Command::new(THIS_PROGRAM);
+    confined.arg0("molboxd").args(confinement.arguments(folder, command));
+    // A worker reports on its standard output, an interpreter that does not come to that on the
+    // other.
+    let output = log.try_clone().map_err(|error| format!("share its log: {error}"))?;
+    confined.stdin(Stdio::null()).stdout(output).stderr(log);
+    let started = confined.kill_on_drop(true).spawn();
+    let mut child = started.map_err(|error| format!("confine {python}: {error}"))?;
+    let timeout = Duration::from_secs(CHECK_SECONDS.into());
+    match tokio::time::timeout(timeout, child.wait()).await {
+        Ok(status) => status.map_err(|error| format!("wait for {python}: {error}")),
+        Err(_) => Err(format!("{python} has not answered for {CHECK_SECONDS} s")),
+    }
+}
+
+/// How a check ended on a node.
+struct End {
+    status: ExitStatus,
+    node: String,
+    /// After which time that was seen here.
+    seen_after: Duration,
+}
+
+/// As a task is run there, by `run-task`; it may wait for a place for as long as others do.
+async fn run_on_cluster(
+    config: &Config,
+    name: &str,
+    folder: &Path,
+    command: &[String],
+    confinement: &Confinement,
+) -> Result<End, Broken> {
+    let wrong = |cause: String| Broken { code: BROKEN.to_owned(), cause };
+    let refused = |error: anyhow::Error| Broken {
+        code: "slurm_unavailable".to_owned(),
+        cause: format!("{error:#}"),
+    };
+    let installation = installation(&config.data).map_err(refused)?;
+    let mut executors = Executors::new(config, &installation);
+    let (task, folder) = (format!("check_{name}"), folder.to_owned());
+    let attempt = Attempt { task, folder, number: 1, lane: Lane::Workers };
+    let entry = executors.enter(&attempt).await.map_err(refused)?;
+    let entry = entry.ok_or_else(|| wrong("another check has its folder".to_owned()))?;
+    let share = Share { lane: Lane::Workers, cpus: config.tasks.slurm.cpus, gpu: None, user: None };
+    executors.launch(entry, &attempt, share, command, confinement).await.map_err(refused)?;
+    let mut since = Instant::now();
+    let exit = loop {
+        executors.hurry();
+        let looked = executors.statuses(vec![attempt.clone()]).await.pop();
+        match looked.map(|(_, status)| status) {
+            Some(Ok(attempt::Status::Exited(exit))) => break exit,
+            Some(Ok(attempt::Status::Lost)) => return Err(wrong(unseen(config))),
+            Some(Ok(attempt::Status::Waiting(_))) => since = Instant::now(),
+            Some(Err(error)) => return Err(wrong(format!("look at the check: {error}"))),
+            Some(Ok(attempt::Status::Running | attempt::Status::Unknown)) | None => {}
+        }
+        if since.elapsed() > Duration::from_secs(CHECK_SECONDS.into()) {
+            if let Err(error) = executors.stop(&attempt, Stop::Kill).await {
+                tracing::warn!(%error, "end the job of a check");
+            }
+            return Err(wrong(format!("a job has not ended for {CHECK_SECONDS} s")));
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    let seen_after = age(&attempt.folder).unwrap_or_default();
+    let begun = attempt.begun().ok().flatten().ok_or_else(|| wrong(unseen(config)))?;
+    let (version, user) = (env!("CARGO_PKG_VERSION"), getuid().as_raw());
+    if begun.version != version || begun.user != user {
+        return Err(wrong(format!(
+            "node {} has molboxd {} and runs jobs as user {}, this server has {version} and user \
+             {user}: set tasks.slurm.molboxd",
+            begun.node, begun.version, begun.user
+        )));
+    }
+    let raw = exit.signal.unwrap_or_else(|| exit.code.unwrap_or(1) << 8);
+    Ok(End { status: ExitStatus::from_raw(raw), node: begun.node, seen_after })
+}
+
+/// Why a job may have ended without a word.
+fn unseen(config: &Config) -> String {
+    let slurm = &config.tasks.slurm;
+    format!(
+        "a job has ended, and nothing of it is seen here: the nodes need the folder {} (tasks.folder) \
+         and the program {} (tasks.slurm.molboxd) at these paths; if they have them, set \
+         tasks.slurm.settle_seconds, now {}, higher",
+        config.tasks_root().display(),
+        if slurm.molboxd.as_os_str().is_empty() {
+            "molboxd".into()
+        } else {
+            slurm.molboxd.display().to_string()
+        },
+        slurm.settle_seconds,
+    )
+}
+
+/// How old the end of an attempt is, by the clock of the file system.
+fn age(folder: &Path) -> io::Result<Duration> {
+    let probe = folder.join("probe");
+    fs::write(&probe, "now")?;
+    let now = fs::metadata(&probe)?.modified()?;
+    let ended = fs::metadata(folder.join("exit.json"))?.modified()?;
+    Ok(now.duration_since(ended).unwrap_or_default())
 }
 
 fn result(folder: &Path, status: ExitStatus, memory_mb: u64) -> Result<Value, Broken> {

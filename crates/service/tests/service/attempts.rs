@@ -165,6 +165,9 @@ async fn a_late_exit_of_an_earlier_attempt_counts_for_nothing() {
     assert!(kill_task(&folder(&service, &id)));
     wait_until(&molbox, &id, |job| job.attempts == 2 && job.progress.is_some()).await;
     until_it_produces(&molbox, &id).await;
+    wait_for("it runs", || {
+        processes(&folder(&service, &id)).iter().any(|process| !process.is_run_task()).then_some(())
+    });
     // As of a worker that was asked to stop, which is queued again however often that happens.
     let late = json!({ "attempt": 1, "code": 3, "signal": null });
     fs::write(folder(&service, &id).join("exit.json"), late.to_string()).unwrap();

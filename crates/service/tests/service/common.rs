@@ -13,6 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::s3::{self, Bucket};
+use crate::slurm::Slurm;
 use crate::{postgres, slurm};
 
 /// A running service; it ends with the value.
@@ -406,7 +407,11 @@ fn slurm_settings() -> Vec<String> {
     if !has_slurm() {
         return Vec::new();
     }
-    let cluster = slurm::shared().expect("Slurm is asked for");
+    settings_of(slurm::shared().expect("Slurm is asked for"))
+}
+
+/// What a service is started with whose tasks are jobs of a cluster.
+pub(crate) fn settings_of(cluster: &Slurm) -> Vec<String> {
     vec![
         "tasks.executor=slurm".to_owned(),
         format!("tasks.slurm.conf={:?}", cluster.conf().display().to_string()),

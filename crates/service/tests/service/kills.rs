@@ -14,7 +14,8 @@ use molbox::workflow::types::{EquilibrationStep, ProductionParams};
 use molbox::{Client, Error};
 use serde_json::{Value, json};
 
-use crate::common::{Process, Service, kill_task, processes, wait_for};
+use crate::common::{Process, Service, has_slurm, kill_task, processes, settings_of, wait_for};
+use crate::slurm::Slurm;
 use crate::work::{archive, water};
 
 const SECONDS: u64 = 30;
@@ -44,6 +45,8 @@ fn from_environment(name: &str, default: u64) -> u64 {
 /// A service that is killed, and what it has acknowledged.
 struct Killed {
     service: Service,
+    /// Where its tasks are jobs, if they are; nobody else's, for its daemons are killed as well.
+    cluster: Option<Slurm>,
     key: String,
     random: Random,
     system: String,
@@ -68,11 +71,12 @@ async fn random_kills_lose_and_double_no_submission_no_file_and_no_frame() {
     let mut killed = Killed::new(seed).await;
     let start = Instant::now();
     while start.elapsed() < budget {
-        match killed.random.below(9) {
+        match killed.random.below(if killed.cluster.is_some() { 10 } else { 9 }) {
             0 | 1 if killed.open.len() < MAX_OPEN => killed.submit().await,
             0..=2 => killed.upload().await,
             3 => killed.delete().await,
             4 => killed.kill_service(),
+            9 => killed.kill_of_a_daemon(),
             _ => killed.kill_of_a_task(),
         }
         killed.no_task_has_two_workers();
@@ -103,11 +107,16 @@ impl Killed {
             "worker.attempts=1000",
             "limits.requests_per_minute=0",
         ];
-        let service = Service::start_with(&settings);
+        let cluster = has_slurm().then(|| Slurm::start().expect("Slurm is asked for"));
+        let of_cluster = cluster.as_ref().map(settings_of).unwrap_or_default();
+        let all: Vec<&str> =
+            settings.into_iter().chain(of_cluster.iter().map(String::as_str)).collect();
+        let service = Service::start_with(&all);
         let key = service.key("ada");
         let system = water(&service.client_with(&key)).await;
         Self {
             service,
+            cluster,
             key,
             random: Random(seed),
             n_atoms: system.summary.as_ref().unwrap().atoms as usize,
@@ -213,6 +222,16 @@ impl Killed {
         self.send(move |molbox, _| delete(molbox, of.clone())).await;
         self.deleted.push(id);
         self.count("deletions", 1);
+    }
+
+    /// Kills the controller of the cluster, or what starts jobs on a node, and starts it again.
+    fn kill_of_a_daemon(&mut self) {
+        let daemon = ["slurmctld", "slurmd.n1"][self.random.below(2) as usize];
+        let cluster = self.cluster.as_ref().expect("its tasks are jobs");
+        cluster.kill(daemon);
+        cluster.restart(daemon);
+        cluster.wait();
+        self.count("kills of Slurm's daemons", 1);
     }
 
     /// Kills the worker of a task, its `run-task`, or both at once.

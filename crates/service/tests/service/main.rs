@@ -14,6 +14,7 @@ mod builds;
 mod burdens;
 #[cfg(debug_assertions)]
 mod clock;
+mod cluster;
 mod common;
 mod confinement;
 mod connections;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -63,6 +64,8 @@ impl Slurm {
         let process = Command::new("sh")
             .args(["-c", SCRIPT])
             .current_dir(&folder)
+            // What ends the tests is not to end the shell, which ends the daemons.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(log.try_clone().unwrap())
             .stderr(log)

@@ -1,0 +1,122 @@
+//! Tasks as jobs of Slurm, as the users and the operator of a service meet them.
+
+use molbox::Client;
+use molbox::workflow::types::SystemRecord;
+
+use crate::common::{Service, settings_of};
+use crate::slurm::{self, Slurm};
+
+fn start(cluster: &Slurm, settings: &[&str]) -> Service {
+    let of_cluster = settings_of(cluster);
+    let all: Vec<&str> =
+        of_cluster.iter().map(String::as_str).chain(settings.iter().copied()).collect();
+    Service::start_with(&all)
+}
+
+async fn submit(molbox: &Client) -> String {
+    let system = molbox.system_submit().body_map(|s| s.box_name("water").minimum_padding(1.2));
+    system.send().await.unwrap().system_id.as_str().to_owned()
+}
+
+async fn until(
+    molbox: &Client,
+    id: &str,
+    what: &str,
+    is_it: impl Fn(&SystemRecord) -> bool,
+) -> SystemRecord {
+    for _ in 0..1200 {
+        let record = molbox.system_view().system_id(id).send().await.unwrap().into_inner();
+        if is_it(&record) {
+            return record;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("it did not come about that {what}");
+}
+
+#[tokio::test]
+async fn a_task_that_waits_in_slurm_s_queue_says_why_and_its_time_is_not_counted() {
+    let Some(cluster) = slurm::shared() else { return };
+    let held = ["tasks.slurm.options=[\"--begin=now+1hour\"]", "worker.wall_seconds=1"];
+    let service = start(cluster, &[held[0], held[1], "worker.heartbeat_timeout_seconds=1"]);
+    let molbox = service.client("ada");
+    let id = submit(&molbox).await;
+    let stage = |record: &SystemRecord| record.progress.as_ref().and_then(|p| p.stage.clone());
+    let waits = |record: &SystemRecord| stage(record).as_deref() == Some("waiting: BeginTime");
+    until(&molbox, &id, "it waits", waits).await;
+    // Longer than it may be silent, and than it may take.
+    let since = std::time::Instant::now();
+    let record = until(&molbox, &id, "it still waits", |_| since.elapsed().as_secs() >= 3).await;
+    assert!(waits(&record) && record.status == "running", "{record:?}");
+    molbox.system_cancel().system_id(id.as_str()).send().await.unwrap();
+    let record = until(&molbox, &id, "it has ended", |record| record.status != "running").await;
+    assert_eq!(record.status, "cancelled");
+    let live = "--states=PENDING,RUNNING";
+    let jobs = cluster.run("squeue", &["--noheader", live, "--format=%j"]);
+    assert!(!jobs.contains(&id), "{jobs}");
+}
+
+#[tokio::test]
+async fn tasks_wait_while_the_controller_is_away_and_go_on_when_it_is_back() {
+    let Some(cluster) = Slurm::start() else { return };
+    let service = start(&cluster, &[]);
+    let molbox = service.client("ada");
+    molbox.wait_system(&submit(&molbox).await).await.unwrap();
+    cluster.kill("slurmctld");
+    let id = submit(&molbox).await;
+    let is_held = |record: &SystemRecord| {
+        record.held.as_ref().is_some_and(|hold| hold.code == "slurm_unavailable")
+    };
+    let record = until(&molbox, &id, "it is held", is_held).await;
+    assert_eq!((record.status.as_str(), record.attempts), ("queued", 0));
+    cluster.restart("slurmctld");
+    assert_eq!(molbox.wait_system(&id).await.unwrap().attempts, 1);
+}
+
+#[tokio::test]
+async fn a_task_that_slurm_refuses_waits_for_the_operator() {
+    let Some(cluster) = slurm::shared() else { return };
+    let mut service = start(cluster, &["tasks.slurm.partition=none"]);
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let id = submit(&molbox).await;
+    until(&molbox, &id, "it is held", |record| record.held.is_some()).await;
+    service.wait_until_it_logs("tasks.slurm.partition");
+    service.stop();
+    let settings = settings_of(cluster);
+    service.restart_with(&settings.iter().map(String::as_str).collect::<Vec<_>>());
+    let record = service.client_with(&key).wait_system(&id).await.unwrap();
+    assert_eq!(record.attempts, 1);
+}
+
+#[test]
+fn the_doctor_runs_a_job_and_names_the_setting_that_slurm_refuses() {
+    let Some(cluster) = slurm::shared() else { return };
+    let service = start(cluster, &[]);
+    let settings = settings_of(cluster);
+    let doctor = |more: &[&str]| {
+        let all = settings.iter().map(String::as_str).chain(more.iter().copied());
+        let mut arguments: Vec<String> =
+            all.flat_map(|setting| ["--set".to_owned(), setting.to_owned()]).collect();
+        let python = crate::common::python().expect("the workers' environment");
+        arguments.extend(["--set".to_owned(), format!("worker.python={python:?}")]);
+        arguments.push("doctor".to_owned());
+        arguments
+    };
+    let sound = doctor(&[]);
+    let report = service.command(&sound.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(report.contains("ok      tasks: Slurm takes jobs; one ran on node"), "{report}");
+    assert!(report.contains("OpenMM"), "{report}");
+    for (setting, named) in [
+        ("tasks.slurm.partition=none", "tasks.slurm.partition"),
+        ("tasks.slurm.gpus=\"gpu:9\"", "tasks.slurm.gpus"),
+        ("tasks.slurm.conf=\"/nowhere/slurm.conf\"", "tasks.slurm.conf"),
+        ("tasks.slurm.molboxd=\"/nowhere/molboxd\"", "tasks.slurm.molboxd"),
+    ] {
+        let broken = doctor(&[setting]);
+        let report =
+            service.failing_command(&broken.iter().map(String::as_str).collect::<Vec<_>>());
+        let line = report.lines().find(|line| line.starts_with("broken  tasks: "));
+        assert!(line.is_some_and(|line| line.contains(named)), "{named}: {report}");
+    }
+}
