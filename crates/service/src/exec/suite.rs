@@ -346,7 +346,7 @@ fn fifty_at_once_are_asked_for_in_one_question() {
         let start = Instant::now();
         // Each look at all of them is one `squeue`.
         while bench.statuses(&all).await.iter().any(|status| *status != exited(1, 6)) {
-            assert!(start.elapsed() < TIMEOUT, "not all end");
+            assert!(start.elapsed() < TIMEOUT, "{:?}", bench.statuses(&all).await);
         }
     });
 }
@@ -484,7 +484,8 @@ fn a_job_that_waits_is_called_back_at_once() {
 #[test]
 fn what_slurm_refuses_names_the_setting_and_is_tried_again() {
     let Some(cluster) = slurm::shared() else { return };
-    let changed: [(fn(&mut Config), &str); 5] = [
+    type Change = fn(&mut Config);
+    let changed: [(Change, &str); 5] = [
         (|config| config.tasks.slurm.partition = "none".to_owned(), "tasks.slurm.partition"),
         (|config| config.tasks.slurm.gpus = "gpu:9".to_owned(), "tasks.slurm.gpus"),
         (|config| config.worker.memory_mb = 1 << 30, "worker.memory_mb"),

@@ -47,7 +47,11 @@ impl Store {
     /// Removes what a service that was killed left unfinished.
     pub(super) fn clear_unfinished(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.partial)? {
-            fs::remove_file(entry?.path())?;
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
         }
         Ok(())
     }
@@ -121,10 +125,29 @@ impl Store {
     /// Makes the files of a folder objects under a key, all of them at once, where there is
     /// nothing. Doing it again does nothing.
     pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {
-        match folder.try_exists()? {
-            true => files::rename(folder, &self.path(key)),
-            false => Ok(()),
+        if !folder.try_exists()? {
+            return Ok(());
         }
+        match files::rename(folder, &self.path(key)) {
+            // Tasks may work in a folder that nodes share.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                self.adopt_from_elsewhere(folder, key)
+            }
+            renamed => renamed,
+        }
+    }
+
+    /// The same of a folder of another file system: what is renamed is a copy.
+    fn adopt_from_elsewhere(&self, folder: &Path, key: &Key) -> io::Result<()> {
+        let count = self.begun.fetch_add(1, Ordering::Relaxed);
+        let copy = self.partial.join(format!("adopted-{count}"));
+        let adopted =
+            copy_durably(folder, &copy).and_then(|()| files::rename(&copy, &self.path(key)));
+        if adopted.is_err() {
+            fs::remove_dir_all(&copy)?;
+        }
+        adopted?;
+        fs::remove_dir_all(folder)
     }
 
     /// Keys of the objects right under a key, sorted.
@@ -319,6 +342,21 @@ impl Store {
     }
 }
 
+fn copy_durably(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let path = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_durably(&entry.path(), &path)?;
+        } else {
+            fs::copy(entry.path(), &path)?;
+            File::open(&path)?.sync_all()?;
+        }
+    }
+    File::open(to)?.sync_all()
+}
+
 fn size(path: &Path) -> io::Result<u64> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::read_dir(path)?.map(|entry| size(&entry?.path())).sum(),
@@ -331,5 +369,35 @@ fn size(path: &Path) -> io::Result<u64> {
 impl Stat {
     fn of(found: &fs::Metadata) -> io::Result<Self> {
         Ok(Self { size: found.len(), modified: found.modified()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_another_file_system_is_adopted_as_a_whole_and_leaves_nothing() {
+        let data = tempfile::tempdir().unwrap();
+        let objects = Objects::open(data.path()).unwrap();
+        let (folder, task) = (data.path().join("collected"), Key::task("job_1"));
+        fs::create_dir_all(folder.join("commit")).unwrap();
+        fs::write(folder.join("log.txt"), "log").unwrap();
+        fs::write(folder.join("commit/commit.json"), "{}").unwrap();
+        objects.adopt_from_elsewhere(&folder, &task).unwrap();
+        assert!(!folder.exists());
+        assert_eq!(objects.read(&task.under("log.txt")).unwrap(), b"log");
+        assert_eq!(objects.read(&task.under("commit").under("commit.json")).unwrap(), b"{}");
+        // What is there is not mixed with another, which stays where it is.
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("frames"), "").unwrap();
+        objects.adopt_from_elsewhere(&folder, &task).unwrap_err();
+        assert_eq!(objects.list(&task).unwrap(), [task.under("log.txt")]);
+        assert!(folder.join("frames").exists());
+        assert_eq!(fs::read_dir(&objects.partial).unwrap().count(), 0);
+        // Of a service that was killed.
+        fs::create_dir(objects.partial.join("adopted-0")).unwrap();
+        objects.clear_unfinished().unwrap();
+        assert_eq!(fs::read_dir(&objects.partial).unwrap().count(), 0);
     }
 }

@@ -3,7 +3,7 @@
 use molbox::Client;
 use molbox::workflow::types::SystemRecord;
 
-use crate::common::{Service, settings_of};
+use crate::common::{Service, settings_of, wait_for};
 use crate::slurm::{self, Slurm};
 
 fn start(cluster: &Slurm, settings: &[&str]) -> Service {
@@ -119,4 +119,23 @@ fn the_doctor_runs_a_job_and_names_the_setting_that_slurm_refuses() {
         let line = report.lines().find(|line| line.starts_with("broken  tasks: "));
         assert!(line.is_some_and(|line| line.contains(named)), "{named}: {report}");
     }
+}
+
+#[tokio::test]
+async fn tasks_work_in_a_shared_folder_and_their_results_come_to_the_data_folder() {
+    let Some(cluster) = slurm::shared() else { return };
+    // Another file system than that of the data.
+    let shared = tempfile::tempdir_in("/dev/shm").unwrap();
+    let folder = format!("tasks.folder={:?}", shared.path().display().to_string());
+    let service = start(cluster, &[&folder]);
+    let molbox = service.client("ada");
+    let id = submit(&molbox).await;
+    molbox.wait_system(&id).await.unwrap();
+    let results = std::fs::read_dir(service.data.join("objects/tasks").join(&id)).unwrap();
+    assert!(results.count() > 1);
+    assert!(shared.path().join("cache").exists() && !service.data.join("cache").exists());
+    assert!(!service.data.join("tasks").exists());
+    wait_for("nothing is left of the task", || {
+        (std::fs::read_dir(shared.path().join("tasks")).unwrap().count() == 0).then_some(())
+    });
 }
