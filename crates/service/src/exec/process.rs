@@ -145,7 +145,12 @@ pub(super) fn processes() -> io::Result<Vec<Process>> {
 }
 
 fn number(entry: &fs::DirEntry) -> Option<Pid> {
-    Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)
+    process_number(entry.file_name().to_str()?)
+}
+
+/// One that is just ending has 0 for its parent, or -1 for its group.
+fn process_number(text: &str) -> Option<Pid> {
+    text.parse().ok().filter(|number| *number > 0).and_then(Pid::from_raw)
 }
 
 /// The processes that hold the lock of a directory, but for the caller's own process group: the
@@ -178,8 +183,8 @@ impl Process {
             // Dead; it only waits for its parent to notice.
             return None;
         }
-        let parent = Pid::from_raw(fields.next()?.parse().ok()?);
-        let group = Pid::from_raw(fields.next()?.parse().ok()?)?;
+        let parent = process_number(fields.next()?);
+        let group = process_number(fields.next()?)?;
         Some(Self { pid, handle, parent, group })
     }
 

@@ -425,6 +425,7 @@ fn nothing_is_concluded_while_the_controller_is_away() {
         let script = "while [ ! -e work/go ]; do sleep 0.05; done; exit 4";
         let attempt = bench.start("job_1", script).await;
         bench.becomes(&attempt, |status| *status == Status::Running).await;
+        cluster.save();
         cluster.kill("slurmctld");
         bench.becomes(&attempt, |status| *status == Status::Unknown).await;
         assert!(bench.executors.trouble().unwrap().contains("controller"));

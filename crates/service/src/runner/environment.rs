@@ -26,8 +26,8 @@ use crate::worker::{Plan, TaskFile};
 
 /// How long a check may take, in s; on an idle machine it takes one.
 const CHECK_SECONDS: u32 = 120;
-/// How often a check on a node is looked at.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often a check that runs on a node is looked at.
+const LOOK: Duration = Duration::from_millis(500);
 /// The folder of those of checks, each with the number of its process and a count for its name.
 const CHECKS: &str = "check";
 /// Code of everything that is wrong and has no code of its own.
@@ -152,12 +152,17 @@ async fn run_on_cluster(
     executors.launch(entry, &attempt, share, command, confinement).await.map_err(refused)?;
     let mut since = Instant::now();
     let exit = loop {
+        let mut pause = LOOK;
         executors.hurry();
         let looked = executors.statuses(vec![attempt.clone()]).await.pop();
         match looked.map(|(_, status)| status) {
             Some(Ok(attempt::Status::Exited(exit))) => break exit,
             Some(Ok(attempt::Status::Lost)) => return Err(wrong(unseen(config))),
-            Some(Ok(attempt::Status::Waiting(_))) => since = Instant::now(),
+            Some(Ok(attempt::Status::Waiting(_))) => {
+                since = Instant::now();
+                // It may take hours.
+                pause = Duration::from_secs_f64(config.tasks.slurm.poll_seconds).max(LOOK);
+            }
             Some(Err(error)) => return Err(wrong(format!("look at the check: {error}"))),
             Some(Ok(attempt::Status::Running | attempt::Status::Unknown)) | None => {}
         }
@@ -167,7 +172,7 @@ async fn run_on_cluster(
             }
             return Err(wrong(format!("a job has not ended for {CHECK_SECONDS} s")));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(pause).await;
     };
     let seen_after = age(&attempt.folder).unwrap_or_default();
     let begun = attempt.begun().ok().flatten().ok_or_else(|| wrong(unseen(config)))?;

@@ -62,6 +62,7 @@ async fn tasks_wait_while_the_controller_is_away_and_go_on_when_it_is_back() {
     let service = start(&cluster, &[]);
     let molbox = service.client("ada");
     molbox.wait_system(&submit(&molbox).await).await.unwrap();
+    cluster.save();
     cluster.kill("slurmctld");
     let id = submit(&molbox).await;
     let is_held = |record: &SystemRecord| {

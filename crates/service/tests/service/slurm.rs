@@ -118,6 +118,22 @@ impl Slurm {
         text(&output.stdout)
     }
 
+    /// Waits until the controller has saved all that it has acknowledged: it does so every few
+    /// seconds, and a crash before that has it forget jobs.
+    pub(crate) fn save(&self) {
+        let state = self.folder.join("state/job_state");
+        let saved = || fs::metadata(&state).and_then(|found| found.modified()).ok();
+        let before = saved();
+        let job = ["--hold", "--parsable", "--output=/dev/null", "--wrap=true"];
+        let job = self.run("sbatch", &job);
+        let since = Instant::now();
+        while saved() == before {
+            assert!(since.elapsed() < Duration::from_secs(60), "nothing is saved");
+            thread::sleep(Duration::from_millis(50));
+        }
+        self.run("scancel", &[&job]);
+    }
+
     /// Kills a daemon, `slurmctld` or `slurmd.n1`, as a crash of its machine would.
     pub(crate) fn kill(&self, daemon: &str) {
         let pid = fs::read_to_string(self.folder.join(format!("{daemon}.pid"))).unwrap();
