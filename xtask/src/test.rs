@@ -45,11 +45,12 @@ const ON_SQLITE_ALONE: [&str; 11] = [
 
 /// What of the service is tested on S3, too: what writes and reads contents most. `cargo xtask soak`
 /// takes all of it.
-const ON_S3: [&str; 5] = ["backups::", "files::", "kills::", "quotas::", "retries::"];
+const ON_S3: [&str; 4] = ["files::", "kills::", "quotas::", "retries::"];
 
 /// What is about contents that are in the data folder, or names a configuration without a bucket.
-const ON_DISK_ALONE: [&str; 7] = [
+const ON_DISK_ALONE: [&str; 8] = [
     "access::a_data_folder_is_its_owner_s_alone",
+    "backups::",
     "confinement::as_root::",
     "disk::",
     "files::an_installation_of_the_first_version",

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::files;
-use crate::objects::Objects;
+use crate::objects::{self, BUCKET, Objects};
 
 pub(crate) const DATABASE: &str = "molbox.sqlite";
 /// What a service keeps besides its database.
@@ -132,38 +132,32 @@ pub(crate) fn refuse(data: &Path, stray: &Path, lack: &str) -> Result<()> {
     )
 }
 
-/// Which store elsewhere the contents of a data folder are in.
-const BUCKET: &str = "bucket";
-
 /// The name by which a database elsewhere is known to be of these contents: that of the data folder,
 /// `folder`, or that of the store where they are.
 ///
 /// # Errors
 ///
 /// When they are not where the configuration has them.
-pub(crate) fn belonging(data: &Path, objects: &Objects, folder: String) -> Result<String> {
+pub(crate) fn belonging(data: &Path, store: &Objects, folder: String) -> Result<String> {
     let bucket = data.join(BUCKET);
     let before = match fs::read_to_string(&bucket) {
         Ok(name) => Some(name),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error).with_context(|| format!("read {}", bucket.display())),
     };
-    match (objects.folder(), before) {
+    match (store.folder(), before) {
         (Some(_), None) => Ok(folder),
-        (Some(_), Some(_)) => bail!(
-            "the contents of {} are in a bucket: name it in objects.url, or bring them back with `molboxd move`",
-            data.display()
-        ),
-        (None, Some(before)) => match objects.installation()? {
+        (Some(_), Some(_)) => Err(objects::not_here(data)),
+        (None, Some(before)) => match store.installation()? {
             Some(name) if name == before => Ok(name),
             Some(_) => bail!(
                 "{} has the contents of another installation than {}: name the one that is meant in objects.url",
-                objects.place(),
+                store.place(),
                 data.display()
             ),
             None => bail!(
                 "{} has not the contents of {}, nor any: name the one that is meant in objects.url",
-                objects.place(),
+                store.place(),
                 data.display()
             ),
         },
@@ -174,7 +168,7 @@ pub(crate) fn belonging(data: &Path, objects: &Objects, folder: String) -> Resul
                     stray.display()
                 );
             }
-            let name = objects.install(&folder)?;
+            let name = store.install(&folder)?;
             tie(data, &name)?;
             Ok(name)
         }

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use axum::body::Bytes;
 use futures::Stream;
 use futures::future::Either;
@@ -29,6 +29,17 @@ use crate::files;
 
 pub(crate) use object::{Key, ReceiveError, Stats};
 pub(crate) use s3::Failure;
+
+/// File of a data folder whose contents are in a bucket: whose they are.
+pub(crate) const BUCKET: &str = "bucket";
+
+/// The refusal of a data folder as the place of contents that it has not.
+pub(crate) fn not_here(data: &Path) -> anyhow::Error {
+    anyhow!(
+        "the contents of {} are in a bucket: name it in objects.url, or bring them back with `molboxd move`",
+        data.display()
+    )
+}
 
 /// The object store. Whatever is not `async` waits on its thread, from wherever it is called.
 pub(crate) struct Objects(Store);
@@ -74,10 +85,15 @@ impl Objects {
         }
     }
 
-    /// The same, to be read: no folder is made for it.
+    /// The same, to be read: none is made.
+    ///
+    /// # Errors
+    ///
+    /// Also where the contents are in a bucket that the configuration does not name.
     pub(crate) fn to_read(config: &Config) -> Result<Self> {
         match s3::Store::of(config)? {
             Some(store) => Ok(Self(Store::S3(Box::new(store)))),
+            None if config.data.join(BUCKET).exists() => Err(not_here(&config.data)),
             None => Ok(Self::at(&config.data)),
         }
     }

@@ -27,9 +27,9 @@ use object_store::{
     ObjectStoreExt, PutMode, PutPayload, RetryConfig,
 };
 use reqwest::Url;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, BufWriter};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place};
 
 use super::object::{Key, ReceiveError, Stat, Stats};
@@ -47,6 +47,8 @@ const MAX_PARTS: u64 = 10_000;
 const SENT_AT_A_TIME: usize = 8;
 /// Files of a folder that are sent at a time.
 const FILES_AT_A_TIME: usize = 4;
+/// Chunks of a download that are held while nobody has taken them.
+const CHUNKS_AHEAD: usize = 4;
 /// How long it may take until a connection stands, and how long the store may then be silent.
 const CONNECT: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(60);
@@ -238,13 +240,12 @@ impl Store {
         let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let store = builder(settings)?.with_bucket_name(name).build();
         let store = store.context("configuration: objects")?;
-        let scratch = config.data.join("scratch");
         let free = config.limits.free_disk_bytes.saturating_mul(2);
         Ok(Some(Self {
             bucket: Bucket { store: Arc::new(store), prefix },
             place: format!("the bucket {} of {}", settings.url, endpoint_of(settings)),
-            scratch: Scratch::open(scratch.clone(), settings.cache_bytes, free)
-                .with_context(|| format!("make {}", scratch.display()))?,
+            scratch: Scratch::open(&config.data, settings.cache_bytes, free)
+                .with_context(|| format!("make folders in {}", config.data.display()))?,
             runtime: Handle::try_current().context("S3 without a runtime")?,
             sending: Arc::new(Semaphore::new(SENT_AT_A_TIME)),
             fetched: Mutex::default(),
@@ -316,7 +317,8 @@ impl Store {
     ) -> Result<u64, ReceiveError> {
         let (copy, file) = self.scratch.begin().map_err(ReceiveError::Store)?;
         let written = file.try_clone().map_err(ReceiveError::Store)?;
-        let mut written = tokio::fs::File::from_std(written);
+        let written = tokio::fs::File::from_std(written);
+        let mut written = BufWriter::with_capacity(files::CHUNK_BYTES, written);
         let mut sending = self.send(key, file, max_bytes).map_err(ReceiveError::Store)?;
         let mut size = 0;
         while let Some(chunk) = content.next().await {
@@ -503,18 +505,32 @@ impl Store {
         range: Range<u64>,
     ) -> impl Stream<Item = io::Result<Bytes>> + Send + use<> {
         let (bucket, name) = (self.bucket.clone(), self.bucket.of(key));
-        let opened = async move {
-            let name = name?;
-            if range.is_empty() {
-                // Nothing can be asked for by an empty range.
-                bucket.store.head(&name).await.map_err(failed)?;
+        let (chunks, received) = mpsc::channel(CHUNKS_AHEAD);
+        // Of its own, so that the next is on its way while one is handed on. It ends when nobody
+        // takes them any more.
+        self.runtime.spawn(async move {
+            let read = async {
+                let name = name?;
+                if range.is_empty() {
+                    // Nothing can be asked for by an empty range.
+                    bucket.store.head(&name).await.map_err(failed)?;
+                }
+                let (mut body, _) = bucket.open(&name, Some(range)).await?;
+                while let Some(chunk) = body.long().await? {
+                    if chunks.send(Ok(chunk)).await.is_err() {
+                        break;
+                    }
+                }
+                io::Result::Ok(())
+            };
+            if let Err(error) = read.await {
+                // Nobody may be there to hear of it.
+                drop(chunks.send(Err(error)).await);
             }
-            let (body, _) = bucket.open(&name, Some(range)).await?;
-            io::Result::Ok(futures::stream::try_unfold(body, |mut body| async move {
-                Ok(body.long().await?.map(|chunk| (chunk, body)))
-            }))
-        };
-        futures::stream::once(opened).try_flatten()
+        });
+        futures::stream::unfold(received, |mut received| async move {
+            received.recv().await.map(|chunk| (chunk, received))
+        })
     }
 
     /// The copy of an object as it is now, if there is one here.

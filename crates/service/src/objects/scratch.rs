@@ -12,9 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::object::Key;
 use crate::files;
 
-/// A folder of such files.
+/// Folders of such files.
 pub(super) struct Scratch {
+    /// Those that are kept.
     folder: PathBuf,
+    /// Those that are being written, on the same disk.
+    partial: PathBuf,
     /// Most bytes that are kept, and what is to stay free of the disk meanwhile.
     max_bytes: u64,
     free_bytes: u64,
@@ -40,6 +43,15 @@ impl Copy {
     }
 }
 
+impl Copy {
+    fn move_to(&mut self, folder: &Path) -> io::Result<()> {
+        let to = folder.join(self.0.file_name().expect("it has a name"));
+        fs::rename(&self.0, &to)?;
+        self.0 = to;
+        Ok(())
+    }
+}
+
 impl Drop for Copy {
     fn drop(&mut self) {
         // What stays is cleared at the next start.
@@ -48,10 +60,13 @@ impl Drop for Copy {
 }
 
 impl Scratch {
-    pub(super) fn open(folder: PathBuf, max_bytes: u64, free_bytes: u64) -> io::Result<Self> {
+    pub(super) fn open(data: &Path, max_bytes: u64, free_bytes: u64) -> io::Result<Self> {
+        let (folder, partial) = (data.join("scratch"), data.join("partial"));
         fs::create_dir_all(&folder)?;
+        fs::create_dir_all(&partial)?;
         Ok(Self {
             folder,
+            partial,
             max_bytes,
             free_bytes,
             begun: AtomicU64::new(0),
@@ -66,8 +81,10 @@ impl Scratch {
 
     /// Removes what a service that was killed has left.
     pub(super) fn clear(&self) -> io::Result<()> {
-        for entry in fs::read_dir(&self.folder)? {
-            fs::remove_file(entry?.path())?;
+        for folder in [&self.folder, &self.partial] {
+            for entry in fs::read_dir(folder)? {
+                fs::remove_file(entry?.path())?;
+            }
         }
         Ok(())
     }
@@ -95,16 +112,16 @@ impl Scratch {
     /// Other processes on the same folder give other names.
     fn new_path(&self) -> PathBuf {
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        self.folder.join(format!("{}.{number}", std::process::id()))
+        self.partial.join(format!("{}.{number}", std::process::id()))
     }
 
     /// Keeps what is a version of an object, as long as there is room.
-    pub(super) fn keep(&self, key: &Key, version: Option<String>, copy: Copy) -> Arc<Copy> {
+    pub(super) fn keep(&self, key: &Key, version: Option<String>, mut copy: Copy) -> Arc<Copy> {
+        let size = fs::metadata(copy.path()).map_or(u64::MAX, |found| found.len());
+        let is_moved = size <= self.max_bytes && copy.move_to(&self.folder).is_ok();
         let copy = Arc::new(copy);
-        let Ok(found) = fs::metadata(copy.path()) else { return copy };
-        let size = found.len();
         if let Some(version) = version
-            && size <= self.max_bytes
+            && is_moved
         {
             let used = self.uses.fetch_add(1, Ordering::Relaxed);
             let kept = Kept { version, size, copy: copy.clone(), used };
@@ -166,10 +183,14 @@ mod tests {
         copy
     }
 
+    fn n_files(scratch: &Scratch) -> usize {
+        [&scratch.folder, &scratch.partial].map(|it| fs::read_dir(it).unwrap().count()).iter().sum()
+    }
+
     #[test]
     fn what_is_kept_is_the_version_that_is_asked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let scratch = Scratch::open(folder.path().to_owned(), 100, 0).unwrap();
+        let scratch = Scratch::open(folder.path(), 100, 0).unwrap();
         let key = Key::upload("one");
         scratch.keep(&key, Some("1".to_owned()), written(&scratch, "first"));
         let found = scratch.find(&key, "1").unwrap();
@@ -177,13 +198,13 @@ mod tests {
         assert!(scratch.find(&key, "2").is_none() && !scratch.has(&key));
         assert!(found.path().exists(), "somebody reads it");
         drop(found);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(n_files(&scratch), 0);
     }
 
     #[test]
     fn what_was_not_used_for_long_gives_way_and_nothing_too_large_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let scratch = Scratch::open(folder.path().to_owned(), 10, 0).unwrap();
+        let scratch = Scratch::open(folder.path(), 10, 0).unwrap();
         let key = |name: &str| Key::task("job_1").under(name);
         for name in ["a", "b"] {
             scratch.keep(&key(name), Some("1".to_owned()), written(&scratch, "1234"));
@@ -195,6 +216,6 @@ mod tests {
         assert!(large.path().exists() && !scratch.has(&key("d")) && scratch.has(&key("a")));
         scratch.forget(&Key::task("job_1"));
         drop(large);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(n_files(&scratch), 0);
     }
 }
