@@ -27,7 +27,7 @@ use object_store::{
     ObjectStoreExt, PutMode, PutPayload, RetryConfig,
 };
 use reqwest::Url;
-use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinSet, block_in_place};
@@ -317,8 +317,7 @@ impl Store {
     ) -> Result<u64, ReceiveError> {
         let (copy, file) = self.scratch.begin().map_err(ReceiveError::Store)?;
         let written = file.try_clone().map_err(ReceiveError::Store)?;
-        let written = tokio::fs::File::from_std(written);
-        let mut written = BufWriter::with_capacity(files::CHUNK_BYTES, written);
+        let mut written = tokio::fs::File::from_std(written);
         let mut sending = self.send(key, file, max_bytes).map_err(ReceiveError::Store)?;
         let mut size = 0;
         while let Some(chunk) = content.next().await {
