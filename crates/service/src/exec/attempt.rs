@@ -1,5 +1,6 @@
 //! One start of a task, and what is known of it from its folder, whoever started it.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -98,6 +99,35 @@ pub(super) const FENCE: &str = "attempt";
 pub(super) fn lock_of(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }
+
+/// The right to launch an attempt, while no process of an earlier one lives.
+pub(crate) enum Entry {
+    /// Whoever has it is the only one in the folder.
+    Lock(Lock),
+    Open,
+    /// It has been launched already.
+    Submitted,
+}
+
+/// How a task is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It may save what it has come to.
+    Ask,
+    Kill,
+}
+
+/// Who runs attempts has not taken this one, and will not take another until that has passed.
+#[derive(Debug)]
+pub(crate) struct NotTaken(pub(super) String);
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotTaken {}
 
 impl Lock {
     /// Locks a directory, which is made; none while a process of an earlier attempt lives.

@@ -10,7 +10,6 @@ mod slurm;
 #[cfg(test)]
 mod suite;
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -18,7 +17,8 @@ use anyhow::{Context, Result};
 
 use crate::config::{Config, Engine};
 use crate::record::Lane;
-use attempt::{Attempt, Lock, Status};
+use attempt::{Attempt, Status};
+pub(crate) use attempt::{Entry, NotTaken, Stop};
 use capacity::{Capacity, Place, Share};
 use confine::Confinement;
 use process::Processes;
@@ -36,35 +36,6 @@ pub(crate) enum Executor {
     Processes(Processes),
     Slurm(Box<Slurm>),
 }
-
-/// The right to launch an attempt, while no process of an earlier one lives.
-pub(crate) enum Entry {
-    /// Whoever has it is the only one in the folder.
-    Lock(Lock),
-    Open,
-    /// It has been launched already.
-    Submitted,
-}
-
-/// How a task is stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// It may save what it has come to.
-    Ask,
-    Kill,
-}
-
-/// Who runs attempts has not taken this one, and will not take another until that has passed.
-#[derive(Debug)]
-pub(crate) struct NotTaken(String);
-
-impl fmt::Display for NotTaken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotTaken {}
 
 impl Executors {
     /// `installation` names this service among all that have jobs in the same cluster.

@@ -15,9 +15,8 @@ use rustix::process::{
 };
 use tokio::process::{Child, Command};
 
-use super::attempt::{Attempt, Lock, Status, lock_of};
+use super::attempt::{Attempt, Entry, Lock, Status, Stop, lock_of};
 use super::confine::{Confinement, THIS_PROGRAM};
-use super::{Entry, Stop};
 
 /// How often running tasks are looked at. To look at one takes a lock and reads a file.
 pub(super) const TICK: Duration = Duration::from_millis(200);

@@ -19,10 +19,10 @@ use rustix::process::getuid;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::attempt::{Attempt, Lock, Status, has_no_locks};
+use super::attempt::{Attempt, Entry, Lock, NotTaken, Status, Stop, has_no_locks};
 use super::capacity::Share;
 use super::confine::{Confinement, WORK};
-use super::{Entry, NotTaken, Stop, process};
+use super::process;
 use crate::config::{self, Config};
 
 /// How long a command of Slurm may take. Without its controller they give up after some nine

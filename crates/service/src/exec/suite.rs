@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::attempt::{Attempt, Exit, Status};
@@ -10,7 +11,6 @@ use super::capacity::Share;
 use super::confine::{Confinement, WORK};
 use super::{Entry, Executor, Executors, Stop};
 use crate::config::{Config, Engine, Sandbox};
-use crate::random;
 use crate::record::Lane;
 
 #[path = "../../tests/service/slurm.rs"]
@@ -62,12 +62,15 @@ fn config_of(cluster: &slurm::Slurm) -> Config {
     config
 }
 
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
 fn on(mut config: Config, promise: impl AsyncFn(&mut Bench)) {
     config.worker.slots = 2;
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let installation = format!("{:08x}", u32::from_le_bytes(random::bytes()));
+        // So that none sees the jobs of another.
+        let installation = format!("{:08x}", COUNT.fetch_add(1, Ordering::Relaxed));
         let executors = executors(&config, &installation);
         let folder = folder.path().to_owned();
         promise(&mut Bench { folder, config, installation, executors }).await;
