@@ -88,12 +88,14 @@ enum Backend {
 }
 
 impl Backend {
-    /// Those that are servers of their own; whether they can be started, and why not.
-    const SERVERS: [(Self, fn() -> bool, &str); 3] = [
-        (Self::Postgres, has_postgres, NO_POSTGRES),
-        (Self::S3, has_s3, NO_S3),
-        (Self::Slurm, has_slurm, NO_SLURM),
-    ];
+    /// Those that are servers of their own, each with why it cannot be started, if so.
+    fn servers() -> [(Self, Option<&'static str>); 3] {
+        [
+            (Self::Postgres, (!has_postgres()).then_some(NO_POSTGRES)),
+            (Self::S3, (!has_s3()).then_some(NO_S3)),
+            (Self::Slurm, (!has_slurm()).then_some(NO_SLURM)),
+        ]
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -129,11 +131,10 @@ impl Part {
     fn all() -> Result<Vec<Self>> {
         let targets = fuzz::targets()?.into_iter().map(Self::Fuzz);
         let mut all: Vec<_> = targets.chain([Self::Kills(Backend::None)]).collect();
-        for (backend, can_start, why) in Backend::SERVERS {
-            if can_start() {
-                all.extend([Self::Kills(backend), Self::Service(backend)]);
-            } else {
-                println!("skipped: kills/{0} and {0}: {why}", backend.name());
+        for (backend, missing) in Backend::servers() {
+            match missing {
+                None => all.extend([Self::Kills(backend), Self::Service(backend)]),
+                Some(why) => println!("skipped: kills/{0} and {0}: {why}", backend.name()),
             }
         }
         all.extend([Self::Requests, Self::Worker]);

@@ -19,6 +19,9 @@ use crate::objects::Key;
 use crate::objects::garbage::sweep;
 use crate::{files, folder, runner, servers};
 
+/// How long the runner may take to end.
+const GIVE_BACK: Duration = Duration::from_secs(3);
+
 /// Serves until SIGTERM or SIGINT.
 pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     folder::make(&config.data)?;
@@ -55,7 +58,7 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     tokio::spawn(sweep_all(app.clone(), garbage));
     tokio::spawn(keep_house(app.clone()));
     let meeting = tokio::spawn(servers::meet(app.clone()));
-    let runner = tokio::spawn(runner::run(app.clone()));
+    let mut runner = tokio::spawn(runner::run(app.clone()));
     let serve = |listener, router| {
         connections::serve(
             Door::new(app.config.connections.clone()),
@@ -89,7 +92,11 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     tokio::try_join!(servers, ask_to_stop)?;
     meeting.abort();
     servers::leave(&app).await;
-    runner.abort();
+    // Another server may run the tasks at once if this one says that it does not; what it collects
+    // at the moment may take longer.
+    if tokio::time::timeout(GIVE_BACK, &mut runner).await.is_err() {
+        runner.abort();
+    }
     reloads.abort();
     Ok(())
 }

@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn a_folder_of_another_file_system_is_adopted_as_a_whole_and_leaves_nothing() {
         let data = tempfile::tempdir().unwrap();
-        let objects = Objects::open(data.path()).unwrap();
+        let objects = Store::open(data.path()).unwrap();
         let (folder, task) = (data.path().join("collected"), Key::task("job_1"));
         fs::create_dir_all(folder.join("commit")).unwrap();
         fs::write(folder.join("log.txt"), "log").unwrap();

@@ -80,6 +80,28 @@ impl Service {
         service
     }
 
+    /// With its records in a database of PostgreSQL and its contents in a bucket, so that others can
+    /// work beside it.
+    pub(crate) fn start_shared(url: &str, bucket: &Bucket, settings: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let (database, bucket) = (url.to_owned(), Some(bucket.clone()));
+        let place = Place { database, bucket, ..Place::here(&data) };
+        let mut service = Self::start_at(&data, place, settings);
+        service._folder = Some(folder);
+        service
+    }
+
+    /// Asks the service to end, and does not wait for it.
+    pub(crate) fn ask_to_end(&self) {
+        assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
+    }
+
+    /// Waits until the service has ended by itself.
+    pub(crate) fn wait(&mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+
     /// On data with their records in a file there, whatever is tested otherwise.
     pub(crate) fn start_in_sqlite(data: &Path) -> Self {
         Self::start_at_url(data, "")
@@ -175,8 +197,8 @@ impl Service {
 
     /// Asks the service to end, and waits until it has.
     pub(crate) fn stop(&mut self) {
-        assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
+        self.ask_to_end();
+        self.wait();
     }
 
     /// Runs a command of `molboxd` on the service's data; its standard output.

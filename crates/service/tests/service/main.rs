@@ -42,6 +42,7 @@ mod quotas;
 mod repeats;
 mod retries;
 mod s3;
+mod servers;
 mod sessions;
 mod sizes;
 mod slurm;

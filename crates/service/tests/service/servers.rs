@@ -1,0 +1,313 @@
+//! Several servers on one database and one bucket: they answer as one, and when one of them dies
+//! nothing that was acknowledged is lost and nothing is done twice.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt;
+use molbox::Client;
+use molbox::workflow::types::{EquilibrationStep, JobRecord, ProductionParams};
+use reqwest::StatusCode;
+
+use crate::common::{Service, example, settings_of, wait_for};
+use crate::s3::Bucket;
+use crate::slurm;
+use crate::work::water;
+use crate::{postgres, s3};
+
+/// What servers share.
+struct Shared {
+    database: String,
+    bucket: Bucket,
+}
+
+impl Shared {
+    /// None, and a word of it, where there is no PostgreSQL or no S3.
+    fn new() -> Option<Self> {
+        let (postgres, s3) = (postgres::shared()?, s3::shared()?);
+        Some(Self { database: postgres.database(), bucket: s3.bucket() })
+    }
+
+    fn start(&self, settings: &[&str]) -> Service {
+        Service::start_shared(&self.database, &self.bucket, settings)
+    }
+}
+
+/// A job that goes on until it is cancelled.
+async fn endless_job(molbox: &Client, system: &str) -> String {
+    let job = molbox.job_submit().body_map(|job| {
+        job.box_id(system)
+            .minimization_steps(10)
+            .equilibration(Vec::<EquilibrationStep>::new())
+            .production(ProductionParams::builder().time(100).traj_freq(500_000).log_freq(500_000))
+    });
+    job.send().await.unwrap().job_id.as_str().to_owned()
+}
+
+/// Waits until a job's record is so.
+async fn until(
+    molbox: &Client,
+    job: &str,
+    what: &str,
+    is_it: impl Fn(&JobRecord) -> bool,
+) -> JobRecord {
+    let start = Instant::now();
+    loop {
+        let record = molbox.job_view().job_id(job).send().await.unwrap().into_inner();
+        if is_it(&record) {
+            return record;
+        }
+        assert!(start.elapsed() < Duration::from_secs(120), "not {what}: {record:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn status(service: &Service, path: &str) -> StatusCode {
+    reqwest::get(format!("{}/{path}", service.base_url)).await.unwrap().status()
+}
+
+#[tokio::test]
+async fn what_one_server_has_done_the_others_know() {
+    let Some(shared) = Shared::new() else { return };
+    let runs = shared.start(&[]);
+    let answers = shared.start(&["tasks.runner=off"]);
+    let key = runs.key("ada");
+    let (one, other) = (runs.client_with(&key), answers.client_with(&key));
+    // A link of one server is good at the other, and what was sent there is registered here.
+    let link = one.upload_url_create().filetype("pdb").send().await.unwrap().into_inner();
+    let (_, path) = link.upload_url.split_once("/upload/").unwrap();
+    let content = fs::read(example("1vii.pdb")).unwrap();
+    let url = format!("{}/upload/{path}", answers.base_url);
+    let sent = reqwest::Client::new().put(url).body(content.clone()).send().await.unwrap();
+    assert_eq!(sent.status(), 200);
+    let registered =
+        one.file_register().body_map(|file| file.file_id(link.file_id.as_str()).name("villin"));
+    registered.send().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("villin.pdb");
+    other.download_file(link.file_id.as_str(), &to).await.unwrap();
+    assert!(fs::read(&to).unwrap() == content);
+    // A request that is repeated elsewhere is the same, and the runner's progress is seen there.
+    let system = water(&other).await.system_id.as_str().to_owned();
+    let submit = |molbox: Client| {
+        let system = system.clone();
+        async move {
+            let job = molbox.job_submit().idempotency_key("one").body_map(|job| {
+                job.box_id(system.as_str())
+                    .minimization_steps(10)
+                    .equilibration(Vec::<EquilibrationStep>::new())
+                    .production(ProductionParams::builder().time(100))
+            });
+            job.send().await.unwrap().job_id.as_str().to_owned()
+        }
+    };
+    let job = submit(other.clone()).await;
+    assert_eq!(submit(one.clone()).await, job);
+    let has_begun = |job: &JobRecord| {
+        job.progress.as_ref().is_some_and(|progress| progress.fraction.get() > 0.0)
+    };
+    until(&other, &job, "seen to go on", has_begun).await;
+    other.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    until(&one, &job, "cancelled", |job| job.status == "cancelled").await;
+    other.download_job(&job, folder.path().join("job.zip")).await.unwrap();
+    // A key is revoked everywhere at once.
+    let id = answers.command(&["key", "list", "ada"]);
+    answers.command(&["key", "revoke", id.split('\t').next().unwrap()]);
+    for molbox in [&one, &other] {
+        let error = molbox.job_list().send().await.unwrap_err();
+        assert_eq!(error.status(), Some(StatusCode::UNAUTHORIZED));
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_a_machine_that_is_lost_are_done_by_another() {
+    let Some(shared) = Shared::new() else { return };
+    let settings = ["tasks.lost_seconds=1", "worker.checkpoint_seconds=0.2"];
+    let mut lost = shared.start(&settings);
+    let key = lost.key("ada");
+    let molbox = lost.client_with(&key);
+    let system = water(&molbox).await.system_id.as_str().to_owned();
+    let job = endless_job(&molbox, &system).await;
+    until(&molbox, &job, "running", |job| job.status == "running").await;
+    let queued = endless_job(&molbox, &system).await;
+    lost.kill();
+    let other = shared.start(&settings);
+    let molbox = other.client_with(&key);
+    // What waits is taken at once, what ran when its machine counts as lost.
+    until(&molbox, &queued, "running", |job| job.status == "running").await;
+    let record = molbox.job_view().job_id(job.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
+    molbox.job_cancel().job_id(queued.as_str()).send().await.unwrap();
+    let name = format!("host-{}", identifier(&lost.data));
+    other.sql(&format!("update runner set expires_at = 0 where name = '{name}'"));
+    until(&molbox, &job, "begun again", |job| job.attempts == 2 && job.status == "running").await;
+    // The lost one comes back, finds the task elsewhere, and ends what is left of it.
+    lost.restart();
+    wait_for("the processes of the lost attempt have ended", || {
+        let folder = lost.data.join("tasks").join(&job);
+        (!folder.exists()).then_some(())
+    });
+    let record = molbox.job_view().job_id(job.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((record.status.as_str(), record.attempts), ("running", 2));
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    until(&molbox, &job, "cancelled", |job| job.status == "cancelled").await;
+}
+
+/// The identifier of the server that runs the tasks of the cluster.
+fn holder(service: &Service) -> String {
+    service.sql("select holder from runner where name = 'slurm' and expires_at > extract(epoch from clock_timestamp()) * 1000000")
+}
+
+fn identifier(data: &Path) -> String {
+    let bytes = fs::read(data.join("server")).unwrap();
+    bytes[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn who_runs_the_cluster_s_tasks_is_replaced_within_20_seconds_and_they_go_on() {
+    let (Some(shared), Some(cluster)) = (Shared::new(), slurm::shared()) else { return };
+    let work = tempfile::tempdir().unwrap();
+    let mut settings = settings_of(cluster);
+    settings.push(format!("tasks.folder={:?}", work.path().display().to_string()));
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut first = shared.start(&settings);
+    let key = first.key("ada");
+    let molbox = first.client_with(&key);
+    let system = water(&molbox).await.system_id.as_str().to_owned();
+    assert_eq!(holder(&first), identifier(&first.data));
+    let second = shared.start(&settings);
+    let job = endless_job(&molbox, &system).await;
+    let has_begun = |job: &JobRecord| job.progress.as_ref().is_some_and(|p| p.fraction.get() > 0.0);
+    until(&molbox, &job, "going on", has_begun).await;
+    first.kill();
+    let start = Instant::now();
+    let molbox = second.client_with(&key);
+    wait_for("the other server runs the tasks", || {
+        (holder(&second) == identifier(&second.data)).then_some(())
+    });
+    let takeover = start.elapsed();
+    println!("taken over {takeover:.1?} after a kill");
+    assert!(takeover < Duration::from_secs(20), "{takeover:?}");
+    second.wait_until_it_logs("adopted");
+    let record = molbox.job_view().job_id(job.as_str()).send().await.unwrap().into_inner();
+    assert_eq!((record.status.as_str(), record.attempts), ("running", 1), "it went on");
+    // Who is asked to end gives the right back.
+    first.restart();
+    second.ask_to_end();
+    let start = Instant::now();
+    wait_for("the first runs them again", || {
+        (holder(&first) == identifier(&first.data)).then_some(())
+    });
+    println!("given back {:.1?} after a request to end", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let molbox = first.client_with(&key);
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    let record = until(&molbox, &job, "cancelled", |job| job.status == "cancelled").await;
+    assert_eq!(record.attempts, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_to_end_says_so_and_answers_until_it_does() {
+    let mut service = Service::start_with(&["server.drain_seconds=600"]);
+    let molbox = service.client("ada");
+    assert_eq!(status(&service, "healthz").await, 200);
+    service.ask_to_end();
+    let start = Instant::now();
+    while status(&service, "healthz").await != 503 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(status(&service, "livez").await, 200);
+    let system = molbox.system_submit().body_map(|system| system.minimum_padding(1.2));
+    let id = system.send().await.unwrap().system_id.clone();
+    assert_eq!(molbox.system_view().system_id(id).send().await.unwrap().status, "queued");
+    // Who asks twice does not want to wait.
+    service.ask_to_end();
+    service.wait();
+    service.restart();
+    let molbox = service.client_with(&service.key("ada"));
+    assert_eq!(molbox.system_list().send().await.unwrap().items.len(), 1);
+}
+
+#[test]
+fn all_servers_take_the_market_data_that_one_is_asked_to_take() {
+    let Some(shared) = Shared::new() else { return };
+    let market = tempfile::tempdir().unwrap();
+    let setting = format!("margin.market={:?}", market.path().join("market").display().to_string());
+    let (one, other) = (shared.start(&[&setting]), shared.start(&[&setting]));
+    one.command(&["--set", &setting, "market", "sample"]);
+    let said = one.command(&["--set", &setting, "market", "reload"]);
+    assert!(said.contains("contracts in use"), "{said}");
+    let in_use = |service: &Service| {
+        let text = fs::read_to_string(service.data.join("market.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["sha256"].clone()
+    };
+    assert!(in_use(&one).is_string());
+    assert_eq!(in_use(&one), in_use(&other));
+    assert_eq!(one.sql("select count(distinct market) from server"), "1");
+}
+
+/// Sends a submission to one server after the other until one answers.
+async fn submit(servers: &[String], key: &str, n: usize) -> String {
+    for url in servers.iter().cycle().take(400) {
+        let client = molbox::Connection::new(url, key).unwrap().retries(0).workflow().unwrap();
+        let name = format!("system {n}");
+        let system = client
+            .system_submit()
+            .idempotency_key(format!("submission {n}"))
+            .body_map(|system| system.box_name(name).minimum_padding(1.2));
+        match system.send().await {
+            Ok(record) => return record.system_id.as_str().to_owned(),
+            Err(error) if error.status().is_none_or(|status| status.is_server_error()) => {
+                tokio::time::sleep(Duration::from_millis(25)).await;
+            }
+            Err(error) => panic!("refused: {error}"),
+        }
+    }
+    panic!("no server answers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_servers_that_are_killed_in_turn_nothing_is_lost_and_nothing_done_twice() {
+    let Some(shared) = Shared::new() else { return };
+    // Nothing is started, so that all there is are submissions.
+    let settings = ["limits.open_tasks=0", "limits.requests_per_minute=0", "tasks.runner=off"];
+    // Each on an address of its own, which it has again when it is started again.
+    let port = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let start = |address: std::net::SocketAddr| {
+        let listen = format!("listen=\"{address}\"");
+        let all: Vec<&str> = settings.iter().copied().chain([listen.as_str()]).collect();
+        shared.start(&all)
+    };
+    let mut servers = [start(port()), start(port())];
+    let key = servers[0].key("ada");
+    let urls: Vec<String> = servers.iter().map(|server| server.base_url.clone()).collect();
+    let submitting = tokio::spawn({
+        let (urls, key) = (urls.clone(), key.clone());
+        async move {
+            let mut acknowledged = BTreeSet::new();
+            for n in 0..300 {
+                assert!(acknowledged.insert(submit(&urls, &key, n).await), "two have one name");
+            }
+            acknowledged
+        }
+    });
+    let mut kills = 0;
+    while !submitting.is_finished() {
+        let server = &mut servers[kills % 2];
+        server.kill();
+        server.restart();
+        kills += 1;
+    }
+    println!("{kills} kills");
+    assert!(kills >= 4, "{kills}");
+    let acknowledged = submitting.await.unwrap();
+    let molbox = servers[0].client_with(&key);
+    let listed = molbox.system_list().stream();
+    let listed: Vec<String> =
+        listed.map_ok(|system| system.system_id.as_str().to_owned()).try_collect().await.unwrap();
+    assert_eq!(listed.len(), acknowledged.len());
+    assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), acknowledged);
+}
