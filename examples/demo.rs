@@ -31,6 +31,10 @@ async fn main() -> Result<()> {
     };
     let start = Instant::now();
     let molbox = Client::from_env()?;
+    // With one the numbers are the same each time.
+    let seed: Option<u32> =
+        std::env::var("MOLBOX_DEMO_SEED").ok().map(|seed| seed.parse()).transpose()?;
+    let seed = seed.map(u64::from);
 
     let file = molbox.upload(&structure).await?;
     println!(
@@ -49,6 +53,7 @@ async fn main() -> Result<()> {
                 .box_shape("dodecahedron")
                 .minimum_padding(0.7) // nm
                 .concentration(0.15) // mol/L
+                .seed(seed)
         })
         .send()
         .await?;
@@ -73,6 +78,7 @@ async fn main() -> Result<()> {
             let stage = EquilibrationStep::builder;
             job.box_id(system.system_id.as_str())
                 .batch_name("demo")
+                .seed(seed)
                 .temperature(300) // K
                 .integration_timestep(4) // fs
                 .equilibration([

@@ -1,7 +1,9 @@
 //! What is done to the repository: `cargo xtask --help`.
 
 mod answering;
+mod backends;
 mod clients;
+mod cluster;
 mod conformance;
 mod demo;
 mod docs;
@@ -41,7 +43,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     /// Run the main job on a real protein: service, engine, client, results, picture.
-    Demo,
+    Demo {
+        /// Also on PostgreSQL, S3 and Slurm with two servers behind a load balancer, one of which is
+        /// killed on the way, as is Slurm's controller; the results are to be the same.
+        #[arg(long)]
+        cluster: bool,
+    },
     /// Run every test of every crate and of the worker, and set up what they need.
     Test,
     /// Feed random bytes to everything that parses strangers' bytes.
@@ -56,7 +63,8 @@ enum Task {
         /// How long, in hours.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
-        /// One part: kills, requests, worker, fuzz, or a target of it such as fuzz/mask.
+        /// One part: kills, service, requests, worker, fuzz, or one of several such as fuzz/mask and
+        /// kills/postgres+s3.
         #[arg(long, value_name = "PART")]
         only: Option<String>,
         /// Forget what the parts have done before.
@@ -104,7 +112,8 @@ enum Task {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Task::Demo => demo::demo(),
+        Task::Demo { cluster: false } => demo::demo(),
+        Task::Demo { cluster: true } => cluster::demo(),
         Task::Test => test::test(),
         Task::Fuzz { seconds } => fuzz::fuzz(seconds),
         Task::Soak { hours, only, fresh } => soak::soak(hours, only.as_deref(), fresh),

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::shell::{cargo, run, target};
 
-const START_LIMIT: Duration = Duration::from_secs(30);
+/// How long a service may take until it listens.
+pub const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running service; it ends with the value.
 pub struct Service {

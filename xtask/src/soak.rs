@@ -17,12 +17,10 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::backends::Backends;
 use crate::conformance::{self, Operations};
 use crate::service::Service;
 use crate::shell::{cargo, root, run, target};
-use crate::test::{
-    NO_POSTGRES, NO_S3, NO_SLURM, has_postgres, has_s3, has_slurm, on_postgres, on_s3, on_slurm,
-};
 use crate::{fuzz, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -67,9 +65,9 @@ enum Part {
     /// A fuzz target, counted in minutes of CPU time.
     Fuzz(String),
     /// Kills of service, workers and `run-task`, and of what else there is.
-    Kills(Backend),
+    Kills(Backends),
     /// All tests of the service; counted in passes.
-    Service(Backend),
+    Service(Backends),
     /// Schemathesis, counted in minutes.
     Requests,
     /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
@@ -77,64 +75,19 @@ enum Part {
     Worker,
 }
 
-/// What takes the place of a default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Backend {
-    /// Nothing does: records in SQLite, contents on the disk, tasks as processes.
-    None,
-    Postgres,
-    S3,
-    Slurm,
-}
-
-impl Backend {
-    /// Those that are servers of their own, each with why it cannot be started, if so.
-    fn servers() -> [(Self, Option<&'static str>); 3] {
-        [
-            (Self::Postgres, (!has_postgres()).then_some(NO_POSTGRES)),
-            (Self::S3, (!has_s3()).then_some(NO_S3)),
-            (Self::Slurm, (!has_slurm()).then_some(NO_SLURM)),
-        ]
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Postgres => "postgres",
-            Self::S3 => "s3",
-            Self::Slurm => "slurm",
-        }
-    }
-
-    /// What the tests of the service are asked by to use it.
-    fn variable(self) -> Option<&'static str> {
-        match self {
-            Self::None => None,
-            Self::Postgres => Some("MOLBOX_TEST_DATABASE"),
-            Self::S3 => Some("MOLBOX_TEST_OBJECTS"),
-            Self::Slurm => Some("MOLBOX_TEST_TASKS"),
-        }
-    }
-
-    /// All tests of the service that are about more than the default.
-    fn tests(self, python: &Path) -> Command {
-        match self {
-            Self::None => unreachable!("`cargo xtask test` runs these"),
-            Self::Postgres => on_postgres(python),
-            Self::S3 => on_s3(python),
-            Self::Slurm => on_slurm(python),
-        }
-    }
-}
-
 impl Part {
     fn all() -> Result<Vec<Self>> {
         let targets = fuzz::targets()?.into_iter().map(Self::Fuzz);
-        let mut all: Vec<_> = targets.chain([Self::Kills(Backend::None)]).collect();
-        for (backend, missing) in Backend::servers() {
-            match missing {
-                None => all.extend([Self::Kills(backend), Self::Service(backend)]),
-                Some(why) => println!("skipped: kills/{0} and {0}: {why}", backend.name()),
+        let mut all: Vec<_> = targets.collect();
+        for backends in Backends::crosses() {
+            if let Some(why) = backends.missing() {
+                println!("skipped: all on {}: {why}", backends.name());
+                continue;
+            }
+            all.push(Self::Kills(backends.clone()));
+            // Without any, `cargo xtask test` runs them.
+            if !backends.0.is_empty() {
+                all.push(Self::Service(backends));
             }
         }
         all.extend([Self::Requests, Self::Worker]);
@@ -144,9 +97,9 @@ impl Part {
     fn name(&self) -> String {
         match self {
             Self::Fuzz(target) => format!("fuzz/{target}"),
-            Self::Kills(Backend::None) => "kills".to_owned(),
-            Self::Kills(backend) => format!("kills/{}", backend.name()),
-            Self::Service(backend) => backend.name().to_owned(),
+            Self::Kills(backends) if backends.0.is_empty() => "kills".to_owned(),
+            Self::Kills(backends) => format!("kills/{}", backends.name()),
+            Self::Service(backends) => format!("service/{}", backends.name()),
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
         }
@@ -310,9 +263,9 @@ impl Soak {
         println!("{}: {seconds} s, seed {seed}", part.name());
         let outcome = match part {
             Part::Fuzz(target) => self.fuzz(target, seconds, seed),
-            Part::Kills(backend) => self.kills(*backend, seconds, seed),
-            Part::Service(backend) => {
-                self.passed(backend.name(), backend.tests(&python::environment()?))
+            Part::Kills(backends) => self.kills(backends, seconds, seed),
+            Part::Service(backends) => {
+                self.passed(&backends.name(), backends.tests(&python::environment()?))
             }
             Part::Requests => self.requests(progress.slices, seconds, seed),
             Part::Worker => self.worker(progress.slices),
@@ -354,7 +307,7 @@ impl Soak {
         Ok(Some(Outcome { done, counts: BTreeMap::new(), finding }))
     }
 
-    fn kills(&self, backend: Backend, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
+    fn kills(&self, backends: &Backends, seconds: u64, seed: u64) -> Result<Option<Outcome>> {
         let folder = self.folder.join("kills");
         let report = self.folder.join("kills.json");
         renew(&folder)?;
@@ -374,7 +327,7 @@ impl Soak {
             "--nocapture",
         ])
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
-        .envs(backend.variable().map(|variable| (variable, backend.name())))
+        .envs(backends.variables())
         .env("MOLBOX_SOAK_SECONDS", seconds.to_string())
         .env("MOLBOX_SOAK_SEED", seed.to_string())
         .env("MOLBOX_SOAK_REPORT", &report)
@@ -610,13 +563,14 @@ mod tests {
     fn the_part_that_is_farthest_from_its_goal_is_next_unless_it_has_found_something() {
         let folder = tempfile::tempdir().unwrap();
         let mut soak = soak(folder.path());
-        let parts = [Part::Fuzz("mask".to_owned()), Part::Kills(Backend::None), Part::Requests];
+        let parts =
+            [Part::Fuzz("mask".to_owned()), Part::Kills(Backends::default()), Part::Requests];
         assert_eq!(soak.next(&parts), Some(&parts[0]));
         let progress = |done| Progress { done, ..Progress::default() };
         soak.state.parts.insert("fuzz/mask".to_owned(), progress(15.0));
         soak.state.parts.insert("kills".to_owned(), progress(300.0));
         soak.state.parts.insert("requests".to_owned(), progress(29.0));
-        assert_eq!(soak.next(&parts), Some(&Part::Kills(Backend::None)));
+        assert_eq!(soak.next(&parts), Some(&Part::Kills(Backends::default())));
         soak.state.parts.get_mut("kills").unwrap().findings.push("a lost job".to_owned());
         assert_eq!(soak.next(&parts), Some(&Part::Requests));
         assert!(soak.state.table(&parts).contains("    a lost job\n"));
@@ -633,8 +587,8 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("state.json")).unwrap();
         let again: State = serde_json::from_str(&text).unwrap();
         assert_eq!(
-            again.table(&[Part::Kills(Backend::None)]),
-            soak.state.table(&[Part::Kills(Backend::None)])
+            again.table(&[Part::Kills(Backends::default())]),
+            soak.state.table(&[Part::Kills(Backends::default())])
         );
     }
 

@@ -138,7 +138,7 @@ impl App {
         let server_id = hex(&secret(&data.join("server"))?[..8]);
         let secret = shared_secret(&db, &data.join("secret"))?;
         let objects = Arc::new(Objects::of(&config)?);
-        let installation = folder::belonging(data, &objects, installation(data)?)?;
+        let installation = folder::belonging(data, &objects, installation(data)?, db.is_unused()?)?;
         if !config.database.url.is_empty() {
             // By which a database elsewhere is known to be of this folder, or of these objects.
             db.belong_to(data, &installation)?;

@@ -113,6 +113,8 @@ section! {
         credentials_file: PathBuf = PathBuf::new(),
         /// Most that copies of objects of a bucket take in `scratch` of the data folder, in bytes. What was just written or read is not fetched again; those that were not used for the longest time give way, also where the disk gets full.
         cache_bytes: u64 = 20 << 30,
+        /// How long what was deleted is kept in the store, in days: records that are restored from a backup of that age find it.
+        keep_deleted_days: u32 = 0,
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn bring(from: &Config, to: &Config) -> Result<Vec<(&'static str, u64
         bail!("both configurations have the same database.url and the same objects.url");
     }
     let source = Objects::of(from)?;
-    let name = folder::belonging(&from.data, &source, installation(&from.data)?)?;
+    let name = folder::belonging(&from.data, &source, installation(&from.data)?, false)?;
     let target = Objects::of(to)?;
     let mut done = Vec::new();
     if other_objects {

@@ -30,7 +30,7 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     let app = Arc::new(App::open(config, clock)?);
     app.objects.clear_unfinished().context("clear unfinished uploads")?;
     // Read before anything new can be announced: what stands here now, nobody is writing.
-    let garbage = app.db.garbage(app.now()).await?;
+    let garbage = app.db.garbage(app.now(), true).await?;
     let listen = |address| async move {
         TcpListener::bind(address).await.with_context(|| format!("listen on {address}"))
     };
@@ -110,10 +110,8 @@ async fn sweep_all(app: Arc<App>, garbage: Vec<String>) {
 
 /// Removes what has become garbage by now, and what servers have left that are gone.
 async fn sweep_due(app: &Arc<App>) -> Result<()> {
-    if app.db.is_shared() {
-        let garbage = app.db.garbage(app.now()).await?;
-        sweep_all(app.clone(), garbage).await;
-    }
+    let garbage = app.db.garbage(app.now(), false).await?;
+    sweep_all(app.clone(), garbage).await;
     Ok(())
 }
 

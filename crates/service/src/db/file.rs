@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::audit::note;
+use super::garbage::{discard_object, keep_object};
 use super::quota::has_quota;
 use super::words::is_open;
 use super::{
@@ -11,9 +12,6 @@ use super::{
 };
 use crate::formats::Format;
 use crate::record::FileStatus;
-
-/// How long an object may be on its way until a row refers to it.
-const UNDER_WAY: SignedDuration = SignedDuration::from_hours(48);
 
 /// A file. One that is `pending` has a link but no content yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +153,7 @@ impl Db {
             for (id, object, account) in expired {
                 note(tx, &Deed { account: Some(account), ..deed.clone() }, &id)?;
                 if let Some(object) = object {
-                    discard_object(tx, &object)?;
+                    discard_object(tx, &object, SignedDuration::ZERO, deed.at)?;
                     objects.push(object);
                 }
             }
@@ -193,18 +191,6 @@ impl Db {
         self.read(|tx| tx.first(sql, values![id, FileStatus::Ready], |row| row.get(0))).await
     }
 
-    /// Notes the key of an object before it is written. Until a row refers to it, it is garbage: so
-    /// whatever ends a service in between, the next start removes it; where there are several
-    /// servers, one of them after a while.
-    pub(crate) async fn announce_object(&self, key: String, now: Timestamp) -> Result<()> {
-        self.write(Scope::Rows, move |tx| {
-            let due_at = tx.now(now)?.checked_add(UNDER_WAY).map_err(Error::other)?;
-            let sql = "insert into garbage (prefix, due_at) values (?1, ?2)";
-            tx.execute(sql, values![key, due_at]).map(drop)
-        })
-        .await
-    }
-
     /// Makes an object that has been announced and written, of this size, the content of a pending
     /// file.
     pub(crate) async fn take_upload(
@@ -240,12 +226,13 @@ impl Db {
             }
             let sql = "update file set object = ?1, bytes = ?2 where id = ?3";
             tx.execute(sql, values![object, size, id])?;
+            let at = deed.at;
             note(tx, &Deed { account: Some(name), ..deed }, &id)?;
             if !keep_object(tx, &object)? {
                 return Err(Error::other(format!("{object} took so long that it was removed")));
             }
             if let Some(replaced) = &replaced {
-                discard_object(tx, replaced)?;
+                discard_object(tx, replaced, SignedDuration::ZERO, at)?;
             }
             Ok(Arrival::Taken { replaced })
         })
@@ -372,6 +359,7 @@ impl Db {
         id: String,
         deed: Deed,
     ) -> Result<(Deletion, Option<String>)> {
+        let kept = self.kept;
         self.write_also_when_full(Scope::Account(account), move |tx| {
             let sql = "select object from file where id = ?1 and account = ?2";
             let found: Option<Option<String>> =
@@ -391,7 +379,7 @@ impl Db {
             tx.execute("delete from file where id = ?1", values![id])?;
             note(tx, &deed, &id)?;
             if let Some(object) = &object {
-                discard_object(tx, object)?;
+                discard_object(tx, object, kept, deed.at)?;
             }
             Ok((Deletion::Done, object))
         })
@@ -440,17 +428,6 @@ fn is_taken(tx: &Tx<'_>, account: i64, name: &str) -> Result<bool> {
         FileStatus::Ready
     );
     tx.exists(&sql, values![account, name])
-}
-
-/// A row refers to an object that was announced.
-fn keep_object(tx: &Tx<'_>, key: &str) -> Result<bool> {
-    Ok(tx.execute("delete from garbage where prefix = ?1", values![key])? == 1)
-}
-
-/// No row refers to an object any more.
-fn discard_object(tx: &Tx<'_>, key: &str) -> Result<()> {
-    let sql = "insert into garbage (prefix) values (?1) on conflict do nothing";
-    tx.execute(sql, values![key]).map(drop)
 }
 
 /// The query of a page. It has the conditions that are asked for only, so that each has its index.

@@ -6,6 +6,7 @@ mod account;
 mod audit;
 mod error;
 mod file;
+mod garbage;
 mod idempotency;
 mod postgres;
 mod progress;
@@ -32,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use jiff::SignedDuration;
 use molbox::workflow::types;
 
 use crate::config::Config;
@@ -67,6 +69,8 @@ pub(crate) struct Db {
     engine: Engine,
     place: String,
     reserve: Reserve,
+    /// How long the objects are kept of what was deleted.
+    kept: SignedDuration,
     /// Where the service watches its folder, what it watches: nothing is committed elsewhere.
     folder: Arc<OnceLock<Folder>>,
 }
@@ -126,12 +130,26 @@ impl Db {
                 open_sqlite(&config.data)?.serve(check).context("start the database's thread")?,
             ),
         };
-        Ok(Self { engine, place, reserve: Reserve::of(&config.data), folder })
+        let kept = SignedDuration::from_hours(24 * i64::from(config.objects.keep_deleted_days));
+        Ok(Self { engine, place, reserve: Reserve::of(&config.data), kept, folder })
     }
 
     /// Where it is, for people.
     pub(crate) fn place(&self) -> &str {
         &self.place
+    }
+
+    /// Whether the objects are kept for a while of what was deleted.
+    pub(crate) fn keeps_deleted(&self) -> bool {
+        !self.kept.is_zero()
+    }
+
+    /// Whether it is a file that has never known of a file or a task.
+    pub(crate) fn is_unused(&self) -> Result<bool> {
+        match &self.engine {
+            Engine::Sqlite(sqlite) => sqlite.is_unused(),
+            Engine::Postgres(_) => Ok(false),
+        }
     }
 
     /// Ties a database of a server to this data folder, which is known by `folder`, and refuses one

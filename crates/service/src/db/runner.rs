@@ -154,6 +154,12 @@ impl Db {
         enough: usize,
         now: Timestamp,
     ) -> Result<Option<(Task, usize)>> {
+        // It is asked all the time, and a write costs more.
+        let sql = "select 1 from task where status = ?1 and lane = ?2 limit 1";
+        let number = lane as i64;
+        if !self.read(|tx| tx.exists(sql, values![Status::Queued, number])).await? {
+            return Ok(None);
+        }
         self.write(Scope::Lane(lane), move |tx| {
             let Some((task, waiting)) = next(tx, lane, enough, now)? else { return Ok(None) };
             tx.lock(Scope::Account(task.account))?;

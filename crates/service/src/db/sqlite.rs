@@ -202,9 +202,7 @@ impl Opened {
     /// Whether it has never held anything but accounts: a number was never drawn for a file or a
     /// task.
     pub(super) fn is_unused(&self) -> Result<bool> {
-        let sql =
-            "select not exists (select 1 from sqlite_sequence where name in ('file', 'task'))";
-        Ok(self.connection.query_row(sql, (), |row| row.get(0))?)
+        is_unused(&Session(&self.connection))
     }
 
     /// Starts the thread that writes. A transaction is committed as long as `check` allows it.
@@ -228,7 +226,22 @@ pub(super) struct Sqlite {
     writer: mpsc::Sender<Write>,
 }
 
+fn is_unused(session: &Session<'_>) -> Result<bool> {
+    let sql = "select 1 from sqlite_sequence where name in ('file', 'task')";
+    let mut is_unused = true;
+    session.rows(sql, &[], |_| {
+        is_unused = false;
+        Ok::<_, Error>(ControlFlow::Break(()))
+    })?;
+    Ok(is_unused)
+}
+
 impl Sqlite {
+    /// The same of one that is served.
+    pub(super) fn is_unused(&self) -> Result<bool> {
+        self.read(is_unused)
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

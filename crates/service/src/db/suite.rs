@@ -444,7 +444,7 @@ fn a_write_that_fails_leaves_nothing_and_takes_no_other_with_it() {
         for (i, done) in done.await.into_iter().enumerate() {
             assert_eq!(done.is_ok(), i % 4 == 0, "{i}: {done:?}");
         }
-        let kept: BTreeSet<String> = db.garbage(at(0)).await.unwrap().into_iter().collect();
+        let kept: BTreeSet<String> = db.garbage(at(1), true).await.unwrap().into_iter().collect();
         let expected = [0, 4, 8, 12, 16].map(|i| format!("files/{i}"));
         assert_eq!(kept, BTreeSet::from(expected));
     });
@@ -573,7 +573,8 @@ fn what_others_need_is_not_deleted_before_them() {
         assert_eq!(delete(Kind::Job, "job_1").await.unwrap(), Deletion::Done);
         assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::Done);
         assert_eq!(delete(Kind::System, "box_1").await.unwrap(), Deletion::NotFound);
-        let garbage: BTreeSet<String> = db.garbage(at(0)).await.unwrap().into_iter().collect();
+        let garbage: BTreeSet<String> =
+            db.garbage(at(1), true).await.unwrap().into_iter().collect();
         let expected = ["files/file_1", "tasks/box_1", "tasks/job_1"].map(str::to_owned);
         assert_eq!(garbage, BTreeSet::from(expected));
     });

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::audit::note;
+use super::garbage::discard_object;
 use super::quota::has_quota;
 use super::words::{has_ended, is_open};
 use super::{
@@ -503,6 +504,7 @@ impl Db {
         garbage: String,
         deed: Deed,
     ) -> Result<Deletion> {
+        let kept = self.kept;
         self.write_also_when_full(Scope::Account(account), move |tx| {
             let sql = "select status from task where id = ?1 and account = ?2 and kind = ?3";
             let status: Option<Status> =
@@ -525,8 +527,7 @@ impl Db {
             }
             tx.execute("delete from task where id = ?1", values![id])?;
             note(tx, &deed, &id)?;
-            let sql = "insert into garbage (prefix) values (?1) on conflict do nothing";
-            tx.execute(sql, values![garbage])?;
+            discard_object(tx, &garbage, kept, deed.at)?;
             Ok(Deletion::Done)
         })
         .await
@@ -546,22 +547,6 @@ impl Db {
                 has_ended()
             );
             tx.execute(&sql, values![bytes as i64, id]).map(drop)
-        })
-        .await
-    }
-
-    /// Prefixes of objects that are to be removed: of a database with one server, which starts, all
-    /// that there are.
-    pub(crate) async fn garbage(&self, now: Timestamp) -> Result<Vec<String>> {
-        let is_due = if self.is_shared() { "due_at <= ?1" } else { "?1 is not null" };
-        let sql = format!("select prefix from garbage where {is_due}");
-        self.read(|tx| tx.all(&sql, values![tx.now(now)?], |row| row.get(0))).await
-    }
-
-    /// Forgets a prefix whose objects have been removed.
-    pub(crate) async fn forget_garbage(&self, prefix: String) -> Result<()> {
-        self.write_also_when_full(Scope::Rows, move |tx| {
-            tx.execute("delete from garbage where prefix = ?1", values![prefix]).map(drop)
         })
         .await
     }

@@ -133,12 +133,17 @@ pub(crate) fn refuse(data: &Path, stray: &Path, lack: &str) -> Result<()> {
 }
 
 /// The name by which a database elsewhere is known to be of these contents: that of the data folder,
-/// `folder`, or that of the store where they are.
+/// `folder`, or that of the store where they are. A store of others is none for records that are new.
 ///
 /// # Errors
 ///
 /// When they are not where the configuration has them.
-pub(crate) fn belonging(data: &Path, store: &Objects, folder: String) -> Result<String> {
+pub(crate) fn belonging(
+    data: &Path,
+    store: &Objects,
+    folder: String,
+    is_new: bool,
+) -> Result<String> {
     let bucket = data.join(BUCKET);
     let before = match fs::read_to_string(&bucket) {
         Ok(name) => Some(name),
@@ -169,6 +174,13 @@ pub(crate) fn belonging(data: &Path, store: &Objects, folder: String) -> Result<
                 );
             }
             let name = store.install(&folder)?;
+            if is_new && name != folder {
+                bail!(
+                    "{} has the contents of an installation of which {DATABASE} knows nothing: restore that from a \
+                     backup, or name the bucket that is meant in objects.url",
+                    store.place()
+                );
+            }
             tie(data, &name)?;
             Ok(name)
         }

@@ -22,7 +22,7 @@ use crate::http::page::{page, paged};
 use crate::http::validate::{joined, loc, unprintable, violation};
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
-use crate::objects::garbage::sweep;
+use crate::objects::garbage::{sweep, sweep_deleted};
 use crate::pdb;
 use crate::plan::analyze::{Given, STRUCTURES, TRAJECTORIES, given};
 use crate::record::FileStatus;
@@ -367,7 +367,7 @@ pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
     call.app.structures.forget(&id);
     call.app.frames.forget(&id);
     if let Some(object) = object {
-        sweep(&call.app.objects, &call.app.db, Key::stored(object)).await;
+        sweep_deleted(&call.app.objects, &call.app.db, Key::stored(object)).await;
     }
     Ok(answer)
 }

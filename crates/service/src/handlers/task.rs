@@ -17,7 +17,7 @@ use crate::http::page::{page, paged};
 use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
-use crate::objects::garbage::sweep;
+use crate::objects::garbage::sweep_deleted;
 use crate::record::{EndedRecord, Kind, NewTask, Task};
 
 /// The task that the path names.
@@ -90,7 +90,7 @@ pub(crate) async fn delete_task(call: &Call, kind: Kind) -> Result<Response, Api
     call.app.systems.forget(&id);
     call.app.records.forget(&id);
     let answer = deleted(kind.name(), &id, result)?;
-    sweep(&call.app.objects, &call.app.db, key).await;
+    sweep_deleted(&call.app.objects, &call.app.db, key).await;
     Ok(answer)
 }
 

@@ -5,7 +5,15 @@ use std::sync::Arc;
 use crate::db::Db;
 use crate::objects::{Key, Objects};
 
-/// Removes the objects with or under a key. What fails is tried again at the next start.
+/// Removes the objects with or under a key, of which a record was deleted, unless they are kept for a
+/// while.
+pub(crate) async fn sweep_deleted(objects: &Arc<Objects>, db: &Db, key: Key) {
+    if !db.keeps_deleted() {
+        sweep(objects, db, key).await;
+    }
+}
+
+/// Removes the objects with or under a key. What fails is tried again later.
 pub(crate) async fn sweep(objects: &Arc<Objects>, db: &Db, key: Key) {
     let objects = objects.clone();
     let removed = key.clone();

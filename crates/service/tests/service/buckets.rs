@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use molbox::Client;
@@ -181,9 +181,9 @@ fn contents_are_where_the_data_folder_knows_them() {
     let bucket = server.bucket();
     let mut service = Service::start_in_bucket(&bucket, &SETTINGS);
     service.stop();
-    let serve = |bucket: Option<&Bucket>| -> String {
+    let serve_at = |data: &Path, bucket: Option<&Bucket>| -> String {
         let mut molboxd = Command::new(env!("CARGO_BIN_EXE_molboxd"));
-        molboxd.arg("--data").arg(&service.data);
+        molboxd.arg("--data").arg(data);
         for setting in bucket.iter().flat_map(|bucket| bucket.told()) {
             molboxd.args(["--set", &setting]);
         }
@@ -194,6 +194,7 @@ fn contents_are_where_the_data_folder_knows_them() {
         assert!(!output.status.success());
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
+    let serve = |bucket: Option<&Bucket>| serve_at(&service.data, bucket);
     let said = serve(None);
     assert!(said.contains("are in a bucket: name it in objects.url"), "{said}");
     let said = serve(Some(&server.bucket()));
@@ -201,6 +202,12 @@ fn contents_are_where_the_data_folder_knows_them() {
     let other = Service::start_in_bucket(&server.bucket(), &SETTINGS);
     let said = serve(other.place().bucket.as_ref());
     assert!(said.contains("has the contents of another installation"), "{said}");
+    if !service.has_postgres() {
+        // Records that are new know of nothing that is there.
+        let folder = tempfile::tempdir().unwrap();
+        let said = serve_at(&folder.path().join("data"), Some(&bucket));
+        assert!(said.contains("of which molbox.sqlite knows nothing"), "{said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@ use reqwest::StatusCode;
 
 use crate::audits::{audit, deeds};
 use crate::common::{Service, example, wait_for};
+use crate::files::contents;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -69,6 +70,25 @@ async fn a_request_is_answered_as_the_first_time_for_a_day_and_not_longer() {
     let second = submit().await;
     assert_ne!(second, first);
     assert_eq!(submit().await, second, "it is kept anew");
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_kept_for_its_days_and_then_gone() {
+    let settings = ["objects.keep_deleted_days=2", IDLE];
+    let mut service = Service::start_with_clock(&settings);
+    let ada = service.client("ada");
+    let file = ada.upload(example("1vii.pdb")).await.unwrap();
+    ada.file_delete().file_id(&file.file_id).send().await.unwrap();
+    assert_eq!(contents(&service).len(), 1, "its content is still there");
+    service.stop();
+    service.set_clock(2 * DAY - SLACK);
+    service.restart();
+    assert!(service.command(&["check"]).contains("0 orphans"), "it is nobody's loss");
+    assert_eq!(contents(&service).len(), 1);
+    service.stop();
+    service.set_clock(2 * DAY + 1);
+    service.restart();
+    wait_for("the content is gone", || contents(&service).is_empty().then_some(()));
 }
 
 #[tokio::test]
