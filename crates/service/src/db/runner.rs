@@ -63,10 +63,8 @@ pub(crate) enum Requeue {
     Fruitless,
     /// An attempt that ended through no fault of the task's.
     Interrupted,
-    /// An attempt that could not work: as if it had not been.
+    /// An attempt that could not work, or a claim after which none was begun: as if it had not been.
     NotBegun,
-    /// A claim after which no attempt was begun.
-    Unclaimed,
 }
 
 /// How a task ended.
@@ -217,7 +215,7 @@ impl Db {
             .read(|tx| tx.all(&unbegun, values![lease.name], |row| Ok((row.get(0)?, row.get(1)?))))
             .await?;
         for (account, id) in found {
-            self.requeue_task(lease.clone(), account, id, Requeue::Unclaimed, now).await?;
+            self.requeue_task(lease.clone(), account, id, Requeue::NotBegun, now).await?;
         }
         Ok(())
     }
@@ -357,8 +355,10 @@ fn requeue(tx: &Tx<'_>, id: &str, behind: Requeue, now: Timestamp) -> Result<boo
         Requeue::Fruitless => {
             "update task set fruitless = fruitless + 1, runner = '' where id = ?1"
         }
-        Requeue::Interrupted | Requeue::Unclaimed => "update task set runner = '' where id = ?1",
-        Requeue::NotBegun => "update task set attempts = attempts - 1, runner = '' where id = ?1",
+        Requeue::Interrupted => "update task set runner = '' where id = ?1",
+        Requeue::NotBegun => {
+            "update task set attempts = attempts - has_begun, runner = '' where id = ?1"
+        }
     };
     tx.execute(sql, values![id])?;
     Ok(true)

@@ -486,17 +486,17 @@ impl Runner {
             let share = self.executors.capacity.share(place, waiting);
             match self.start(row, share).await {
                 Ok(Some(task)) => drop(self.running.insert(id, task)),
-                Ok(None) => return self.unclaim(account, &id).await,
+                Ok(None) => return self.put_back(account, &id).await,
                 Err(error) if storage_failure(&error).is_some() => {
                     if is_full(&error) {
                         self.full_at = self.app.objects.free_bytes().ok();
                     }
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    return self.unclaim(account, &id).await;
+                    return self.put_back(account, &id).await;
                 }
                 Err(error) if error.is::<NotTaken>() => {
                     tracing::warn!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    return self.put_back(account, &id, Requeue::NotBegun).await;
+                    return self.put_back(account, &id).await;
                 }
                 Err(error) => {
                     tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
@@ -516,12 +516,9 @@ impl Runner {
     }
 
     /// Puts a task back that could not begin.
-    async fn unclaim(&self, account: i64, id: &str) {
-        self.put_back(account, id, Requeue::Unclaimed).await;
-    }
-
-    async fn put_back(&self, account: i64, id: &str, behind: Requeue) {
+    async fn put_back(&self, account: i64, id: &str) {
         let (lease, id) = (self.lease.clone(), id.to_owned());
+        let behind = Requeue::NotBegun;
         let requeued = self.app.db.requeue_task(lease, account, id.clone(), behind, self.app.now());
         if let Err(error) = requeued.await {
             // It runs nowhere, which the next service finds.

@@ -29,7 +29,8 @@ impl Right {
             return None;
         }
         let mut leaving = app.leaving.subscribe();
-        let mut is_first = true;
+        // Each is said once, and not at every try.
+        let (mut has_other, mut is_failing) = (false, false);
         while !*leaving.borrow_and_update() {
             let name = app.runner_name();
             match app.db.take_lease(name.clone(), app.server_id.clone(), app.now()).await {
@@ -39,12 +40,16 @@ impl Right {
                     }
                     return Some(Self::renewed(app.clone(), lease));
                 }
-                Ok(None) if is_first => {
+                Ok(None) if !has_other => {
                     tracing::info!(runner = name, "another server runs the tasks");
-                    is_first = false;
+                    (has_other, is_failing) = (true, false);
                 }
-                Ok(None) => {}
-                Err(error) => tracing::error!(%error, "ask for the right to run tasks"),
+                Ok(None) => is_failing = false,
+                Err(error) if !is_failing => {
+                    tracing::error!(%error, "ask for the right to run tasks");
+                    is_failing = true;
+                }
+                Err(_) => {}
             }
             tokio::select! {
                 () = tokio::time::sleep(TRY) => {}

@@ -594,7 +594,7 @@ async fn a_deleted_file_is_gone_with_its_content() {
     // Killed between record and content, the next start removes what is left.
     let garbage = format!("files/{}", contents(&service)[0]);
     service.sql("delete from file");
-    service.sql(&format!("insert into garbage values ('{garbage}')"));
+    service.sql(&format!("insert into garbage (prefix) values ('{garbage}')"));
     service.kill_and_restart();
     wait_for("the content is removed", || contents(&service).is_empty().then_some(()));
 }
@@ -778,7 +778,10 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop index task_cancelled; drop index task_ended; drop table identity; drop table served; alter table task drop column attempt_at;
+            "drop table runner; drop table server; drop table progress;
+             alter table task drop column runner; alter table task drop column has_begun;
+             alter table garbage drop column due_at;
+             drop index task_cancelled; drop index task_ended; drop table identity; drop table served; alter table task drop column attempt_at;
              drop table speed;
              alter table account drop column most_open_tasks; alter table account drop column most_bytes;
              drop table session; alter table account drop column role;

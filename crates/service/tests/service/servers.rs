@@ -130,7 +130,7 @@ async fn tasks_of_a_machine_that_is_lost_are_done_by_another() {
     let molbox = lost.client_with(&key);
     let system = water(&molbox).await.system_id.as_str().to_owned();
     let job = endless_job(&molbox, &system).await;
-    until(&molbox, &job, "running", |job| job.status == "running").await;
+    until(&molbox, &job, "running", |job| job.attempts == 1).await;
     let queued = endless_job(&molbox, &system).await;
     lost.kill();
     let other = shared.start(&settings);
