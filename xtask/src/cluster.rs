@@ -44,7 +44,8 @@ use crate::{portal, python};
 
 /// Of the system and the job, so that both runs are of the same numbers.
 const SEED: &str = "20260131";
-/// Threads of a worker: with one, OpenMM's CPU platform gives the same bytes each time.
+/// Threads of a worker: with one, OpenMM's CPU platform gives the same bytes each time, if the worker
+/// commits at the same steps, which worker.checkpoint_seconds decides.
 const THREADS: usize = 1;
 /// How long whatever is waited for may take.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -136,7 +137,6 @@ impl Cluster {
             format!("tasks.slurm.cpus={THREADS}"),
             "tasks.slurm.poll_seconds=0.5".to_owned(),
             "tasks.slurm.settle_seconds=5".to_owned(),
-            "worker.checkpoint_seconds=2".to_owned(),
         ]);
         let servers =
             [Server::new(folder, "one", &settings)?, Server::new(folder, "two", &settings)?];
