@@ -351,8 +351,16 @@ async fn the_service_tells_what_it_has_and_what_is_wrong() {
         let mut findings = view["findings"].as_array().unwrap().iter();
         findings.find(|finding| finding["about"] == about).unwrap_or_else(|| panic!("{about}"))
     };
-    for about in ["data folder", "database", "pdb mirror", "portal"] {
+    for about in ["data folder", "pdb mirror", "portal"] {
         assert_eq!(finding(about)["state"], "ok", "{view}");
+    }
+    if service.has_postgres() {
+        // That of the tests forgets what it has not yet written, when its machine stops.
+        let found = finding("database");
+        assert_eq!(found["state"], "weak", "{view}");
+        assert!(found["message"].as_str().unwrap().contains("fsync is off"), "{view}");
+    } else {
+        assert_eq!(finding("database")["state"], "ok", "{view}");
     }
     assert_eq!(finding("workers")["state"], "broken");
     assert!(finding("workers")["message"].as_str().unwrap().contains("/nonexistent/python"));
