@@ -167,7 +167,8 @@ async fn a_commit_that_is_cut_off_is_acknowledged_or_undone() {
         assert_eq!(listed(&molbox).await, acknowledged, "{cut:?}");
         let n_cut = way.n_cut.load(Ordering::Relaxed);
         match cut {
-            Cut::Before => assert_eq!(n_refused, n_cut),
+            // The service writes by itself, too: that it is there, and that it runs the tasks.
+            Cut::Before => assert!((1..=n_cut).contains(&n_refused), "{n_refused} of {n_cut}"),
             Cut::After => assert_eq!((n_refused, acknowledged.len()), (0, 200)),
         }
         assert!(n_cut >= 40, "{n_cut} commits were cut");
