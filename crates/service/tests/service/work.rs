@@ -445,7 +445,7 @@ pub(crate) async fn wait_until(
     id: &str,
     state: impl Fn(&JobRecord) -> bool,
 ) -> JobRecord {
-    for _ in 0..600 {
+    for _ in 0..1800 {
         let job = molbox.job_view().job_id(id).send().await.unwrap().into_inner();
         if state(&job) {
             return job;
