@@ -29,7 +29,7 @@ impl Db {
                 let sql = format!(
                     "insert into progress (task, said, at) values {}
                      on conflict (task) do update set said = excluded.said, at = excluded.at",
-                    rows.iter().map(|row| row.as_str()).collect::<Vec<_>>().join(", ")
+                    rows.join(", ")
                 );
                 let mut values = vec![now.to_value()];
                 values.extend(some.iter().flat_map(|(id, said)| [id.to_value(), said.to_value()]));

@@ -84,6 +84,12 @@ fn later(now: Timestamp, by: Duration) -> Result<Timestamp> {
     now.checked_add(by).map_err(Error::other)
 }
 
+/// The moment so long ago, by the clock of all servers.
+pub(super) fn ago(tx: &Tx<'_>, by: Duration, now: Timestamp) -> Result<Timestamp> {
+    let by = SignedDuration::try_from(by).map_err(Error::other)?;
+    tx.now(now)?.checked_sub(by).map_err(Error::other)
+}
+
 impl Db {
     /// Whether several servers may work on it.
     pub(crate) fn is_shared(&self) -> bool {
@@ -299,9 +305,7 @@ impl Db {
         let sql = format!("select account, id from task where {orphaned} order by seq");
         let (since, found) = self
             .read(|tx| {
-                let since = later(tx.now(now)?, Duration::ZERO)?
-                    .checked_sub(SignedDuration::try_from(lost_for).map_err(Error::other)?)
-                    .map_err(Error::other)?;
+                let since = ago(tx, lost_for, now)?;
                 let values = values![Status::Running, since];
                 let found: Vec<(i64, String)> =
                     tx.all(&sql, values, |row| Ok((row.get(0)?, row.get(1)?)))?;

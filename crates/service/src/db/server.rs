@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::shown::counted;
 
-use super::{Db, Engine, Error, Result, Scope, Tx, values};
+use super::runner::ago;
+use super::{Db, Engine, Result, Scope, values};
 
 /// How long ago a server may have been seen that is there.
 const SEEN: Duration = Duration::from_secs(30);
@@ -59,7 +60,7 @@ impl Db {
     pub(crate) async fn servers(&self, now: Timestamp) -> Result<Vec<Server>> {
         self.read(|tx| {
             let sql = "select id, version, market from server where seen_at > ?1 order by id";
-            tx.all(sql, values![seen_since(tx, now)?], |row| {
+            tx.all(sql, values![ago(tx, SEEN, now)?], |row| {
                 Ok(Server { id: row.get(0)?, version: row.get(1)?, market: row.get(2)? })
             })
         })
@@ -78,9 +79,7 @@ impl Db {
         let sql = "select value from setting where name = ?1";
         self.read(|tx| tx.first(sql, values![MARKET], |row| row.get(0))).await
     }
-}
 
-impl Db {
     /// What the database's server is found to be, and what of it is not as it should be; none where
     /// the database is a file. Each server of the installation may open so many connections.
     pub(crate) async fn examine(
@@ -113,9 +112,4 @@ impl Db {
         );
         Ok(Some((found, faults)))
     }
-}
-
-fn seen_since(tx: &Tx<'_>, now: Timestamp) -> Result<Timestamp> {
-    let span = SignedDuration::try_from(SEEN).map_err(Error::other)?;
-    tx.now(now)?.checked_sub(span).map_err(Error::other)
 }
