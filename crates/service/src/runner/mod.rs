@@ -97,6 +97,8 @@ struct Runner {
     told: Instant,
     /// When it was looked last for tasks of servers that are lost.
     searched: Instant,
+    /// Whether a task may count as running that nobody follows: what became of it could not be noted.
+    is_astray: bool,
 }
 
 /// A task that runs, or has ended and waits to be collected.
@@ -134,6 +136,7 @@ impl Runner {
             untold: HashMap::new(),
             told: now,
             searched: now,
+            is_astray: true,
         }
     }
 
@@ -148,13 +151,21 @@ impl Runner {
                 "clear the folders of tasks that have ended"
             );
         }
-        if let Err(error) = self.adopt().await {
-            tracing::error!(cause = format!("{error:#}"), "look for tasks that were running");
-        }
     }
 
     /// Looks at everything once, and waits until there is a reason to do so again.
     async fn turn(&mut self) {
+        if self.is_astray {
+            match self.adopt().await {
+                Ok(()) => self.is_astray = false,
+                Err(error) => {
+                    tracing::error!(
+                        cause = format!("{error:#}"),
+                        "look for tasks that were running"
+                    );
+                }
+            }
+        }
         self.hear_cancelled().await;
         self.look_after().await;
         self.tell_progress().await;
@@ -199,6 +210,9 @@ impl Runner {
     async fn adopt(&mut self) -> Result<()> {
         self.app.db.put_back_unbegun(self.lease.clone(), self.app.now()).await?;
         for row in self.app.db.running_tasks(&self.lease).await? {
+            if self.running.contains_key(&row.id) {
+                continue;
+            }
             tracing::info!(task = %row.id, "adopted");
             let attempt = self.attempt(&row);
             let lane = row.kind.lane();
@@ -508,6 +522,7 @@ impl Runner {
                     if let Err(error) =
                         self.end(account, &id, Status::Failed, Outcome::failed(failure), None).await
                     {
+                        self.is_astray = true;
                         return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
                     }
                 }
@@ -516,13 +531,13 @@ impl Runner {
     }
 
     /// Puts a task back that could not begin.
-    async fn put_back(&self, account: i64, id: &str) {
+    async fn put_back(&mut self, account: i64, id: &str) {
         let (lease, id) = (self.lease.clone(), id.to_owned());
         let behind = Requeue::NotBegun;
         let requeued = self.app.db.requeue_task(lease, account, id.clone(), behind, self.app.now());
         if let Err(error) = requeued.await {
-            // It runs nowhere, which the next service finds.
             tracing::error!(task = %id, cause = format!("{error:#}"), "queue a task again");
+            self.is_astray = true;
         }
     }
 
