@@ -174,22 +174,42 @@ impl Attempt {
 
     /// Takes the directory from all earlier attempts, wherever they may still run.
     pub(super) fn fence(&self) -> io::Result<()> {
-        for stale in [EXIT, BEGUN] {
-            match fs::remove_file(self.folder.join(stale)) {
+        self.remove(&[EXIT, BEGUN])?;
+        files::write(&self.folder.join(FENCE), self.number.to_string().as_bytes())
+    }
+
+    /// Makes the attempt one that has not been: another will have its number.
+    pub(crate) fn withdraw(&self) -> io::Result<()> {
+        self.remove(&[FENCE, EXIT, BEGUN])
+    }
+
+    fn remove(&self, names: &[&str]) -> io::Result<()> {
+        for name in names {
+            match fs::remove_file(self.folder.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
-        files::write(&self.folder.join(FENCE), self.number.to_string().as_bytes())
+        Ok(())
+    }
+
+    /// Whether the directory was last taken for this attempt.
+    pub(super) fn is_fenced(&self) -> io::Result<bool> {
+        Ok(fenced(&self.folder)? == Some(self.number))
     }
 }
 
-/// Whether a directory belongs to a later attempt. It is opened, not looked for: on NFS what is
-/// opened is as it is, while entries of a folder may be old.
+/// Whether a directory belongs to a later attempt.
 pub(super) fn is_superseded(folder: &Path, attempt: u32) -> io::Result<bool> {
+    Ok(fenced(folder)?.is_some_and(|number| number > attempt))
+}
+
+/// The attempt that a directory belongs to. It is opened, not looked for: on NFS what is opened is as
+/// it is, while entries of a folder may be old.
+fn fenced(folder: &Path) -> io::Result<Option<u32>> {
     match fs::read_to_string(folder.join(FENCE)) {
-        Ok(text) => Ok(text.trim().parse().is_ok_and(|number: u32| number > attempt)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok(text) => Ok(text.trim().parse().ok()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }

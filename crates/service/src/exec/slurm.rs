@@ -145,8 +145,11 @@ impl Slurm {
             (oldest..=attempt.number).map(|number| self.name(&attempt.task, number)).collect();
         let jobs = self.asking(&[format!("--name={}", names.join(","))]).await?;
         let (own, earlier) = names.split_last().expect("there is one at least");
-        // It was submitted before the service ended, or before an answer was lost.
-        if jobs.contains_key(own) {
+        // It was submitted before the service ended, or before an answer was lost. One that is over
+        // may be of an attempt that was withdrawn, whose number this one has.
+        if let Some(job) = jobs.get(own)
+            && (job.phase != Phase::Over || attempt.is_fenced()?)
+        {
             return Ok(Some(Entry::Submitted));
         }
         let is_live = |name: &&String| {
@@ -368,7 +371,14 @@ impl Slurm {
         let answer =
             self.commands.run("squeue", &arguments.map(OsString::from).collect::<Vec<_>>()).await;
         let text = self.taken(answer)?;
-        Ok(text.lines().filter_map(|line| job(line, &self.prefix)).collect())
+        let mut jobs = Jobs::new();
+        for (name, job) in text.lines().filter_map(|line| job(line, &self.prefix)) {
+            // Of two of one name, that of a withdrawn attempt is over.
+            if job.phase != Phase::Over || !jobs.contains_key(&name) {
+                jobs.insert(name, job);
+            }
+        }
+        Ok(jobs)
     }
 }
 

@@ -340,6 +340,17 @@ fn what_is_launched_twice_runs_once() {
 }
 
 #[test]
+fn an_attempt_that_counts_as_none_leaves_its_number_to_another() {
+    on_each_executor(async |bench| {
+        let withdrawn = bench.start("job_1", "exit 127").await;
+        assert_eq!(bench.end_of(&withdrawn).await, exited(1, 127));
+        withdrawn.withdraw().unwrap();
+        let again = bench.start("job_1", "exit 0").await;
+        assert_eq!(bench.end_of(&again).await, exited(1, 0));
+    });
+}
+
+#[test]
 fn fifty_at_once_are_asked_for_in_one_question() {
     on_slurm(async |bench| {
         let mut all = Vec::new();

@@ -336,8 +336,12 @@ impl Runner {
             None => return Ok(false),
             Some(true) => {
                 let has_progressed = has_progressed(&task.attempt.folder);
-                let behind = if has_progressed { Requeue::Progressed } else { Requeue::NotBegun };
-                self.requeue(task, behind).await?;
+                if has_progressed {
+                    self.requeue(task, Requeue::Progressed).await?;
+                } else {
+                    self.requeue(task, Requeue::NotBegun).await?;
+                    task.attempt.withdraw()?;
+                }
             }
             Some(false) => self.conclude(task, exit).await?,
         }
