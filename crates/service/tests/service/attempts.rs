@@ -314,9 +314,15 @@ async fn a_job_that_gets_further_each_time_is_never_given_up() {
     let mut committed = 0;
     for attempt in 1..=4 {
         wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == attempt).await;
-        committed =
-            wait_for("it has got further", || n_commits(&service, &id).filter(|n| *n > committed));
+        wait_for("it has got further", || n_commits(&service, &id).filter(|n| *n > committed));
+        let killed = processes(&folder(&service, &id));
         assert!(kill_task(&folder(&service, &id)));
+        wait_for("the attempt has ended", || {
+            let left = processes(&folder(&service, &id));
+            killed.iter().all(|process| !left.contains(process)).then_some(())
+        });
+        // It may have committed once more until then, which is not what the next one comes to.
+        committed = n_commits(&service, &id).expect("what is committed stays");
     }
     wait_until(&molbox, &id, |job| job.status == "running" && job.attempts == 5).await;
 }
