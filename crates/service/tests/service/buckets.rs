@@ -88,7 +88,8 @@ async fn what_ends_while_the_store_is_away_is_collected_when_it_is_back() {
     let molbox = service.client_with(&key);
     let system = water(&molbox).await;
     let job = short_job(&molbox, &system).await.job_id.to_string();
-    wait_until(&molbox, &job, |job| job.status.as_str() == "running").await;
+    // One that has not begun needs the store to begin.
+    wait_until(&molbox, &job, |job| job.attempts == 1).await;
     server.crash();
     service.wait_until_it_logs("collect a task");
     let refused = molbox.system_view().system_id(system.system_id.clone()).send().await;

@@ -14,7 +14,7 @@ use reqwest::StatusCode;
 use crate::common::{Service, example, settings_of, wait_for};
 use crate::s3::Bucket;
 use crate::slurm;
-use crate::work::water;
+use crate::work::{endless_job, wait_until, water};
 use crate::{postgres, s3};
 
 /// What servers share.
@@ -35,33 +35,8 @@ impl Shared {
     }
 }
 
-/// A job that goes on until it is cancelled.
-async fn endless_job(molbox: &Client, system: &str) -> String {
-    let job = molbox.job_submit().body_map(|job| {
-        job.box_id(system)
-            .minimization_steps(10)
-            .equilibration(Vec::<EquilibrationStep>::new())
-            .production(ProductionParams::builder().time(100).traj_freq(500_000).log_freq(500_000))
-    });
-    job.send().await.unwrap().job_id.as_str().to_owned()
-}
-
-/// Waits until a job's record is so.
-async fn until(
-    molbox: &Client,
-    job: &str,
-    what: &str,
-    is_it: impl Fn(&JobRecord) -> bool,
-) -> JobRecord {
-    let start = Instant::now();
-    loop {
-        let record = molbox.job_view().job_id(job).send().await.unwrap().into_inner();
-        if is_it(&record) {
-            return record;
-        }
-        assert!(start.elapsed() < Duration::from_secs(120), "not {what}: {record:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+fn has_begun(job: &JobRecord) -> bool {
+    job.progress.as_ref().is_some_and(|progress| progress.fraction.get() > 0.0)
 }
 
 async fn status(service: &Service, path: &str) -> StatusCode {
@@ -105,12 +80,9 @@ async fn what_one_server_has_done_the_others_know() {
     };
     let job = submit(other.clone()).await;
     assert_eq!(submit(one.clone()).await, job);
-    let has_begun = |job: &JobRecord| {
-        job.progress.as_ref().is_some_and(|progress| progress.fraction.get() > 0.0)
-    };
-    until(&other, &job, "seen to go on", has_begun).await;
+    wait_until(&other, &job, has_begun).await;
     other.job_cancel().job_id(job.as_str()).send().await.unwrap();
-    until(&one, &job, "cancelled", |job| job.status == "cancelled").await;
+    wait_until(&one, &job, |job| job.status == "cancelled").await;
     other.download_job(&job, folder.path().join("job.zip")).await.unwrap();
     // A key is revoked everywhere at once.
     let id = answers.command(&["key", "list", "ada"]);
@@ -128,21 +100,21 @@ async fn tasks_of_a_machine_that_is_lost_are_done_by_another() {
     let mut lost = shared.start(&settings);
     let key = lost.key("ada");
     let molbox = lost.client_with(&key);
-    let system = water(&molbox).await.system_id.as_str().to_owned();
+    let system = water(&molbox).await;
     let job = endless_job(&molbox, &system).await;
-    until(&molbox, &job, "running", |job| job.attempts == 1).await;
+    wait_until(&molbox, &job, |job| job.attempts == 1).await;
     let queued = endless_job(&molbox, &system).await;
     lost.kill();
     let other = shared.start(&settings);
     let molbox = other.client_with(&key);
     // What waits is taken at once, what ran when its machine counts as lost.
-    until(&molbox, &queued, "running", |job| job.status == "running").await;
+    wait_until(&molbox, &queued, |job| job.status == "running").await;
     let record = molbox.job_view().job_id(job.as_str()).send().await.unwrap().into_inner();
     assert_eq!((record.status.as_str(), record.attempts), ("running", 1));
     molbox.job_cancel().job_id(queued.as_str()).send().await.unwrap();
     let name = format!("host-{}", identifier(&lost.data));
     other.sql(&format!("update runner set expires_at = 0 where name = '{name}'"));
-    until(&molbox, &job, "begun again", |job| job.attempts == 2 && job.status == "running").await;
+    wait_until(&molbox, &job, |job| job.attempts == 2 && job.status == "running").await;
     // The lost one comes back, finds the task elsewhere, and ends what is left of it.
     lost.restart();
     wait_for("the processes of the lost attempt have ended", || {
@@ -152,7 +124,7 @@ async fn tasks_of_a_machine_that_is_lost_are_done_by_another() {
     let record = molbox.job_view().job_id(job.as_str()).send().await.unwrap().into_inner();
     assert_eq!((record.status.as_str(), record.attempts), ("running", 2));
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
-    until(&molbox, &job, "cancelled", |job| job.status == "cancelled").await;
+    wait_until(&molbox, &job, |job| job.status == "cancelled").await;
 }
 
 /// The identifier of the server that runs the tasks of the cluster.
@@ -175,12 +147,11 @@ async fn who_runs_the_cluster_s_tasks_is_replaced_within_20_seconds_and_they_go_
     let mut first = shared.start(&settings);
     let key = first.key("ada");
     let molbox = first.client_with(&key);
-    let system = water(&molbox).await.system_id.as_str().to_owned();
+    let system = water(&molbox).await;
     assert_eq!(holder(&first), identifier(&first.data));
     let second = shared.start(&settings);
     let job = endless_job(&molbox, &system).await;
-    let has_begun = |job: &JobRecord| job.progress.as_ref().is_some_and(|p| p.fraction.get() > 0.0);
-    until(&molbox, &job, "going on", has_begun).await;
+    wait_until(&molbox, &job, has_begun).await;
     first.kill();
     let start = Instant::now();
     let molbox = second.client_with(&key);
@@ -204,7 +175,7 @@ async fn who_runs_the_cluster_s_tasks_is_replaced_within_20_seconds_and_they_go_
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let molbox = first.client_with(&key);
     molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
-    let record = until(&molbox, &job, "cancelled", |job| job.status == "cancelled").await;
+    let record = wait_until(&molbox, &job, |job| job.status == "cancelled").await;
     assert_eq!(record.attempts, 1);
 }
 
