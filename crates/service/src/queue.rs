@@ -31,6 +31,16 @@ impl Served {
         let since = now.duration_since(self.at).as_secs_f64().max(0.0);
         self.seconds * (-since / HALF_LIFE_SECONDS).exp2()
     }
+
+    /// Its place among others, at any time: what two count is halved alike. Positive, and 0 is what
+    /// was never served; two that differ by less than a millionth may share one.
+    pub(crate) fn rank(&self) -> i64 {
+        if self.seconds <= 0.0 {
+            return 0;
+        }
+        let halvings = self.at.as_second() as f64 / HALF_LIFE_SECONDS;
+        (((self.seconds.log2() + halvings) * 1e6).round() as i64).max(1)
+    }
 }
 
 /// An account that waits, as far as it matters whose turn it is.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::served::{elapsed, served};
 use super::task::{COLUMNS, task};
 use super::{Db, Result, Tx, values};
-use crate::queue::Claim;
+use crate::queue::{Claim, Served};
 use crate::record::{Kind, Lane, Status, Task};
 
 /// A task in the queue of a lane, or that has a slot there.
@@ -75,29 +75,17 @@ pub(super) fn next(
     enough: usize,
     now: Timestamp,
 ) -> Result<Option<(Task, usize)>> {
-    let queued = Status::Queued;
-    // One step per account that has something queued, however much that is.
-    let sql = format!(
-        "with recursive waiting (account) as (
-             select min(account) from task where status = '{queued}' and lane = ?1
-             union all
-             select (select min(account) from task
-                     where status = '{queued}' and lane = ?1 and account > waiting.account)
-             from waiting where account is not null
-         )
-         select account, (select min(seq) from task
-                 where status = '{queued}' and lane = ?1 and account = waiting.account)
-         from waiting where account is not null"
-    );
-    let number = lane as i64;
-    let accounts: Vec<(i64, i64)> =
-        tx.all(&sql, values![number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let served = served(tx, lane, now)?;
-    let running = running(tx, lane)?;
-    let claims = accounts.into_iter().map(|(account, oldest)| {
-        let own = running.iter().filter(|(task, _)| task.account == account);
-        let elapsed = own.map(|(_, since)| elapsed(*since, now));
-        Claim::new(served.get(&account).copied().unwrap_or(0.0), elapsed, oldest)
+    let first = waiting(tx, lane, Turns::First, now)?;
+    let others = waiting(tx, lane, Turns::Others, now)?;
+    let mut elapsed_of: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    if !others.is_empty() {
+        for (task, since) in running(tx, lane)? {
+            elapsed_of.entry(task.account).or_default().push(elapsed(since, now));
+        }
+    }
+    let claims = first.into_iter().chain(others).map(|waits| {
+        let running = elapsed_of.get(&waits.account).into_iter().flatten().copied();
+        Claim::new(waits.served, running, waits.oldest)
     });
     let Some(next) = claims.min_by(Claim::order) else { return Ok(None) };
     let sql = format!("select {COLUMNS} from task where seq = ?1");
@@ -105,8 +93,52 @@ pub(super) fn next(
     let sql = "
         select count(*) from
             (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
-    let waiting: i64 = tx.one(sql, values![queued, number, enough as i64], |row| row.get(0))?;
+    let (lane, enough) = (lane as i64, enough as i64);
+    let waiting: i64 = tx.one(sql, values![Status::Queued, lane, enough], |row| row.get(0))?;
     Ok(Some((task, waiting as usize)))
+}
+
+/// An account that has something queued.
+struct Waits {
+    account: i64,
+    /// Number of its oldest task.
+    oldest: i64,
+    /// What it was served, in s, without what runs.
+    served: f64,
+}
+
+/// Accounts that wait in a lane: of those of whom nothing runs the first in order, or all others.
+#[derive(Clone, Copy)]
+pub(super) enum Turns {
+    First,
+    Others,
+}
+
+impl Turns {
+    pub(super) fn query(self) -> String {
+        let chosen = match self {
+            Self::First => "running = 0 and rank is not null order by rank, oldest limit 1",
+            Self::Others => "(running > 0 or rank is null)",
+        };
+        // A number is compared with rather than null, lest SQLite looks at all accounts there are.
+        format!(
+            "with chosen as (
+                 select lane, account, oldest from turn where lane = ?1 and oldest > 0 and {chosen}
+             )
+             select chosen.account, oldest, ms, at from chosen
+             left join served on served.account = chosen.account and served.lane = chosen.lane"
+        )
+    }
+}
+
+fn waiting(tx: &Tx<'_>, lane: Lane, turns: Turns, now: Timestamp) -> Result<Vec<Waits>> {
+    let sql = turns.query();
+    tx.all(&sql, values![lane as i64], |row| {
+        let (ms, at): (Option<i64>, Option<Timestamp>) = (row.get(2)?, row.get(3)?);
+        let served = ms.zip(at).map(|(ms, at)| Served { seconds: ms as f64 / 1e3, at });
+        let served = served.map_or(0.0, |served| served.seconds_at(now));
+        Ok(Waits { account: row.get(0)?, oldest: row.get(1)?, served })
+    })
 }
 
 fn running(tx: &Tx<'_>, lane: Lane) -> Result<Vec<(Queued, Option<Timestamp>)>> {

@@ -36,9 +36,11 @@ pub(super) fn serve(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     let Some((account, lane, since, ms, at)) = found else { return Ok(()) };
     let before =
         ms.zip(at).map_or(0.0, |(ms, at)| Served { seconds: ms as f64 / 1e3, at }.seconds_at(now));
-    let ms = ((before + elapsed(since, now)) * 1e3).round() as i64;
+    let seconds = before + elapsed(since, now);
+    let (ms, rank) = ((seconds * 1e3).round() as i64, Served { seconds, at: now }.rank());
     let sql = "
-        insert into served (account, lane, ms, at) values (?1, ?2, ?3, ?4)
-        on conflict (account, lane) do update set ms = excluded.ms, at = excluded.at";
-    tx.execute(sql, values![account, lane, ms, now]).map(drop)
+        insert into served (account, lane, ms, at, rank) values (?1, ?2, ?3, ?4, ?5)
+        on conflict (account, lane) do update
+        set ms = excluded.ms, at = excluded.at, rank = excluded.rank";
+    tx.execute(sql, values![account, lane, ms, now, rank]).map(drop)
 }

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::Value;
 
-const MIGRATIONS: [&str; 17] = [
+const MIGRATIONS: [&str; 18] = [
     include_str!("sqlite/0001.sql"),
     include_str!("sqlite/0002.sql"),
     include_str!("sqlite/0003.sql"),
@@ -39,6 +39,7 @@ const MIGRATIONS: [&str; 17] = [
     include_str!("sqlite/0015.sql"),
     include_str!("sqlite/0016.sql"),
     include_str!("sqlite/0017.sql"),
+    include_str!("sqlite/0018.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
@@ -443,6 +444,7 @@ mod tests {
     use molbox::workflow::types;
     use rusqlite::Connection;
 
+    use super::super::queue::Turns;
     use super::super::{Filter, file, task};
     use super::MIGRATIONS;
 
@@ -476,6 +478,20 @@ mod tests {
                 |step: &String| step.contains("INDEX task_status (status=? AND lane=?");
             assert!(steps.iter().any(finds_open), "{steps:?}");
             assert!(!steps.iter().any(|step| step.starts_with("SCAN task")), "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn whose_turn_it_is_is_found_without_a_look_at_every_account() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&MIGRATIONS.concat()).unwrap();
+        for (turns, index) in [
+            (Turns::First, "INDEX turn_idle (lane=? AND rank>?)"),
+            (Turns::Others, "INDEX turn_busy (lane=? AND oldest>?)"),
+        ] {
+            let steps = plan(&db, &turns.query());
+            assert!(steps.iter().any(|step| step.ends_with(index)), "{steps:?}");
+            assert!(!steps.iter().any(|step| step.contains("SORT")), "{steps:?}");
         }
     }
 

@@ -654,6 +654,76 @@ fn a_task_that_was_claimed_and_not_begun_is_put_back_as_it_was() {
     });
 }
 
+/// What `turn` says of accounts, and what it has to say by their tasks.
+async fn turns(db: &Db) -> [Vec<[i64; 4]>; 2] {
+    let kept = "
+        select lane, account, coalesce(oldest, -1), running from turn order by lane, account";
+    let counted = "
+        select lane, account, coalesce(min(case when status = 'queued' then seq end), -1),
+            cast(sum(case when status = 'running' then 1 else 0 end) as bigint)
+        from task group by lane, account order by lane, account";
+    let mut said = Vec::new();
+    for sql in [kept, counted] {
+        let row =
+            |row: &Row<'_>| Ok([row.get(0)?, row.get(1)?, row.get::<i64>(2)?, row.get::<i64>(3)?]);
+        said.push(db.read(|tx| tx.all(sql, &[], row)).await.unwrap());
+    }
+    said.try_into().unwrap()
+}
+
+#[test]
+fn whose_turn_it_is_follows_from_what_is_queued_runs_and_ran() {
+    on_each_database(|db| async move {
+        let [a, b] = [account(&db, "a").await, account(&db, "b").await];
+        let one = lease(&db, "one").await;
+        let agree = async |when: &str| {
+            let [kept, counted] = turns(&db).await;
+            assert_eq!(kept, counted, "{when}");
+        };
+        queue_all(&db, a, Kind::Job, &numbered("a", 3)).await;
+        queue_all(&db, a, Kind::Analysis, &numbered("ana", 1)).await;
+        queue_all(&db, b, Kind::Job, &numbered("b", 3)).await;
+        agree("queued").await;
+        let mut running = Vec::new();
+        for second in 1..=3 {
+            let (task, _) = claim(&db, &one, Lane::Workers, at(second * 1_000_000)).await.unwrap();
+            agree("claimed").await;
+            running.push(task);
+        }
+        let ids: Vec<_> = running.iter().map(|task| task.id.as_str()).collect();
+        assert_eq!(ids, ["a_0", "b_0", "a_1"]);
+        // The older one of an account that is put back is its next.
+        let behind = Requeue::Progressed;
+        assert!(db.requeue_task(one.clone(), a, ids[0].into(), behind, at(9)).await.unwrap());
+        agree("put back").await;
+        let end = ended(Status::Succeeded);
+        assert!(db.end_task(one.clone(), a, ids[2].into(), end, at(9)).await.unwrap());
+        agree("ended").await;
+        db.cancel_task(b, Kind::Job, "b_1".into(), Deed::default()).await.unwrap();
+        agree("cancelled").await;
+        let failed = ended(Status::Failed);
+        let later = at(3_600_000_000);
+        assert!(db.end_task(one.clone(), b, ids[1].into(), failed, later).await.unwrap());
+        let retry = request(b, "retry");
+        let retried = db.retry_task("b_0".into(), 0, UNLIMITED, retry, answer("")).await.unwrap();
+        assert!(matches!(retried, Once::Stored), "{retried:?}");
+        agree("queued again").await;
+        db.delete_task(a, Kind::Job, "a_1".into(), String::new(), Deed::default()).await.unwrap();
+        agree("deleted").await;
+        // Of an hour's service and of seconds', the latter's turn comes first, by rank or without.
+        for sql in ["update served set at = at", "update served set ms = ms + 1, rank = account"] {
+            db.write(Scope::Rows, move |tx| tx.execute(sql, &[]).map(drop)).await.unwrap();
+            let unknown = "select count(*) from turn where rank is null";
+            let unknown: i64 = db.read(|tx| tx.one(unknown, &[], |row| row.get(0))).await.unwrap();
+            assert_eq!(unknown, if sql.contains("rank") { 0 } else { 2 }, "{sql}");
+            let (next, _) = claim(&db, &one, Lane::Workers, later).await.unwrap();
+            assert_eq!(next.id, "a_0", "{sql}");
+            let behind = Requeue::NotBegun;
+            assert!(db.requeue_task(one.clone(), a, next.id, behind, later).await.unwrap());
+        }
+    });
+}
+
 #[test]
 fn a_cancelled_task_that_waits_is_ended_by_one_runner() {
     on_each_database(|db| async move {
@@ -862,7 +932,7 @@ fn both_databases_have_the_same_tables_columns_and_indexes() {
     assert_eq!(found, schema(String::new(), of_sqlite));
     let tables: BTreeSet<_> = found[0].iter().map(|(table, _)| table.as_str()).collect();
     // What counts by itself, and what is of the moment.
-    let others = ["task_count", "runner", "server", "progress"];
+    let others = ["task_count", "turn", "runner", "server", "progress"];
     let moved = TABLES.into_iter().chain(others).collect();
     assert_eq!(tables, moved, "each table is moved with the others, unless it makes itself");
 }

@@ -778,7 +778,9 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop table runner; drop table server; drop table progress;
+            "drop trigger turn_began; drop trigger turn_changed; drop trigger turn_left;
+             drop trigger turn_served_first; drop trigger turn_served; drop table turn;
+             drop table runner; drop table server; drop table progress;
              alter table task drop column runner; alter table task drop column has_begun;
              alter table garbage drop column due_at;
              drop index task_cancelled; drop index task_ended; drop table identity; drop table served; alter table task drop column attempt_at;
