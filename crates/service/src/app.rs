@@ -206,6 +206,11 @@ impl App {
         format!("{prefix}_{}", digits.iter().collect::<String>())
     }
 
+    /// Key of a content that is yet to be written.
+    pub(crate) fn new_object(&self) -> Key {
+        Key::upload(&self.new_id("object"))
+    }
+
     /// A seed for what OpenMM draws: 31 bits, not zero.
     pub(crate) fn new_seed(&self) -> i64 {
         i64::from(u32::from_le_bytes(self.random()) & 0x7fff_ffff).max(1)

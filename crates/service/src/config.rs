@@ -111,6 +111,8 @@ section! {
         region: String = String::new(),
         /// File with the access key in its first line and its secret in the second. Empty: those of the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`), or of the instance.
         credentials_file: PathBuf = PathBuf::new(),
+        /// Have upload links lead to the bucket itself, for sites where what passes through molboxd is too much: good for 60 minutes whatever becomes of the key, for one `PUT` of at most 5 GiB, and of any size until the file is registered. Browsers need the bucket to allow the service's origin (CORS).
+        direct_uploads: bool = false,
         /// Most that copies of objects of a bucket take in `scratch` of the data folder, in bytes. What was just written or read is not fetched again; those that were not used for the longest time give way, also where the disk gets full.
         cache_bytes: u64 = 20 << 30,
         /// How long what was deleted is kept in the store, in days: records that are restored from a backup of that age find it.
@@ -398,7 +400,16 @@ const SECTIONS: [Section; 12] = [
     ("server", "How this server comes and goes among others.", Server::KEYS),
 ];
 
+/// What S3 takes by one link, and copies at once.
+const LARGEST_BY_LINK: u64 = 5 << 30;
+
 impl Config {
+    /// Most bytes of an upload.
+    pub(crate) fn largest_upload(&self) -> u64 {
+        let largest = self.limits.upload_bytes;
+        if self.objects.direct_uploads { largest.min(LARGEST_BY_LINK) } else { largest }
+    }
+
     /// Reads the file, if one is named, the environment, and `key=value` settings, later ones over
     /// earlier ones.
     pub(crate) fn load(

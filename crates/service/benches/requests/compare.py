@@ -87,10 +87,10 @@ def descendants(pid):
 class Molboxd:
     """The service with one system and with jobs, most of them queued, others that have ended."""
 
-    def __init__(self, program, python, folder):
-        self.program, self.folder = program, folder
+    def __init__(self, program, python, folder, settings=None):
+        self.program, self.folder, self.settings = program, folder, settings or {}
         folder.mkdir()
-        run = [program, "--data", folder / "data"]
+        run = self.command(self.settings)
         subprocess.run([*run, "account", "create", "bench"], check=True, stdout=subprocess.DEVNULL)
         made = subprocess.run([*run, "key", "create", "bench"], check=True, capture_output=True, text=True)
         self.key = made.stdout.strip()
@@ -116,6 +116,12 @@ class Molboxd:
         jobs = [ask(f"{self.base}/submit/job", self.key, self.job)["job_id"] for _ in range(N_LISTED + 50)]
         self.view = f"/info/job/{jobs[-1]}"
 
+    def command(self, settings):
+        command = [self.program, "--data", self.folder / "data"]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        return command
+
     def wait_for(self, path):
         def has_succeeded():
             record = ask(self.base + path, self.key)
@@ -137,9 +143,7 @@ class Molboxd:
     def start(self, python):
         settings = {"listen": '"127.0.0.1:0"', "margin_listen": '"127.0.0.1:0"', "worker.python": json.dumps(str(python))}
         settings |= {"worker.slots": 1, "limits.requests_per_minute": 0, "limits.open_tasks": 0}
-        command = [self.program, "--data", self.folder / "data"]
-        for name, value in settings.items():
-            command += ["--set", f"{name}={value}"]
+        command = self.command(settings | self.settings)
         addresses = self.folder / "data/addresses.json"
         addresses.unlink(missing_ok=True)
         with (self.folder / "log").open("a") as log:

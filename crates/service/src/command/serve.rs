@@ -1,7 +1,7 @@
 //! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use futures::future::OptionFuture;
@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::accounts::link::LIFETIME;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -130,6 +131,9 @@ async fn keep_house(app: Arc<App>) {
         if let Err(error) = expire_pending_files(&app).await {
             tracing::error!(cause = format!("{error:#}"), "delete files that have waited too long");
         }
+        if let Err(error) = sweep_sent(&app).await {
+            tracing::error!(cause = format!("{error:#}"), "remove what was sent and never taken");
+        }
         if let Err(error) = forget_audit(&app).await {
             tracing::error!(cause = format!("{error:#}"), "forget old entries of the audit log");
         }
@@ -188,6 +192,21 @@ async fn expire_pending_files(app: &Arc<App>) -> Result<()> {
             app.db.expire_pending_files(before, EXPIRED, by_itself(app, "file_expire")).await?
         {
             sweep(&app.objects, &app.db, Key::stored(object)).await;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what was sent to the store by links that have expired, and that no file waits for: links
+/// go on working when their file is registered or deleted.
+async fn sweep_sent(app: &Arc<App>) -> Result<()> {
+    let objects = app.objects.clone();
+    let sent = tokio::task::spawn_blocking(move || objects.stats(&Key::all_sent())).await??;
+    let before = SystemTime::from(ago(app, LIFETIME));
+    for (key, stat) in sent {
+        if stat.modified < before && app.db.pending_file(key.name(), 0).await?.is_none() {
+            let objects = app.objects.clone();
+            tokio::task::spawn_blocking(move || objects.remove(&key)).await??;
         }
     }
     Ok(())

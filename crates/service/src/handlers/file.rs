@@ -6,6 +6,7 @@ use axum::response::Response;
 use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
 use sha2::{Digest, Sha256};
 
+use super::upload::take_sent;
 use crate::accounts::link::LIFETIME;
 use crate::app::App;
 use crate::db::{Answer, Deed, FileRow, IdempotentWrite, Once, Unregistered};
@@ -55,13 +56,19 @@ pub(crate) async fn upload_url_create(call: Call) -> Result<Response, ApiError> 
         .await?;
     made.map_err(ApiError::over_quota)?;
     let expires = app.now() + LIFETIME;
-    let signed = app.links.query(&id, call.caller().id(), expires);
+    let upload_url = match app.objects.link(&Key::sent(&id), LIFETIME.unsigned_abs())? {
+        Some(direct) => direct.to_string(),
+        None => {
+            let signed = app.links.query(&id, call.caller().id(), expires);
+            format!("{}/upload/{id}?{signed}", call.base_url())
+        }
+    };
     json(&UploadLink {
-        file_id: id.clone(),
-        upload_url: format!("{}/upload/{id}?{signed}", call.base_url()),
+        file_id: id,
+        upload_url,
         expires_at: expires.to_string(),
         content_type: Some(format.media().to_owned()),
-        max_bytes: Some(app.config.limits.upload_bytes),
+        max_bytes: Some(app.config.largest_upload()),
         extra: Default::default(),
     })
 }
@@ -85,6 +92,9 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
         }
     };
     let id = &file.id.clone();
+    if let Some(arrived) = take_sent(&call, id).await? {
+        file.object = Some(arrived.to_string());
+    }
     complete(&mut file, &request)?;
     file.warnings = warnings;
     file.created_at = app.now();
@@ -212,14 +222,9 @@ fn entry(app: &App, pdb_id: &str, format: Format, content: &[u8]) -> FileRow {
         sha256: Some(hex(&Sha256::digest(content))),
         pdb_id: Some(pdb_id.to_owned()),
         created_at: app.now(),
-        object: Some(new_object(app).to_string()),
+        object: Some(app.new_object().to_string()),
         warnings: "[]".to_owned(),
     }
-}
-
-/// Key of an object that is yet to be written.
-pub(crate) fn new_object(app: &App) -> Key {
-    Key::upload(&app.new_id("object"))
 }
 
 async fn store_entry(

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
+use reqwest::Url;
 use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
@@ -38,12 +39,11 @@ const PAGE: &str = "index.html";
 /// Below this, names contain a hash of what they name.
 const HASHED: &str = "assets/";
 
-/// What the page may load: what comes from here, and what it makes itself.
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
-     connect-src 'self'; font-src 'self'; worker-src 'self' blob:; base-uri 'self'; \
-     form-action 'self'; frame-ancestors 'none'",
-);
+/// What the page may load: what comes from here, and what it makes itself. To other origins it
+/// sends files, where the store of objects takes them.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; worker-src 'self' blob:; \
+    base-uri 'self'; form-action 'self'; frame-ancestors 'none'";
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
@@ -60,6 +60,7 @@ pub(crate) fn is_built() -> bool {
 pub(crate) struct Portal {
     assets: &'static [Asset],
     page: Option<Page>,
+    policy: HeaderValue,
 }
 
 /// The page with its address in it: one build is served below any stage.
@@ -69,15 +70,21 @@ struct Page {
 }
 
 impl Portal {
-    /// `base_url` is where the service is reached; `is_elsewhere`, whether also at other addresses.
-    pub(crate) fn at(base_url: &str, is_elsewhere: bool) -> Result<Self> {
-        Self::of(ASSETS, base_url, is_elsewhere)
+    /// `base_url` is where the service is reached; `is_elsewhere`, whether also at other addresses;
+    /// `uploads`, where files go that it does not take itself.
+    pub(crate) fn at(base_url: &str, is_elsewhere: bool, uploads: Option<&Url>) -> Result<Self> {
+        let mut portal = Self::of(ASSETS, base_url, is_elsewhere)?;
+        if let Some(uploads) = uploads {
+            let from = format!("connect-src 'self' {};", uploads.origin().ascii_serialization());
+            portal.policy = POLICY.replace("connect-src 'self';", &from).try_into()?;
+        }
+        Ok(portal)
     }
 
     fn of(assets: &'static [Asset], base_url: &str, is_elsewhere: bool) -> Result<Self> {
         let page = assets.iter().find(|asset| asset.path == PAGE);
         let page = page.map(|page| Page::at(page, base_url, is_elsewhere)).transpose()?;
-        Ok(Self { assets, page })
+        Ok(Self { assets, page, policy: HeaderValue::from_static(POLICY) })
     }
 
     fn answer(&self, path: &str, asked: &HeaderMap) -> Result<Response, ApiError> {
@@ -101,7 +108,7 @@ impl Portal {
         let media = "text/html; charset=utf-8";
         let mut response = file(&page.gzip, media, page.etag.clone(), asked)?;
         let headers = response.headers_mut();
-        headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+        headers.insert(CONTENT_SECURITY_POLICY, self.policy.clone());
         headers.insert(REFERRER_POLICY, SAME_ORIGIN);
         headers.insert(OPENER_POLICY, SAME_ORIGIN);
         Ok(response)

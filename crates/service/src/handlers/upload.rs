@@ -1,5 +1,6 @@
 //! The target of upload links: outside of the document, for a link is opaque.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 
-use super::file::new_object;
 use crate::accounts::link::UploadLink;
 use crate::app::App;
 use crate::db::{Arrival, Deed, OverQuota, Pending};
 use crate::error::ApiError;
 use crate::http::answer::answer;
 use crate::http::body::query_of;
+use crate::http::call::Call;
 use crate::http::connections::Pace;
 use crate::http::peer::origin;
 use crate::http::validate::{loc, violation};
@@ -91,6 +92,62 @@ async fn receive(app: &Arc<App>, file_id: &str, request: Request) -> Result<Resp
     answer
 }
 
+/// Takes what was sent to the store itself as the content of a pending file, if anything was: a copy,
+/// for its link goes on working. Key of the copy.
+pub(crate) async fn take_sent(call: &Call, file_id: &str) -> Result<Option<Key>, ApiError> {
+    let app = &call.app;
+    let sent = Key::sent(file_id);
+    if !app.config.objects.direct_uploads || !app.objects.exists(&sent)? {
+        return Ok(None);
+    }
+    let max = app.config.limits.account_bytes;
+    let pending = app.db.pending_file(file_id, max).await?;
+    let Some(pending) = pending else { return Ok(None) };
+    let allowance = Allowance::of(app, pending);
+    let turn = app.turn(&app.registrations, call.account()).await?;
+    let object = app.new_object();
+    app.db.announce_object(object.to_string(), app.now()).await?;
+    let (objects, from, to) = (app.objects.clone(), sent.clone(), object.clone());
+    let copied = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        let mut size = objects.size(&from)?;
+        if size <= allowance.bytes {
+            objects.copy(&from, &to)?;
+            // More may have arrived meanwhile; the copy stays what it is.
+            size = objects.size(&to)?;
+        }
+        if size <= allowance.bytes {
+            return Ok(Ok(size));
+        }
+        objects.remove(&from)?;
+        Ok(Err(allowance.refusal()))
+    });
+    let copied: io::Result<Result<u64, ApiError>> = copied.await.map_err(ApiError::internal)?;
+    let taken = match copied {
+        Ok(Ok(size)) => {
+            let deed = Deed { action: "upload", ..call.deed() };
+            let (file, key) = (file_id.to_owned(), object.to_string());
+            app.db.take_upload(file, key, size, max, deed).await.map_err(ApiError::from)
+        }
+        Ok(Err(refusal)) => Err(refusal),
+        Err(error) => Err(error.into()),
+    };
+    let (garbage, taken) = match taken {
+        Ok(Arrival::Taken { replaced }) => (replaced.map(Key::stored), Ok(Some(object))),
+        // What comes of it, the registration finds out.
+        Ok(Arrival::Registered | Arrival::Deleted) => (Some(object), Ok(None)),
+        Ok(Arrival::OverQuota(over)) => (Some(object), Err(over_quota(over))),
+        Err(error) => (Some(object), Err(error)),
+    };
+    if let Some(key) = garbage {
+        sweep(&app.objects, &app.db, key).await;
+    }
+    if taken.is_ok() {
+        app.objects.remove(&sent)?;
+    }
+    taken
+}
+
 const REGISTERED: &str =
     "the file has been registered, or there is none any more; ask for another link";
 const DELETED: &str = "the file has been deleted; ask for another link";
@@ -108,7 +165,7 @@ struct Allowance {
 
 impl Allowance {
     fn of(app: &App, pending: Pending) -> Self {
-        let largest = app.config.limits.upload_bytes;
+        let largest = app.config.largest_upload();
         let Pending { held, max } = pending;
         let left = max.saturating_sub(held);
         if max == 0 || left >= largest {
@@ -134,7 +191,7 @@ async fn allowed(
     let pending = app.db.pending_file(file_id, app.config.limits.account_bytes).await?;
     let pending = pending.ok_or_else(|| ApiError::link_refused(REGISTERED))?;
     app.check_disk()?;
-    let object = new_object(app);
+    let object = app.new_object();
     app.db.announce_object(object.to_string(), app.now()).await?;
     Ok((object, Allowance::of(app, pending)))
 }

@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use axum::body::HttpBody;
@@ -33,6 +33,7 @@ use crate::http::json::Json;
 use crate::http::once;
 use crate::http::peer::{Peer, RequestId, origin};
 use crate::http::validate::{IDEMPOTENCY_KEY, Operation, loc, violation};
+use crate::objects::Key;
 
 const API_KEY: &str = "x-api-key";
 /// Members that are given more than once are named up to so many; a request with more has one
@@ -176,7 +177,9 @@ fn to_portal(way: String) -> MethodRouter {
 
 /// The portal below the stage, which is all that an operator's proxy may pass on.
 fn portal(app: &App) -> Result<Router> {
-    let portal = Arc::new(Portal::at(&app.base_url(), app.config.public_url.is_empty())?);
+    let uploads = app.objects.link(&Key::all_sent(), Duration::from_secs(1))?;
+    let is_elsewhere = app.config.public_url.is_empty();
+    let portal = Arc::new(Portal::at(&app.base_url(), is_elsewhere, uploads.as_ref())?);
     Ok(Router::new()
         .route("/portal/", on(MethodFilter::GET, handlers::portal::page))
         .route("/portal/{*path}", on(MethodFilter::GET, handlers::portal::below))

@@ -18,11 +18,13 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use axum::body::Bytes;
 use futures::Stream;
 use futures::future::Either;
+use reqwest::Url;
 
 use crate::config::Config;
 use crate::files;
@@ -164,6 +166,23 @@ impl Objects {
         content: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<u64, ReceiveError> {
         on!(self, store => store.receive(key, max_bytes, content).await)
+    }
+
+    /// A link that takes an object, by one `PUT`, at the store itself; none where contents come
+    /// through this service. What it takes may be replaced by it as long as it lasts.
+    pub(crate) fn link(&self, key: &Key, lasts: Duration) -> io::Result<Option<Url>> {
+        match &self.0 {
+            Store::Disk(_) => Ok(None),
+            Store::S3(store) => store.link(key, lasts),
+        }
+    }
+
+    /// Copies an object that came by a link within the store.
+    pub(crate) fn copy(&self, from: &Key, to: &Key) -> io::Result<()> {
+        match &self.0 {
+            Store::Disk(_) => Err(io::ErrorKind::Unsupported.into()),
+            Store::S3(store) => store.copy(from, to),
+        }
     }
 
     /// Writes an object that is at hand.

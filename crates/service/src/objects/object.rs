@@ -7,7 +7,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-/// Names an object, or all objects under it: `files/<a name for each upload>`, `tasks/<id>/<name>`.
+/// Names an object, or all objects under it: `files/<a name for each upload>`, `tasks/<id>/<name>`,
+/// `uploads/<file>`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Key(String);
@@ -21,6 +22,16 @@ impl Key {
     /// Whether it is one of those that are written once, and never again.
     pub(crate) fn is_upload(&self) -> bool {
         self.0.starts_with("files/")
+    }
+
+    /// Of a content that is sent to the store itself, until it is taken.
+    pub(crate) fn sent(file: &str) -> Self {
+        Self::all_sent().under(file)
+    }
+
+    /// Of all those.
+    pub(crate) fn all_sent() -> Self {
+        Self("uploads".to_owned())
     }
 
     /// Of all that a task has written.

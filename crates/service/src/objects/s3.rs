@@ -22,11 +22,12 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3, AmazonS3Builder, Checksum};
 use object_store::client::HttpError;
 use object_store::path::Path as Name;
+use object_store::signer::Signer;
 use object_store::{
     BackoffConfig, ClientOptions, GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt, PutMode, PutPayload, RetryConfig,
 };
-use reqwest::Url;
+use reqwest::{Method, Url};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -214,6 +215,8 @@ struct Bucket {
 pub(super) struct Store {
     bucket: Bucket,
     place: String,
+    /// Whether contents are sent to it by others.
+    takes_from_all: bool,
     scratch: Scratch,
     runtime: Handle,
     sending: Arc<Semaphore>,
@@ -226,6 +229,7 @@ impl Store {
     pub(super) fn of(config: &Config) -> Result<Option<Self>> {
         let settings = &config.objects;
         if settings.url.is_empty() {
+            ensure!(!settings.direct_uploads, "configuration: objects.direct_uploads needs {URL}");
             return Ok(None);
         }
         let Some(rest) = settings.url.strip_prefix("s3://") else {
@@ -244,6 +248,7 @@ impl Store {
         Ok(Some(Self {
             bucket: Bucket { store: Arc::new(store), prefix },
             place: format!("the bucket {} of {}", settings.url, endpoint_of(settings)),
+            takes_from_all: settings.direct_uploads,
             scratch: Scratch::open(&config.data, settings.cache_bytes, free)
                 .with_context(|| format!("make folders in {}", config.data.display()))?,
             runtime: Handle::try_current().context("S3 without a runtime")?,
@@ -379,6 +384,20 @@ impl Store {
             room: self.sending.clone(),
             runtime: self.runtime.clone(),
         })
+    }
+
+    pub(super) fn link(&self, key: &Key, lasts: Duration) -> io::Result<Option<Url>> {
+        if !self.takes_from_all {
+            return Ok(None);
+        }
+        let name = self.bucket.of(key)?;
+        let signed = self.wait(self.bucket.store.signed_url(Method::PUT, &name, lasts));
+        signed.map(Some).map_err(failed)
+    }
+
+    pub(super) fn copy(&self, from: &Key, to: &Key) -> io::Result<()> {
+        let (from, to) = (self.bucket.of(from)?, self.bucket.of(to)?);
+        self.wait(self.bucket.store.copy(&from, &to)).map_err(failed)
     }
 
     pub(super) fn adopt(&self, folder: &Path, key: &Key) -> io::Result<()> {

@@ -221,12 +221,13 @@ async fn results_that_were_collected_before_the_service_died_are_kept() {
     wait_until(&molbox, &id, |job| job.attempts == 2 && job.progress.is_some()).await;
     until_it_produces(&molbox, &id).await;
     service.kill();
-    // Of a task that was killed as a whole nobody knows that it was not the machine.
-    let workers =
-        processes(&folder(&service, &id)).into_iter().filter(|process| !process.is_run_task());
-    workers.for_each(|worker| worker.signal("KILL"));
+    // Of a task that was killed as a whole nobody knows that it was not the machine. Its worker may
+    // only just begin.
     wait_for("its processes are gone", || {
-        processes(&folder(&service, &id)).is_empty().then_some(())
+        let left = processes(&folder(&service, &id));
+        let workers = left.iter().filter(|process| !process.is_run_task());
+        workers.for_each(|worker| worker.signal("KILL"));
+        left.is_empty().then_some(())
     });
     let before = tempfile::tempdir().unwrap();
     copy(&service.data, before.path());

@@ -118,6 +118,67 @@ async fn what_ends_while_the_store_is_away_is_collected_when_it_is_back() {
     assert_eq!(service.command(&["check"]), "0 files, 2 tasks: 0 damaged, 0 orphans");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_to_the_bucket_itself_is_taken_once_and_changes_no_more() {
+    let Some(server) = s3::shared() else { return };
+    let bucket = server.bucket();
+    let settings =
+        ["objects.direct_uploads=true", "limits.upload_bytes=1000000", SETTINGS[0], SETTINGS[1]];
+    let service = Service::start_in_bucket(&bucket, &settings);
+    let molbox = service.client("ada");
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str, content: &[u8]| -> PathBuf {
+        let path = folder.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let sent = || fs::read_dir(bucket.folder.join("uploads")).map_or(0, |found| found.count());
+    let expected = [atom(3.0), b"\n".to_vec()].concat();
+    let file = molbox.upload(of("one.pdb", &expected)).name("one").await.unwrap();
+    assert!(content(&molbox, &file.file_id).await == expected);
+    assert_eq!(sent(), 0, "what was taken does not lie there twice");
+
+    let link = molbox.upload_url_create().filetype("pdb").send().await.unwrap().into_inner();
+    let url: reqwest::Url = link.upload_url.parse().unwrap();
+    assert!(url.as_str().starts_with(&bucket.endpoint), "{url}");
+    assert_eq!(link.max_bytes, Some(1_000_000));
+    let id = link.file_id.as_str().to_owned();
+    let http = reqwest::Client::new();
+    let put = async |url: &reqwest::Url, content: Vec<u8>| {
+        http.put(url.clone()).body(content).send().await.unwrap().status().as_u16()
+    };
+    let register = || molbox.file_register().body_map(|file| file.file_id(id.clone())).send();
+    let refused = register().await.unwrap_err();
+    assert_eq!(refused.status().map(|status| status.as_u16()), Some(409), "{refused}");
+    // Neither a link to another file nor one that is altered takes anything.
+    let other: reqwest::Url = url.as_str().replace(&id, "file_other").parse().unwrap();
+    assert_eq!(put(&other, vec![1]).await, 403);
+    // What is no such file, or too large, is refused with its reason, and another may be sent.
+    assert_eq!(put(&url, b"no structure".to_vec()).await, 200);
+    let refused = register().await.unwrap_err();
+    assert_eq!(refused.status().map(|status| status.as_u16()), Some(422), "{refused}");
+    assert_eq!(put(&url, vec![b' '; 1_000_001]).await, 200);
+    let refused = register().await.unwrap_err();
+    assert_eq!(refused.status().map(|status| status.as_u16()), Some(413), "{refused}");
+    assert_eq!(sent(), 0);
+    let expected = [atom(1.0), b"\n".to_vec()].concat();
+    assert_eq!(put(&url, expected.clone()).await, 200);
+    register().await.unwrap();
+    // The link goes on working for an hour, and what it takes is nobody's.
+    assert_eq!(put(&url, [atom(2.0), b"\n".to_vec()].concat()).await, 200);
+    assert!(content(&molbox, &id).await == expected);
+    let refused = register().await.unwrap_err();
+    assert_eq!(refused.status().map(|status| status.as_u16()), Some(409), "{refused}");
+    assert!(content(&molbox, &id).await == expected);
+    assert_eq!(service.command(&["check"]), "2 files, 0 tasks: 0 damaged, 0 orphans");
+    let page = reqwest::get(format!("{}/portal/", service.base_url)).await.unwrap();
+    if page.status() == 200 {
+        let policy = page.headers()["content-security-policy"].to_str().unwrap();
+        let wanted = format!("connect-src 'self' {};", url.origin().ascii_serialization());
+        assert!(policy.contains(&wanted), "{policy}");
+    }
+}
+
 #[test]
 fn a_store_that_cannot_be_used_is_named_with_its_setting() {
     let Some(server) = s3::shared() else { return };
