@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt;
@@ -109,8 +110,10 @@ impl Killed {
         ];
         let cluster = has_slurm().then(|| Slurm::start().expect("Slurm is asked for"));
         let of_cluster = cluster.as_ref().map(settings_of).unwrap_or_default();
-        let all: Vec<&str> =
-            settings.into_iter().chain(of_cluster.iter().map(String::as_str)).collect();
+        // What Slurm has forgotten with its controller is known by its silence alone.
+        let silence = cluster.as_ref().map(|_| "worker.heartbeat_timeout_seconds=30");
+        let of_cluster = of_cluster.iter().map(String::as_str);
+        let all: Vec<&str> = settings.into_iter().chain(of_cluster).chain(silence).collect();
         let service = Service::start_with(&all);
         let key = service.key("ada");
         let system = water(&service.client_with(&key)).await;
@@ -294,7 +297,13 @@ impl Killed {
     /// Every frame and every line of the log of a job is there once.
     async fn job_is_whole(&self, id: &str) {
         let molbox = self.client();
-        let job = molbox.wait_job(id).await.unwrap();
+        let mut ends = pin!(molbox.wait_job(id).into_future());
+        let job = loop {
+            match tokio::time::timeout(Duration::from_secs(1), &mut ends).await {
+                Ok(ended) => break ended.unwrap(),
+                Err(_) => self.cluster.iter().for_each(Slurm::resume),
+            }
+        };
         let stage = job.stages.iter().find(|stage| stage.name == "production").unwrap();
         assert_eq!((stage.steps, stage.frames), (FRAMES * STEPS_PER_FRAME, FRAMES));
         let folder = tempfile::tempdir().unwrap();

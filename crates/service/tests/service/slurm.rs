@@ -81,10 +81,24 @@ impl Slurm {
         self.folder.join(CONF)
     }
 
+    /// Has nodes take jobs again that Slurm has drained, as an administrator would: it does so where
+    /// a controller that died gives the number of a job again that a node has still.
+    pub(crate) fn resume(&self) {
+        for node in ["n1", "n2"] {
+            let state =
+                self.command("sinfo").args(["--noheader", "--nodes", node, "--format=%t"]).output();
+            if String::from_utf8_lossy(&state.unwrap().stdout).starts_with("dr") {
+                let node = format!("NodeName={node}");
+                self.run("scontrol", &["update", &node, "State=RESUME"]);
+            }
+        }
+    }
+
     /// Waits until its nodes take jobs.
     pub(crate) fn wait(&self) {
         let since = Instant::now();
         loop {
+            self.resume();
             let mut nodes = self.command("sinfo");
             let output = nodes.args(["--noheader", "--Node", "--format=%N %t"]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
