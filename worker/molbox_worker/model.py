@@ -77,7 +77,7 @@ class Model:
         if self.plan.hydrogen_mass_da:
             self._repartition(system, self.plan.hydrogen_mass_da)
         if stage and start and stage.restraint_atoms and stage.restraint_force > 0:
-            system.addForce(_restraint(stage, start))
+            system.addForce(restraint(stage, start))
         if stage and stage.ensemble == "NPT":
             barostat = self._barostat()
             barostat.setRandomNumberSeed(self._stage_seed(stage, 1))
@@ -164,7 +164,7 @@ def degrees_of_freedom(system: openmm.System) -> int:
     return n
 
 
-def _restraint(stage: Stage, start: openmm.State) -> openmm.CustomExternalForce:
+def restraint(stage: Stage, start: openmm.State) -> openmm.CustomExternalForce:
     """Harmonic restraint k/2 |x - x0|² to the positions of `start`, nearest periodic image."""
     force = openmm.CustomExternalForce("0.5*k_restraint*periodicdistance(x, y, z, x0, y0, z0)^2")
     force.setName("restraint")

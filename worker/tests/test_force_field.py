@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import openmm
 import pytest
 from conftest import CHARMM36_2024, DATA, EXAMPLES, Directory, input_file, positions_nm, structure
 from openmm import app, unit
+from test_gromacs_energies import compare, needs_gmx_d
 
 from molbox_worker import charmm
 
@@ -121,6 +123,12 @@ CUSTOM = input_file("force_field.xml", "argon.xml")
 def argon(force_field: dict[str, Any], builder: Builder, xml: str = ARGON) -> Directory:
     atom = "HETATM    1 AR    AR A   1       0.000   0.000   0.000  1.00  0.00          AR  \nEND\n"
     return builder(atom, inputs={"force_field.xml": xml}, force_field=force_field, padding_nm=1.2)
+
+
+@needs_gmx_d
+def test_gromacs_has_openmms_energies_of_a_registered_force_field(builder: Builder, tmp_path: Path) -> None:
+    amber14 = {"name": "amber14", "family": "amber", "files": ["amber14-all.xml"], "custom": CUSTOM}
+    compare(argon(amber14, builder), tmp_path).check()
 
 
 def test_a_file_adds_its_residues_to_a_force_field(builder: Builder) -> None:

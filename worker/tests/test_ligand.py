@@ -13,6 +13,7 @@ from conftest import DATA, EXAMPLES, Directory, input_file, positions_nm, struct
 from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import AllChem
+from test_gromacs_energies import compare, needs_gmx_d
 
 from molbox_worker.ligand import rotation_matrix
 
@@ -56,6 +57,11 @@ def test_charges_are_am1_bcc(xylene: Directory) -> None:
     reference = [-0.0819] * 2 + [-0.1267, -0.1278] * 2 + [-0.0527] * 2 + [0.1298] * 4 + [0.0432] * 6
     assert np.sort(charges(xylene)) == pytest.approx(np.sort(reference), abs=0.005)
     assert charges(xylene).sum() == pytest.approx(0, abs=1e-6)
+
+
+@needs_gmx_d
+def test_gromacs_has_openmms_energies_of_a_ligand(xylene: Directory, tmp_path: Path) -> None:
+    compare(xylene, tmp_path).check()
 
 
 def test_the_same_molecule_is_taken_from_the_cache(builder: Builder, xylene: Directory) -> None:

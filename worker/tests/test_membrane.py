@@ -11,6 +11,7 @@ import openmm
 import pytest
 from conftest import BUILD, DATA, EXAMPLES, Directory, positions_nm, structure, task_of
 from openmm.app import modeller as openmm_modeller
+from test_gromacs_energies import compare, needs_gmx_d
 
 from molbox_worker import membrane
 from molbox_worker.directory import TaskDirectory
@@ -55,6 +56,11 @@ def test_a_bilayer_lies_in_the_plane_around_the_helix(helix: Directory) -> None:
     molecules = summary["molecules"]
     assert min(molecules["NA"], molecules["CL"]) == pytest.approx(0.3 / 55.4 * molecules["water"], rel=0.2)
     assert summary["net_charge"] == pytest.approx(0, abs=0.01)
+
+
+@needs_gmx_d
+def test_gromacs_has_openmms_energies_of_a_bilayer(helix: Directory, tmp_path: Path) -> None:
+    compare(helix, tmp_path).check()
 
 
 def test_an_atom_that_is_caught_while_a_membrane_relaxes_is_let_out(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""The parameters of a stage for grompp: those of the plan, and what OpenMM makes of them."""
+
+from __future__ import annotations
+
+import math
+
+from molbox_worker.gromacs.files import Array
+from molbox_worker.gromacs.terms import DirectSpace, Terms, Unsupported
+from molbox_worker.plan import SimulatePlan, Stage
+
+# Steps between neighbour lists, between pressure couplings, and between energies at most. Lists of 20 to 80
+# steps differ by 10 % in speed, and the shorter fits smaller boxes.
+LIST_STEPS = 20
+SHORT_LIST_STEPS = 10
+# Steps between energies where none are asked for: the box is looked at then.
+ENERGY_STEPS = 1000
+DRIFT_STEPS = 100
+# Up to here LINCS keeps the accuracy of OpenMM's constraints with its own defaults.
+SHORT_TIMESTEP_PS = 0.0025
+PME_ORDER = 5
+TAU_P_PS = 5.0
+# Of water, 1/bar; it decides how fast the volume relaxes, not which volumes there are.
+COMPRESSIBILITY = 4.5e-5
+# A grid of the mesh has no other factors.
+FACTORS = (2, 3, 5, 7)
+SMALLEST_GRID = 6
+
+Parameters = dict[str, object]
+
+
+def energy_parameters(direct: DirectSpace, tolerance: float, box: Array) -> Parameters:
+    """What defines the energy of what is not bonded, as OpenMM's CPU platform has it."""
+    alpha, grid = ewald(direct.cutoff, tolerance, box)
+    parameters: Parameters = {
+        "cutoff-scheme": "Verlet",
+        "coulombtype": "PME",
+        "rcoulomb": direct.cutoff,
+        "rvdw": direct.cutoff,
+        # GROMACS would shift both to zero at the cutoff.
+        "coulomb-modifier": "None",
+        "vdw-modifier": "None",
+        "ewald-rtol": repr(math.erfc(alpha * direct.cutoff)),
+        "pme-order": PME_ORDER,
+        **{f"fourier-n{axis}": n for axis, n in zip("xyz", grid, strict=True)},
+        # OpenMM corrects for repulsion too.
+        "dispcorr": "AllEnerPres" if direct.has_correction else "no",
+        # They are in the topology.
+        "constraints": "none",
+    }
+    if direct.switch:
+        parameters |= {"vdw-modifier": "Potential-switch", "rvdw-switch": direct.switch}
+    return parameters
+
+
+def ewald(cutoff: float, tolerance: float, box: Array) -> tuple[float, list[int]]:
+    """The width of the charges, 1/nm, and the grid that OpenMM chooses for a tolerance."""
+    alpha = math.sqrt(-math.log(2 * tolerance)) / cutoff
+    wanted = (math.ceil(2 * alpha * box[i, i] / (3 * tolerance**0.2)) for i in range(3))
+    return alpha, [_smooth(max(SMALLEST_GRID, n)) for n in wanted]
+
+
+def _smooth(n: int) -> int:
+    """The next number without other factors than those of fast Fourier transforms."""
+    while True:
+        rest = n
+        for factor in FACTORS:
+            while rest % factor == 0:
+                rest //= factor
+        if rest == 1:
+            return n
+        n += 1
+
+
+def stage_parameters(
+    plan: SimulatePlan, stage: Stage, terms: Terms, box: Array, seed: int, *, first_step: int, has_velocities: bool
+) -> Parameters:
+    """Those of a stage that starts, or is resumed, at a step.
+
+    Raises
+    ------
+    Unsupported
+        Constant pressure without friction.
+
+    """
+    assert terms.direct is not None
+    timestep = plan.timestep_fs / 1000
+    is_short = timestep <= SHORT_TIMESTEP_PS
+    energy_steps = stage.log_freq or ENERGY_STEPS
+    parameters: Parameters = {
+        # Leap-frog is as good as any where nothing is random.
+        "integrator": "sd" if plan.friction_per_ps else "md",
+        "dt": repr(timestep),
+        "init-step": first_step,
+        "nsteps": stage.steps - first_step,
+        "nstlist": LIST_STEPS,
+        **energy_parameters(terms.direct, plan.ewald_tolerance, box),
+        "constraint-algorithm": "lincs",
+        "lincs-order": 4 if is_short else 6,
+        "lincs-iter": 1 if is_short else 2,
+        "comm-mode": "linear" if terms.removes_drift else "none",
+        "nstcomm": DRIFT_STEPS,
+        "nstenergy": energy_steps,
+        # Of what is written, or grompp writes at other steps.
+        "nstcalcenergy": math.gcd(energy_steps, LIST_STEPS),
+        "nstlog": 0,
+        "nstxout": stage.traj_freq,
+        "nstvout": 0,
+        "nstfout": 0,
+        "continuation": "yes" if has_velocities else "no",
+        "refcoord-scaling": "com",
+    }
+    if plan.friction_per_ps:
+        parameters |= {
+            "tc-grps": "System",
+            "tau-t": repr(1 / plan.friction_per_ps),
+            "ref-t": plan.temperature_k,
+            "ld-seed": seed,
+        }
+    if not has_velocities:
+        parameters |= {"gen-vel": "yes", "gen-temp": plan.temperature_k, "gen-seed": seed}
+    if stage.ensemble == "NPT":
+        if not plan.friction_per_ps:
+            raise Unsupported("constant pressure without friction: its barostat needs a thermostat")
+        parameters |= _pressure(plan)
+    return parameters
+
+
+def _pressure(plan: SimulatePlan) -> Parameters:
+    parameters: Parameters = {"pcoupl": "C-rescale", "tau-p": TAU_P_PS, "nstpcouple": LIST_STEPS}
+    if not plan.membrane:
+        return parameters | {
+            "pcoupltype": "isotropic",
+            "ref-p": plan.pressure_bar,
+            "compressibility": COMPRESSIBILITY,
+        }
+    return parameters | {
+        "pcoupltype": "surface-tension",
+        # Both programs mean that of the bilayer, Lz (Pzz - (Pxx + Pyy) / 2): there is no factor of two surfaces.
+        "ref-p": f"{plan.surface_tension_bar_nm!r} {plan.pressure_bar!r}",
+        "compressibility": f"{COMPRESSIBILITY} {COMPRESSIBILITY}",
+    }
+
+
+def text(parameters: Parameters) -> str:
+    """The content of an ``.mdp``."""
+    return "".join(f"{name} = {value}\n" for name, value in parameters.items())

@@ -1,0 +1,371 @@
+"""The terms of a System in the functions and units of GROMACS.
+
+Nothing is approximated: what has no exact twin is `Unsupported`. Energies agree with OpenMM's to 1e-6 of
+each term but for the dispersion correction, which GROMACS averages without excluded pairs (2e-3 of it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import openmm
+from numpy.typing import NDArray
+
+DEGREES = 180 / math.pi
+# Without depth, the size does not matter.
+NO_SIZE = 0.1
+# Two lengths of a constraint, in nm, or two ratios that rounding alone distinguishes.
+SAME = 1e-9
+
+HARMONIC_TORSION = "k*min(dtheta,2*pi-dtheta)^2;dtheta=abs(theta-theta0)"
+PLAIN_TORSION = "k*(theta-theta0)^2"
+LENNARD_JONES_14 = "4*epsilon*((sigma/r)^12-(sigma/r)^6)"
+RESTRAINT = "0.5*k_restraint*periodicdistance(x,y,z,x0,y0,z0)^2"
+# What an .mdp says, not the topology.
+ELSEWHERE = {"CMMotionRemover", "MonteCarloBarostat", "MonteCarloMembraneBarostat"}
+
+Atoms = tuple[int, ...]
+Values = tuple[float, ...]
+Pair = tuple[int, int]
+
+
+class Unsupported(Exception):
+    """The System has something that GROMACS cannot calculate exactly as OpenMM does."""
+
+
+@dataclass(frozen=True)
+class DirectSpace:
+    """How what is not bonded is cut off; lengths in nm.
+
+    Attributes
+    ----------
+    cutoff : float
+        Of Lennard-Jones and Coulomb alike.
+    switch : float or None
+        Where Lennard-Jones begins to be switched off.
+    has_correction : bool
+        Whether Lennard-Jones beyond the cutoff is corrected for.
+
+    """
+
+    cutoff: float
+    switch: float | None
+    has_correction: bool
+
+
+class Terms:
+    """The terms of a System, with the atoms' indices in it.
+
+    Attributes
+    ----------
+    n_atoms : int
+        Number of particles.
+    masses, charges, sigmas, epsilons : list of float
+        Of each, in Da, e, nm and kJ/mol.
+    is_site : list of bool
+        Whether it is a virtual site.
+    lines : dict
+        By section of the topology: atoms, and the function with its parameters.
+    direct : DirectSpace
+        How what is not bonded is cut off.
+    fudge : float
+        Of the charges of pairs three bonds apart.
+    labels : list of str
+        By which bonded types tell apart the maps of CMAP.
+    maps, map_of_types : list, dict
+        Those maps, and which of them belongs to five labels.
+    nbfix_rows, nbfix : list of int or None, dict
+        Row of each particle in the table of NBFIX; what a pair of rows adds to c12 and c6.
+    restrained : dict
+        Where restraints hold an atom, nm.
+    removes_drift : bool
+        Whether the motion of the centre of mass is removed.
+
+    """
+
+    def __init__(self, system: openmm.System) -> None:
+        self.n_atoms: int = system.getNumParticles()
+        self.masses: list[float] = [system.getParticleMass(i)._value for i in range(self.n_atoms)]
+        self.is_site: list[bool] = [system.isVirtualSite(i) for i in range(self.n_atoms)]
+        self.charges: list[float] = []
+        self.sigmas: list[float] = []
+        self.epsilons: list[float] = []
+        self.lines: dict[str, list[tuple[Atoms, Values]]] = defaultdict(list)
+        self.direct: DirectSpace | None = None
+        self.fudge = 1.0
+        self.maps: list[list[float]] = []
+        self.map_of_types: dict[tuple[str, ...], int] = {}
+        self.labels = ["A"] * self.n_atoms
+        self.nbfix_rows: list[int] | None = None
+        self.nbfix: dict[Pair, tuple[float, float]] = {}
+        self.restrained: dict[int, Values] = {}
+        self.removes_drift = False
+        self._map_terms: list[tuple[int, Atoms]] = []
+        self._exceptions: dict[Pair, Values] = {}
+        self._pairs_14: dict[Pair, Values] = {}
+        self._nbfix_exclusions: set[Pair] = set()
+        readers = {
+            "HarmonicBondForce": self._bonds,
+            "HarmonicAngleForce": self._angles,
+            "PeriodicTorsionForce": self._torsions,
+            "RBTorsionForce": self._rb_torsions,
+            "CustomTorsionForce": self._harmonic_torsions,
+            "CMAPTorsionForce": self._cmap,
+            "NonbondedForce": self._nonbonded,
+            "CustomBondForce": self._lennard_jones_14,
+            "CustomNonbondedForce": self._nbfix,
+            "CustomExternalForce": self._restraints,
+        }
+        for force in system.getForces():
+            kind = type(force).__name__
+            if kind in readers:
+                readers[kind](force)
+            elif kind not in ELSEWHERE:
+                raise Unsupported(f"the force {force.getName()} ({kind})")
+            self.removes_drift |= kind == "CMMotionRemover"
+        if self.direct is None:
+            raise Unsupported("a system without charges and Lennard-Jones")
+        if self.nbfix_rows is not None and self._nbfix_exclusions != set(self._exceptions):
+            raise Unsupported("NBFIX with other exclusions than those of the charges")
+        self._write_pairs()
+        self._constraints(system)
+        self._sites(system)
+        self._label()
+
+    def _bonds(self, force: openmm.HarmonicBondForce) -> None:
+        for i in range(force.getNumBonds()):
+            a, b, length, k = force.getBondParameters(i)
+            if k._value:
+                # Harmonic as any bond, but no bond of chemistry to GROMACS: Urey-Bradley is among them.
+                self.lines["bonds"].append(((a, b), (6, length._value, k._value)))
+
+    def _angles(self, force: openmm.HarmonicAngleForce) -> None:
+        for i in range(force.getNumAngles()):
+            a, b, c, angle, k = force.getAngleParameters(i)
+            if k._value:
+                self.lines["angles"].append(((a, b, c), (1, angle._value * DEGREES, k._value)))
+
+    def _torsions(self, force: openmm.PeriodicTorsionForce) -> None:
+        for i in range(force.getNumTorsions()):
+            *atoms, n, phase, k = force.getTorsionParameters(i)
+            if k._value:
+                self.lines["dihedrals"].append((tuple(atoms), (9, phase._value * DEGREES, k._value, n)))
+
+    def _rb_torsions(self, force: openmm.RBTorsionForce) -> None:
+        for i in range(force.getNumTorsions()):
+            a, b, c, d, *coefficients = force.getTorsionParameters(i)
+            self.lines["dihedrals"].append(((a, b, c, d), (3, *(each._value for each in coefficients))))
+
+    def _harmonic_torsions(self, force: openmm.CustomTorsionForce) -> None:
+        """CHARMM's impropers, which OpenMM's files spell in two ways."""
+        text = _plain(force.getEnergyFunction()).replace("(min(dtheta,2*pi-dtheta))", "min(dtheta,2*pi-dtheta)")
+        names = [force.getPerTorsionParameterName(i) for i in range(force.getNumPerTorsionParameters())]
+        # The value of pi comes last, with more digits or fewer.
+        is_periodic = text.startswith(HARMONIC_TORSION)
+        if not (is_periodic or text == PLAIN_TORSION) or names != ["k", "theta0"]:
+            raise Unsupported(f"torsions of the form {text}")
+        for i in range(force.getNumTorsions()):
+            *atoms, (k, theta0) = force.getTorsionParameters(i)
+            # About zero it is periodic as it is.
+            if not is_periodic and theta0:
+                raise Unsupported(f"torsions of the form {text} that are not about zero")
+            self.lines["dihedrals"].append((tuple(atoms), (2, theta0 * DEGREES, 2 * k)))
+
+    def _cmap(self, force: openmm.CMAPTorsionForce) -> None:
+        first = len(self.maps)
+        for i in range(force.getNumMaps()):
+            size, energies = force.getMapParameters(i)
+            grid = np.array([getattr(each, "_value", each) for each in energies]).reshape(size, size).T
+            # OpenMM's map begins at 0 and its first angle is the fastest, GROMACS' at -180 with the second.
+            self.maps.append(np.roll(grid, (size // 2, size // 2), (0, 1)).ravel().tolist())
+        for i in range(force.getNumTorsions()):
+            which, *atoms = force.getTorsionParameters(i)
+            if atoms[1:4] != atoms[4:7]:
+                raise Unsupported("a CMAP term of two torsions that do not share three atoms")
+            self._map_terms.append((first + which, (*atoms[:4], atoms[7])))
+
+    def _nonbonded(self, force: openmm.NonbondedForce) -> None:
+        if force.getNonbondedMethod() != openmm.NonbondedForce.PME:
+            raise Unsupported("charges that are not summed by PME")
+        if force.getNumParticleParameterOffsets() or force.getNumExceptionParameterOffsets():
+            raise Unsupported("charges or Lennard-Jones that depend on a parameter")
+        for i in range(self.n_atoms):
+            charge, sigma, epsilon = (each._value for each in force.getParticleParameters(i))
+            self.charges.append(charge)
+            self.sigmas.append(sigma if epsilon else NO_SIZE)
+            self.epsilons.append(epsilon)
+        for i in range(force.getNumExceptions()):
+            a, b, product, sigma, epsilon = force.getExceptionParameters(i)
+            self._exceptions[_pair(a, b)] = (product._value, sigma._value, epsilon._value)
+        self.direct = DirectSpace(
+            cutoff=force.getCutoffDistance()._value,
+            switch=force.getSwitchingDistance()._value if force.getUseSwitchingFunction() else None,
+            has_correction=force.getUseDispersionCorrection(),
+        )
+
+    def _lennard_jones_14(self, force: openmm.CustomBondForce) -> None:
+        """CHARMM's Lennard-Jones between atoms three bonds apart."""
+        text = _plain(force.getEnergyFunction())
+        if text != LENNARD_JONES_14:
+            raise Unsupported(f"bonds of the form {text}")
+        for i in range(force.getNumBonds()):
+            a, b, (sigma, epsilon) = force.getBondParameters(i)
+            self._pairs_14[_pair(a, b)] = (sigma, epsilon)
+
+    def _nbfix(self, force: openmm.CustomNonbondedForce) -> None:
+        """The worker's own correction: what `charmm.simplify` has left of a table of types."""
+        if force.getName() != "NBFIX":
+            raise Unsupported(f"the force {force.getName()}: {force.getEnergyFunction()}")
+        rows = [int(force.getParticleParameters(i)[0]) for i in range(self.n_atoms)]
+        a, b = (_table(force, i) for i in range(2))
+        for i in range(force.getNumInteractionGroups()):
+            first, second = force.getInteractionGroupParameters(i)
+            pair = _pair(rows[first[0]], rows[second[0]])
+            self.nbfix[pair] = (float(a[pair]), float(b[pair]))
+        self.nbfix_rows = rows
+        for i in range(force.getNumExclusions()):
+            self._nbfix_exclusions.add(_pair(*force.getExclusionParticles(i)))
+
+    def _restraints(self, force: openmm.CustomExternalForce) -> None:
+        text = _plain(force.getEnergyFunction())
+        if text != RESTRAINT:
+            raise Unsupported(f"a field of the form {text}")
+        k = force.getGlobalParameterDefaultValue(0)
+        for i in range(force.getNumParticles()):
+            atom, place = force.getParticleParameters(i)
+            self.restrained[atom] = tuple(place)
+            self.lines["position_restraints"].append(((atom,), (1, k, k, k)))
+
+    def _write_pairs(self) -> None:
+        """Exceptions: none of them by the rule, and those that interact with what they have."""
+        if not self._pairs_14.keys() <= self._exceptions.keys():
+            raise Unsupported("Lennard-Jones of pairs that are not excluded")
+        self.fudge = self._common_ratio()
+        for (a, b), (product, *plain) in self._exceptions.items():
+            self.lines["exclusions"].append(((a, b), ()))
+            if (a, b) in self._pairs_14 and plain[1]:
+                raise Unsupported("two Lennard-Jones terms of one pair")
+            sigma, epsilon = self._pairs_14.get((a, b), plain)
+            if not product and not epsilon:
+                continue
+            size = sigma if epsilon else NO_SIZE
+            by_rule = self.fudge * self.charges[a] * self.charges[b]
+            if math.isclose(product, by_rule, rel_tol=1e-8, abs_tol=1e-12):
+                self.lines["pairs"].append(((a, b), (1, size, epsilon)))
+            else:
+                # The product as a factor and two charges of one.
+                self.lines["pairs"].append(((a, b), (2, product, 1.0, 1.0, size, epsilon)))
+
+    def _common_ratio(self) -> float:
+        """The ratio that most products of charges of exceptions have to those of their atoms."""
+        ratios = [
+            product / (self.charges[a] * self.charges[b])
+            for (a, b), (product, _, _) in self._exceptions.items()
+            if product and self.charges[a] * self.charges[b]
+        ]
+        if not ratios:
+            return 1.0
+        common = Counter(round(ratio, 9) for ratio in ratios).most_common(1)[0][0]
+        return float(np.median([ratio for ratio in ratios if abs(ratio - common) < SAME]))
+
+    def _constraints(self, system: openmm.System) -> None:
+        """Rigid water as such, and what else there is."""
+        lengths: dict[int, dict[int, float]] = defaultdict(dict)
+        for i in range(system.getNumConstraints()):
+            a, b, length = system.getConstraintParameters(i)
+            lengths[a][b] = lengths[b][a] = length._value
+        waters = [first for first in sorted(lengths) if self._is_rigid_water(first, lengths)]
+        for first in waters:
+            self.lines["settles"].append(((first,), (1, lengths[first][first + 1], lengths[first + 1][first + 2])))
+        if len({values for _, values in self.lines["settles"]}) > 1:
+            raise Unsupported("rigid water of more than one shape")
+        done = set(waters)
+        for a in sorted(lengths):
+            if {a, a - 1, a - 2} & done:
+                continue
+            self.lines["constraints"] += [((a, b), (1, length)) for b, length in sorted(lengths[a].items()) if a < b]
+
+    def _is_rigid_water(self, first: int, lengths: dict[int, dict[int, float]]) -> bool:
+        """Whether an atom and the two after it are a triangle with two equal sides and corners."""
+        second, third = first + 1, first + 2
+        return (
+            lengths[first].keys() == {second, third}
+            and lengths.get(second, {}).keys() == {first, third}
+            and lengths.get(third, {}).keys() == {first, second}
+            and self.masses[second] == self.masses[third]
+            and abs(lengths[first][second] - lengths[first][third]) < SAME
+        )
+
+    def _sites(self, system: openmm.System) -> None:
+        for i in range(self.n_atoms):
+            if not self.is_site[i]:
+                if self.masses[i] == 0:
+                    raise Unsupported("an atom without mass that is no virtual site")
+                continue
+            site = system.getVirtualSite(i)
+            parents = tuple(site.getParticle(k) for k in range(site.getNumParticles()))
+            kind = type(site).__name__
+            if kind == "TwoParticleAverageSite":
+                self.lines["virtual_sites2"].append(((i, *parents), (1, site.getWeight(1))))
+            elif kind == "ThreeParticleAverageSite":
+                self.lines["virtual_sites3"].append(((i, *parents), (1, site.getWeight(1), site.getWeight(2))))
+            elif kind == "OutOfPlaneSite":
+                own = (site.getWeight12(), site.getWeight13(), site.getWeightCross())
+                self.lines["virtual_sites3"].append(((i, *parents), (4, *own)))
+            elif kind == "LocalCoordinatesSite":
+                water, weights = self._site_of_water(site, parents)
+                self.lines["virtual_sites3"].append(((i, *water), (4, *weights)))
+            else:
+                raise Unsupported(f"a virtual site of the kind {kind}")
+
+    def _site_of_water(self, site: openmm.LocalCoordinatesSite, parents: Atoms) -> tuple[Atoms, Values]:
+        """A site in the axes of rigid water by weights of its three atoms and of their cross product."""
+        triangles = {atoms[0]: values for atoms, values in self.lines["settles"]}
+        first = min(parents)
+        water = (first, first + 1, first + 2)
+        if first not in triangles or set(parents) != set(water):
+            raise Unsupported("a site in the axes of atoms that are no rigid water")
+        side, base = triangles[first][1:]
+        height = math.sqrt(side * side - base * base / 4)
+        corners = np.array([[0, 0, 0], [base / 2, height, 0], [-base / 2, height, 0]])
+        ordered = corners[[parent - first for parent in parents]]
+        origin, x, y = (
+            np.array(weights) @ ordered for weights in (site.getOriginWeights(), site.getXWeights(), site.getYWeights())
+        )
+        z = np.cross(x, y)
+        x, z = x / np.linalg.norm(x), z / np.linalg.norm(z)
+        place = origin + np.array(site.getLocalPosition()._value) @ np.array([x, np.cross(z, x), z])
+        _, second, third = corners
+        found = np.linalg.solve(np.array([second, third, np.cross(second, third)]).T, place)
+        return water, tuple(found.tolist())
+
+    def _label(self) -> None:
+        """A map is looked up by five types of atoms: the middle one is labelled with its maps."""
+        middle: dict[int, set[int]] = defaultdict(set)
+        for which, atoms in self._map_terms:
+            middle[atoms[2]].add(which)
+        for atom, maps in middle.items():
+            self.labels[atom] = "C" + "_".join(map(str, sorted(maps)))
+        for which, atoms in self._map_terms:
+            types = tuple(self.labels[atom] for atom in atoms)
+            if self.map_of_types.setdefault(types, which) != which:
+                raise Unsupported("CMAP terms of one atom that differ")
+            self.lines["cmap"].append((atoms, (1,)))
+
+
+def _pair(a: int, b: int) -> Pair:
+    return (a, b) if a < b else (b, a)
+
+
+def _plain(expression: str) -> str:
+    return expression.replace(" ", "")
+
+
+def _table(force: openmm.CustomNonbondedForce, which: int) -> NDArray[np.float64]:
+    """A function of two types as an array of two indices."""
+    n, m, values = force.getTabulatedFunction(which).getFunctionParameters()
+    table: NDArray[np.float64] = np.array(values).reshape(m, n).T
+    return table

@@ -1,0 +1,396 @@
+"""The System as GROMACS calculates it: each term of the energy, and the forces, are OpenMM's."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openmm
+import pytest
+from conftest import AMBER19, Directory
+from numpy.typing import NDArray
+from openmm import app, unit
+from test_residues import part
+
+from molbox_worker.charmm import simplify
+from molbox_worker.gromacs import files, mdp
+from molbox_worker.gromacs.terms import Terms, Unsupported
+from molbox_worker.gromacs.topology import write_topology
+from molbox_worker.model import restraint
+from molbox_worker.plan import Stage
+from molbox_worker.topology import read_topology
+
+Builder = Callable[..., Directory]
+
+needs_gmx_d = pytest.mark.skipif(
+    shutil.which("gmx_d") is None, reason="needs gmx_d, GROMACS in double precision: Debian's package gromacs"
+)
+TOLERANCE = 5e-4
+# The first half of villin, which has a helix and most kinds of residues.
+PEPTIDE = "".join(part(42, 58))
+# The names of energies in an .edr by the force of OpenMM, whose names the System has.
+NAMES = {
+    "HarmonicBondForce": ("Bond", "Harmonic Pot."),
+    "HarmonicAngleForce": ("Angle",),
+    "PeriodicTorsionForce": ("Proper Dih.",),
+    "RBTorsionForce": ("Ryckaert-Bell.",),
+    "CustomTorsionForce": ("Improper Dih.",),
+    "CMAPTorsionForce": ("CMAP Dih.",),
+    "restraint": ("Position Rest.",),
+    "NonbondedForce": ("LJ (SR)", "Coulomb (SR)", "LJ-14", "Coulomb-14", "Coul. recip."),
+}
+# What an .edr has besides energies of terms.
+IDLE = {
+    *("Disper. corr.", "Potential", "Kinetic En.", "Total Energy", "Conserved En.", "Temperature", "Pressure"),
+    *("Pres. DC", "Constr. rmsd", "T-rest", "#Surf*SurfTen"),
+    *(f"{what}-{row}{column}" for what in ("Vir", "Pres") for row in "XYZ" for column in "XYZ"),
+}
+# What one program has as parts of the other's.
+SAME_AS = {"NBFIX": "NonbondedForce", "LennardJones14": "NonbondedForce", "CustomBondForce": "NonbondedForce"}
+
+
+class Comparison:
+    """Energies by the name of OpenMM's force and forces of a structure, from both programs."""
+
+    def __init__(self, folder: Path, system: openmm.System, topology: app.Topology, state: Any) -> None:
+        self.folder, self.system = folder, system
+        self.terms = Terms(system)
+        write_topology(folder / "topol.top", self.terms, topology)
+        assert self.terms.direct is not None
+        box = np.array(state.getPeriodicBoxVectors(asNumpy=True)._value)
+        for i, force in enumerate(system.getForces()):
+            force.setForceGroup(i)
+            if isinstance(force, openmm.NonbondedForce):
+                # Its own grid, before it is made one that is fast to transform.
+                force.setPMEParameters(*_ewald(self.terms, box))
+        context = openmm.Context(system, openmm.VerletIntegrator(0.001), openmm.Platform.getPlatformByName("Reference"))
+        context.setPeriodicBoxVectors(*state.getPeriodicBoxVectors())
+        # As many digits as the structure for GROMACS has; sites and rigid water exactly where they belong.
+        context.setPositions(state.getPositions(asNumpy=True)._value.round(9))
+        context.applyConstraints(1e-10)
+        context.computeVirtualSites()
+        found = context.getState(positions=True, forces=True)
+        self.positions = found.getPositions(asNumpy=True)._value
+        self.box = box
+        self.openmm_forces = found.getForces(asNumpy=True)._value
+        self.openmm: dict[str, float] = {}
+        for i, force in enumerate(system.getForces()):
+            energy = context.getState(energy=True, groups={i}).getPotentialEnergy()._value
+            name = SAME_AS.get(force.getName(), force.getName())
+            if name in NAMES:
+                self.openmm[name] = self.openmm.get(name, 0.0) + energy
+        self.correction = self._correction(context)
+        self.openmm["NonbondedForce"] -= self.correction
+        self._run()
+
+    def _correction(self, context: openmm.Context) -> float:
+        """The dispersion correction, which depends on the volume alone."""
+        (i, nonbonded), *_ = (
+            (i, force) for i, force in enumerate(self.system.getForces()) if isinstance(force, openmm.NonbondedForce)
+        )
+        with_it = context.getState(energy=True, groups={i}).getPotentialEnergy()._value
+        nonbonded.setUseDispersionCorrection(False)
+        context.reinitialize(preserveState=True)
+        return float(with_it - context.getState(energy=True, groups={i}).getPotentialEnergy()._value)
+
+    def _run(self) -> None:
+        assert self.terms.direct is not None
+        cutoff = self.terms.direct.cutoff
+        parameters = {
+            **mdp.energy_parameters(self.terms.direct, TOLERANCE, self.box),
+            "integrator": "md",
+            "nsteps": 0,
+            "verlet-buffer-tolerance": -1,
+            "rlist": cutoff + 0.05,
+            "nstlist": 1,
+            "nstfout": 1,
+            "nstcalcenergy": 1,
+            "nstenergy": 1,
+            "continuation": "yes",
+            "comm-mode": "none",
+        }
+        (self.folder / "point.mdp").write_text(mdp.text(parameters))
+        files.write_g96(self.folder / "conf.g96", self.positions, self.box)
+        held = self.positions.copy()
+        for atom, place in self.terms.restrained.items():
+            held[atom] = place
+        files.write_g96(self.folder / "held.g96", held, self.box)
+        self._gmx_d("grompp -f point.mdp -c conf.g96 -r held.g96 -p topol.top -o point.tpr -maxwarn 9")
+        self._gmx_d("mdrun -s point.tpr -deffnm point -ntmpi 1 -ntomp 1 -pin off -notunepme")
+        (energies,) = files.Energies(self.folder, "point.edr", is_double=True).new()
+        (frame,) = files.Trajectory(self.folder, "point.trr").new()
+        assert frame.forces is not None
+        self.gromacs = {name: sum(energies.terms.get(part, 0.0) for part in NAMES[name]) for name in self.openmm}
+        self.gromacs_correction = energies.terms.get("Disper. corr.", 0.0)
+        self.others = energies.terms.keys() - {part for name in self.openmm for part in NAMES[name]}
+        self.gromacs_forces = frame.forces
+
+    def _gmx_d(self, arguments: str) -> None:
+        command = ["gmx_d", "-nobackup", *arguments.split()]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def table(self) -> str:
+        lines = [
+            f"{name:24}{energy:16.6f}{self.gromacs[name]:16.6f}{self.gromacs[name] - energy:12.2e}"
+            for name, energy in self.openmm.items()
+        ]
+        return "\n".join(lines)
+
+    def check(self) -> None:
+        """Each term to 1e-6, or to 1e-6 kJ/mol where it is nearly nothing; forces to 1e-5 of their mean."""
+        for name, energy in self.openmm.items():
+            assert self.gromacs[name] == pytest.approx(energy, rel=1e-6, abs=1e-6), f"{name}\n{self.table()}"
+        # GROMACS leaves out excluded pairs as it averages.
+        assert self.gromacs_correction == pytest.approx(self.correction, rel=5e-3)
+        ours, theirs = (self._of_bodies(forces) for forces in (self.openmm_forces, self.gromacs_forces))
+        rms = math.sqrt((ours**2).sum(axis=1).mean())
+        assert math.sqrt(((ours - theirs) ** 2).sum(axis=1).mean()) < 1e-5 * rms
+        assert np.linalg.norm(ours - theirs, axis=1).max() < 1e-4 * rms
+
+    def _of_bodies(self, forces: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Forces on atoms; of rigid water with sites, force and torque of the whole.
+
+        How the force on a site is shared out to atoms that are rigid is each program's own.
+        """
+        terms = self.terms
+        forces = forces.copy()
+        sites = {atoms[0] for name in ("virtual_sites2", "virtual_sites3") for atoms, _ in terms.lines[name]}
+        waters = np.array([atoms[0] for atoms, _ in terms.lines["settles"]], dtype=int)
+        if not sites or not len(waters):
+            return forces[[not is_site for is_site in terms.is_site]]
+        triangles = waters[:, None] + np.arange(3)
+        rest = [i for i in range(terms.n_atoms) if i not in sites and i not in set(triangles.ravel().tolist())]
+        places, on_them = self.positions[triangles], forces[triangles]
+        arms = places - places[:, :1]
+        # Over a nanometre, so that it is a force.
+        return np.concatenate([forces[rest], on_them.sum(axis=1), np.cross(arms, on_them).sum(axis=1)])
+
+
+def _ewald(terms: Terms, box: NDArray[np.float64]) -> tuple[float, int, int, int]:
+    assert terms.direct is not None
+    alpha, grid = mdp.ewald(terms.direct.cutoff, TOLERANCE, box)
+    return alpha, *grid
+
+
+def compare(
+    built: Directory, folder: Path, change: Callable[[openmm.System, app.Topology, Any], object] = lambda *_: None
+) -> Comparison:
+    """Both programs' energies of a built system, after a change of it."""
+    assert built.result["status"] == "succeeded", built.log()
+    system = openmm.XmlSerializer.deserialize(built.output("system.xml").read_text())
+    state = openmm.XmlSerializer.deserialize(built.output("state.xml").read_text())
+    topology = read_topology(built.output("topology.json"))
+    change(system, topology, state)
+    return Comparison(folder, system, topology, state)
+
+
+def amber(
+    name: str, files: list[str], water: str = "tip3p", folder: str = "amber14/", sites: int = 3
+) -> dict[str, Any]:
+    return {
+        "force_field": {"name": name, "family": "amber", "files": files, "custom": None},
+        "water": {
+            "name": water,
+            "file": f"{folder}{water}.xml",
+            "model": "tip4pew" if sites == 4 else "tip3p",
+            "sites": sites,
+        },
+    }
+
+
+def charmm(name: str = "charmm36_2024", water: str = "water", model: str = "tip3p", sites: int = 3) -> dict[str, Any]:
+    return {
+        "force_field": {"name": name, "family": "charmm", "files": [f"{name}.xml"], "custom": None},
+        "water": {"name": water, "file": f"{name}/{water}.xml", "model": model, "sites": sites},
+    }
+
+
+def name_of(plan: dict[str, Any]) -> str:
+    return f"{plan['force_field']['name']} {plan['water']['name']}"
+
+
+FAMILIES = [
+    amber("amber14", ["amber14-all.xml"]),
+    AMBER19,
+    amber("amber14-ff15ipq", ["amber14/protein.ff15ipq.xml"], "spce"),
+    amber("amberfb15", ["amberfb15.xml"], "tip3pfb", ""),
+    charmm("charmm36"),
+    charmm(),
+]
+
+
+def hold_alpha_carbons(system: openmm.System, topology: app.Topology, state: Any) -> None:
+    """Restraints to places a little off, so that they have energy."""
+    atoms = [atom.index for atom in topology.atoms() if atom.name == "CA"]
+    assert atoms
+    stage = Stage("production", "NVT", 0, 0, 0, 1000.0, atoms)
+    force = restraint(stage, state)
+    chance = np.random.default_rng(1)
+    for i, atom in enumerate(atoms):
+        _, place = force.getParticleParameters(i)
+        force.setParticleParameters(i, atom, (np.array(place) + chance.normal(0, 0.02, 3)).round(9).tolist())
+    system.addForce(force)
+
+
+@needs_gmx_d
+@pytest.mark.parametrize("plan", FAMILIES, ids=name_of)
+def test_a_protein_has_openmms_energies_in_each_family(builder: Builder, plan: dict[str, Any], tmp_path: Path) -> None:
+    built = builder(PEPTIDE, box_shape="cube", padding_nm=0.3, concentration=0.3, **plan)
+    found = compare(built, tmp_path, hold_alpha_carbons)
+    found.check()
+    assert found.openmm["restraint"] > 1
+    assert found.others <= IDLE, "no term is left out"
+
+
+def solvated(files: list[str], model: str, *, is_charmm: bool) -> tuple[openmm.System, app.Topology, openmm.State]:
+    """A box of salt water of some files of a force field, as the worker makes it."""
+    force_field = app.ForceField(*files)
+    modeller = app.Modeller(app.Topology(), [] * unit.nanometer)
+    size = openmm.Vec3(2.5, 2.5, 2.5) * unit.nanometer
+    modeller.addSolvent(force_field, model, boxSize=size, ionicStrength=0.5 * unit.molar)
+    system = force_field.createSystem(
+        modeller.topology, nonbondedMethod=app.PME, nonbondedCutoff=1.0 * unit.nanometer, constraints=app.HBonds
+    )
+    if is_charmm:
+        simplify(system)
+    return system, modeller.topology, state_of(system, modeller.positions)
+
+
+def state_of(system: openmm.System, positions: Any) -> openmm.State:
+    platform = openmm.Platform.getPlatformByName("Reference")
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), platform)
+    context.setPositions(positions)
+    return context.getState(positions=True)
+
+
+AMBER_WATERS = {"spce": "spce", "opc3": "tip3p", "tip4pew": "tip4pew", "tip4pfb": "tip4pew"}
+CHARMM_WATERS = {"tip3p-pme-b": "tip3p", "tip4p2005": "tip4pew", "tip5p": "tip5p", "tip5pew": "tip5p"}
+
+
+@needs_gmx_d
+@pytest.mark.parametrize(
+    ("files", "model"),
+    [
+        *(([f"amber14/{name}.xml"], model) for name, model in AMBER_WATERS.items()),
+        *((["charmm36_2024.xml", f"charmm36_2024/{name}.xml"], model) for name, model in CHARMM_WATERS.items()),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else None,
+)
+def test_salt_water_has_openmms_energies_in_each_model(files: list[str], model: str, tmp_path: Path) -> None:
+    found = Comparison(tmp_path, *solvated(files, model, is_charmm="charmm" in files[0]))
+    found.check()
+    assert abs(found.openmm["NonbondedForce"]) > 100
+
+
+def chains() -> tuple[openmm.System, app.Topology, openmm.State]:
+    """Two interleaved chains and forty others of five atoms and a site, with what no force field here has."""
+    system, topology, positions = openmm.System(), app.Topology(), []
+    system.setDefaultPeriodicBoxVectors(*np.diag([3.0, 3.1, 3.2]).tolist())
+    chain = topology.addChain()
+    carbon = app.element.carbon
+    bonds, torsions = openmm.HarmonicBondForce(), openmm.RBTorsionForce()
+    nonbonded = openmm.NonbondedForce()
+    nonbonded.setNonbondedMethod(openmm.NonbondedForce.PME)
+    nonbonded.setCutoffDistance(1.0)
+    nonbonded.setUseSwitchingFunction(True)
+    nonbonded.setSwitchingDistance(0.8)
+    charges = [0.3, -0.2, 0.1, -0.4, 0.2]
+    chance = np.random.default_rng(3)
+    for molecule in range(42):
+        residue = topology.addResidue("CHN", chain)
+        start = np.array([molecule % 4, molecule // 4 % 4, molecule // 16]) * 0.7
+        for k in range(5):
+            system.addParticle(12.0)
+            topology.addAtom(f"C{k}", carbon, residue)
+            nonbonded.addParticle(charges[k], 0.3 + 0.01 * k, 0.4)
+            positions.append(start + np.array([0.13 * k, 0.05 * (k % 2), 0.02 * k * k]) + chance.normal(0, 0.01, 3))
+        site = system.addParticle(0.0)
+        topology.addAtom("M", None, residue)
+        positions.append(start)
+        # The second atom of the first two chains is the other's.
+        own = [site - 5 + k for k in range(5)]
+        if molecule < 2:
+            own[1] = 1 if molecule else 7
+        system.setVirtualSite(site, openmm.TwoParticleAverageSite(own[0], own[2], 0.3, 0.7))
+        nonbonded.addParticle(0.0, 0.3, 0.0)
+        for a, b in pairwise(own):
+            bonds.addBond(a, b, 0.15, 2e5)
+        torsions.addTorsion(*own[:4], 9.3, 13.4, -0.13, -31.3, 0.5, 0.2)
+        torsions.addTorsion(*own[1:], 1.0, -2.0, 3.0, -4.0, 5.0, -6.0)
+        for i, a in enumerate(own):
+            for j, b in enumerate(own[i + 1 :], i + 1):
+                # One ratio for most of those three bonds apart, and another for every third.
+                scale = 0.0 if j - i < 3 else (0.7 if molecule % 3 else 1.0)
+                product = charges[a % 6] * charges[b % 6]
+                nonbonded.addException(a, b, scale * product, 0.31, 0.2 if scale else 0.0)
+            nonbonded.addException(a, site, 0.0, 0.3, 0.0)
+    positions[1], positions[7] = positions[7], positions[1]
+    for force in (bonds, torsions, nonbonded):
+        system.addForce(force)
+    return system, topology, state_of(system, positions)
+
+
+@needs_gmx_d
+def test_what_no_force_field_here_has_is_carried_over_too(tmp_path: Path) -> None:
+    found = Comparison(tmp_path, *chains())
+    functions = {values[0] for _, values in found.terms.lines["pairs"]}
+    assert functions == {1, 2}, "there are two ratios of charges"
+    assert found.openmm["RBTorsionForce"] > 1
+    found.check()
+
+
+def with_force(force: openmm.Force) -> openmm.System:
+    system, _, _ = chains()
+    system.addForce(force)
+    return system
+
+
+def with_site(site: openmm.VirtualSite) -> openmm.System:
+    system, _, _ = chains()
+    system.setVirtualSite(5, site)
+    return system
+
+
+def plain_torsion() -> openmm.Force:
+    force = openmm.CustomTorsionForce("k*(theta-theta0)^2")
+    for name in ("k", "theta0"):
+        force.addPerTorsionParameter(name)
+    force.addTorsion(0, 2, 3, 4, [10.0, 3.1])
+    return force
+
+
+def without_pme() -> openmm.System:
+    system, _, _ = chains()
+    nonbonded = next(force for force in system.getForces() if isinstance(force, openmm.NonbondedForce))
+    nonbonded.setNonbondedMethod(openmm.NonbondedForce.CutoffPeriodic)
+    return system
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: with_force(openmm.CustomAngleForce("k*theta")), r"the force CustomAngleForce"),
+        (lambda: with_force(openmm.CustomBondForce("k*r")), r"bonds of the form k\*r"),
+        (lambda: with_force(openmm.CustomExternalForce("x^2")), r"a field of the form x\^2"),
+        (lambda: with_force(openmm.CustomNonbondedForce("1/r^4")), r"the force CustomNonbondedForce: 1/r\^4"),
+        (lambda: with_force(plain_torsion()), "not about zero"),
+        (without_pme, "PME"),
+        (openmm.System, "without charges"),
+        (
+            lambda: with_site(
+                openmm.LocalCoordinatesSite(0, 2, 3, [1, 0, 0], [-1, 1, 0], [-1, 0, 1], openmm.Vec3(0, 0, 0.1))
+            ),
+            "no rigid water",
+        ),
+    ],
+)
+def test_what_has_no_twin_is_named(make: Callable[[], openmm.System], words: str) -> None:
+    with pytest.raises(Unsupported, match=words):
+        Terms(make())
