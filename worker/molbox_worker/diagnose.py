@@ -59,28 +59,39 @@ def explained(
     text = str(error)
     if "cutoff distance cannot be greater than half" in text:
         box = np.diag(chunk.before.getPeriodicBoxVectors(asNumpy=True)._value)
-        return TaskError(
-            "box_collapsed",
-            f"{stage.name}: after step {chunk.first} the box shrank below twice the cutoff, "
-            f"{model.plan.cutoff_nm:g} nm; it was {box.min():.3f} nm wide",
-            remedy="equilibrate with restraints and at constant volume first, or lower non_bonded_cutoff",
-            loc=["body", "non_bonded_cutoff"],
-            stage=stage.name,
-            step=chunk.first,
-        )
+        return collapsed(model, stage, chunk.first, float(box.min()))
     if "nan" in text.lower() or "constraint" in text.lower():
-        last, where, residues = _diagnose(model, stage, start, chunk)
-        return TaskError(
-            "unstable",
-            f"{stage.name}: the simulation became unstable after step {last}: {where}",
-            remedy="minimise longer, lower integration_timestep, or add restrained equilibration stages",
-            loc=["body", "integration_timestep"],
-            stage=stage.name,
-            step=last,
-            residues=residues,
-        )
+        return unstable(model, stage, start, chunk)
     unexplained: Exception = error
     return unexplained
+
+
+def collapsed(model: Model, stage: Stage, step: int, width_nm: float) -> TaskError:
+    """The failure of a stage whose box has become too narrow after a step."""
+    return TaskError(
+        "box_collapsed",
+        f"{stage.name}: after step {step} the box shrank below twice the cutoff, "
+        f"{model.plan.cutoff_nm:g} nm; it was {width_nm:.3f} nm wide",
+        remedy="equilibrate with restraints and at constant volume first, or lower non_bonded_cutoff",
+        loc=["body", "non_bonded_cutoff"],
+        stage=stage.name,
+        step=step,
+    )
+
+
+def unstable(model: Model, stage: Stage, start: openmm.State, chunk: Chunk, *, seen: int = 0) -> TaskError:
+    """The failure of a stage that broke within a chunk, and not before the step `seen`."""
+    last, where, residues = _diagnose(model, stage, start, chunk)
+    last = max(last, seen)
+    return TaskError(
+        "unstable",
+        f"{stage.name}: the simulation became unstable after step {last}: {where}",
+        remedy="minimise longer, lower integration_timestep, or add restrained equilibration stages",
+        loc=["body", "integration_timestep"],
+        stage=stage.name,
+        step=last,
+        residues=residues,
+    )
 
 
 def _diagnose(model: Model, stage: Stage, start: openmm.State, chunk: Chunk) -> tuple[int, str, list[ResidueName]]:

@@ -17,6 +17,7 @@ from molbox_worker import build, simulate  # noqa: F401
 from molbox_worker.directory import TaskDirectory
 from molbox_worker.engine import platform, versions
 from molbox_worker.gaff import has_tools
+from molbox_worker.gromacs import program
 from molbox_worker.result import EnvironmentResult
 
 
@@ -39,10 +40,12 @@ def check(task: TaskDirectory) -> EnvironmentResult:
     context.setPositions(np.zeros((1, 3)))
     context.getIntegrator().step(1)
     context.getState(positions=True)
+    gromacs = program.find(task.spec.gromacs)
     return EnvironmentResult(
         platform=chosen.getName(),
         versions={**versions(), "python": sys.version.split()[0]},
         # Only builds with ligands need them.
         ligand_tools=has_tools(),
         platforms=[openmm.Platform.getPlatform(i).getName() for i in range(openmm.Platform.getNumPlatforms())],
+        gromacs=f"{gromacs.path}, {gromacs.version}, {gromacs.simd}" if gromacs else "",
     )

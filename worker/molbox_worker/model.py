@@ -38,6 +38,8 @@ class Model:
         Where to calculate.
     timestep_ps : float
         Time step.
+    threads : int
+        Threads of a CPU.
     is_exact : bool
         Whether a resumed simulation gives the same bits as one that was never stopped.
 
@@ -51,6 +53,7 @@ class Model:
         self.topology = read_topology(task.input("topology.json"))
         self.n_atoms: int = self.topology.getNumAtoms()
         self.timestep_ps = self.plan.timestep_fs / 1000
+        self.threads = spec.threads
         self.is_exact = self.platform.getName() == "CPU" and spec.threads == 1
 
     def fingerprint(self) -> str:
@@ -59,6 +62,8 @@ class Model:
         # Production may be given more steps; anything else that changes makes another simulation.
         for stage, content in zip(self.plan.stages, plan["stages"], strict=True):
             content["steps"] = 0 if stage.is_production else stage.steps
+        # Either engine resumes what the other has left.
+        del plan["engine"]
         inputs = json.dumps(plan, sort_keys=True) + str(self.seed) + self._system_xml
         return hashlib.sha256(inputs.encode()).hexdigest()
 
@@ -80,7 +85,7 @@ class Model:
             system.addForce(restraint(stage, start))
         if stage and stage.ensemble == "NPT":
             barostat = self._barostat()
-            barostat.setRandomNumberSeed(self._stage_seed(stage, 1))
+            barostat.setRandomNumberSeed(self.stage_seed(stage, 1))
             system.addForce(barostat)
         return system
 
@@ -94,7 +99,7 @@ class Model:
             self.plan.temperature_k, self.plan.friction_per_ps, self.timestep_ps
         )
         integrator.setConstraintTolerance(CONSTRAINT_TOLERANCE)
-        integrator.setRandomNumberSeed(self._stage_seed(stage, 0))
+        integrator.setRandomNumberSeed(self.stage_seed(stage, 0))
         return openmm.Context(system, integrator, self.platform, self.properties)
 
     def _barostat(self) -> openmm.Force:
@@ -111,7 +116,7 @@ class Model:
             BAROSTAT_INTERVAL,
         )
 
-    def _stage_seed(self, stage: Stage | None, which: int) -> int:
+    def stage_seed(self, stage: Stage | None, which: int) -> int:
         """A seed of its own for each random part of each stage; OpenMM takes 31 bits."""
         name = f"{self.seed}/{stage.name if stage else 'minimization'}/{which}"
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") & 0x7FFFFFFF or 1

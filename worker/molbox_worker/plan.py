@@ -236,6 +236,8 @@ class SimulatePlan:
         Of the interactions in direct space.
     minimization_steps : int
         At most; 0 for none.
+    engine : str
+        ``openmm`` or ``gromacs`` for that one, ``auto`` for the faster that can run a stage.
     hydrogen_mass_da : float or None
         Mass of hydrogens outside of water; None leaves all masses as they are.
     stages : list of Stage
@@ -253,6 +255,7 @@ class SimulatePlan:
     cutoff_nm: float
     minimization_steps: int
     hydrogen_mass_da: float | None
+    engine: Literal["auto", "openmm", "gromacs"]
     stages: list[Stage]
 
 
@@ -290,8 +293,10 @@ class Task:
         Of everything random.
     platform : str or None
         OpenMM's platform; None for the best there is.
+    gromacs : str or None
+        The program ``gmx``; None for the one on the search path.
     threads : int
-        Threads of the CPU platform.
+        Threads of the CPU platform, and of GROMACS.
     device : int or None
         Index of the GPU.
     user : int or None
@@ -312,6 +317,7 @@ class Task:
     commits: int
     seed: int
     platform: str | None
+    gromacs: str | None
     threads: int
     device: int | None
     user: int | None

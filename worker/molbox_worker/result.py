@@ -200,6 +200,8 @@ class Progress:
         Those that have ended.
     platform : str or None
         OpenMM's platform.
+    engine : str or None
+        What runs the stage: ``openmm`` or ``gromacs``.
 
     """
 
@@ -215,6 +217,7 @@ class Progress:
     energies: Energies | None = None
     stages: list[StageResult] | None = None
     platform: str | None = None
+    engine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -318,10 +321,11 @@ class BuildResult:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """A job that was run."""
+    """A job that was run; `engine` is that of its last stage."""
 
     stages: list[StageResult]
     platform: str
+    engine: str
     versions: dict[str, str]
 
 
@@ -339,6 +343,8 @@ class EnvironmentResult:
         Whether there is what ligands need.
     platforms : list of str
         All that there are.
+    gromacs : str
+        The program, its version and the instructions that it was built for; empty where there is none.
 
     """
 
@@ -346,6 +352,7 @@ class EnvironmentResult:
     versions: dict[str, str]
     ligand_tools: bool
     platforms: list[str]
+    gromacs: str
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,11 @@
 Killed at any moment and started again, it resumes as if nothing had been: from the last commit, which
 `commit.py` explains.
 
-A checkpoint is good on the same platform only; the portable state beside it serves on others.
+A checkpoint is good on the same platform only; the portable state beside it serves on others, and with the
+other engine.
+
+OpenMM minimises; what runs a stage is OpenMM or GROMACS (`gromacs/`). Left to choose, it is GROMACS where
+OpenMM would calculate on a CPU and `gmx` is there, but for what GROMACS cannot calculate exactly as OpenMM does.
 
 On one thread of the CPU platform, resuming is exact to the bit. OpenMM's forces depend in their last
 bits on the neighbour list, which is as old as the context; so there commits are made at fixed steps,
@@ -18,17 +22,80 @@ from __future__ import annotations
 
 from molbox_worker import minimise
 from molbox_worker.directory import TaskDirectory
-from molbox_worker.engine import versions
-from molbox_worker.plan import SimulateTask
-from molbox_worker.result import SimulationResult
-from molbox_worker.simulation import Simulation
-from molbox_worker.stage import StageRun
+from molbox_worker.engine import GPU, versions
+from molbox_worker.gromacs import program
+from molbox_worker.gromacs.program import Gromacs
+from molbox_worker.gromacs.run import GROMACS, GromacsRun
+from molbox_worker.gromacs.terms import Unsupported
+from molbox_worker.plan import SimulateTask, Stage
+from molbox_worker.result import SimulationResult, Stopped, TaskError
+from molbox_worker.simulation import OPENMM, Simulation
+from molbox_worker.stage import OpenMMRun
 
 
 def simulate(task: TaskDirectory, spec: SimulateTask) -> SimulationResult:
     """Run, or resume, the simulation of a task."""
     simulation = Simulation(task, spec)
+    gromacs = _gromacs(simulation, spec)
     minimise.run(simulation)
     for index, stage in enumerate(spec.plan.stages):
-        StageRun(simulation, index, stage).run()
-    return SimulationResult(simulation.ended, simulation.model.platform.getName(), versions())
+        last = simulation.commits.last.stage
+        if last is None or last > index:
+            continue
+        if task.stop_requested:
+            raise Stopped
+        _run(simulation, index, stage, gromacs)
+    has_part = {"gromacs": gromacs.version} if gromacs else {}
+    return SimulationResult(
+        simulation.ended, simulation.model.platform.getName(), simulation.engine, {**versions(), **has_part}
+    )
+
+
+def _gromacs(simulation: Simulation, spec: SimulateTask) -> Gromacs | None:
+    """The GROMACS that is to run the stages; None where OpenMM is.
+
+    Raises
+    ------
+    TaskError
+        ``engine_missing`` where it is asked for and not there.
+
+    """
+    wanted, on_gpu = spec.plan.engine, simulation.model.platform.getName() in GPU
+    if wanted == OPENMM or (wanted == "auto" and on_gpu):
+        return None
+    found = program.find(spec.gromacs)
+    if found:
+        simulation.task.log(f"GROMACS {found.version}, {found.simd}, {spec.threads} threads")
+    elif wanted == GROMACS:
+        raise TaskError(
+            "engine_missing",
+            "there is no gmx here that runs",
+            remedy="leave engine out, or have the operator install GROMACS or set `worker.gromacs`",
+            loc=["body", "engine"],
+        )
+    return found
+
+
+def _run(simulation: Simulation, index: int, stage: Stage, gromacs: Gromacs | None) -> None:
+    """Run a stage with the engine that began it, or with the faster that can."""
+    checkpoint = simulation.commits.last.checkpoint
+    wanted = simulation.model.plan.engine
+    is_openmms = checkpoint is not None and GROMACS not in {checkpoint.platform, wanted}
+    if gromacs and not is_openmms:
+        simulation.engine = GROMACS
+        try:
+            GromacsRun(simulation, index, stage, gromacs).run()
+            return
+        except Unsupported as reason:
+            if wanted == GROMACS:
+                raise TaskError(
+                    "engine_unsupported",
+                    f"{stage.name}: GROMACS cannot run this as OpenMM does: {reason}",
+                    remedy="leave engine out",
+                    loc=["body", "engine"],
+                    stage=stage.name,
+                ) from reason
+            message = f"{stage.name}: run by OpenMM, for GROMACS cannot run it as OpenMM does: {reason}"
+            simulation.task.warn("engine_changed", message)
+    simulation.engine = OPENMM
+    OpenMMRun(simulation, index, stage).run()

@@ -17,6 +17,7 @@ from molbox_worker.plan import SimulateTask
 from molbox_worker.result import Energies, Progress
 
 MINIMIZATION = "minimization"
+OPENMM = "openmm"
 # Progress is reported this often at most.
 PROGRESS_SECONDS = 0.5
 
@@ -38,6 +39,8 @@ class Simulation:
         The stages that have ended, the minimisation first.
     energies : Energies or None
         Last ones logged.
+    engine : str
+        What runs the present stage.
 
     """
 
@@ -48,6 +51,7 @@ class Simulation:
         self.commits = CommitFolder(task.work / "commit", self.model.fingerprint(), task.check_attempt)
         self.ended = self.commits.last.ended
         self.energies: Energies | None = None
+        self.engine = OPENMM
         self._reported_at = 0.0
         task.warnings = [*self.commits.last.warnings]
         task.log(f"platform {self.model.platform.getName()} {self.model.properties}, {self.model.n_atoms} atoms")
@@ -125,6 +129,7 @@ class Simulation:
             energies=self.energies,
             stages=self.ended,
             platform=self.model.platform.getName(),
+            engine=self.engine,
         )
         if steps_per_second:
             progress = dataclasses.replace(

@@ -27,7 +27,7 @@ EXACT_SECONDS = 30.0
 
 
 class StageRun:
-    """The run of one stage."""
+    """The run of one stage; `OpenMMRun` and `GromacsRun` take its steps."""
 
     def __init__(self, simulation: Simulation, index: int, stage: Stage) -> None:
         self._simulation = simulation
@@ -37,34 +37,96 @@ class StageRun:
         self._stage = stage
 
     def run(self) -> None:
-        """Run the stage to its end, unless that is committed already."""
-        last = self._commits.last
-        if last.stage is None or last.stage > self._index:
-            return
-        if self._simulation.task.stop_requested:
-            raise Stopped
-        stage, model = self._stage, self._model
+        """Run the stage, from its start or its last commit, to its end."""
+        last, stage, model = self._commits.last, self._stage, self._model
         start = self._simulation.start()
-        self._context = model.context(stage, start)
-        self._mass = mass(self._context.getSystem())
-        self._degrees_of_freedom = degrees_of_freedom(self._context.getSystem())
         step = self._begin(start)
         output = self._simulation.task.output
         self._files = StageFiles(output, stage, model.n_atoms, model.timestep_ps, last.files)
         self._simulation.task.log(f"{stage.name}: {stage.ensemble}, from step {step} of {stage.steps}")
         self._clock = StageClock(last.seconds)
-        self._chunk = Chunk(0, 0, start)
-        try:
-            self._steps(step)
-        except openmm.OpenMMException as error:
-            raise explained(error, model, stage, start, self._chunk) from error
-        if stage.is_production and stage.steps and not model.is_exact:
-            self._commit(stage.steps)
-        self._end()
+        self._end(self._take_steps(step, start))
 
     def _begin(self, start: openmm.State) -> int:
-        """Put the context where the stage starts or was left; returns the step."""
-        context, checkpoint = self._context, self._commits.last.checkpoint
+        """Make ready to take steps from where the stage starts or was left; returns the step."""
+        raise NotImplementedError
+
+    def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
+        """Take the steps that are left, and write and commit what is due; returns where they lead."""
+        raise NotImplementedError
+
+    def _weigh(self, system: openmm.System) -> None:
+        """Note what the lines of the log need."""
+        self._mass = mass(system)
+        self._degrees_of_freedom = degrees_of_freedom(system)
+
+    def _log_energies(self, step: int, potential: float, kinetic: float, volume: float) -> None:
+        """Write the line of a step: energies in kJ/mol, volume in nm³."""
+        if not math.isfinite(potential + kinetic):
+            raise openmm.OpenMMException("Energy is NaN")
+        # Exactly: 50 steps of 2 fs are 0.1 ps.
+        time_ps = step * Decimal(repr(self._model.plan.timestep_fs)) / 1000
+        energies = Energies(
+            time=float(time_ps / 1000),
+            potential_energy=potential,
+            kinetic_energy=kinetic,
+            temperature=2 * kinetic / (self._degrees_of_freedom * BOLTZMANN),
+            volume=volume,
+            density=self._mass / volume * DALTON_PER_NM3,
+        )
+        self._simulation.energies = energies
+        self._files.write_energies(step, time_ps, energies)
+
+    def _report(self, step: int, first_step: int) -> None:
+        """Report a step, and the speed since the first of this attempt."""
+        speed = (step - first_step) / self._clock.this_attempt()
+        self._simulation.report(self._index + 1, self._stage.name, step, self._stage.steps, speed)
+
+    def _commit(self, step: int, platform: str, checkpoint: bytes, state: openmm.State) -> None:
+        lengths = self._files.commit()
+        found = Checkpoint(
+            platform,
+            self._commits.put("checkpoint.chk", checkpoint),
+            self._commits.put("checkpoint.xml", openmm.XmlSerializer.serialize(state).encode()),
+        )
+        self._simulation.commit(step=step, seconds=self._clock.seconds(), files=lengths, checkpoint=found)
+
+    def _end(self, context: openmm.Context) -> None:
+        """Write what is at the end of the stage, and commit it but for production.
+
+        An extension continues from the last commit within production. Where that is exact it is the
+        one before the end; the few steps since are run again, to the same bits.
+        """
+        simulation, stage = self._simulation, self._stage
+        n_frames = self._files.close()
+        seconds = self._clock.seconds()
+        simulation.write_structure(stage.name, context)
+        start = simulation.put_start(stage.name, context.getState(positions=True, velocities=True))
+        speed = self._model.ns_per_day(stage.steps / seconds) if stage.steps and seconds > 0 else None
+        ended = StageResult(stage.name, stage.steps, n_frames, round(seconds, 3), ns_per_day=speed)
+        simulation.ended = [*simulation.ended, ended]
+        if not stage.is_production:
+            simulation.commit(
+                stage=self._index + 1,
+                step=0,
+                seconds=0.0,
+                files=None,
+                checkpoint=None,
+                start=start,
+                ended=simulation.ended,
+            )
+        simulation.report(self._index + 1, stage.name, stage.steps, stage.steps, is_end=True)
+        simulation.task.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
+
+
+class OpenMMRun(StageRun):
+    """The run of one stage by OpenMM."""
+
+    def _begin(self, start: openmm.State) -> int:
+        """Put a context where the stage starts or was left; returns the step."""
+        self._context = context = self._model.context(self._stage, start)
+        self._weigh(context.getSystem())
+        checkpoint = self._commits.last.checkpoint
         if checkpoint is None:
             place(context, start)
             try:
@@ -83,6 +145,17 @@ class StageRun:
                 self._simulation.task.warn("state_resumed", message)
         context.setState(read_state(self._commits.content(checkpoint.state)))
         return self._commits.last.step
+
+    def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
+        model, stage = self._model, self._stage
+        self._chunk = Chunk(0, 0, start)
+        try:
+            self._steps(step)
+        except openmm.OpenMMException as error:
+            raise explained(error, model, stage, start, self._chunk) from error
+        if stage.is_production and stage.steps and not model.is_exact:
+            self._commit_now(stage.steps)
+        return self._context
 
     def _steps(self, step: int) -> None:
         """Take the steps that are left, and do after each chunk of them what is due."""
@@ -103,14 +176,13 @@ class StageRun:
             if n == chunk:
                 chunk = chunk_of(chunk, time.monotonic() - begin, CHUNK_SECONDS)
             self._write(step)
-            speed = (step - first_step) / self._clock.this_attempt()
-            simulation.report(self._index + 1, stage.name, step, stage.steps, speed)
+            self._report(step, first_step)
             if is_exact:
                 is_due = step % exact_steps == 0 and step < stage.steps
             else:
                 is_due = time.monotonic() - last_commit > simulation.checkpoint_seconds
             if is_due or (simulation.task.stop_requested and not is_exact):
-                self._commit(step)
+                self._commit_now(step)
                 last_commit = time.monotonic()
             if simulation.task.stop_requested:
                 raise Stopped
@@ -122,67 +194,17 @@ class StageRun:
         """Write the line and the frame that are due at a step."""
         stage = self._stage
         if stage.log_freq and step % stage.log_freq == 0:
-            self._log_energies(step)
+            state = self._context.getState(energy=True)
+            potential, kinetic = state.getPotentialEnergy()._value, state.getKineticEnergy()._value
+            self._log_energies(step, potential, kinetic, state.getPeriodicBoxVolume()._value)
         if stage.traj_freq and step % stage.traj_freq == 0:
             state = self._context.getState(positions=True)
             box = state.getPeriodicBoxVectors(asNumpy=True)._value
             self._files.write_frame(state.getPositions(asNumpy=True)._value, box)
 
-    def _log_energies(self, step: int) -> None:
-        state = self._context.getState(energy=True)
-        potential, kinetic = state.getPotentialEnergy()._value, state.getKineticEnergy()._value
-        if not math.isfinite(potential + kinetic):
-            raise openmm.OpenMMException("Energy is NaN")
-        # Exactly: 50 steps of 2 fs are 0.1 ps.
-        time_ps = step * Decimal(repr(self._model.plan.timestep_fs)) / 1000
-        volume = state.getPeriodicBoxVolume()._value
-        energies = Energies(
-            time=float(time_ps / 1000),
-            potential_energy=potential,
-            kinetic_energy=kinetic,
-            temperature=2 * kinetic / (self._degrees_of_freedom * BOLTZMANN),
-            volume=volume,
-            density=self._mass / volume * DALTON_PER_NM3,
-        )
-        self._simulation.energies = energies
-        self._files.write_energies(step, time_ps, energies)
-
-    def _commit(self, step: int) -> None:
+    def _commit_now(self, step: int) -> None:
         state = _finite_state(self._context)
-        lengths = self._files.commit()
-        checkpoint = Checkpoint(
-            self._model.platform.getName(),
-            self._commits.put("checkpoint.chk", self._context.createCheckpoint()),
-            self._commits.put("checkpoint.xml", openmm.XmlSerializer.serialize(state).encode()),
-        )
-        self._simulation.commit(step=step, seconds=self._clock.seconds(), files=lengths, checkpoint=checkpoint)
-
-    def _end(self) -> None:
-        """Write what is at the end of the stage, and commit it but for production.
-
-        An extension continues from the last commit within production. Where that is exact it is the
-        one before the end; the few steps since are run again, to the same bits.
-        """
-        simulation, stage = self._simulation, self._stage
-        n_frames = self._files.close()
-        seconds = self._clock.seconds()
-        simulation.write_structure(stage.name, self._context)
-        start = simulation.put_start(stage.name, self._context.getState(positions=True, velocities=True))
-        speed = self._model.ns_per_day(stage.steps / seconds) if stage.steps and seconds > 0 else None
-        ended = StageResult(stage.name, stage.steps, n_frames, round(seconds, 3), ns_per_day=speed)
-        simulation.ended = [*simulation.ended, ended]
-        if not stage.is_production:
-            simulation.commit(
-                stage=self._index + 1,
-                step=0,
-                seconds=0.0,
-                files=None,
-                checkpoint=None,
-                start=start,
-                ended=simulation.ended,
-            )
-        simulation.report(self._index + 1, stage.name, stage.steps, stage.steps, is_end=True)
-        simulation.task.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
+        self._commit(step, self._model.platform.getName(), self._context.createCheckpoint(), state)
 
 
 def _finite_state(context: openmm.Context) -> openmm.State:

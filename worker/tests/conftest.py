@@ -45,7 +45,8 @@ def changed(value: Any, changes: dict[str, Any]) -> Any:
 
 
 BUILD = changed(example("build").plan, {"padding_nm": 1.2, "max_atoms": 100_000})
-SIMULATE = changed(example("simulate").plan, {"minimization_steps": 50, "stages": []})
+# What is stated of OpenMM is not to depend on what else is installed.
+SIMULATE = changed(example("simulate").plan, {"minimization_steps": 50, "stages": [], "engine": "openmm"})
 STAGE: dict[str, Any] = {
     "name": "production",
     "ensemble": "NVT",
@@ -185,7 +186,9 @@ def simulation(tmp_path: Path) -> Callable[..., Directory]:
     """A simulation of a built system that has not been started yet."""
 
     def prepare(system: Directory, stages: list[dict[str, Any]], **changes: Any) -> Directory:
-        task = {key: changes.pop(key) for key in ("threads", "platform", "checkpoint_seconds") if key in changes}
+        task = {
+            key: changes.pop(key) for key in ("threads", "platform", "checkpoint_seconds", "gromacs") if key in changes
+        }
         plan = changed(SIMULATE, {**changes, "stages": [{**STAGE, **stage} for stage in stages]})
         path = tmp_path / f"simulation{len(list(tmp_path.iterdir()))}"
         directory = Directory(path, task_of(plan, task))

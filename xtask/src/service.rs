@@ -35,7 +35,9 @@ impl Service {
         let mut command = molboxd(&data);
         command
             .args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""])
-            .args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
+            .args(["--set", &format!("worker.python={:?}", python.display().to_string())])
+            // The same on any machine, whatever else is installed.
+            .args(["--set", "worker.engine=\"openmm\""]);
         for setting in settings {
             command.args(["--set", setting]);
         }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
+use molbox::workflow::types::Engines;
 use serde::{Deserialize, Serialize};
 
 use crate::web::is_issuer;
@@ -261,6 +262,10 @@ section! {
         cpus: usize = 0,
         /// OpenMM platform. Empty: the best that the machine has.
         platform: String = String::new(),
+        /// What runs the stages of jobs that do not name an engine: `auto`, OpenMM on a GPU and GROMACS on CPUs where it is installed, `openmm`, or `gromacs`.
+        engine: Engines = Engines::Auto,
+        /// GROMACS: the path of `gmx`, or of a script that loads a module and becomes it with the same arguments. Empty: the `gmx` of the search path.
+        gromacs: String = String::new(),
         /// Indices of the GPUs that workers may use, one worker each. Empty: none.
         gpus: Vec<u32> = Vec::new(),
         /// Most memory of one worker, in MiB; 0 for no limit.

@@ -190,6 +190,10 @@ async fn workers(config: &Config, found: Value) -> (Result<String>, Result<Found
 fn versions(config: &Config, found: &Value) -> String {
     let platforms: Vec<&str> =
         found["platforms"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let gromacs = match found["gromacs"].as_str() {
+        Some(gromacs) if !gromacs.is_empty() => format!("GROMACS {gromacs}"),
+        _ => "no GROMACS, which is faster on CPUs".to_owned(),
+    };
     let version = |name: &str| found["versions"][name].as_str().unwrap_or("?");
     let ligands = match found["ligand_tools"] == true {
         true => "",
@@ -198,7 +202,7 @@ fn versions(config: &Config, found: &Value) -> String {
         }
     };
     format!(
-        "Python {}, OpenMM {} with {}; {} on {}{ligands}",
+        "Python {}, OpenMM {} with {}; {gromacs}; {} on {}{ligands}",
         version("python"),
         version("openmm"),
         platforms.join(", "),

@@ -7,10 +7,12 @@
 //! A line by least squares through three points of one size has any slope, and often a negative
 //! offset.
 
+use crate::plan::simulate::GROMACS;
+
 /// Measurements of a kind that are looked at, and kept.
 pub(crate) const KEPT: usize = 100;
-/// A platform whose speed depends on the threads that it has.
-const CPU: &str = "CPU";
+/// What has a speed that depends on the threads that it has: OpenMM's platform, and GROMACS.
+const CPU: [&str; 2] = ["CPU", GROMACS];
 /// Time goes down with threads to the power of this. Assumed, not measured: it matters only where
 /// a task would get other threads than those that were measured.
 const THREADS_EXPONENT: f64 = 0.85;
@@ -33,7 +35,7 @@ const USUAL_CUTOFF_NM: f64 = 1.0;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
     pub(crate) task: String,
-    /// OpenMM's; empty for the build of a system and for an analysis.
+    /// OpenMM's, or `gromacs`; empty for the build of a system and for an analysis.
     pub(crate) platform: String,
     pub(crate) threads: u64,
     pub(crate) atoms: u64,
@@ -63,7 +65,7 @@ pub(crate) struct Asked {
 pub(crate) fn job_seconds(measured: &[Measured], asked: &Asked) -> Option<f64> {
     let platform = &measured.first()?.platform;
     let here: Vec<&Measured> = measured.iter().filter(|it| it.platform == *platform).collect();
-    let is_cpu = platform == CPU;
+    let is_cpu = CPU.contains(&platform.as_str());
     let work = |threads: u64, cutoff_nm: f64| {
         let threads = if is_cpu { threads.max(1) as f64 } else { 1.0 };
         let pairs = (cutoff_nm / USUAL_CUTOFF_NM).powi(3);

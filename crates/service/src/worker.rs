@@ -50,6 +50,8 @@ pub(crate) struct TaskFile<P> {
     pub(crate) seed: i64,
     /// OpenMM platform; none for the best that there is.
     pub(crate) platform: Option<String>,
+    /// The program `gmx`; none for the one of the search path.
+    pub(crate) gromacs: Option<String>,
     pub(crate) threads: usize,
     /// Index of the GPU.
     pub(crate) device: Option<u32>,
@@ -105,6 +107,7 @@ impl TaskFile<Plan> {
             plan,
             seed,
             platform: Some(&worker.platform).filter(|name| !name.is_empty()).cloned(),
+            gromacs: Some(&worker.gromacs).filter(|path| !path.is_empty()).cloned(),
             threads: share.cpus,
             device: share.gpu,
             user: share.user,
@@ -141,15 +144,19 @@ pub(crate) struct Report {
     pub(crate) stages: Option<Vec<StageResult>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) platform: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) engine: Option<String>,
     /// Of the programs that had a part in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) versions: Option<BTreeMap<String, String>>,
-    /// Of a check of the environment: the platforms that there are, and whether there is what
-    /// ligands need.
+    /// Of a check of the environment: the platforms that there are, whether there is what ligands
+    /// need, and which GROMACS there is.
     #[serde(skip_serializing_if = "Option::is_none")]
     platforms: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ligand_tools: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gromacs: Option<String>,
 }
 
 /// `progress.json`: how far a task is, in the words of what carries it out.
@@ -159,6 +166,7 @@ pub(crate) struct ProgressFile {
     /// Of a simulation, those that are done.
     pub(crate) stages: Option<Vec<StageResult>>,
     pub(crate) platform: Option<String>,
+    pub(crate) engine: Option<String>,
     #[serde(flatten)]
     pub(crate) progress: Progress,
 }
@@ -191,6 +199,7 @@ impl Report {
                 ensure!(kind != Kind::System || self.summary.is_some(), "missing field `summary`");
                 ensure!(kind != Kind::Job || self.stages.is_some(), "missing field `stages`");
                 ensure!(kind != Kind::Job || self.platform.is_some(), "missing field `platform`");
+                ensure!(kind != Kind::Job || self.engine.is_some(), "missing field `engine`");
                 ensure!(self.error.is_none(), "error: of a task that succeeded");
             }
             Status::Failed => ensure!(self.error.is_some(), "missing field `error`"),

@@ -26,7 +26,7 @@ export const JOB = [
   {
     title: "Integration",
     often: ["integration_timestep", "minimization_steps"],
-    seldom: ["friction", "non_bonded_cutoff", "ewald_error_tolerance", "seed"],
+    seldom: ["friction", "non_bonded_cutoff", "ewald_error_tolerance", "seed", "engine"],
   },
   { title: "Output", often: ["batch_name"], seldom: ["batch_index", "trajectory_output_format"] },
 ] as const satisfies readonly Group<Job>[];

@@ -121,6 +121,7 @@ function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string
       {job.started_at !== undefined && <><dt>started</dt><dd><When at={job.started_at} /></dd></>}
       {job.finished_at !== undefined && <><dt>ended</dt><dd><When at={job.finished_at} /></dd></>}
       {job.platform !== undefined && <><dt>platform</dt><dd>{job.platform}</dd></>}
+      {job.engine !== undefined && <><dt>engine</dt><dd>{job.engine}</dd></>}
       {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}
     </dl>
     <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index"]} />

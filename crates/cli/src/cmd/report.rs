@@ -92,16 +92,17 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     writeln!(text, "\n## Results\n")?;
     writeln!(
         text,
-        "| replica | job | seed | platform | production | results |\n|---|---|---|---|---|---|"
+        "| replica | job | seed | engine | platform | production | results |\n|---|---|---|---|---|---|---|"
     )?;
     for (index, (job, result)) in jobs.iter().zip(results).enumerate() {
         let production = job.stages.iter().find(|stage| stage.name == "production");
         writeln!(
             text,
-            "| {} | `{}` | {} | {} | {} | {} |",
+            "| {} | `{}` | {} | {} | {} | {} | {} |",
             index + 1,
             job.job_id,
             shown(job.parameters.seed),
+            shown(job.engine.as_deref()),
             shown(job.platform.as_deref()),
             production.map(speed).unwrap_or_default(),
             result.bundle.as_deref().map(|folder| link(run, folder)).unwrap_or_default()
@@ -441,10 +442,10 @@ mod tests {
              - Equilibrated: NPT, 0.2 ns, `@CA` restrained with 1000.0 kJ/mol·nm².\n\
              - Produced 10.0 ns, NPT, a frame every 5000 steps.\n\n\
              ## Results\n\n\
-             | replica | job | seed | platform | production | results |\n\
-             |---|---|---|---|---|---|\n\
-             | 1 | `job_7cpejpkq0zxnh8yydfbe` | 679010578 | CPU | 500 frames, 13.4 ns/day |  \
-             |\n\n\
+             | replica | job | seed | engine | platform | production | results |\n\
+             |---|---|---|---|---|---|---|\n\
+             | 1 | `job_7cpejpkq0zxnh8yydfbe` | 679010578 | openmm | CPU | 500 frames, 13.4 \
+             ns/day |  |\n\n\
              ### Replica 1\n\n\n\
              ## Warnings\n\n\
              - SO4 101 of chain A removed\n"

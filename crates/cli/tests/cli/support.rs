@@ -76,6 +76,8 @@ impl Service {
         let mut command = Command::new(molboxd());
         command.arg("--data").arg(&data);
         command.args(["--set", "listen=\"127.0.0.1:0\"", "--set", "margin_listen=\"127.0.0.1:0\""]);
+        // The same on any machine, whatever else is installed.
+        command.args(["--set", "worker.engine=\"openmm\""]);
         for setting in settings {
             command.args(["--set", setting]);
         }

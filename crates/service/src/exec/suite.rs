@@ -119,6 +119,7 @@ impl Bench {
             sandbox: Sandbox::Off,
             user: None,
             cache: self.folder.join("cache"),
+            program: None,
             memory_mb: 0,
             file_bytes: 0,
             processes: 0,

@@ -20,6 +20,7 @@ struct Reported<'a> {
     warnings: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
     platform: Option<&'a RawValue>,
+    engine: Option<&'a RawValue>,
     stages: Option<&'a RawValue>,
     summary: Option<&'a RawValue>,
     citations: Option<&'a RawValue>,
@@ -122,6 +123,7 @@ fn written(known: &Known<'_>, reported: &Reported<'_>, waits: &Waits) -> Result<
             }
             object.stored("parameters", known.parameters);
             object.optional_stored("platform", reported.platform);
+            object.optional_stored("engine", reported.engine);
             object.optional_stored(
                 "stages",
                 reported.stages.filter(|stages| !items(stages.get()).is_empty()),
@@ -230,7 +232,7 @@ mod tests {
     #[test]
     fn records_have_the_members_that_the_document_names() {
         let document: Value = serde_json::from_str(DOCUMENT).unwrap();
-        let text = r#"{"progress": {}, "error": {}, "platform": "CPU", "stages": [{}], "summary": {}, "citations": [], "other": 1}"#;
+        let text = r#"{"progress": {}, "error": {}, "platform": "CPU", "engine": "openmm", "stages": [{}], "summary": {}, "citations": [], "other": 1}"#;
         let reported = serde_json::from_str(text).unwrap();
         let held = Hold {
             kinds: Vec::new(),

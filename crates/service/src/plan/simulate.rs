@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use molbox::workflow::types::{
-    Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams, TrajectoryFormats,
-    ValidationError,
+    Engines, Ensembles, EquilibrationStep, JobCreateParams, LocItem, ProductionParams,
+    TrajectoryFormats, ValidationError,
 };
 use molbox::{NonNegative, Positive};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub(crate) struct Parameters {
     batch_name: Option<String>,
     box_id: String,
     equilibration: Vec<Equilibration>,
+    /// Of a job from before there was a choice: the only one.
+    #[serde(default = "openmm")]
+    engine: Engines,
     ewald_error_tolerance: Positive,
     friction: NonNegative,
     integration_timestep: Positive,
@@ -82,7 +85,12 @@ pub(crate) struct SimulatePlan {
     minimization_steps: u64,
     /// Mass of hydrogens outside of water; none leaves all masses as they are.
     hydrogen_mass_da: Option<f64>,
+    engine: Engines,
     stages: Vec<Stage>,
+}
+
+fn openmm() -> Engines {
+    Engines::Openmm
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,6 +144,16 @@ const RIGID_BONDS: &str = "Rigid bonds by CCMA: P. Eastman and V. S. Pande, J. C
 const BAROSTAT: &str = "Monte Carlo barostat: K.-H. Chow and D. M. Ferguson, Comput. Phys. \
                         Commun. 91, 283 (1995), doi:10.1016/0010-4655(95)00059-O; J. Åqvist et \
                         al., Chem. Phys. Lett. 384, 288 (2004), doi:10.1016/j.cplett.2003.12.039";
+/// As workers name it.
+pub(crate) const GROMACS: &str = "gromacs";
+const GROMACS_ENGINE: &str = "Simulation engine GROMACS: M. J. Abraham et al., SoftwareX 1-2, 19 \
+                              (2015), doi:10.1016/j.softx.2015.06.001";
+const SD_THERMOSTAT: &str = "Stochastic dynamics: N. Goga et al., J. Chem. Theory Comput. 8, 3637 \
+                             (2012), doi:10.1021/ct3000876";
+const LINCS: &str = "Rigid bonds by LINCS: B. Hess, J. Chem. Theory Comput. 4, 116 (2008), \
+                     doi:10.1021/ct700200b";
+const C_RESCALE: &str = "Stochastic cell rescaling: M. Bernetti and G. Bussi, J. Chem. Phys. 153, \
+                         114107 (2020), doi:10.1063/5.0020514";
 const HEAVY_HYDROGENS: &str = "Heavy hydrogens: C. W. Hopkins et al., J. Chem. Theory Comput. 11, \
                                1864 (2015), doi:10.1021/ct5010406";
 
@@ -407,13 +425,22 @@ impl DefaultMasks {
 
 impl Parameters {
     /// What to cite for the simulation; the system has its own.
-    pub(crate) fn citations(&self) -> Vec<&'static str> {
+    pub(crate) fn citations(&self, engine: Option<&str>) -> Vec<&'static str> {
         let runs = self.equilibration.iter().map(|stage| &stage.run).chain(&self.production);
         let has_pressure = runs.into_iter().any(|run| run.ensemble == Ensembles::Npt);
         let has_heavy_hydrogens = self.integration_timestep.get() > MAX_PLAIN_TIMESTEP;
-        [ENGINE, EWALD, THERMOSTAT, RIGID_WATER, RIGID_BONDS]
-            .into_iter()
-            .chain(has_pressure.then_some(BAROSTAT))
+        let (methods, barostat) = if engine == Some(GROMACS) {
+            (
+                [GROMACS_ENGINE, ENGINE, EWALD, SD_THERMOSTAT, RIGID_WATER, LINCS].as_slice(),
+                C_RESCALE,
+            )
+        } else {
+            ([ENGINE, EWALD, THERMOSTAT, RIGID_WATER, RIGID_BONDS].as_slice(), BAROSTAT)
+        };
+        methods
+            .iter()
+            .copied()
+            .chain(has_pressure.then_some(barostat))
             .chain(has_heavy_hydrogens.then_some(HEAVY_HYDROGENS))
             .collect()
     }
@@ -434,6 +461,7 @@ impl Parameters {
                 }
                 None => default_stages(masks, timestep),
             },
+            engine: request.engine.unwrap_or(app.config.worker.engine),
             ewald_error_tolerance: request
                 .ewald_error_tolerance
                 .unwrap_or(default.ewald_error_tolerance),
@@ -748,6 +776,7 @@ fn plan(parameters: &Parameters, system: &Built, membrane: bool) -> Result<Simul
         cutoff_nm: parameters.non_bonded_cutoff.get(),
         minimization_steps: parameters.minimization_steps,
         hydrogen_mass_da: (timestep_fs > MAX_PLAIN_TIMESTEP).then_some(HYDROGEN_MASS_DA),
+        engine: parameters.engine,
         stages,
     })
 }
@@ -761,7 +790,7 @@ mod tests {
     /// As a job is stored that gives nothing but a cutoff and a production.
     fn stored() -> Value {
         json!({
-            "box_id": "box_1", "equilibration": [], "ewald_error_tolerance": 0.0005, "friction": 1,
+            "box_id": "box_1", "engine": "auto", "equilibration": [], "ewald_error_tolerance": 0.0005, "friction": 1,
             "integration_timestep": 2, "minimization_steps": 10, "non_bonded_cutoff": 5, "pressure": 1,
             "production": { "type": "NPT", "time": 1, "traj_freq": 0, "log_freq": 0 }, "seed": 1,
             "surface_tension": 0, "temperature": 300, "trajectory_output_format": "dcd"
@@ -807,7 +836,12 @@ mod tests {
 
     #[test]
     fn stored_parameters_of_which_one_is_missing_are_refused_by_its_name() {
-        for name in stored().as_object().unwrap().keys().filter(|name| *name != "production") {
+        // Without an engine they are of a version that had one.
+        let may_lack = ["production", "engine"];
+        for name in stored().as_object().unwrap().keys() {
+            if may_lack.contains(&name.as_str()) {
+                continue;
+            }
             let mut stored = stored();
             stored.as_object_mut().unwrap().remove(name);
             let refusal = serde_json::from_value::<Parameters>(stored).unwrap_err();

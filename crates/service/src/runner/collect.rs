@@ -78,19 +78,20 @@ pub(super) fn collect(
         let masks = default_masks(app, row, &outcome.solvent_residues).context(Unusable)?;
         outcome.default_masks = Some(masks);
     }
-    outcome.citations = Some(citations(app, row)?);
+    outcome.citations = Some(citations(app, row, outcome.engine.as_deref())?);
     let layout = lay_out(app, row, status, &outcome)?;
     Ok((outcome, layout))
 }
 
 /// What to cite for what a task has come to: of a job, the simulation and then its system; of an
 /// analysis nothing, its tables have their definitions.
-fn citations(app: &App, row: &Task) -> Result<Vec<String>> {
+fn citations(app: &App, row: &Task, engine: Option<&str>) -> Result<Vec<String>> {
     let owned = |cited: Vec<&str>| cited.into_iter().map(str::to_owned).collect::<Vec<_>>();
     Ok(match row.kind {
         Kind::System => owned(serde_json::from_str::<BuildPlan>(&row.parameters)?.citations()),
         Kind::Job => {
-            let mut cited = owned(serde_json::from_str::<Parameters>(&row.parameters)?.citations());
+            let parameters: Parameters = serde_json::from_str(&row.parameters)?;
+            let mut cited = owned(parameters.citations(engine));
             let system = row.parent.as_deref().context("a job without a system")?;
             cited.extend(of_system(app, system)?);
             cited
@@ -136,6 +137,7 @@ struct Manifest<'a> {
     molboxd: &'a str,
     versions: Option<&'a BTreeMap<String, String>>,
     platform: Option<&'a str>,
+    engine: Option<&'a str>,
     seed: i64,
     attempts: i64,
     request: Value,
@@ -170,6 +172,7 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<L
         molboxd: env!("CARGO_PKG_VERSION"),
         versions: outcome.versions.as_ref(),
         platform: outcome.platform.as_deref(),
+        engine: outcome.engine.as_deref(),
         seed: row.seed,
         attempts: row.attempts,
         request: serde_json::from_str(&row.request)?,

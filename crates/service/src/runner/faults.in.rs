@@ -12,6 +12,8 @@
     ("checkpoint_damaged", Fault::Engine),
     ("covalent_link", Fault::Input),
     ("disk_full", Fault::Machine),
+    ("engine_missing", Fault::Request),
+    ("engine_unsupported", Fault::Request),
     ("environment_broken", Fault::Operator),
     ("force_field_error", Fault::Input),
     ("force_field_unreadable", Fault::Input),

@@ -34,6 +34,8 @@ pub(crate) struct Outcome {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) platform: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) engine: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) versions: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) default_masks: Option<DefaultMasks>,
@@ -59,6 +61,7 @@ impl From<Report> for Outcome {
             seconds: report.seconds,
             stages: report.stages,
             platform: report.platform,
+            engine: report.engine,
             versions: report.versions,
             ..Self::default()
         }
@@ -67,8 +70,8 @@ impl From<Report> for Outcome {
 
 impl From<ProgressFile> for Outcome {
     fn from(file: ProgressFile) -> Self {
-        let ProgressFile { warnings, stages, platform, progress } = file;
-        Self { warnings, stages, platform, progress: Some(progress), ..Self::default() }
+        let ProgressFile { warnings, stages, platform, engine, progress } = file;
+        Self { warnings, stages, platform, engine, progress: Some(progress), ..Self::default() }
     }
 }
 
@@ -93,6 +96,7 @@ impl Outcome {
             warnings: self.warnings.or(so_far.warnings),
             stages: self.stages.or(so_far.stages),
             platform: self.platform.or(so_far.platform),
+            engine: self.engine.or(so_far.engine),
             progress: None,
             ..self
         }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::app::App;
 use crate::exec::attempt::Attempt;
-use crate::plan::simulate::{self, Parameters};
+use crate::plan::simulate::{self, GROMACS, Parameters};
 use crate::record::{Kind, Task};
 use crate::runner::folder::task_file;
 use crate::runner::outcome::Outcome;
@@ -96,7 +96,12 @@ async fn measured(
                 simulate::System::of(&system).map_err(|error| anyhow::anyhow!("{error:?}"))?;
             Ok(Some(Measured {
                 task: row.id.clone(),
-                platform: platform.clone(),
+                platform: outcome
+                    .engine
+                    .as_ref()
+                    .filter(|engine| *engine == GROMACS)
+                    .unwrap_or(platform)
+                    .clone(),
                 threads,
                 atoms: system.atoms,
                 cutoff_pm: (parameters.cutoff_nm() * 1e3) as u64,

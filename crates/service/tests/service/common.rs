@@ -322,6 +322,8 @@ fn spawn(data: &Path, place: &Place, settings: &[String]) -> Child {
     if let Some(python) = python() {
         command.args(["--set", &format!("worker.python={:?}", python.display().to_string())]);
     }
+    // What is stated of jobs is stated of OpenMM, whatever else is installed; `engines` has the rest.
+    command.args(["--set", "worker.engine=\"openmm\""]);
     for setting in slurm_settings().iter().chain(settings) {
         command.args(["--set", setting]);
     }

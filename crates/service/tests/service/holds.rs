@@ -67,7 +67,7 @@ if mode[0] == "ligandless":
     os.execv(REAL, [REAL, "-B", "-m", "molbox_worker", folder])
 if is_check or task["kind"] == "build":
     os.execv(REAL, [REAL, *sys.argv[1:]])
-finish(status="succeeded", versions={}, stages=[], platform="GPU " + str(task["device"]))
+finish(status="succeeded", versions={}, stages=[], engine="openmm", platform="GPU " + str(task["device"]))
 "#;
 
 impl FakeWorker {

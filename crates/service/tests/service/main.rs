@@ -20,6 +20,7 @@ mod confinement;
 mod connections;
 mod contract;
 mod disk;
+mod engines;
 mod estimates;
 mod events;
 mod files;

@@ -41,7 +41,7 @@ summary = {
 }
 came_to = {
     "build": {"summary": summary},
-    "simulate": {"stages": [], "platform": "CPU"},
+    "simulate": {"stages": [], "platform": "CPU", "engine": "openmm"},
     "environment": {"platform": "CPU", "platforms": ["CPU"], "ligand_tools": True},
 }
 if task["kind"] == "build":

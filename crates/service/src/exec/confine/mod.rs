@@ -124,6 +124,9 @@ pub(crate) struct Confinement {
     pub(crate) user: Option<u32>,
     /// A folder that outlives the task, for what is worth keeping.
     pub(crate) cache: PathBuf,
+    /// A program that workers start, where it is not one of the system.
+    #[serde(default)]
+    pub(crate) program: Option<PathBuf>,
     /// Most memory, in MiB; 0 for no limit.
     pub(crate) memory_mb: u64,
     /// Largest file that it may write, in bytes; 0 for no limit.
@@ -139,6 +142,9 @@ impl Confinement {
             sandbox: config.worker.sandbox,
             user,
             cache,
+            program: Some(&config.worker.gromacs)
+                .filter(|path| !path.is_empty())
+                .map(PathBuf::from),
             memory_mb: config.worker.memory_mb,
             file_bytes: most_bytes(config)?,
             processes: config.worker.processes,
@@ -204,6 +210,8 @@ fn become_command(
     limit(confinement)?;
     let mut missing = Missing::new();
     if confinement.sandbox != Sandbox::Off {
+        let mut modules = modules;
+        modules.extend(confinement.program.iter().flat_map(|path| parts_of(path)));
         let readable = readable(folder, modules, &mut missing);
         missing.extend(give_up_rights(confinement, folder, &mut command)?);
         missing.extend(restrict(&readable, &[&work, cache])?);
@@ -287,6 +295,20 @@ fn modules(program: &str) -> Result<Vec<PathBuf>> {
         env::split_paths(&search).map(|folder| folder.join(program)).chain([program.into()]);
     paths.extend(programs.filter_map(|path| path.canonicalize().ok()).take(1));
     Ok(paths)
+}
+
+/// Where a program and what comes with it lie: its folder, and the libraries and data beside that.
+fn parts_of(program: &Path) -> Vec<PathBuf> {
+    let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+    let mut parts = Vec::new();
+    for path in [program, &real] {
+        let Some(folder) = path.parent().filter(|folder| folder.is_absolute()) else { continue };
+        parts.push(folder.to_owned());
+        if let Some(prefix) = folder.parent().filter(|_| folder.ends_with("bin")) {
+            parts.extend(["lib", "lib64", "share"].map(|part| prefix.join(part)));
+        }
+    }
+    parts
 }
 
 fn limit(confinement: &Confinement) -> Result<()> {

@@ -1,0 +1,151 @@
+"""The program `gmx`: whether it is there, what it was built for, and how it is run."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from molbox_worker.gromacs.terms import Unsupported
+
+# Long after the last segment: mdrun writes a checkpoint at the end of each, and none between.
+NO_CHECKPOINTS = 100_000  # minutes
+VERSION_SECONDS = 60
+# Warnings of grompp that are known to be of no consequence here; anything else is refused.
+KNOWN_WARNINGS = (
+    # An estimate from the masses: at 4 fs hydrogens are heavier, and constraints hold the rest.
+    "oscillational period",
+    # Our builds neutralise; what a registered force field charges is for its author.
+    "Ewald electrostatics in a system with net charge",
+    # Restraints hold to places that move with the box as a whole.
+    "absolute position restraints",
+)
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Gromacs:
+    """An installed GROMACS.
+
+    Attributes
+    ----------
+    path : str
+        The program.
+    version : str
+        As it calls itself.
+    simd : str
+        The instructions that it was built for.
+    is_double : bool
+        Whether it calculates in double precision.
+    has_thread_mpi : bool
+        Whether its ranks are threads, whose number is given then.
+
+    """
+
+    path: str
+    version: str
+    simd: str
+    is_double: bool
+    has_thread_mpi: bool
+
+    def grompp(self, folder: Path, *arguments: str) -> None:
+        """Make the input of a run in a folder.
+
+        Raises
+        ------
+        Unsupported
+            With what grompp has against it.
+
+        """
+        done = subprocess.run(
+            [self.path, "-nobackup", "grompp", "-maxwarn", "20", *arguments],
+            cwd=folder,
+            env=_environment(1),
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=die_with_parent,
+        )
+        text = done.stdout + done.stderr
+        if "No space left on device" in text:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        problems = [_line(match[1]) for match in re.finditer(r"\nWARNING \d+ [^\n]*\n(.*?)\n\n", text, re.DOTALL)]
+        unknown = [each for each in problems if not any(known in each for known in KNOWN_WARNINGS)]
+        if done.returncode:
+            errors = re.findall(r"\nERROR \d+ [^\n]*\n(.*?)\n\n", text, re.DOTALL)
+            fatal = re.search(r"(?:Fatal error|Error in user input):\n(.*?)\n\n", text, re.DOTALL)
+            unknown += [_line(error) for error in errors] or [_line(fatal[1] if fatal else text[-300:])]
+        if unknown:
+            raise Unsupported(f"grompp: {'; '.join(unknown)}")
+
+    def mdrun(self, folder: Path, log: Path, threads: int, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a run in a folder; it ends with this process, and its words go to a log."""
+        ranks = ["-ntmpi", "1"] if self.has_thread_mpi else []
+        fixed = ["-ntomp", str(threads), "-pin", "off", "-nb", "cpu", "-reprod", "-notunepme", "-noappend"]
+        command = [self.path, "-nobackup", "mdrun", *ranks, *fixed, "-cpt", str(NO_CHECKPOINTS), *arguments]
+        with log.open("wb") as file:
+            return subprocess.Popen(
+                command,
+                cwd=folder,
+                env=_environment(threads),
+                stdout=file,
+                stderr=file,
+                preexec_fn=die_with_parent,  # noqa: PLW1509
+            )
+
+
+def find(path: str | None) -> Gromacs | None:
+    """The GROMACS at a path, or on the search path; None where there is none that runs."""
+    program = shutil.which(path or "gmx")
+    if program is None:
+        return None
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, check=False, timeout=VERSION_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    fields = dict(re.findall(r"^([\w /]+):\s+(.*)$", done.stdout, re.MULTILINE))
+    if done.returncode or "GROMACS version" not in fields:
+        return None
+    return Gromacs(
+        path=program,
+        version=fields["GROMACS version"],
+        simd=fields.get("SIMD instructions", "none"),
+        is_double=fields.get("Precision") == "double",
+        has_thread_mpi=fields.get("MPI library") == "thread_mpi",
+    )
+
+
+def die_with_parent() -> None:
+    """Between fork and exec: have the kernel end this process when the worker is killed.
+
+    A run that outlived its worker would take the cores of the next attempt.
+    """
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _environment(threads: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        # The worker's own is 1, and mdrun refuses two numbers.
+        "OMP_NUM_THREADS": str(threads),
+        # On cores that jobs share a thread that spins takes the time of the one it waits for: 200 steps of
+        # 11,166 atoms on two threads took 15 to 20 s, and take 4 to 5.
+        "OMP_WAIT_POLICY": "passive",
+        # The first warning of a constraint ends the run: what comes after it is no simulation.
+        "GMX_MAXCONSTRWARN": "0",
+        # No structures of each step on which constraints failed.
+        "GMX_SUPPRESS_DUMP": "1",
+    }
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

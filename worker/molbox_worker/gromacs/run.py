@@ -1,0 +1,288 @@
+"""The run of one stage by GROMACS.
+
+One process of mdrun per segment of a fixed number of steps, each from the checkpoint that the one before
+left at its end: a segment that is killed, or whose worker is, is run again from its start to the same bytes,
+in every ensemble. From a checkpoint within a segment that would not be so: at constant pressure the last
+bits differ from there on. Asked to stop, it leaves without the present segment.
+
+What is mdrun's own lies in ``work/gromacs`` and is made anew in each attempt.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import openmm
+
+from molbox_worker.diagnose import Chunk, collapsed, unstable
+from molbox_worker.gromacs import mdp
+from molbox_worker.gromacs.files import Array, Energies, Energy, Frame, Trajectory, read_g96, write_g96
+from molbox_worker.gromacs.molecules import Molecules
+from molbox_worker.gromacs.program import Gromacs
+from molbox_worker.gromacs.terms import Terms, Unsupported
+from molbox_worker.gromacs.topology import write_topology
+from molbox_worker.model import place, read_state
+from molbox_worker.plan import Stage
+from molbox_worker.result import Stopped, TaskError
+from molbox_worker.simulation import Simulation
+from molbox_worker.stage import StageRun
+
+GROMACS = "gromacs"
+# Estimated time of a segment; to start one takes 0.2 to 0.5 s.
+SEGMENT_SECONDS = 30.0
+# What a step costs on one thread, in seconds per atom: 1.5e-6 to 2.9e-6 with the slowest build there is.
+SECONDS_PER_ATOM_STEP = 2e-6
+# How often a run is looked at.
+POLL_SECONDS = 0.2
+# OpenMM looks for what broke within so many steps.
+DIAGNOSED_STEPS = 50
+# Signals by which mdrun dies of coordinates that are no numbers any more.
+DEATHS = {signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS}
+BROKEN = r"LINCS WARNING|can not be settled|Too many LINCS|total potential energy is|[Nn]ot finite|not a number|\bnan\b"
+# Bytes at the end of what mdrun prints, which have the last step.
+TAIL_BYTES = 500
+# Names of the box's widths in an .edr, of a rectangular box and of others.
+WIDTHS = {"Box-X", "Box-Y", "Box-Z", "Box-XX", "Box-YY", "Box-ZZ"}
+NO_MEMORY = r"[Nn]ot enough memory|bad_alloc|Cannot allocate memory"
+
+
+class GromacsRun(StageRun):
+    """The run of one stage by GROMACS."""
+
+    def __init__(self, simulation: Simulation, index: int, stage: Stage, gromacs: Gromacs) -> None:
+        super().__init__(simulation, index, stage)
+        self._gromacs = gromacs
+        self._folder = simulation.task.work / "gromacs"
+        self._reported = 0
+
+    def _begin(self, start: openmm.State) -> int:
+        """Have grompp make the input of the stage; returns the step that it begins or resumes at."""
+        last = self._commits.last
+        with self._simulation.task.heartbeat():
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.mkdir()
+            system = self._model.system(self._stage, start)
+            self._weigh(system)
+            terms = Terms(system)
+            write_topology(self._folder / "stage.top", terms, self._model.topology)
+            self._molecules = Molecules(terms, self._model.topology)
+            self._checkpoint = self._own_checkpoint()
+            resumed = read_state(self._commits.content(last.checkpoint.state)) if last.checkpoint else start
+            self._positions, self._velocities, self._box = _arrays(resumed)
+            if self._checkpoint is None:
+                self._make_input(terms, start, resumed, last.step)
+            else:
+                self._make_input(terms, start, start, 0)
+        return last.step
+
+    def _own_checkpoint(self) -> bytes | None:
+        """The checkpoint of mdrun that is committed; None where the portable state has to serve."""
+        checkpoint = self._commits.last.checkpoint
+        if checkpoint is None or checkpoint.platform != GROMACS:
+            return None
+        try:
+            return self._commits.content(checkpoint.file)
+        except TaskError as error:
+            message = f"the checkpoint does not fit here ({error}); resumed from its state"
+            self._simulation.task.warn("state_resumed", message)
+            return None
+
+    def _make_input(self, terms: Terms, start: openmm.State, state: openmm.State, step: int) -> None:
+        """Have grompp make the input of a run from a state at a step of the stage that began with `start`."""
+        positions, velocities, box = _arrays(state)
+        write_g96(self._folder / "start.g96", positions, box, velocities)
+        held, _, held_box = _arrays(start)
+        # Restraints hold to the nearest image, whose distance to the others is not to change with the box.
+        write_g96(self._folder / "held.g96", self._molecules.in_box(held, held_box), held_box)
+        parameters = mdp.stage_parameters(
+            self._model.plan,
+            self._stage,
+            terms,
+            box,
+            self._model.stage_seed(self._stage, 0),
+            first_step=step,
+            has_velocities=velocities is not None,
+        )
+        self._list_steps = mdp.LIST_STEPS
+        try:
+            self._grompp(parameters)
+        except Unsupported as error:
+            if "longer than half the shortest box vector" not in str(error):
+                raise
+            # A list that is made more often needs less room around the cutoff.
+            self._list_steps = mdp.SHORT_LIST_STEPS
+            self._grompp({**parameters, "nstlist": self._list_steps})
+
+    def _grompp(self, parameters: mdp.Parameters) -> None:
+        (self._folder / "stage.mdp").write_text(mdp.text(parameters))
+        arguments = "-f stage.mdp -c start.g96 -r held.g96 -p stage.top -o stage.tpr -po all.mdp"
+        self._gromacs.grompp(self._folder, *arguments.split())
+
+    def _take_steps(self, step: int, start: openmm.State) -> openmm.Context:
+        self._first_step = step
+        length = self._segment_steps()
+        while step < self._stage.steps:
+            # At the same steps in each attempt, as long as the number of threads is the same.
+            end = min(step - step % length + length, self._stage.steps)
+            self._take_segment(step, end, start)
+            step = end
+            if step < self._stage.steps:
+                assert self._checkpoint is not None
+                state = self._context().getState(positions=True, velocities=True)
+                self._commit(step, GROMACS, self._checkpoint, state)
+        return self._context()
+
+    def _segment_steps(self) -> int:
+        """Steps of a segment: whole intervals between lists and between pressure couplings."""
+        seconds = min(self._simulation.checkpoint_seconds, SEGMENT_SECONDS) * self._model.threads
+        n_lists = int(seconds / (SECONDS_PER_ATOM_STEP * self._model.n_atoms * mdp.LIST_STEPS))
+        return max(1, n_lists) * mdp.LIST_STEPS
+
+    def _context(self) -> openmm.Context:
+        assert self._velocities is not None
+        return self._molecules.context(self._positions, self._velocities, self._box)
+
+    def _take_segment(self, step: int, end: int, start: openmm.State) -> None:
+        """Run a segment, write what it gives, and take over where it ends."""
+        folder = self._folder / "segment"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        # The step is printed often enough to be the heartbeat of millions of atoms.
+        arguments = ["-s", "../stage.tpr", "-deffnm", "segment", "-c", "end.g96", "-v", "-stepout", str(mdp.LIST_STEPS)]
+        arguments += ["-nsteps", str(end - step), "-nstlist", str(self._list_steps)]
+        if self._checkpoint is not None:
+            (folder / "start.cpt").write_bytes(self._checkpoint)
+            arguments += ["-cpi", "start.cpt"]
+        self._seen = step
+        self._near = self._positions
+        try:
+            status = self._follow(folder, step, end, arguments)
+            if status:
+                raise self._failure(status)
+            self._take_over(folder)
+        except openmm.OpenMMException as error:
+            raise self._unstable(step, end, start) from error
+
+    def _follow(self, folder: Path, step: int, end: int, arguments: list[str]) -> int:
+        """Have mdrun take the steps of a segment, and write what becomes of them; returns its exit status."""
+        energies = Energies(folder, "*.edr", is_double=self._gromacs.is_double)
+        frames = Trajectory(folder, "*.trr")
+        process = self._gromacs.mdrun(folder, self._log_of_mdrun, self._model.threads, *arguments)
+        try:
+            status = None
+            while status is None:
+                if self._simulation.task.stop_requested:
+                    raise Stopped
+                status = _wait(process)
+                for energy in energies.new():
+                    self._write_energies(energy, step, end)
+                for frame in frames.new():
+                    self._write_frame(frame, step, end)
+                self._report_seen()
+            return status
+        finally:
+            process.kill()
+            process.wait()
+            energies.close()
+            frames.close()
+
+    @property
+    def _log_of_mdrun(self) -> Path:
+        return self._folder / "mdrun.txt"
+
+    def _write_energies(self, energy: Energy, step: int, end: int) -> None:
+        """Write the line of a step; the last of a segment has energies in any case, and so has its first."""
+        terms, stage = energy.terms, self._stage
+        if not step < energy.step <= end:
+            return
+        volume = terms.get("Volume", float(np.linalg.det(self._box)))
+        widths = [value for name, value in terms.items() if name in WIDTHS]
+        # mdrun runs on with a box in which atoms meet their own images.
+        if widths and min(widths) < 2 * self._model.plan.cutoff_nm:
+            raise collapsed(self._model, stage, energy.step, min(widths))
+        self._seen = energy.step
+        if stage.log_freq and energy.step % stage.log_freq == 0:
+            self._log_energies(energy.step, terms["Potential"], terms["Kinetic En."], volume)
+
+    def _write_frame(self, frame: Frame, step: int, end: int) -> None:
+        # The file has 32 bits of the step.
+        at = step + (frame.step - step) % 2**32
+        if frame.positions is None or not step < at <= end or at % self._stage.traj_freq:
+            return
+        self._near = self._molecules.whole(frame.positions, frame.box, self._near)
+        self._files.write_frame(self._near, frame.box)
+
+    def _report_seen(self) -> None:
+        """Report the step that mdrun has come to, once."""
+        with self._log_of_mdrun.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+            steps = re.findall(rb"step (\d+)", file.read())
+        seen = max(self._seen, int(steps[-1]) if steps else 0)
+        if seen > self._seen:
+            self._seen = min(seen, self._stage.steps)
+        if self._seen > self._reported:
+            self._reported = self._seen
+            self._report(self._seen, self._first_step)
+
+    def _take_over(self, folder: Path) -> None:
+        """Take what a segment has left as where the next begins."""
+        # mdrun numbers it by the part of the run.
+        (end,) = folder.glob("end*.g96")
+        positions, velocities, box = read_g96(end)
+        if not (np.isfinite(positions).all() and np.isfinite(velocities).all()):
+            raise openmm.OpenMMException("Particle coordinate is NaN")
+        self._positions = self._molecules.whole(positions, box, self._near)
+        # The barostat scales axes; of numbers that are rounded OpenMM may say that the box is not reduced.
+        self._velocities, self._box = velocities, self._box * (np.diag(box) / np.diag(self._box))
+        self._checkpoint = (folder / "segment.cpt").read_bytes()
+
+    def _failure(self, status: int) -> Exception:
+        """What kept mdrun from the end of a segment."""
+        text = self._log_of_mdrun.read_text(errors="replace")
+        if "No space left on device" in text or "Disk quota exceeded" in text:
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if re.search(NO_MEMORY, text) or -status == signal.SIGKILL:
+            return MemoryError("mdrun had not enough memory, or was killed")
+        if re.search(BROKEN, text) or -status in DEATHS:
+            broken: Exception = openmm.OpenMMException("Particle coordinate is NaN")
+            return broken
+        return RuntimeError(f"mdrun ended with status {status}: {text[-TAIL_BYTES:]}")
+
+    def _unstable(self, step: int, end: int, start: openmm.State) -> TaskError:
+        """Why a segment broke, as OpenMM finds it from where the segment began."""
+        task, model, stage = self._simulation.task, self._model, self._stage
+        task.log(f"{stage.name}: mdrun broke after step {self._seen}; OpenMM looks for the reason")
+        with task.heartbeat():
+            if self._velocities is None:
+                context = model.context(stage, start)
+                place(context, start)
+                context.setVelocitiesToTemperature(model.plan.temperature_k, model.seed)
+            else:
+                context = self._context()
+            before = context.getState(positions=True, velocities=True)
+            chunk = Chunk(step, min(end - step, DIAGNOSED_STEPS), before)
+            return unstable(model, stage, start, chunk, seen=self._seen)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit status of a process that has ended in a while; None if it has not."""
+    try:
+        return process.wait(POLL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _arrays(state: openmm.State) -> tuple[Array, Array | None, Array]:
+    """Positions, velocities if there are any, and box of a state."""
+    positions = np.array(state.getPositions(asNumpy=True)._value)
+    box = np.array(state.getPeriodicBoxVectors(asNumpy=True)._value)
+    if not state.getDataTypes() & openmm.State.Velocities:
+        return positions, None, box
+    return positions, np.array(state.getVelocities(asNumpy=True)._value), box

@@ -1,0 +1,326 @@
+"""Stages run by GROMACS: the same files, the same physics, the same promises as with OpenMM."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openmm
+import pytest
+from conftest import Directory
+from test_simulate import committed_step, frames, progress, rows, wait_for, warnings_of
+
+pytestmark = pytest.mark.skipif(shutil.which("gmx") is None, reason="needs gmx: Debian's package gromacs")
+
+Simulator = Callable[..., Directory]
+NAMES = ("production.dcd", "production.csv", "production.pdb", "production.state.xml")
+
+
+@pytest.fixture
+def gromacs(simulation: Simulator) -> Simulator:
+    """A simulation whose stages GROMACS runs."""
+
+    def prepare(system: Directory, stages: list[dict[str, Any]], **changes: Any) -> Directory:
+        return simulation(system, stages, **{"engine": "gromacs", **changes})
+
+    return prepare
+
+
+def test_a_job_has_the_same_files_as_with_openmm(water: Directory, simulation: Simulator) -> None:
+    stages = [
+        {"name": "equilibration_1", "ensemble": "NVT", "steps": 60, "log_freq": 20},
+        {"name": "production", "ensemble": "NPT", "steps": 130, "traj_freq": 25, "log_freq": 7},
+    ]
+    jobs = {engine: simulation(water, stages, engine=engine) for engine in ("openmm", "gromacs")}
+    for engine, job in jobs.items():
+        assert job.run() == 0, job.log()
+        assert job.result["engine"] == engine
+        assert ("gromacs" in job.result["versions"]) == (engine == "gromacs")
+    names = [sorted(path.name for path in job.output(".").iterdir()) for job in jobs.values()]
+    assert names[0] == names[1]
+    for name in ("equilibration_1.csv", "production.csv"):
+        ours, theirs = (rows(job.output(name)) for job in jobs.values())
+        assert [(row["step"], row["time (ps)"]) for row in ours] == [(row["step"], row["time (ps)"]) for row in theirs]
+        assert ours[0].keys() == theirs[0].keys()
+    assert [row["step"] for row in rows(jobs["gromacs"].output("production.csv"))] == list(range(7, 130, 7))
+    written = [frames(job.output("production.dcd")) for job in jobs.values()]
+    assert written[0].shape == written[1].shape == (5, written[0].shape[1], 3)
+
+
+def test_killed_at_any_moment_it_gives_the_same_bytes(water: Directory, gromacs: Simulator) -> None:
+    stages = [
+        {"name": "equilibration_1", "ensemble": "NVT", "steps": 230, "log_freq": 10},
+        {"ensemble": "NPT", "steps": 700, "traj_freq": 50, "log_freq": 10},
+    ]
+    whole = gromacs(water, stages, checkpoint_seconds=0.5)
+    assert whole.run() == 0, whole.log()
+    killed = gromacs(water, stages, checkpoint_seconds=0.5)
+    chance, commit, kills = random.Random(1), killed.work / "commit" / "commit.json", 0
+    while True:
+        process = killed.start()
+        # Every other life commits something first, so that this ends.
+        before = commit.read_bytes() if commit.exists() else b""
+        if kills % 2:
+            wait_for(lambda p=process, b=before: p.poll() is not None or (commit.exists() and commit.read_bytes() != b))
+        try:
+            process.wait(timeout=chance.uniform(0.0, 1.5) if kills < 12 else 300)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        if process.wait() == 0:
+            break
+    assert kills >= 6, "it was killed often enough to mean something"
+    for name in (*NAMES, "equilibration_1.csv"):
+        assert whole.output(name).read_bytes() == killed.output(name).read_bytes(), name
+
+
+def test_mdrun_ends_with_the_worker(water: Directory, gromacs: Simulator) -> None:
+    job = gromacs(water, [{"steps": 100_000_000, "log_freq": 20}], checkpoint_seconds=1000)
+    process = job.start()
+    wait_for(lambda: progress(job).get("stage") == "production" and progress(job)["step"] > 0)
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: is_gone(int(child)))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", maxsplit=1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_stopped_it_leaves_at_once_and_gives_the_same_bytes(water: Directory, gromacs: Simulator) -> None:
+    stages = [{"ensemble": "NPT", "steps": 600, "traj_freq": 20, "log_freq": 20}]
+    whole = gromacs(water, stages, checkpoint_seconds=0.5)
+    assert whole.run() == 0, whole.log()
+    stopped = gromacs(water, stages, checkpoint_seconds=0.5)
+    process = stopped.start()
+    wait_for(lambda: committed_step(stopped) > 0)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 3
+    assert not (stopped.work / "result.json").exists()
+    assert stopped.run() == 0, stopped.log()
+    for name in NAMES:
+        assert whole.output(name).read_bytes() == stopped.output(name).read_bytes(), name
+
+
+def test_a_finished_job_can_be_extended_to_the_same_bytes(water: Directory, gromacs: Simulator) -> None:
+    stages = [
+        {"name": "equilibration_1", "steps": 40, "log_freq": 10},
+        # No multiple of anything.
+        {"ensemble": "NPT", "steps": 271, "traj_freq": 20, "log_freq": 10},
+    ]
+    longer = [stages[0], {**stages[1], "steps": 500}]
+    short = gromacs(water, stages, checkpoint_seconds=0.5)
+    assert short.run() == 0, short.log()
+    extended = gromacs(water, longer, checkpoint_seconds=0.5)
+    for folder in ("output", "commit"):
+        shutil.copytree(short.work / folder, extended.work / folder)
+    assert extended.run() == 0, extended.log()
+    assert "minimization:" not in extended.log(), "it does not begin again"
+    whole = gromacs(water, longer, checkpoint_seconds=0.5)
+    assert whole.run() == 0, whole.log()
+    for name in NAMES:
+        assert whole.output(name).read_bytes() == extended.output(name).read_bytes(), name
+
+
+def test_frames_are_whole_and_move_on(villin: Directory, gromacs: Simulator) -> None:
+    job = gromacs(villin, [{"steps": 100, "traj_freq": 20}], threads=2, checkpoint_seconds=0.5)
+    assert job.run() == 0, job.log()
+    topology = json.loads(villin.output("topology.json").read_text())
+    bonds = np.array(topology["bonds"])
+    written = frames(job.output("production.dcd"))
+    lengths = np.linalg.norm(written[:, bonds[:, 0]] - written[:, bonds[:, 1]], axis=2)
+    assert lengths.max() < 2.5, "no bond reaches through the box (Å)"
+    assert np.abs(np.diff(written, axis=0)).max() < 3.0, "nothing jumps to another image"
+    start = np.array(topology["positions"]).reshape(-1, 3) * 10
+    assert np.abs(written[0] - start).max() < 6.0
+
+
+def test_a_damaged_checkpoint_is_noticed(water: Directory, gromacs: Simulator) -> None:
+    job = gromacs(water, [{"steps": 600, "log_freq": 20}], checkpoint_seconds=0.3)
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checkpoint = json.loads((job.work / "commit" / "commit.json").read_text())["checkpoint"]
+    assert checkpoint["platform"] == "gromacs"
+    path = job.work / "commit" / checkpoint["file"]["name"]
+    path.write_bytes(path.read_bytes()[:-1000])
+    assert job.run() == 0, job.log()
+    assert [warning["code"] for warning in job.result["warnings"]] == ["state_resumed"]
+    assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 601, 20))
+
+
+@pytest.mark.parametrize("engines", [("gromacs", "openmm"), ("openmm", "gromacs")])
+def test_either_engine_resumes_what_the_other_has_left(
+    water: Directory, simulation: Simulator, engines: tuple[str, str]
+) -> None:
+    job = simulation(
+        water, [{"steps": 600, "log_freq": 20, "traj_freq": 60}], checkpoint_seconds=0.3, engine=engines[0]
+    )
+    process = job.start()
+    wait_for(lambda: committed_step(job) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    path = job.path / "task.json"
+    task = json.loads(path.read_text())
+    task["plan"]["engine"] = engines[1]
+    path.write_text(json.dumps(task))
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == engines[1]
+    assert [row["step"] for row in rows(job.output("production.csv"))] == list(range(20, 601, 20))
+    assert len(frames(job.output("production.dcd"))) == 10
+    temperatures = [row["temperature (K)"] for row in rows(job.output("production.csv"))]
+    assert min(temperatures[5:]) > 150, "velocities were taken over"
+
+
+def test_left_to_choose_it_is_gromacs_on_a_cpu_and_stays_what_began(water: Directory, simulation: Simulator) -> None:
+    job = simulation(water, [{"steps": 40}], engine="auto")
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "gromacs"
+    begun = simulation(water, [{"steps": 600}], engine="openmm", checkpoint_seconds=0.3)
+    process = begun.start()
+    wait_for(lambda: committed_step(begun) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    path = begun.path / "task.json"
+    path.write_text(path.read_text().replace('"openmm"', '"auto"'))
+    assert begun.run() == 0, begun.log()
+    assert begun.result["engine"] == "openmm"
+
+
+def add_force(job: Directory) -> None:
+    """A force that GROMACS has not, and that does nothing."""
+    path = job.path / "input" / "system.xml"
+    system = openmm.XmlSerializer.deserialize(path.read_text())
+    force = openmm.CustomExternalForce("0*x")
+    force.setName("wall")
+    force.addParticle(0, [])
+    system.addForce(force)
+    path.write_text(openmm.XmlSerializer.serialize(system))
+
+
+def test_what_gromacs_cannot_calculate_is_openmms_unless_it_was_asked_for(
+    water: Directory, simulation: Simulator
+) -> None:
+    job = simulation(water, [{"steps": 20, "log_freq": 10}], engine="auto")
+    add_force(job)
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "openmm"
+    assert "a field of the form 0*x" in warnings_of(job)["engine_changed"]
+    asked = simulation(water, [{"steps": 20, "log_freq": 10}], engine="gromacs")
+    add_force(asked)
+    assert asked.run() == 2
+    failure = asked.result["error"]
+    assert (failure["code"], failure["stage"], failure["loc"]) == (
+        "engine_unsupported",
+        "production",
+        ["body", "engine"],
+    )
+
+
+def test_a_gmx_that_is_not_there_is_missed_only_where_it_is_asked_for(water: Directory, simulation: Simulator) -> None:
+    for engine, code in (("auto", 0), ("gromacs", 2)):
+        job = simulation(water, [{"steps": 20}], engine=engine, gromacs="/nowhere/gmx")
+        assert job.run() == code, job.log()
+    assert job.result["error"]["code"] == "engine_missing"
+
+
+def test_atoms_on_top_of_each_other_are_unstable_and_named(water: Directory, gromacs: Simulator) -> None:
+    topology = json.loads(water.output("topology.json").read_text())
+    first, second = [i for i, name in enumerate(topology["atoms"]["name"]) if name == "O"][10:12]
+    job = gromacs(water, [{"steps": 200}], minimization_steps=0)
+    path = job.path / "input" / "state.xml"
+    state = openmm.XmlSerializer.deserialize(path.read_text())
+    positions = state.getPositions(asNumpy=True)._value.copy()
+    positions[second : second + 3] += positions[first] - positions[second] + [0.02, 0, 0]
+    context = openmm.Context(
+        openmm.XmlSerializer.deserialize((job.path / "input" / "system.xml").read_text()),
+        openmm.VerletIntegrator(0.001),
+        openmm.Platform.getPlatformByName("Reference"),
+    )
+    context.setPositions(positions)
+    path.write_text(openmm.XmlSerializer.serialize(context.getState(positions=True)))
+    assert job.run() == 2
+    failure = job.result["error"]
+    assert (failure["code"], failure["stage"]) == ("unstable", "production"), failure
+    residues = {topology["residues"]["id"][topology["atoms"]["residue"][i]] for i in (first, second)}
+    assert all(f"HOH {residue} " in failure["message"] for residue in residues), failure["message"]
+
+
+def test_a_step_that_is_too_long_is_unstable(villin: Directory, gromacs: Simulator) -> None:
+    job = gromacs(villin, [{"steps": 2000}], timestep_fs=9)
+    assert job.run() == 2
+    assert job.result["error"]["code"] == "unstable", job.result
+    assert "integration_timestep" in job.result["error"]["remedy"]
+
+
+def test_a_box_that_collapses_is_told(water: Directory, gromacs: Simulator) -> None:
+    # A tenth denser, the box is narrower than two cutoffs.
+    box = openmm.XmlSerializer.deserialize(water.output("state.xml").read_text()).getPeriodicBoxVectors()
+    cutoff = box[0][0]._value / 2 - 0.1
+    job = gromacs(
+        water, [{"ensemble": "NPT", "steps": 4000, "log_freq": 20}], pressure_bar=20_000, cutoff_nm=round(cutoff, 3)
+    )
+    assert job.run() == 2, job.log()
+    assert job.result["error"]["code"] == "box_collapsed", job.result["error"]
+
+
+def test_without_friction_energy_is_conserved(water: Directory, gromacs: Simulator) -> None:
+    spread = {}
+    for friction in (0, 50):
+        stages = [{"name": "equilibration_1", "steps": 200}, {"steps": 400, "log_freq": 20}]
+        job = gromacs(water, stages, friction_per_ps=friction, timestep_fs=1, ewald_tolerance=1e-5)
+        assert job.run() == 0, job.log()
+        written = rows(job.output("production.csv"))
+        total = [row["potential energy (kJ/mol)"] + row["kinetic energy (kJ/mol)"] for row in written]
+        spread[friction] = np.std(total)
+    assert spread[0] < 0.2 * spread[50], spread
+
+
+def test_constant_pressure_without_friction_is_openmms(water: Directory, simulation: Simulator) -> None:
+    job = simulation(water, [{"ensemble": "NPT", "steps": 40}], engine="auto", friction_per_ps=0)
+    assert job.run() == 0, job.log()
+    assert job.result["engine"] == "openmm"
+    assert "without friction" in warnings_of(job)["engine_changed"]
+
+
+def test_pressure_acts(water: Directory, gromacs: Simulator) -> None:
+    density = {}
+    for pressure in (1, 5000):
+        job = gromacs(water, [{"ensemble": "NPT", "steps": 4000, "log_freq": 100}], pressure_bar=pressure)
+        assert job.run() == 0, job.log()
+        density[pressure] = np.mean([row["density (g/mL)"] for row in rows(job.output("production.csv"))[20:]])
+    assert density[5000] > density[1] + 0.05
+
+
+def test_the_thermostat_holds_the_temperature(water: Directory, gromacs: Simulator) -> None:
+    job = gromacs(water, [{"steps": 1500, "log_freq": 10}], friction_per_ps=50, temperature_k=350)
+    assert job.run() == 0, job.log()
+    temperatures = [row["temperature (K)"] for row in rows(job.output("production.csv"))[75:]]
+    assert np.mean(temperatures) == pytest.approx(350, abs=10)
+
+
+def test_a_restraint_holds_its_atoms_at_constant_pressure(water: Directory, gromacs: Simulator) -> None:
+    topology = json.loads(water.output("topology.json").read_text())
+    oxygens = [i for i, name in enumerate(topology["atoms"]["name"]) if name == "O"]
+    held, free = oxygens[:1], oxygens[1::2]
+    force = 100_000.0
+    stage = {"ensemble": "NPT", "steps": 1500, "traj_freq": 5, "restraint_force": force, "restraint_atoms": held}
+    job = gromacs(water, [stage], friction_per_ps=10)
+    assert job.run() == 0, job.log()
+    written = frames(job.output("production.dcd"))[20:] / 10
+    variance = written.var(axis=0).sum(axis=1)
+    # Equipartition of one atom in three hundred frames; the place moves with the box.
+    assert 0.3 < variance[held].mean() / (3 * 0.0083145 * 300 / force) < 3
+    assert variance[free].mean() > 10 * variance[held].mean()
