@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -27,12 +28,26 @@ def water_model(name: str, model: str, sites: int) -> dict[str, Any]:
     return {"water": {"name": name, "file": f"amber14/{name}.xml", "model": model, "sites": sites}}
 
 
+# By each engine: the ensembles are the same.
+by_each_engine = pytest.mark.parametrize(
+    "engine",
+    [
+        "openmm",
+        pytest.param(
+            "gromacs",
+            marks=pytest.mark.skipif(shutil.which("gmx") is None, reason="needs gmx: Debian's package gromacs"),
+        ),
+    ],
+)
+
+
 def decorrelated(values: list[float]) -> tuple[float, float]:
     """Mean and its standard error from ten blocks."""
     blocks = np.array([block.mean() for block in np.array_split(np.array(values), 10)])
     return float(blocks.mean()), float(blocks.std(ddof=1) / math.sqrt(len(blocks)))
 
 
+@by_each_engine
 @pytest.mark.parametrize(
     ("name", "model", "sites", "published"),
     [
@@ -44,7 +59,7 @@ def decorrelated(values: list[float]) -> tuple[float, float]:
     ],
 )
 def test_water_has_its_published_density(
-    builder: Builder, simulation: Simulator, name: str, model: str, sites: int, published: float
+    builder: Builder, simulation: Simulator, name: str, model: str, sites: int, published: float, engine: str
 ) -> None:
     box = builder(concentration=0.0, **water_model(name, model, sites))
     stages = [
@@ -52,7 +67,8 @@ def test_water_has_its_published_density(
         {"ensemble": "NPT", "steps": 40_000, "log_freq": 100},
     ]
     # Heavier hydrogens do not change what depends on positions, and water is rigid either way.
-    job = simulation(box, stages, temperature_k=298, pressure_bar=1, timestep_fs=4, hydrogen_mass_da=3.0)
+    settings = {"temperature_k": 298, "pressure_bar": 1, "timestep_fs": 4, "hydrogen_mass_da": 3.0}
+    job = simulation(box, stages, engine=engine, **settings)
     assert job.run() == 0, job.log()
     written = rows(job.output("production.csv"))
     density, error = decorrelated([row["density (g/mL)"] for row in written])
@@ -63,7 +79,10 @@ def test_water_has_its_published_density(
     assert temperature == pytest.approx(298, abs=4 * error + 3)
 
 
-def test_volumes_at_two_pressures_are_those_of_one_ensemble(water: Directory, simulation: Simulator) -> None:
+@by_each_engine
+def test_volumes_at_two_pressures_are_those_of_one_ensemble(
+    water: Directory, simulation: Simulator, engine: str
+) -> None:
     # The logarithm of the ratio of two volume distributions is a line with the slope -(P2 - P1)/kT, whatever the
     # model: Shirts, J. Chem. Theory Comput. 9, 909 (2013). Estimated, as there, by maximum likelihood.
     volumes = []
@@ -73,7 +92,7 @@ def test_volumes_at_two_pressures_are_those_of_one_ensemble(water: Directory, si
             {"name": "equilibration_1", "ensemble": "NPT", "steps": 10_000},
             {"ensemble": "NPT", "steps": 60_000, "log_freq": 100},
         ]
-        job = simulation(water, stages, pressure_bar=pressure, timestep_fs=4, hydrogen_mass_da=3.0)
+        job = simulation(water, stages, engine=engine, pressure_bar=pressure, timestep_fs=4, hydrogen_mass_da=3.0)
         assert job.run() == 0, job.log()
         volumes.append(np.array([row["volume (nm^3)"] for row in rows(job.output("production.csv"))]))
     slope, error = logistic_slope(volumes[0], volumes[1])

@@ -1,5 +1,6 @@
 //! Every test of every crate and of the worker.
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -48,6 +49,9 @@ pub fn test() -> Result<()> {
     let node = step("building the portal", portal::portal_where_possible)?;
     step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
+    for name in ["gmx", "gmx_d"].into_iter().filter(|name| !has_program(name)) {
+        println!("skipped: the worker's tests of GROMACS: needs {name}: Debian's package gromacs");
+    }
     step("the worker", || {
         for arguments in [
             &["-m", "ruff", "check", "--quiet", "."] as &[&str],
@@ -104,6 +108,7 @@ fn cannot_run(python: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     let can_confine = can_confine(python)?;
     let is_root = fs::metadata("/proc/self")?.uid() == 0;
     let needs = [
+        ("engines::", has_program("gmx"), "needs gmx: Debian's package gromacs"),
         ("disk::", can_mount(), "no file system can be mounted here"),
         (
             "confinement::as_root::",
@@ -121,6 +126,12 @@ fn cannot_run(python: &Path) -> Result<Vec<(&'static str, &'static str)>> {
         .filter(|(_, is_met, _)| !is_met)
         .map(|(names, _, why)| (names, why))
         .collect())
+}
+
+/// Whether a program is on the search path.
+fn has_program(name: &str) -> bool {
+    let search = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&search).any(|folder| folder.join(name).is_file())
 }
 
 /// Whether the kernel offers all that `worker.sandbox = "required"` asks for; many containers keep
