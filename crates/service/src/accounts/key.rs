@@ -108,9 +108,10 @@ impl WrongKeys {
 ///
 /// # Errors
 ///
-/// 401: one text for no key, which an empty one is too, another for a key that never was or is
-/// no longer good. 429 for such a key when many came from the client's address. A good key is
-/// not refused with them: behind one address there may be a whole laboratory.
+/// 401: one text for no key, which an empty one is too, another for a key that never was; who has
+/// the whole of one that is no longer good learns why. 429 for such keys when many came from the
+/// client's address. A good key is not refused with them: behind one address there may be a whole
+/// laboratory.
 pub(crate) async fn authenticate<'h>(
     db: &Db,
     wrong_keys: &WrongKeys,
@@ -127,17 +128,28 @@ pub(crate) async fn authenticate<'h>(
     let key = std::str::from_utf8(value).ok().and_then(Key::parse).ok_or_else(refused)?;
     let row = db.key(key.id()).await?.ok_or_else(refused)?;
     let is_right = bool::from(row.hash.ct_eq(&key.hash()));
-    if !is_right || !is_good(&row, now) {
-        return Err(refused());
+    match end(&row, now) {
+        _ if !is_right => Err(refused()),
+        Some(why) => Err(wrong_keys.instead_of(ApiError::unauthorized(&why), client)),
+        None => Ok(row),
     }
-    Ok(row)
 }
 
 /// Whether a key is neither revoked nor expired, nor of an account that has been disabled.
 pub(crate) fn is_good(row: &KeyRow, now: Timestamp) -> bool {
-    row.revoked_at.is_none()
-        && row.expires_at.is_none_or(|at| at > now)
-        && row.account_disabled_at.is_none()
+    end(row, now).is_none()
+}
+
+/// Why a key is no longer good.
+fn end(row: &KeyRow, now: Timestamp) -> Option<String> {
+    if row.account_disabled_at.is_some() {
+        return Some("the account of this API key is disabled".to_owned());
+    }
+    if let Some(at) = row.revoked_at {
+        return Some(format!("this API key was revoked on {}", at.strftime("%Y-%m-%d")));
+    }
+    let expired = row.expires_at.filter(|at| *at <= now)?;
+    Some(format!("this API key expired on {}", expired.strftime("%Y-%m-%d")))
 }
 
 /// Last use is noted this often.
