@@ -515,6 +515,32 @@ impl Config {
         }
         text
     }
+
+    /// The same as a file to begin with: what was set on the command line is set in it.
+    pub(crate) fn file(settings: &[(String, String)]) -> Result<String> {
+        let mut text = Self::documentation();
+        for (name, value) in settings {
+            let (section, key) = name.rsplit_once('.').unwrap_or(("", name));
+            let start = match section {
+                "" => 0,
+                section => {
+                    let head = format!("\n[{section}]\n");
+                    text.find(&head).with_context(|| format!("no setting {name}"))? + head.len()
+                }
+            };
+            let line = format!("\n#{key} = ");
+            let at = text[start..].find(&line).with_context(|| format!("no setting {name}"))?;
+            let (begin, rest) = (start + at + 1, start + at + line.len());
+            let end = text[rest..].find('\n').map_or(text.len(), |end| rest + end);
+            // What is no value of TOML is a text, as on the command line.
+            let value = match format!("x = {value}").parse::<toml::Table>() {
+                Ok(_) => value.clone(),
+                Err(_) => toml::Value::from(value.as_str()).to_string(),
+            };
+            text.replace_range(begin..end, &format!("{key} = {value}"));
+        }
+        Ok(text)
+    }
 }
 
 impl Tasks {

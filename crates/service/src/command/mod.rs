@@ -101,7 +101,8 @@ enum Command {
     Market(MarketCommand),
     /// Bring the database up to date; with SQLite, `serve` does so by itself.
     Migrate,
-    /// Print every setting with its meaning and its default, as a configuration file.
+    /// Print every setting with its meaning and its default, as a configuration file; what `--data`
+    /// and `--set` say is set in it.
     Config,
     /// Read everything that is stored and compare it with the database: sizes, digests, orphans.
     Check {
@@ -348,7 +349,7 @@ fn run(cli: Cli) -> Result<u8> {
             say(&runtime.block_on(market::ask_to_reload(&config, &clock))?)
         }
         Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
-        Command::Config => say(Config::documentation().trim_end()),
+        Command::Config => say(Config::file(&settings)?.trim_end()),
         Command::Check { json } => return check(&config, json),
         Command::Audit(options) => {
             let AuditOptions { account, key, action, subject, since, until, after, json } = options;
@@ -389,6 +390,7 @@ fn to_config(file: &Path) -> Result<Config> {
 /// The database of the data folder; a new one is announced, in case that another folder was meant.
 fn database(config: &Config) -> Result<Db> {
     folder::make(&config.data)?;
+    folder::check_owner(&config.data)?;
     let is_new = config.database.url.is_empty() && !config.data.join(DATABASE).exists();
     let db = Db::open(config)?;
     if is_new {
@@ -467,11 +469,7 @@ fn deed(clock: &Clock, action: &'static str, account: Option<&str>) -> Deed {
 fn operator() -> String {
     let user = getuid().as_raw();
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(user)).then(|| name.to_owned())
-    });
+    let named = folder::user_name(&users, user);
     let name = named.unwrap_or_else(|| user.to_string());
     match std::env::var("SUDO_USER") {
         Ok(before) if !before.is_empty() => format!("{name} (sudo: {before})"),

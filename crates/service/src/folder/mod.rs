@@ -14,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::getuid;
 
 use crate::files;
 use crate::objects::{self, BUCKET, Objects};
@@ -55,6 +56,32 @@ pub(crate) fn make(data: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Refuses the data folder of another user: what root writes there the service could not write
+/// afterwards.
+pub(crate) fn check_owner(data: &Path) -> Result<()> {
+    let owner = fs::metadata(data)?.uid();
+    let own = getuid().as_raw();
+    if owner == own {
+        return Ok(());
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = user_name(&users, owner).unwrap_or_else(|| format!("#{owner}"));
+    bail!(
+        "{} belongs to the user {name}, as which the service runs: give the command as \
+         `sudo -u {name} molboxd …`",
+        data.display()
+    )
+}
+
+/// The name of a user, by number, in `/etc/passwd`.
+pub(crate) fn user_name(users: &str, number: u32) -> Option<String> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(number)).then(|| name.to_owned())
+    })
 }
 
 /// Takes a folder for one process, as long as the file is open: two services on the same data would

@@ -45,6 +45,7 @@ mod retries;
 mod s3;
 mod servers;
 mod sessions;
+mod setup;
 mod sizes;
 mod slurm;
 mod unknown;
