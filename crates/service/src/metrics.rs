@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::objects::Objects;
-use crate::record::{Kind, Status};
+use crate::record::{Kind, Lane, Status};
 use crate::runner::hold::Holds;
 
 /// What the service counts.
@@ -24,6 +24,32 @@ pub(crate) struct Metrics {
     tasks: Family<TaskLabels, Gauge>,
     free_disk: Gauge<f64, AtomicU64>,
     held: Family<HoldLabels, Gauge>,
+    slots: Family<LaneLabels, Gauge>,
+    longest_wait: Family<LaneLabels, Gauge<f64, AtomicU64>>,
+    speed: Gauge<f64, AtomicU64>,
+    gpus: Family<GpuLabels, Gauge>,
+}
+
+/// What the queues are like now.
+pub(crate) struct Now {
+    /// Systems, jobs and analyses by status.
+    pub(crate) tasks: Vec<(Kind, Status, i64)>,
+    /// Of each lane: how many slots it has, and how long the oldest task waits, in s.
+    pub(crate) lanes: [(Lane, usize, f64); 2],
+    /// What running simulations make together, in ns/day.
+    pub(crate) ns_per_day: f64,
+    /// Indices of GPUs, and whether no task is started on each.
+    pub(crate) gpus: Vec<(u32, bool)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LaneLabels {
+    lane: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GpuLabels {
+    index: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -61,6 +87,10 @@ impl Metrics {
             tasks: Family::default(),
             free_disk: Gauge::default(),
             held: Family::default(),
+            slots: Family::default(),
+            longest_wait: Family::default(),
+            speed: Gauge::default(),
+            gpus: Family::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Requests answered", metrics.requests.clone());
@@ -80,6 +110,22 @@ impl Metrics {
             "Lanes, or GPUs of them, on which no task is started",
             metrics.held.clone(),
         );
+        registry.register("slots", "Tasks that can run at a time", metrics.slots.clone());
+        registry.register(
+            "longest_wait_seconds",
+            "How long the oldest queued task has waited since it was submitted, in seconds",
+            metrics.longest_wait.clone(),
+        );
+        registry.register(
+            "ns_per_day",
+            "What running simulations make together, in ns of molecules' time a day",
+            metrics.speed.clone(),
+        );
+        registry.register(
+            "gpu_usable",
+            "GPUs that workers may use; 0 while no task is started on one",
+            metrics.gpus.clone(),
+        );
         metrics
     }
 
@@ -92,13 +138,23 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { operation, status }).inc();
     }
 
-    /// All of it as text, the gauges as they are now; `tasks` are their numbers.
+    /// All of it as text, the gauges as they are now.
     pub(crate) fn text(
         &self,
-        tasks: Vec<(Kind, Status, i64)>,
+        now: Now,
         objects: &Objects,
         holds: &Holds,
     ) -> anyhow::Result<String> {
+        let Now { tasks, lanes, ns_per_day, gpus } = now;
+        for (lane, slots, wait) in lanes {
+            let labels = LaneLabels { lane: format!("{lane:?}").to_lowercase() };
+            self.slots.get_or_create(&labels).set(i64::try_from(slots).unwrap_or(i64::MAX));
+            self.longest_wait.get_or_create(&labels).set(wait);
+        }
+        self.speed.set(ns_per_day);
+        for (index, is_held) in gpus {
+            self.gpus.get_or_create(&GpuLabels { index }).set(i64::from(!is_held));
+        }
         self.tasks.clear();
         for (kind, status, count) in tasks {
             let labels = TaskLabels { kind: kind.to_string(), status: status.to_string() };

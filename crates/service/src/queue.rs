@@ -3,7 +3,8 @@
 //! A slot that becomes free goes to the account that was served least of late: the time that its
 //! tasks have had slots, in this lane, of which half is forgotten every day. So one that submits
 //! much does not keep the others waiting, and one that had the machine while nobody else wanted it
-//! is not punished for long. Of one account the oldest task is next.
+//! is not punished for long. An account of weight 2 counts half of its time, and so gets twice as
+//! much of what others wait for, too. Of one account the oldest task is next.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -46,7 +47,7 @@ impl Served {
 /// An account that waits, as far as it matters whose turn it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    /// What it was served, in s, with what runs.
+    /// What it was served, in s for each part of its weight, with what runs.
     pub(crate) served: f64,
     pub(crate) running: usize,
     /// Number of its oldest task.
@@ -58,10 +59,11 @@ impl Claim {
     pub(crate) fn new(
         served: f64,
         running: impl Iterator<Item = f64> + Clone,
+        weight: f64,
         oldest: i64,
     ) -> Self {
         let now: f64 = running.clone().map(|elapsed| elapsed.max(LEAST_SECONDS)).sum();
-        Self { served: served + now, running: running.count(), oldest }
+        Self { served: served + now / weight, running: running.count(), oldest }
     }
 
     /// Less for the one whose turn it is.
@@ -99,6 +101,8 @@ pub(crate) struct Line {
     pub(crate) waiting: Vec<Waiting>,
     /// What accounts were served, in s, without what runs.
     pub(crate) served: BTreeMap<i64, f64>,
+    /// Weights of accounts; 1 of one that is not there.
+    pub(crate) weights: BTreeMap<i64, f64>,
 }
 
 /// When a task starts, if all goes on as it was.
@@ -113,6 +117,7 @@ pub(crate) struct Start {
 #[derive(Default)]
 struct Account {
     served: f64,
+    weight: f64,
     /// From when to when its tasks have slots, in s from now.
     slots: Vec<(f64, f64)>,
     /// What waits, with its number.
@@ -137,6 +142,7 @@ impl Line {
         }
         for (id, account) in &mut accounts {
             account.served = self.served.get(id).copied().unwrap_or(0.0);
+            account.weight = self.weights.get(id).copied().unwrap_or(1.0);
         }
         let mut starts = Vec::with_capacity(self.waiting.len());
         while let Some(slot) = slots.iter_mut().min_by(|one, other| one.0.total_cmp(&other.0)) {
@@ -157,9 +163,9 @@ fn turn(accounts: &mut BTreeMap<i64, Account>, now: f64) -> Option<&mut Account>
     let waiting = accounts.values_mut().filter_map(|account| {
         let oldest = account.waiting.front()?.0;
         let ended = account.slots.extract_if(.., |(_, end)| *end <= now);
-        account.served += ended.map(|(start, end)| end - start).sum::<f64>();
+        account.served += ended.map(|(start, end)| end - start).sum::<f64>() / account.weight;
         let elapsed = account.slots.iter().map(|(start, _)| now - start);
-        Some((Claim::new(account.served, elapsed, oldest as i64), account))
+        Some((Claim::new(account.served, elapsed, account.weight, oldest as i64), account))
     });
     Some(waiting.min_by(|(one, _), (other, _)| one.order(other))?.1)
 }
@@ -192,11 +198,25 @@ mod tests {
                 waiting(3, "c1", 100.0),
                 waiting(2, "b2", 100.0),
             ],
-            served: BTreeMap::new(),
+            ..Line::default()
         };
         // One has 150 s when the slot is free, the others nothing; then three has 100, two 300.
         let expected = [("b1", 50.0), ("c1", 350.0), ("a1", 450.0), ("a2", 550.0), ("b2", 650.0)];
         assert_eq!(starts(&line), named(&expected.map(|(id, at)| (id, Some(at)))));
+    }
+
+    #[test]
+    fn of_two_who_wait_one_of_weight_two_is_served_twice_as_long() {
+        let tasks: Vec<Waiting> = (0..6)
+            .flat_map(|nth| {
+                [waiting(1, &format!("a{nth}"), 100.0), waiting(2, &format!("b{nth}"), 100.0)]
+            })
+            .collect();
+        let weights = BTreeMap::from([(2, 2.0)]);
+        let line = Line { slots: 1, waiting: tasks, weights, ..Line::default() };
+        let order: Vec<String> = starts(&line).into_iter().map(|(id, _)| id).collect();
+        let of_two = |n: usize| order[..n].iter().filter(|id| id.starts_with('b')).count();
+        assert_eq!((of_two(3), of_two(6), of_two(9)), (2, 4, 6), "{order:?}");
     }
 
     #[test]

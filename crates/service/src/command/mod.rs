@@ -3,6 +3,7 @@
 mod backup;
 mod check;
 mod moving;
+mod queue;
 mod serve;
 
 use std::path::{Path, PathBuf};
@@ -96,6 +97,9 @@ enum Command {
     /// Manage API keys.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// See what is queued and runs, of all accounts, and cancel it.
+    #[command(subcommand)]
+    Task(TaskCommand),
     /// Manage the market data of the margin endpoint.
     #[command(subcommand)]
     Market(MarketCommand),
@@ -209,7 +213,10 @@ enum AccountCommand {
     },
     /// List the accounts: name, role, when it was made, whether it is disabled.
     List,
-    /// Change the role of an account, or the limits of its own.
+    /// Show what an account uses and may, and its keys.
+    Show { name: String },
+    /// Change the role of an account, its weight, or the limits of its own.
+    #[command(visible_alias = "limit")]
     Change {
         name: String,
         #[command(flatten)]
@@ -235,6 +242,10 @@ struct ChangeOptions {
     /// Most that it may hold, in bytes, 0 for any number.
     #[arg(long, value_name = "N")]
     bytes: Option<i64>,
+    /// How much of the machine it has beside others that wait, from 1 to 100: one of weight 2 is
+    /// served twice as long as one of weight 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=100))]
+    weight: Option<i64>,
     /// The service's limits instead of its own.
     #[arg(long, conflicts_with_all = ["open_tasks", "bytes"])]
     service_limits: bool,
@@ -243,7 +254,8 @@ struct ChangeOptions {
 impl ChangeOptions {
     /// The change, as a request has it.
     fn request(self) -> serde_json::Value {
-        let Self { role, open_tasks, bytes, service_limits } = self;
+        // The weight is no part of the request.
+        let Self { role, open_tasks, bytes, service_limits, weight: _ } = self;
         let mut change = json!({});
         if let Some(role) = role {
             change["role"] = role.into();
@@ -258,6 +270,24 @@ impl ChangeOptions {
         }
         change
     }
+}
+
+#[derive(Subcommand)]
+enum TaskCommand {
+    /// List what runs, and what is queued in the order in which it starts.
+    List {
+        /// Only of this account.
+        #[arg(long)]
+        account: Option<String>,
+        /// Print a line of JSON for each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Cancel systems, jobs and analyses of any account; what runs ends within seconds.
+    Cancel {
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
 }
 
 #[derive(Subcommand)]
@@ -342,6 +372,9 @@ fn run(cli: Cli) -> Result<u8> {
         }
         Command::Account(command) => {
             runtime.block_on(account(&database(&config)?, &config, &clock, command))?
+        }
+        Command::Task(command) => {
+            runtime.block_on(queue::task(&database(&config)?, &config, &clock, command))?
         }
         Command::Key(command) => runtime.block_on(key(&database(&config)?, &clock, command))?,
         Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
@@ -570,7 +603,14 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
             accounts.sort_by(|one, other| one.name.cmp(&other.name));
             accounts.iter().for_each(|account| say(&account_line(account)));
         }
+        AccountCommand::Show { name } => queue::show_account(db, config, clock, &name).await?,
         AccountCommand::Change { name, change } => {
+            if let Some(weight) = change.weight {
+                let deed = deed(clock, "account_weigh", Some(&name));
+                if !db.weigh_account(name.clone(), weight, deed).await? {
+                    bail!("there is no account named {name}");
+                }
+            }
             change_account(db, clock, &name, &change.request()).await?;
         }
         AccountCommand::Disable { name } => {
@@ -626,14 +666,21 @@ async fn change_account(
     Ok(())
 }
 
+fn account_state(account: &AccountRow) -> String {
+    account.disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"))
+}
+
 fn account_line(account: &AccountRow) -> String {
-    let AccountRow { name, role, created_at, disabled_at, used, .. } = account;
-    let state = disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"));
+    let AccountRow { name, role, created_at, used, weight, .. } = account;
+    let state = account_state(account);
     let mut line = format!("{name}\t{role}\t{created_at}\t{state}");
     for (what, limit) in [("open tasks", used.most_open_tasks), ("bytes", used.most_bytes)] {
         if let Some(limit) = limit {
             line += &format!("\t{what} {limit}");
         }
+    }
+    if *weight != 1 {
+        line += &format!("\tweight {weight}");
     }
     line
 }

@@ -58,6 +58,8 @@ pub(crate) struct AccountRow {
     /// When its invitation expires, if it has one.
     pub(crate) invited_until: Option<Timestamp>,
     pub(crate) used: Used,
+    /// How much of the machine it has beside others.
+    pub(crate) weight: i64,
 }
 
 impl AccountRow {
@@ -110,7 +112,7 @@ fn accounts() -> String {
         "select (select count(*) from task where account = account.id and {} and lane in (0, 1)),
                 (select count(*) from file where account = account.id),
                 bytes, most_open_tasks, most_bytes, id, name, role, created_at, disabled_at,
-                password is not null, invitation_expires_at
+                password is not null, invitation_expires_at, weight
          from account",
         is_open()
     )
@@ -136,6 +138,7 @@ fn account_row(row: &Row<'_>) -> Result<AccountRow> {
         has_password: row.get(10)?,
         invited_until: row.get(11)?,
         used: used(row)?,
+        weight: row.get(12)?,
     })
 }
 
@@ -269,6 +272,41 @@ impl Db {
             Ok(Ok(named(tx, &name)?.expect("it was just changed")))
         })
         .await
+    }
+
+    /// An account by its name.
+    pub(crate) async fn account(&self, name: &str) -> Result<Option<AccountRow>> {
+        self.read(|tx| named(tx, name)).await
+    }
+
+    /// Gives an account a weight; false when there is no such account.
+    pub(crate) async fn weigh_account(
+        &self,
+        name: String,
+        weight: i64,
+        deed: Deed,
+    ) -> Result<bool> {
+        self.write_also_when_full(Scope::Rows, move |tx| {
+            let changed = tx
+                .execute("update account set weight = ?1 where name = ?2", values![weight, name])?;
+            noted(tx, changed, &deed, &name)
+        })
+        .await
+    }
+
+    /// How long tasks of an account that are kept had slots, in s, from their first start to their
+    /// end, or until now.
+    pub(crate) async fn seconds_of_tasks(&self, account: i64, now: Timestamp) -> Result<f64> {
+        let sql = "
+            select started_at, finished_at from task
+            where account = ?1 and started_at is not null";
+        let spans: Vec<(Timestamp, Option<Timestamp>)> = self
+            .read(|tx| tx.all(sql, values![account], |row| Ok((row.get(0)?, row.get(1)?))))
+            .await?;
+        let seconds = |(start, end): (Timestamp, Option<Timestamp>)| {
+            end.unwrap_or(now).duration_since(start).as_secs_f64().max(0.0)
+        };
+        Ok(spans.into_iter().map(seconds).sum())
     }
 
     /// Makes a key of an account; false when there is no such account.

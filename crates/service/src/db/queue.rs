@@ -27,6 +27,8 @@ pub(crate) struct Queue {
     pub(crate) running: Vec<(Queued, Option<Timestamp>)>,
     /// What accounts were served, in s, without what runs.
     pub(crate) served: BTreeMap<i64, f64>,
+    /// Weights of accounts, where they are not 1.
+    pub(crate) weights: BTreeMap<i64, f64>,
 }
 
 /// By which one sees that a queue has changed: how many wait, and the number of the newest.
@@ -43,6 +45,21 @@ impl Db {
             tx.one(sql, values![Status::Queued, lane], |row| Ok((row.get(0)?, row.get(1)?)))
         })
         .await
+    }
+
+    /// When the oldest task that is queued in a lane was submitted.
+    pub(crate) async fn oldest_queued(&self, lane: Lane) -> Result<Option<Timestamp>> {
+        let sql = "
+            select created_at from task where seq = (
+                select min(seq) from task where status = ?1 and lane = ?2 and is_cancelled = 0)";
+        let lane = lane as i64;
+        self.read(|tx| tx.first(sql, values![Status::Queued, lane], |row| row.get(0))).await
+    }
+
+    /// Simulations that have a slot.
+    pub(crate) async fn running_jobs(&self) -> Result<Vec<String>> {
+        let sql = "select id from task where status = ?1 and kind = ?2 order by id";
+        self.read(|tx| tx.all(sql, values![Status::Running, Kind::Job], |row| row.get(0))).await
     }
 
     /// What runs and waits in a lane, of what waits the oldest.
@@ -62,7 +79,12 @@ impl Db {
             let waiting = tx.all(sql, values, |row| {
                 Ok(Queued { id: row.get(0)?, account: row.get(1)?, kind: row.get(2)? })
             })?;
-            Ok(Queue { waiting, running: running(tx, lane)?, served: served(tx, lane, now)? })
+            Ok(Queue {
+                waiting,
+                running: running(tx, lane)?,
+                served: served(tx, lane, now)?,
+                weights: weights(tx)?,
+            })
         })
         .await
     }
@@ -83,9 +105,11 @@ pub(super) fn next(
             elapsed_of.entry(task.account).or_default().push(elapsed(since, now));
         }
     }
+    let weights = if others.is_empty() { BTreeMap::new() } else { weights(tx)? };
     let claims = first.into_iter().chain(others).map(|waits| {
         let running = elapsed_of.get(&waits.account).into_iter().flatten().copied();
-        Claim::new(waits.served, running, waits.oldest)
+        let weight = weights.get(&waits.account).copied().unwrap_or(1.0);
+        Claim::new(waits.served, running, weight, waits.oldest)
     });
     let Some(next) = claims.min_by(Claim::order) else { return Ok(None) };
     let sql = format!("select {COLUMNS} from task where seq = ?1");
@@ -139,6 +163,13 @@ fn waiting(tx: &Tx<'_>, lane: Lane, turns: Turns, now: Timestamp) -> Result<Vec<
         let served = served.map_or(0.0, |served| served.seconds_at(now));
         Ok(Waits { account: row.get(0)?, oldest: row.get(1)?, served })
     })
+}
+
+fn weights(tx: &Tx<'_>) -> Result<BTreeMap<i64, f64>> {
+    let sql = "select id, weight from account where weight <> 1";
+    let all: Vec<(i64, f64)> =
+        tx.all(sql, &[], |row| Ok((row.get(0)?, row.get::<i64>(1)? as f64)))?;
+    Ok(all.into_iter().collect())
 }
 
 fn running(tx: &Tx<'_>, lane: Lane) -> Result<Vec<(Queued, Option<Timestamp>)>> {

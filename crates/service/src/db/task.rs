@@ -58,6 +58,8 @@ pub(crate) enum Deletion {
     NotFound,
     /// It is in this state, which does not allow it.
     InState(Status),
+    /// It was cancelled, and has not ended yet.
+    Cancelling,
     /// This still needs it.
     NeededBy(String),
 }
@@ -472,7 +474,8 @@ impl Db {
 
     /// A page of what is queued and runs, of all accounts, what was submitted last first.
     pub(crate) async fn queue(&self, filter: &Filter, limit: usize) -> Result<Vec<Waiting>> {
-        let (sql, limit) = (queue_listing(filter), limit as i64);
+        let sql = queue_listing(filter);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read(|tx| tx.all(&sql, values![filter.before, limit, filter.status()], waiting)).await
     }
 
@@ -506,10 +509,14 @@ impl Db {
     ) -> Result<Deletion> {
         let kept = self.kept;
         self.write_also_when_full(Scope::Account(account), move |tx| {
-            let sql = "select status from task where id = ?1 and account = ?2 and kind = ?3";
-            let status: Option<Status> =
-                tx.first(sql, values![id, account, kind], |row| row.get(0))?;
-            let Some(status) = status else { return Ok(Deletion::NotFound) };
+            let sql = "
+                select status, is_cancelled from task where id = ?1 and account = ?2 and kind = ?3";
+            let found: Option<(Status, bool)> =
+                tx.first(sql, values![id, account, kind], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let Some((status, is_cancelled)) = found else { return Ok(Deletion::NotFound) };
+            if status.is_open() && is_cancelled {
+                return Ok(Deletion::Cancelling);
+            }
             if status.is_open() {
                 return Ok(Deletion::InState(status));
             }

@@ -3,13 +3,16 @@
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use molbox::workflow::types::Health;
+use molbox::workflow::types::{Health, Progress};
+use serde::Deserialize;
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::http::answer::json;
 use crate::http::call::Call;
 use crate::http::validate::DOCUMENT;
+use crate::metrics::Now;
+use crate::record::Lane;
 use crate::runner::hold::Hold;
 
 pub(crate) async fn service_health(call: Call) -> Result<Response, ApiError> {
@@ -40,12 +43,40 @@ pub(crate) async fn service_metrics(call: Call) -> Result<Response, ApiError> {
 
 /// All that is counted, as Prometheus reads it.
 pub(crate) async fn metrics(app: &App) -> Result<Response, ApiError> {
-    let text = app.metrics.text(app.db.task_counts().await?, &app.objects, &app.holds)?;
+    let text = app.metrics.text(now(app).await?, &app.objects, &app.holds)?;
     Ok((
         [(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"))],
         text,
     )
         .into_response())
+}
+
+/// The queues as they are.
+async fn now(app: &App) -> Result<Now, ApiError> {
+    let at = app.now();
+    let wait = async |lane| -> Result<f64, ApiError> {
+        let oldest = app.db.oldest_queued(lane).await?;
+        Ok(oldest.map_or(0.0, |oldest| at.duration_since(oldest).as_secs_f64().max(0.0)))
+    };
+    Ok(Now {
+        tasks: app.db.task_counts().await?,
+        lanes: [
+            (Lane::Workers, app.config.slots(), wait(Lane::Workers).await?),
+            (Lane::Analyses, app.config.worker.analyses, wait(Lane::Analyses).await?),
+        ],
+        ns_per_day: app.db.running_jobs().await?.iter().filter_map(|id| speed(app, id)).sum(),
+        gpus: app.config.worker.gpus.iter().map(|gpu| (*gpu, app.holds.has_gpu(*gpu))).collect(),
+    })
+}
+
+/// How fast a running simulation says that it is, in ns/day.
+fn speed(app: &App, id: &str) -> Option<f64> {
+    #[derive(Deserialize)]
+    struct Said {
+        progress: Progress,
+    }
+    let said: Said = serde_json::from_str(&app.progress(id)?).ok()?;
+    Some(said.progress.ns_per_day?.get())
 }
 
 pub(crate) async fn service_document(_: Call) -> Result<Response, ApiError> {

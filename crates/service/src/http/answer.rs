@@ -66,6 +66,9 @@ pub(crate) fn deleted(what: &str, id: &str, result: Deletion) -> Result<Response
         Deletion::Done => return Ok(StatusCode::NO_CONTENT.into_response()),
         Deletion::NotFound => return Err(ApiError::not_found(what, id)),
         Deletion::InState(state) => format!("{id} is {state}; cancel it first"),
+        Deletion::Cancelling => {
+            format!("{id} is being cancelled; delete it when it has ended, in a few seconds")
+        }
         Deletion::NeededBy(dependent) => format!("{dependent} needs it"),
     };
     Err(ApiError::conflict(vec![loc("path"), loc(format!("{what}_id"))], msg))

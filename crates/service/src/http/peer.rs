@@ -1,6 +1,7 @@
 //! Where a request comes from: the other end of its connection, or who a trusted proxy says it is.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, OnceLock};
 
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
@@ -38,6 +39,21 @@ fn is_proxy(address: IpAddr, proxies: &[IpNet]) -> bool {
 /// The `x-request-id` of the answer, on its way to the handler.
 #[derive(Clone)]
 pub(crate) struct RequestId(pub(crate) String);
+
+/// Who makes a request, for the log: the name of the account, once it is known.
+#[derive(Clone, Default)]
+pub(crate) struct Asker(Arc<OnceLock<String>>);
+
+impl Asker {
+    pub(crate) fn is(&self, account: &str) {
+        // It is known once for each request.
+        self.0.get_or_init(|| account.to_owned());
+    }
+
+    pub(crate) fn account(&self) -> &str {
+        self.0.get().map_or("-", String::as_str)
+    }
+}
 
 /// Where a request comes from, and its identifier, for the audit log.
 pub(crate) fn origin(

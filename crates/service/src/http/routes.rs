@@ -31,7 +31,7 @@ use crate::http::call::{Call, media};
 use crate::http::connections::Pace;
 use crate::http::json::Json;
 use crate::http::once;
-use crate::http::peer::{Peer, RequestId, origin};
+use crate::http::peer::{Asker, Peer, RequestId, origin};
 use crate::http::validate::{IDEMPOTENCY_KEY, Operation, loc, violation};
 use crate::objects::Key;
 
@@ -249,6 +249,8 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
     let given = request.headers().get(&REQUEST_ID).and_then(|value| value.to_str().ok());
     let id = given.filter(|id| is_plain(id)).map_or_else(|| hex(&app.random::<8>()), str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
+    let asker = Asker::default();
+    request.extensions_mut().insert(asker.clone());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let start = Instant::now();
@@ -261,12 +263,15 @@ async fn identify(State(app): State<Arc<App>>, mut request: Request, next: Next)
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     let milliseconds = start.elapsed().as_micros() as f64 / 1000.0;
+    let account = asker.account();
     match response.extensions_mut().remove::<Failure>() {
         // The one place where a failure is logged, with its chain.
         Some(Failure(cause)) => {
-            tracing::error!(request = %id, %method, path, status, milliseconds, cause = format!("{cause:#}"), "failed");
+            tracing::error!(request = %id, account, %method, path, status, milliseconds, cause = format!("{cause:#}"), "failed");
         }
-        None => tracing::info!(request = %id, %method, path, status, milliseconds, "answered"),
+        None => {
+            tracing::info!(request = %id, account, %method, path, status, milliseconds, "answered");
+        }
     }
     let value = HeaderValue::from_str(&id).expect("letters and digits");
     response.headers_mut().insert(REQUEST_ID, value);
@@ -317,6 +322,9 @@ async fn prepare(
     let (parts, body) = request.into_parts();
     let pace = parts.extensions.get::<Pace>().cloned();
     let caller = admit(&app, operation, route.operation, &parts).await?;
+    if let (Some(caller), Some(asker)) = (&caller, parts.extensions.get::<Asker>()) {
+        asker.is(caller.account_name());
+    }
 
     let mut fingerprint = Fingerprint::of(&path, &query, &parts.headers);
     let mut violations =

@@ -98,7 +98,8 @@ impl Forecast {
             analyses: app.db.speeds(Kind::Analysis).await?,
         };
         let mut unread = MAX_READ;
-        let mut line = Line { slots, served: queue.served, ..Line::default() };
+        let mut line =
+            Line { slots, served: queue.served, weights: queue.weights, ..Line::default() };
         for task in &queue.waiting {
             let work = self.work(app, task, &mut unread).await;
             let seconds = work.and_then(|work| speeds.seconds(app, task.kind, work));

@@ -149,3 +149,56 @@ async fn water_check(molbox: &Client) -> QueuePlace {
     let asked = molbox.system_check().body_map(|system| system.minimum_padding(1.2));
     asked.send().await.unwrap().estimate.queue.clone().expect("it is known")
 }
+
+#[tokio::test]
+async fn who_runs_the_service_sees_the_queue_of_all_and_cancels_what_is_in_it() {
+    // Tasks stay queued.
+    let service = Service::start_with(&["worker.python=\"/nonexistent/python\"", "worker.slots=1"]);
+    let mut ids = Vec::new();
+    for name in ["ada", "ada", "ada", "bob"] {
+        let client = service.client(name);
+        let system = client.system_submit().body_map(|system| system).send().await.unwrap();
+        ids.push(system.system_id.clone());
+    }
+    let listed = |account: &str| -> Vec<(String, u64)> {
+        let lines = service.command(&["task", "list", "--json", "--account", account]);
+        let read = |line: &str| {
+            let task: serde_json::Value = serde_json::from_str(line).unwrap();
+            let id = task["task_id"].as_str().unwrap().to_owned();
+            (id, task["position"].as_u64().unwrap())
+        };
+        lines.lines().map(read).collect()
+    };
+    let of_ada = |places: [u64; 3]| ids[..3].iter().cloned().zip(places).collect::<Vec<_>>();
+    assert_eq!(listed("ada"), of_ada([1, 3, 4]));
+    assert_eq!(listed("bob"), [(ids[3].clone(), 2)]);
+
+    service.command(&["account", "limit", "ada", "--weight", "2", "--open-tasks", "7"]);
+    assert_eq!(listed("bob"), [(ids[3].clone(), 2)], "of two that had nothing the older is first");
+    let shown = service.command(&["account", "show", "ada"]);
+    assert!(shown.contains("weight      2\n"), "{shown}");
+    assert!(shown.contains("open tasks  3 of 7, its own limit\n"), "{shown}");
+    assert!(service.command(&["audit"]).contains("account_weigh\tada"));
+    let wrong = service.failing_command(&["account", "limit", "ada", "--weight", "0"]);
+    assert!(wrong.contains("1..=100"), "{wrong}");
+
+    let lines = service.command(&["task", "list"]);
+    assert!(lines.contains(&format!("{}\tbob\tsystem\tqueued 2\t", ids[3])), "{lines}");
+    service.command(&["task", "cancel", &ids[0], &ids[3]]);
+    assert_eq!(listed("bob"), []);
+    assert_eq!(
+        service.client("bob").wait_system(&ids[3]).await.unwrap_err().to_string(),
+        format!("{} cancelled", ids[3])
+    );
+    let none = service.failing_command(&["task", "cancel", "box_00000000000000000000"]);
+    assert!(none.contains("molboxd task list"), "{none}");
+
+    let metrics = service.client("ada").call("GET", "/metrics").unwrap().send().await.unwrap();
+    let metrics = String::from_utf8(metrics.bytes().await.unwrap().to_vec()).unwrap();
+    for line in
+        ["molbox_slots{lane=\"workers\"} 1", "molbox_longest_wait_seconds{lane=\"workers\"}"]
+    {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    service.wait_until_it_logs("account=\"bob\"");
+}
