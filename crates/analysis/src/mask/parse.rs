@@ -30,7 +30,7 @@ const MAX_DISTANCES: usize = 16;
 
 /// Why a text is not a mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("column {column}: expected {expected}, found {}", Found(*.found))]
+#[error("column {column}: expected {expected}, found {}{}", Found(*.found), language(self))]
 pub struct ParseError {
     /// Where, in characters from 1; one past the end when the text ends too early.
     pub column: usize,
@@ -38,6 +38,16 @@ pub struct ParseError {
     pub expected: Expected,
     /// What does; none at the end of the text.
     pub found: Option<char>,
+}
+
+/// What a word tells that stands where a mask begins: it is of another program's language.
+fn language(error: &ParseError) -> &'static str {
+    match (&error.expected, error.found) {
+        (Expected::Operand, Some(found)) if found.is_alphabetic() => {
+            "; masks are written as Amber's: `@CA` for atoms, `:ALA` for residues of that name"
+        }
+        _ => "",
+    }
 }
 
 /// What a mask could have had where it has an error.

@@ -105,7 +105,35 @@ impl Evaluation<'_> {
             let last = topology.residue_atoms(range.end - 1);
             set.insert_range(first.start..last.end);
         }
+        self.warn_of_numbers(items);
         set
+    }
+
+    /// Warns of a residue by index where a macromolecule has another one of this number: tables show
+    /// the numbers of the file.
+    fn warn_of_numbers(&mut self, items: &[Item]) {
+        let topology = self.topology;
+        for (range, column) in items.iter().filter_map(range_of) {
+            let number = *range.start();
+            let index = number as usize - 1;
+            let is_there = index < topology.n_residues();
+            // Of a range that exists the result says what it selects.
+            let is_one = range.start() == range.end();
+            if is_there && (!is_one || topology.residue(index).number == number) {
+                continue;
+            }
+            let named = (0..topology.n_residues()).find(|residue| {
+                topology.residue(*residue).number == number && is_of_chain(topology, *residue)
+            });
+            if let Some(named) = named {
+                self.warnings.push(MaskWarning::Numbered {
+                    column,
+                    number: index + 1,
+                    counted: is_there.then(|| topology.residue_label(index)),
+                    named: topology.residue_label(named),
+                });
+            }
+        }
     }
 
     fn chains(&mut self, items: &[Item]) -> AtomSet {
@@ -319,6 +347,15 @@ fn residues_where(topology: &Topology, holds: impl Fn(usize) -> bool) -> AtomSet
         set.insert_range(topology.residue_atoms(residue));
     }
     set
+}
+
+/// Whether a residue has the backbone of a protein or a nucleic acid: waters and ions are numbered
+/// anyhow.
+fn is_of_chain(topology: &Topology, residue: usize) -> bool {
+    let has = |wanted: &str| {
+        topology.residue_atoms(residue).any(|atom| topology.atom(atom).name == wanted)
+    };
+    has("CA") && has("C") || has("C4'")
 }
 
 fn centre(positions: &[[f64; 3]]) -> [f64; 3] {

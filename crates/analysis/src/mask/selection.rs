@@ -61,6 +61,17 @@ pub enum MaskWarning {
         /// How many there are.
         last: usize,
     },
+    /// A residue is counted from the first, while another one has this number in the file.
+    Numbered {
+        /// Where the number stands.
+        column: usize,
+        /// The number.
+        number: usize,
+        /// The residue that it counts to, if there are as many.
+        counted: Option<String>,
+        /// The residue that has the number.
+        named: String,
+    },
     /// The topology does not say what the selector asks for: types, chain ids, or bonds.
     Unknown {
         /// What was asked for.
@@ -132,6 +143,13 @@ impl fmt::Display for MaskWarning {
             }
             Self::BeyondEnd { column, kind, last } => {
                 write!(f, "column {column}: starts after the last {}, number {last}", kind.noun())
+            }
+            Self::Numbered { column, number, counted, named } => {
+                write!(f, "column {column}: `:{number}` counts residues from the first")?;
+                if let Some(counted) = counted {
+                    write!(f, ", to {counted}")?;
+                }
+                write!(f, "; {named}, number {number} of the file, is `:;{number}`")
             }
             Self::Unknown { kind } => match kind {
                 Kind::Molecule => {
