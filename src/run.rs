@@ -26,6 +26,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncReadExt as _;
 
 use crate::workflow::Client;
 use crate::workflow::types::{
@@ -90,6 +92,9 @@ pub struct Run {
     pub replicas: Vec<Replica>,
     /// Whether all is done and downloaded.
     pub is_done: bool,
+    /// Why it came to nothing, when it did: the service refused it, or a task failed.
+    #[serde(default)]
+    pub failure: Option<String>,
     #[serde(skip)]
     folder: PathBuf,
 }
@@ -197,6 +202,7 @@ impl Run {
             system: None,
             replicas: Vec::new(),
             is_done: false,
+            failure: None,
             folder,
         };
         run.save()?;
@@ -216,6 +222,12 @@ impl Run {
         let run: Self = crate::json::read(&text)
             .map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
         Ok(Self { folder, ..run })
+    }
+
+    /// Whether the last attempt came to nothing, and resuming would meet the same again: nothing
+    /// of it was simulated.
+    pub fn is_dead(&self) -> bool {
+        self.failure.is_some() && self.replicas.iter().all(|replica| replica.bundle.is_none())
     }
 
     /// Where state and results are kept.
@@ -251,12 +263,24 @@ impl Run {
         on_event: impl FnMut(Event) + Send + 'static,
     ) -> Result<(), Error> {
         let on_event: OnEvent = Arc::new(Mutex::new(on_event));
-        self.build(client, &on_event).await?;
-        self.submit(client, &on_event).await?;
+        self.failure = None;
+        let ended = self.advance(client, &on_event).await;
+        if let Err(error) = &ended
+            && is_final(error)
+        {
+            self.failure = Some(error.to_string());
+            self.save()?;
+        }
+        ended
+    }
+
+    async fn advance(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
+        self.build(client, on_event).await?;
+        self.submit(client, on_event).await?;
         let state = Mutex::new(&mut *self);
         let count = state.lock().unwrap_or_else(PoisonError::into_inner).replicas.len();
         let results =
-            join_all((0..count).map(|index| replica(&state, index, client, &on_event))).await;
+            join_all((0..count).map(|index| replica(&state, index, client, on_event))).await;
         results.into_iter().collect::<Result<(), Error>>()?;
         self.is_done = true;
         self.save()
@@ -273,8 +297,8 @@ impl Run {
             }
             let wanted: Vec<PathBuf> =
                 is_file.then_some(structure).into_iter().chain(self.plan.ligands.clone()).collect();
-            for (index, path) in wanted.iter().enumerate().skip(self.files.len()) {
-                let file = self.upload(client, index, path, on_event).await?;
+            for path in wanted.iter().skip(self.files.len()) {
+                let file = self.upload(client, path, on_event).await?;
                 self.files.push(file.clone());
                 self.save()?;
                 report(on_event, Event::Uploaded(Box::new(file)));
@@ -309,32 +333,46 @@ impl Run {
         Ok(())
     }
 
-    /// Uploads a file under a name that is the run's own: names are unique in an account.
+    /// Uploads a file under its own name, unless the account has it already.
     async fn upload(
         &self,
         client: &Client,
-        index: usize,
         path: &Path,
         on_event: &OnEvent,
     ) -> Result<FileRecord, Error> {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("file");
-        let name = format!("{stem}-{}-{index}", self.id);
-        let to = on_event.clone();
-        let sent = path.to_owned();
-        let upload = client.upload(path).name(&name).on_progress(move |done, size| {
-            report(&to, Event::Uploading { path: sent.clone(), done, size });
-        });
-        match upload.await {
-            // Uploaded by this run, which was interrupted before it had noted so.
-            Err(error) if error.status().is_some_and(|status| status.as_u16() == 409) => {
-                let page = client.file_list().name(&name).send().await?.into_inner();
-                page.items
-                    .into_iter()
-                    .find(|file| file.name == name && file.status == "ready")
-                    .ok_or(error)
+        let sha256 = digest(path).await?;
+        // Names are unique in an account: another content of the same name gets a number.
+        for name in std::iter::once(stem.to_owned()).chain((2..).map(|nth| format!("{stem}-{nth}")))
+        {
+            let page = client.file_list().name(&name).send().await?.into_inner();
+            match page.items.into_iter().find(|file| file.name == name && file.status == "ready") {
+                Some(file) if file.sha256.as_ref() == Some(&sha256) => return Ok(file),
+                Some(_) => continue,
+                None => {}
             }
-            other => other,
+            let to = on_event.clone();
+            let sent = path.to_owned();
+            let upload = client.upload(path).name(&name).on_progress(move |done, size| {
+                report(&to, Event::Uploading { path: sent.clone(), done, size });
+            });
+            match upload.await {
+                // Another run was first, perhaps with the same content.
+                Err(error) if error.status().is_some_and(|status| status.as_u16() == 409) => {
+                    let page = client.file_list().name(&name).send().await?.into_inner();
+                    let same = page
+                        .items
+                        .into_iter()
+                        .find(|file| file.name == name && file.sha256.as_ref() == Some(&sha256));
+                    match same {
+                        Some(file) => return Ok(file),
+                        None => continue,
+                    }
+                }
+                other => return other,
+            }
         }
+        Err(Error::argument("name", "there is no end of names"))
     }
 
     async fn submit(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
@@ -354,6 +392,31 @@ impl Run {
             report(on_event, Event::Job(Box::new(replica.job.clone())));
         }
         Ok(())
+    }
+}
+
+/// Whether the same request would meet the same again.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Invalid(_) | Error::TaskFailed(_) => true,
+        Error::Refused(refusal) => {
+            [400, 404, 409, 413, 415, 422].contains(&refusal.status.as_u16())
+        }
+        _ => false,
+    }
+}
+
+/// SHA-256 of a file, in hexadecimal.
+async fn digest(path: &Path) -> Result<String, Error> {
+    let mut file = tokio::fs::File::open(path).await.map_err(|e| Error::file(path, e))?;
+    let mut digest = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = file.read(&mut buffer).await.map_err(|e| Error::file(path, e))?;
+        if n == 0 {
+            return Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        digest.update(&buffer[..n]);
     }
 }
 

@@ -267,7 +267,7 @@ impl<'a> Upload<'a> {
     async fn run(self) -> Result<FileRecord, Error> {
         let Self { client, mut source, name, kind, format, on_progress } = self;
         let (stem, extension) = source.names();
-        let format = format.or(extension).ok_or_else(|| {
+        let format = format.or(extension.map(usual)).ok_or_else(|| {
             Error::argument(
                 "format",
                 format!("{} has no extension to tell it by; give it", source.shown()),
@@ -284,10 +284,30 @@ impl<'a> Upload<'a> {
         }
         put(client, &mut source, &link, size, &on_progress).await?;
 
+        let file_id = link.file_id.clone();
         let register = client.file_register().body_map(|file| {
             file.file_id(link.file_id).format(format).name(name.or(stem)).type_(kind)
         });
-        Ok(register.send().await?.into_inner())
+        match register.send().await {
+            Ok(file) => Ok(file.into_inner()),
+            Err(error) => {
+                if error.status().is_some_and(|status| status == 422) {
+                    // It would stay in the account's list for a day. What is told is why it was
+                    // refused, also when it cannot be deleted.
+                    let _ = client.file_delete().file_id(file_id).send().await;
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// The format that an extension stands for.
+fn usual(extension: String) -> String {
+    match extension.as_str() {
+        "ent" => "pdb".to_owned(),
+        "mmcif" => "cif".to_owned(),
+        _ => extension,
     }
 }
 
