@@ -7,6 +7,7 @@ mod failure;
 mod output;
 mod request;
 mod schema;
+mod statistics;
 mod units;
 
 use std::path::PathBuf;

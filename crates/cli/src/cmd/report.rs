@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::schema;
+use crate::{schema, statistics};
 
 /// The page; a run without it is not finished.
 pub(crate) const FILE: &str = "report.html";
@@ -87,6 +87,16 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
 
     let mut text = format!("# {}\n\n", title(run));
     writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), replicas(jobs.len()))?;
+    let warnings = system.warnings.iter().chain(jobs.iter().flat_map(|job| &job.warnings));
+    let mut known: Vec<&str> = Vec::new();
+    for warning in warnings {
+        if !known.contains(&warning.message.as_str()) {
+            known.push(&warning.message);
+        }
+    }
+    if !known.is_empty() {
+        writeln!(text, "## Know first\n\n- {}\n", known.join("\n- "))?;
+    }
     done(&mut text, run, system, parameters)?;
 
     writeln!(text, "\n## Results\n")?;
@@ -108,15 +118,14 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
             result.bundle.as_deref().map(|folder| link(run, folder)).unwrap_or_default()
         )?;
     }
-    for (index, result) in results.iter().enumerate() {
+    let measured: Vec<Vec<Measured>> = results
+        .iter()
+        .map(|result| result.tables.as_deref().map_or(Ok(Vec::new()), measured))
+        .collect::<Result<_>>()?;
+    compared(&mut text, &measured)?;
+    for (index, (result, measured)) in results.iter().zip(&measured).enumerate() {
         writeln!(text, "\n### Replica {}\n", index + 1)?;
-        replica(&mut text, run, index, result, parameters)?;
-    }
-    let warnings = system.warnings.iter().chain(jobs.iter().flat_map(|job| &job.warnings));
-    let mut warnings: Vec<&str> = warnings.map(|warning| warning.message.as_str()).collect();
-    warnings.dedup();
-    if !warnings.is_empty() {
-        writeln!(text, "\n## Warnings\n\n- {}", warnings.join("\n- "))?;
+        replica(&mut text, run, index, result, measured, parameters)?;
     }
 
     writeln!(text, "\n## Parameters")?;
@@ -219,6 +228,7 @@ fn replica(
     run: &Run,
     index: usize,
     result: &Results,
+    measured: &[Measured],
     parameters: &JobSettings,
 ) -> Result<()> {
     if let Some(bundle) = &result.bundle
@@ -237,7 +247,7 @@ fn replica(
             .replace('_', " ");
         writeln!(text, "![{name}]({})\n", relative(run, &picture))?;
     }
-    averages(text, tables)?;
+    averages(text, measured)?;
     writeln!(text, "Tables: {}", link(run, tables))?;
     Ok(())
 }
@@ -271,34 +281,102 @@ impl Column {
     }
 }
 
-/// Mean and extremes of what was measured in each frame, with its definition.
-fn averages(text: &mut String, tables: &Path) -> Result<()> {
+/// A quantity of an analysis, measured in each frame.
+struct Measured {
+    /// Analysis, definition and unit, as cells of a table.
+    what: String,
+    values: Vec<f64>,
+}
+
+/// What an analysis has measured in each frame.
+fn measured(tables: &Path) -> Result<Vec<Measured>> {
     let path = tables.join("data.json");
     let data = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let data: Data =
         serde_json::from_str(&data).with_context(|| format!("read {}", path.display()))?;
-    let mut rows = String::new();
+    let mut all = Vec::new();
     for table in
         data.tables.iter().filter(|table| table.columns.iter().any(|column| column.name == "frame"))
     {
         for column in &table.columns {
             let Some(values) = column.measured() else { continue };
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let unit = column.unit.as_deref().unwrap_or_default();
             let what =
                 [table.title.as_str(), column.definition.as_str(), unit].map(escaped).join(" | ");
-            writeln!(rows, "| {what} | {mean:.3} | {least:.3} | {largest:.3} |")?;
+            all.push(Measured { what, values });
         }
     }
-    if !rows.is_empty() {
+    Ok(all)
+}
+
+/// Mean with its standard error, and extremes, of what was measured in each frame.
+fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
+    if measured.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "| analysis | quantity | unit | mean | standard error | least | largest \
+         |\n|---|---|---|---|---|---|---|"
+    )?;
+    for Measured { what, values } in measured {
+        let mean = statistics::mean(values);
+        let error = statistics::standard_error(values)
+            .map_or_else(|| "too few frames".to_owned(), |error| format!("{error:.3}"));
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        writeln!(text, "| {what} | {mean:.3} | {error} | {least:.3} | {largest:.3} |")?;
+    }
+    writeln!(
+        text,
+        "\nStandard errors are of the mean, by blocking, for successive frames are alike.\n"
+    )?;
+    for Measured { what, values } in measured {
+        if let Some(drift) = statistics::drift(values) {
+            let name = what.split(" | ").nth(1).unwrap_or(what);
+            writeln!(
+                text,
+                "**{name}** changes by {drift:.3} from the first third to the last, by more than \
+                 three standard errors: the system may not have been equilibrated, and its mean \
+                 means little.\n"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The means of replicas beside each other, with what they differ by: each is one independent
+/// value.
+fn compared(text: &mut String, replicas: &[Vec<Measured>]) -> Result<()> {
+    let [first, _, ..] = replicas else { return Ok(()) };
+    let mut rows = String::new();
+    for (nth, Measured { what, .. }) in first.iter().enumerate() {
+        let same =
+            replicas.iter().filter_map(|replica| replica.get(nth)).filter(|it| it.what == *what);
+        let means: Vec<f64> = same.map(|it| statistics::mean(&it.values)).collect();
+        let Some(deviation) =
+            statistics::deviation(&means).filter(|_| means.len() == replicas.len())
+        else {
+            continue;
+        };
+        let mean = statistics::mean(&means);
+        let error = deviation / (means.len() as f64).sqrt();
+        let each: Vec<String> = means.iter().map(|mean| format!("{mean:.3}")).collect();
         writeln!(
-            text,
-            "| analysis | quantity | unit | mean | least | largest \
-             |\n|---|---|---|---|---|---|\n{rows}"
+            rows,
+            "| {what} | {} | {mean:.3} | {deviation:.3} | {error:.3} |",
+            each.join(", ")
         )?;
     }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "\n### Replicas compared\n\n| analysis | quantity | unit | mean of each | mean | standard \
+         deviation | standard error |\n|---|---|---|---|---|---|---|\n{rows}"
+    )?;
+    writeln!(text, "Deviation and error are between the {} replicas.", replicas.len())?;
     Ok(())
 }
 
@@ -414,6 +492,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn replicas_are_compared_by_their_means() {
+        let of = |values: [f64; 2]| {
+            vec![Measured { what: "RMSD | RMSD of @CA | Å".to_owned(), values: values.to_vec() }]
+        };
+        let mut text = String::new();
+        compared(&mut text, &[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]).unwrap();
+        let row = "| RMSD | RMSD of @CA | Å | 1.500, 2.500, 3.500 | 2.500 | 1.000 | 0.577 |";
+        assert!(text.contains(row), "{text}");
+        let mut alone = String::new();
+        compared(&mut alone, &[of([1.0, 2.0])]).unwrap();
+        assert_eq!(alone, "");
+    }
+
+    #[test]
     fn a_report_has_what_was_done_and_what_to_cite() {
         let record = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
         let system =
@@ -434,6 +526,8 @@ mod tests {
             before,
             "# 1vii.pdb\n\n\
              Molecular dynamics of `1vii.pdb`.\n\n\
+             ## Know first\n\n\
+             - SO4 101 of chain A removed\n\n\
              ## What was done\n\n\
              - Built `box_77jpjj2n2sksrj1kkw21`: 7845 atoms, 2463 residues, 85.1 nm³, amber14, \
              tip3p.\n  Molecules: 9 CL, 7 NA, 1 protein, 2411 water.\n\
@@ -446,9 +540,7 @@ mod tests {
              |---|---|---|---|---|---|---|\n\
              | 1 | `job_7cpejpkq0zxnh8yydfbe` | 679010578 | openmm | CPU | 500 frames, 13.4 \
              ns/day |  |\n\n\
-             ### Replica 1\n\n\n\
-             ## Warnings\n\n\
-             - SO4 101 of chain A removed\n"
+             ### Replica 1\n\n"
         );
         for part in [
             "| seed | `591563821` |  |",

@@ -1,0 +1,95 @@
+//! What can be said of the mean of a series whose values depend on each other, as frames of a
+//! simulation do.
+
+/// Fewer values or blocks than this tell nothing of their spread.
+const LEAST: usize = 8;
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Standard deviation of a sample; none of fewer than two values.
+pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
+/// Standard error of the mean of a series, by blocking (Flyvbjerg and Petersen, J. Chem. Phys. 91,
+/// 461, 1989): neighbours are averaged until what is left no longer depends on each other; the
+/// largest error of all levels is taken, for the one where it levels off is rarely clear. None of a
+/// series that is too short.
+pub(crate) fn standard_error(values: &[f64]) -> Option<f64> {
+    let mut blocks = values.to_vec();
+    let mut largest: Option<f64> = None;
+    while blocks.len() >= LEAST {
+        let error = deviation(&blocks)? / (blocks.len() as f64).sqrt();
+        largest = Some(largest.map_or(error, |largest| largest.max(error)));
+        blocks = blocks.chunks_exact(2).map(mean).collect();
+    }
+    largest
+}
+
+/// By how much the last third of a series is above its first, when that is more than three times
+/// what the thirds are uncertain by: a sign that the system had not settled.
+pub(crate) fn drift(values: &[f64]) -> Option<f64> {
+    let third = values.len() / 3;
+    let [first, last] = [&values[..third], &values[values.len() - third..]];
+    let error = standard_error(first)?.hypot(standard_error(last)?);
+    let difference = mean(last) - mean(first);
+    (difference.abs() > 3.0 * error && error > 0.0).then_some(difference)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values between -1 and 1 that depend on each other by `memory`.
+    fn series(n: usize, memory: f64) -> Vec<f64> {
+        let mut state = 1_u64;
+        let mut last = 0.0;
+        let next = |_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let random = (state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
+            last = memory * last + (1.0 - memory) * random;
+            last
+        };
+        (0..n).map(next).collect()
+    }
+
+    #[test]
+    fn of_independent_values_the_error_is_the_usual_one() {
+        let values = series(4096, 0.0);
+        let usual = deviation(&values).unwrap() / 64.0;
+        let error = standard_error(&values).unwrap();
+        assert!(error >= usual && error < 2.0 * usual, "{error} for {usual}");
+    }
+
+    #[test]
+    fn of_values_that_depend_on_each_other_it_is_larger() {
+        // With a memory of 0.95 there is one independent value in (1 + 0.95) / (1 - 0.95) = 39.
+        let values = series(8192, 0.95);
+        let naive = deviation(&values).unwrap() / (8192_f64).sqrt();
+        let error = standard_error(&values).unwrap();
+        assert!((3.0..14.0).contains(&(error / naive)), "{}", error / naive);
+    }
+
+    #[test]
+    fn what_rises_all_the_time_drifts_and_what_varies_does_not() {
+        let noise = series(600, 0.2);
+        assert_eq!(drift(&noise), None);
+        let rising: Vec<f64> =
+            noise.iter().enumerate().map(|(n, x)| x + n as f64 / 100.0).collect();
+        let drift = drift(&rising).unwrap();
+        assert!((drift - 4.0).abs() < 0.3, "two thirds of 6: {drift}");
+    }
+
+    #[test]
+    fn a_few_frames_have_no_error() {
+        assert_eq!(standard_error(&[1.0; 7]), None);
+        assert_eq!(deviation(&[1.0]), None);
+    }
+}
