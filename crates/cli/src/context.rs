@@ -150,6 +150,12 @@ fn write_secret(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&partial, path)
 }
 
+/// Whether an address without a scheme is one that TLS is rarely spoken on.
+fn is_of_this_machine(address: &str) -> bool {
+    let host = address.split(['/', ':']).next().unwrap_or(address);
+    host == "localhost" || host.starts_with("127.") || address.starts_with("[::1]")
+}
+
 /// Settings, resolved: flag before environment before profile.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -219,6 +225,11 @@ impl Context {
     }
 
     pub(crate) fn connection(&self, url: &str, key: &str) -> Result<Connection, Failure> {
+        if !url.contains("://") {
+            let failure = Failure::usage(format!("{url:?} does not say whether http or https"));
+            let scheme = if is_of_this_machine(url) { "http" } else { "https" };
+            return Err(failure.remedy(format!("give it as {scheme}://{url}")));
+        }
         Ok(Connection::new(url, key)?.retries(self.retries))
     }
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use molbox::Error;
+use molbox::workflow::types::ValidationError;
+use molbox::{Error, Refusal};
 use serde_json::{Value, json};
 
 /// Exit statuses. They are part of the interface: scripts depend on them.
@@ -29,13 +30,13 @@ pub(crate) enum Code {
 pub(crate) const CODES: [(u8, &str, &str); 13] = [
     (0, "ok", "done; also when the reader of the output has gone"),
     (1, "other", "anything else, an error of the service among it"),
-    (2, "usage", "the command line is not one that there is"),
+    (2, "usage", "an unknown command or flag, or a value that does not fit it"),
     (3, "auth", "no key, or one that the service does not take (401, 403)"),
     (4, "not_found", "no such thing in this account (404)"),
     (
         5,
         "invalid",
-        "a request that the document or the service does not allow (400, 413, 415, 422)",
+        "a request that is not allowed, by itself or by the service (400, 413, 415, 422)",
     ),
     (6, "conflict", "the state of something does not allow it, or a name is taken (409)"),
     (7, "rate", "too many requests (429), also after retries"),
@@ -122,15 +123,20 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        // The message has the only one already, when it is about nothing else.
-        let is_in_message =
-            |problem: &str| self.fields.len() == 1 && self.message.ends_with(problem);
-        for (at, problem, remedy) in
-            self.fields.iter().filter(|(_, problem, _)| !is_in_message(problem))
-        {
-            write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
-            if let Some(remedy) = remedy {
-                write!(f, " ({remedy})")?;
+        match self.fields.as_slice() {
+            // The message has the only one already, when it is about nothing else.
+            [(_, problem, remedy)] if self.message.ends_with(problem) => {
+                if let Some(remedy) = remedy {
+                    write!(f, " ({remedy})")?;
+                }
+            }
+            fields => {
+                for (at, problem, remedy) in fields {
+                    write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
+                    if let Some(remedy) = remedy {
+                        write!(f, " ({remedy})")?;
+                    }
+                }
             }
         }
         match &self.request_id {
@@ -163,24 +169,29 @@ impl From<Error> for Failure {
             _ => Code::Other,
         };
         let message = match &error {
-            Error::Refused(refusal) => format!("refused with {}", refusal.status),
+            Error::Refused(refusal) => refused(refusal),
             Error::File { path, source } => format!("{}: {source}", path.display()),
             Error::Connection(source) => match source
                 .url()
                 .filter(|_| is_connection_refused(source))
             {
                 Some(url) => format!("nothing listens at {}", url.origin().ascii_serialization()),
-                None => format!("cannot {error}: {}", innermost(source)),
+                None => format!("cannot {error}: {}", readable(&innermost(source))),
             },
             _ => error.to_string(),
         };
-        let fields = error
-            .violations()
-            .iter()
-            .map(|v| (v.path().trim_end().to_owned(), v.msg.clone(), remedy_of(&v.type_)))
-            .collect();
+        let fields = match code {
+            // All that there is to say is in the message.
+            Code::Auth => Vec::new(),
+            Code::NotFound if is_of_address(&error) => Vec::new(),
+            _ => error.violations().iter().map(field).collect(),
+        };
         let remedy = match code {
-            Code::Auth => Some("log in with `molbox login`, or set MOLBOX_API_KEY"),
+            Code::Auth if error.status().is_some_and(|status| status == 403) => None,
+            Code::Auth => Some(
+                "log in again with `molbox login`; whoever runs the service makes keys with \
+                 `molboxd key create NAME`",
+            ),
             Code::Unreachable => Some(match &error {
                 Error::Connection(source) if is_connection_refused(source) => {
                     "start the service there, with `molboxd serve`, or give another address: \
@@ -189,12 +200,20 @@ impl From<Error> for Failure {
                 Error::Refused(_) => {
                     "try again later; it is the operator of the service who can put it right"
                 }
+                Error::Connection(source) if is_plain(&innermost(source)) => {
+                    "it speaks http there: give the address with http:// in place of https://"
+                }
+                Error::Connection(source) if is_untrusted(&innermost(source)) => {
+                    "its certificate is of an authority that this machine does not know: set \
+                     SSL_CERT_FILE to a file with the certificate of that authority"
+                }
                 Error::Truncated { .. } => "the same command resumes",
                 _ => "`molbox doctor` says what is out of reach",
             }),
             Code::NotFound if is_of_address(&error) => Some(
-                "another service answers there; --base-url is the address for files, systems and \
-                 jobs, --margin-url the one for margins",
+                "is it whole? it ends in the stage, mostly `/local`, as in \
+                 http://127.0.0.1:8080/local; `molbox login` finds it by itself. --base-url is the \
+                 address for files, systems and jobs, --margin-url the one for margins",
             ),
             Code::Timeout => Some("wait for it again by its id"),
             Code::TaskFailed if error.to_string().contains("job_") => {
@@ -209,6 +228,53 @@ impl From<Error> for Failure {
             fields,
             request_id: error.request_id().map(str::to_owned),
         }
+    }
+}
+
+/// Where something is wrong with a request, what, and what helps.
+fn field(violation: &ValidationError) -> (String, String, Option<&'static str>) {
+    (violation.path().trim_end().to_owned(), violation.msg.clone(), remedy_of(&violation.type_))
+}
+
+/// Why the service did not do it, for people.
+fn refused(refusal: &Refusal) -> String {
+    let only = match refusal.violations.as_slice() {
+        [only] => Some(only),
+        _ => None,
+    };
+    match (refusal.status.as_u16(), only) {
+        (401 | 403, Some(violation)) => violation.msg.clone(),
+        (401 | 403, None) => "the service does not take the API key".to_owned(),
+        (404, _) if refusal.violations.iter().all(|violation| violation.loc.len() < 2) => {
+            "there is no molbox service at this address".to_owned()
+        }
+        (502..=504, None) => "the service is not available now".to_owned(),
+        (_, Some(violation)) => match violation.path().trim_end() {
+            "" => violation.msg.clone(),
+            place => format!("{place}: {}", violation.msg),
+        },
+        (_, None) if refusal.violations.is_empty() => {
+            format!("the service answered {}", refusal.status)
+        }
+        (_, None) => format!("{} things are wrong with the request", refusal.violations.len()),
+    }
+}
+
+/// The TLS library's words for an answer without TLS.
+fn is_plain(cause: &str) -> bool {
+    cause.contains("InvalidContentType") || cause.contains("wrong version number")
+}
+
+fn is_untrusted(cause: &str) -> bool {
+    cause.contains("UnknownIssuer") || cause.contains("CaUsedAsEndEntity")
+}
+
+/// A cause as the library has it, or what it means.
+fn readable(cause: &str) -> String {
+    match () {
+        () if is_plain(cause) => "there is no TLS on that port".to_owned(),
+        () if is_untrusted(cause) => "its certificate cannot be verified".to_owned(),
+        () => cause.to_owned(),
     }
 }
 

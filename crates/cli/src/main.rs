@@ -2,6 +2,7 @@
 
 mod archive;
 mod cmd;
+mod content;
 mod context;
 mod failure;
 mod output;

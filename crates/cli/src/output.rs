@@ -9,10 +9,12 @@ use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::{Code, Failure};
+use crate::schema;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -162,7 +164,7 @@ impl Output {
                     let _ = writeln!(text, "{indent}{head}  {}", self.status(&cell(value)));
                 }
                 _ => {
-                    let _ = writeln!(text, "{indent}{head}  {}", cell(value));
+                    let _ = writeln!(text, "{indent}{head}  {}", with_unit(&name, value));
                 }
             }
         }
@@ -173,8 +175,14 @@ impl Output {
         if self.is_json {
             return self.json(&rows);
         }
+        let width = usize::from(console::Term::stdout().size().1);
+        let Sheet { columns, cells, dropped } = Sheet::of(columns, rows, width);
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        if cells_width(&columns, &cells) > width {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        }
         if self.color {
             table.enforce_styling();
         } else {
@@ -183,10 +191,8 @@ impl Output {
         table.set_header(
             columns.iter().map(|(head, _)| Cell::new(head).add_attribute(Attribute::Bold)),
         );
-        for row in rows {
-            table.add_row(columns.iter().map(|(_, pointer)| {
-                let text =
-                    row.pointer(pointer).map(|value| shown(pointer, value)).unwrap_or_default();
+        for row in cells {
+            table.add_row(columns.iter().zip(row).map(|((_, pointer), text)| {
                 let color = (*pointer == "/status").then(|| status_color(&text));
                 let cell = Cell::new(text);
                 match color {
@@ -195,11 +201,25 @@ impl Output {
                 }
             }));
         }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+        for (column, nth) in table.column_iter_mut().zip(1..) {
+            column.set_padding((0, if nth == columns.len() { 0 } else { GAP }));
         }
         let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-        self.text(&lines.join("\n"))
+        self.text(&lines.join("\n"))?;
+        if !dropped.is_empty() {
+            let heads = dropped.join(", ");
+            self.note(&self.remark_styled(DIM, &format!("not shown: {heads} (--json has all)")));
+        }
+        Ok(())
+    }
+
+    /// A table of what was asked for; where there is nothing yet, what to do next.
+    pub(crate) fn list(&self, columns: &[(&str, &str)], rows: &[Value], none: &str) -> Result {
+        if rows.is_empty() && !self.is_json {
+            self.note(none);
+            return Ok(());
+        }
+        self.table(columns, rows)
     }
 
     fn status(&self, status: &str) -> String {
@@ -238,6 +258,31 @@ impl Output {
         console::Term::stderr()
             .read_secure_line()
             .map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))
+    }
+
+    /// A line of who is asked on a terminal.
+    pub(crate) fn answer(&self, prompt: &str) -> Result<String> {
+        self.bars.suspend(|| {
+            let _ = write!(io::stderr().lock(), "{prompt}");
+        });
+        let mut line = String::new();
+        let read = io::stdin().read_line(&mut line);
+        read.map_err(|e| Failure::new(Code::File, format!("the terminal: {e}")))?;
+        Ok(line)
+    }
+
+    /// Asks who sits at a terminal before something is lost; a script says `--yes`, or is taken at
+    /// its word.
+    pub(crate) fn confirm(&self, question: &str, is_sure: bool) -> Result {
+        if is_sure || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            return Ok(());
+        }
+        let answer = self.answer(&format!("{question} [y/N] "))?;
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::new(Code::Other, "nothing was deleted")
+                .remedy("answer `y`, or give --yes")),
+        }
     }
 
     pub(crate) fn failure(&self, failure: &Failure) {
@@ -285,6 +330,112 @@ impl Output {
     }
 }
 
+/// Between columns.
+const GAP: u16 = 2;
+/// So many characters of an identifier tell it from the others of an account, mostly; commands
+/// take it so.
+const SHORT_ID: usize = 6;
+
+/// What is given up first where a table does not fit, by the pointers of columns.
+const DROPPED_FIRST: [&str; 16] = [
+    "/has_key",
+    "/variationMargin",
+    "/currentMarketValue",
+    "/box_id",
+    "/type",
+    "/format",
+    "/margin_url",
+    "/progress/ns_per_day",
+    "/progress/stage",
+    "/started_at",
+    "/job_id",
+    "/created_at",
+    "/size_bytes",
+    "/summary/atoms",
+    "/batch_index",
+    "/progress/fraction",
+];
+
+/// A table as it fits a width.
+struct Sheet<'a> {
+    columns: Vec<(&'a str, &'a str)>,
+    cells: Vec<Vec<String>>,
+    /// Heads of the columns that did not fit.
+    dropped: Vec<&'a str>,
+}
+
+impl<'a> Sheet<'a> {
+    fn of(columns: &[(&'a str, &'a str)], rows: &[Value], width: usize) -> Self {
+        let text = |row: &Value, pointer: &str| {
+            row.pointer(pointer).map(|value| shown(pointer, value)).unwrap_or_default()
+        };
+        let mut columns = columns.to_vec();
+        // A column in which there is nothing tells nothing.
+        let first = columns.first().copied();
+        columns.retain(|column| {
+            Some(*column) == first || rows.iter().any(|row| !text(row, column.1).is_empty())
+        });
+        let cells_of = |columns: &[(&str, &str)], is_short: bool| -> Vec<Vec<String>> {
+            let cell = |row: &Value, pointer: &str| {
+                let text = text(row, pointer);
+                if is_short && pointer.ends_with("_id") { short(&text) } else { text }
+            };
+            let row = |row: &Value| columns.iter().map(|column| cell(row, column.1)).collect();
+            rows.iter().map(row).collect()
+        };
+        let mut cells = cells_of(&columns, false);
+        let mut dropped = Vec::new();
+        if cells_width(&columns, &cells) > width {
+            cells = cells_of(&columns, true);
+        }
+        for pointer in DROPPED_FIRST {
+            if cells_width(&columns, &cells) <= width {
+                break;
+            }
+            if let Some(at) = columns.iter().skip(1).position(|column| column.1 == pointer) {
+                dropped.push(columns.remove(at + 1).0);
+                cells = cells_of(&columns, true);
+            }
+        }
+        Self { columns, cells, dropped }
+    }
+}
+
+/// What a table takes of a line.
+fn cells_width(columns: &[(&str, &str)], cells: &[Vec<String>]) -> usize {
+    let of_column = |(nth, (head, _)): (usize, &(&str, &str))| {
+        let texts = cells.iter().map(|row| console::measure_text_width(&row[nth]));
+        texts.chain([console::measure_text_width(head)]).max().unwrap_or(0)
+    };
+    let texts: usize = columns.iter().enumerate().map(of_column).sum();
+    texts + usize::from(GAP) * columns.len().saturating_sub(1)
+}
+
+/// An identifier as short as people can tell it from others.
+fn short(id: &str) -> String {
+    match id.split_once('_') {
+        Some((kind, rest)) if rest.len() > SHORT_ID && rest.is_ascii() => {
+            format!("{kind}_{}", &rest[..SHORT_ID])
+        }
+        _ => id.to_owned(),
+    }
+}
+
+/// How long ago a time was, for people; a later one, and what is no time, as it is.
+fn ago(rfc3339: &str) -> String {
+    let Ok(at) = rfc3339.parse::<Timestamp>() else { return rfc3339.to_owned() };
+    let seconds = Timestamp::now().as_second() - at.as_second();
+    match seconds {
+        ..0 => format!("{} UTC", at.strftime("%Y-%m-%d %H:%M")),
+        0..60 => "just now".to_owned(),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        86_400..172_800 => "yesterday".to_owned(),
+        172_800..2_592_000 => format!("{} days ago", seconds / 86_400),
+        _ => at.strftime("%Y-%m-%d").to_string(),
+    }
+}
+
 fn status_color(status: &str) -> Color {
     match status {
         "succeeded" | "ready" | "ok" => Color::Green,
@@ -324,7 +475,28 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// A member in a table: fractions in per cent, times without their fractions, sizes in units.
+/// A member of a record for people: with its unit, times with their age.
+fn with_unit(name: &str, value: &Value) -> String {
+    match value {
+        Value::Number(number) if name.ends_with("_bytes") && number.is_u64() => number
+            .as_u64()
+            .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
+        Value::Number(number) if name == "fraction" => number
+            .as_f64()
+            .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
+        Value::Number(_) => match schema::unit_of(name) {
+            Some(unit) => format!("{} {unit}", cell(value)),
+            None => cell(value),
+        },
+        Value::String(text) if name.ends_with("_at") => match text.parse::<Timestamp>() {
+            Ok(at) => format!("{} UTC, {}", at.strftime("%Y-%m-%d %H:%M:%S"), ago(text)),
+            Err(_) => text.clone(),
+        },
+        other => cell(other),
+    }
+}
+
+/// A member in a table: fractions in per cent, times by their age, sizes in units.
 fn shown(pointer: &str, value: &Value) -> String {
     match value {
         Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => number
@@ -336,9 +508,7 @@ fn shown(pointer: &str, value: &Value) -> String {
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map_or_else(String::new, |x| ((x * 100.0).round() / 100.0).to_string())
         }
-        Value::String(text) if pointer.ends_with("_at") => {
-            format!("{} {}", text.get(..10).unwrap_or(text), text.get(11..19).unwrap_or_default())
-        }
+        Value::String(text) if pointer.ends_with("_at") => ago(text),
         other => cell(other),
     }
 }

@@ -1,5 +1,6 @@
 //! The document: fields of requests, their units and descriptions.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use molbox_codegen::{Document, Operation, Part, referred_name};
@@ -41,6 +42,23 @@ pub(crate) fn description(field: &'static Value) -> String {
     let own = field["description"].as_str();
     let text = own.or_else(|| resolved(field)["description"].as_str()).unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The unit of a member of that name: that of a field of requests, or of what is logged.
+pub(crate) fn unit_of(name: &str) -> Option<&'static str> {
+    static UNITS: OnceLock<HashMap<&str, &str>> = OnceLock::new();
+    let units = UNITS.get_or_init(|| {
+        let schemas = document().value["components"]["schemas"].as_object();
+        let members = schemas
+            .into_iter()
+            .flat_map(serde_json::Map::values)
+            .filter_map(|schema| schema["properties"].as_object());
+        let units = members
+            .flatten()
+            .filter_map(|(name, field)| Some((name.as_str(), field["x-unit"].as_str()?)));
+        units.collect()
+    });
+    units.get(name).copied()
 }
 
 /// The unit of a number; of a plain one, nothing.

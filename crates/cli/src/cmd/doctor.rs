@@ -73,7 +73,7 @@ async fn workflow_health(context: &Context, key: &str) -> Result<Answer, Failure
         .call("GET", "/healthz")?
         .send()
         .await;
-    let remedy = "is the service up, and --base-url right with its last segment?";
+    let remedy = "is the service up, and --base-url whole, with the stage at its end (`/local`)?";
     answer.map_err(|error| Failure::from(error).remedy(remedy))
 }
 

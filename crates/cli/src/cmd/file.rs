@@ -1,13 +1,19 @@
 //! `molbox file`
 
 use std::path::PathBuf;
+use std::pin::pin;
 
 use clap::{Args, Subcommand};
+use futures::TryStreamExt as _;
+use molbox::workflow::Client;
 use serde_json::{Value, json};
 
 use super::task::{self, Filter};
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
+
+/// Files that are asked for together.
+const PAGE: u64 = 100;
 
 const COLUMNS: &[(&str, &str)] = &[
     ("ID", "/file_id"),
@@ -16,7 +22,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("FORMAT", "/format"),
     ("STATUS", "/status"),
     ("SIZE", "/size_bytes"),
-    ("CREATED (UTC)", "/created_at"),
+    ("CREATED", "/created_at"),
 ];
 
 #[derive(Subcommand, Debug)]
@@ -87,12 +93,15 @@ pub(crate) enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Delete files.
+    /// Delete files; on a terminal it asks first.
     #[command(visible_alias = "rm")]
     Delete {
         /// Identifiers.
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Download a file; an interrupted download is resumed where it stopped.
     Download {
@@ -173,30 +182,44 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             if let Some(name) = &filter.name {
                 list = list.name(name);
             }
-            output.table(COLUMNS, &filter.collect(list.stream()).await?)
+            let rows = filter.collect(list.stream()).await?;
+            let none = match filter.is_narrow() {
+                true => "no file of that state or name",
+                false => "no files yet; `molbox file upload protein.pdb` registers one",
+            };
+            output.list(COLUMNS, &rows, none)
         }
         Command::Show { ids } => {
             let mut records = Vec::new();
             for id in ids {
+                let id = resolve(&client, id).await?;
                 records.push(task::value(&*client.file_view().file_id(&id).send().await?)?);
             }
             one_or_table(context, &records)
         }
         Command::Contents { id } => {
+            let id = resolve(&client, id).await?;
             output.record(&task::value(&*client.file_contents().file_id(&id).send().await?)?)
         }
         Command::Structure { id, mask, output: path } => {
+            let id = resolve(&client, id).await?;
             let call = client.call("GET", &format!("/retrieve/file/{id}/structure"))?;
             let call = mask.iter().fold(call, |call, mask| call.query("mask", mask));
             task::save(context, call, path.unwrap_or_else(|| format!("{id}.cif").into())).await
         }
         Command::Trajectory { id, topology, frames, output: path } => {
+            let id = resolve(&client, id).await?;
             let call = client.call("GET", &format!("/retrieve/file/{id}/trajectory"))?;
             let call = topology.iter().fold(call, |call, name| call.query("topology", name));
             let path = path.unwrap_or_else(|| format!("{id}.dcd").into());
             task::save(context, frames.of(call), path).await
         }
-        Command::Delete { ids } => {
+        Command::Delete { ids: given, yes } => {
+            let mut ids = Vec::new();
+            for id in given {
+                ids.push(resolve(&client, id).await?);
+            }
+            output.confirm(&format!("delete {}?", ids.join(", ")), yes)?;
             for id in &ids {
                 client.file_delete().file_id(id).send().await?;
                 output.note(&format!("deleted {id}"));
@@ -204,6 +227,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             if output.is_json() { output.json(&json!({"deleted": ids})) } else { Ok(()) }
         }
         Command::Download { id, output: path } => {
+            let id = resolve(&client, id).await?;
             let path = match path {
                 Some(path) => path,
                 None => {
@@ -216,6 +240,27 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             task::downloaded(context, &path, None)
         }
     }
+}
+
+/// The identifier that is meant by one as short as tables show it.
+async fn resolve(client: &Client, id: String) -> Result<String, Failure> {
+    let Some(prefix) = task::beginning(&id) else { return Ok(id) };
+    let mut files = pin!(client.file_list().limit(PAGE).stream());
+    let mut found: Option<String> = None;
+    while let Some(file) = files.try_next().await? {
+        if !file.file_id.starts_with(prefix) {
+            continue;
+        }
+        if let Some(first) = found {
+            let message = format!("{prefix} begins {first} and {}", file.file_id);
+            return Err(Failure::invalid(message).remedy("give more of it"));
+        }
+        found = Some(file.file_id);
+    }
+    found.ok_or_else(|| {
+        Failure::new(Code::NotFound, format!("no file whose identifier begins {prefix}"))
+            .remedy("`molbox file list --all` shows them")
+    })
 }
 
 fn one_or_table(context: &Context, records: &[Value]) -> Result<(), Failure> {

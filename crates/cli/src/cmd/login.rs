@@ -1,12 +1,17 @@
 //! `molbox login` and `molbox profile`
 
 use std::io::{IsTerminal as _, Read as _};
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use molbox::{Error, reqwest};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Global, Profile, Profiles, profile_path};
 use crate::failure::{Code, Failure};
+
+/// How long an address may take to answer.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -43,17 +48,19 @@ pub(crate) async fn login(
     arguments: Arguments,
 ) -> Result<(), Failure> {
     let mut profiles = Profiles::load()?;
+    let old = profiles.profiles.get(profile).cloned().unwrap_or_default();
+    let url = match global.base_url.clone().or(old.base_url) {
+        Some(url) => url,
+        None => address(context)?,
+    };
+    // Before the key is asked for: who mistyped the address pastes it once.
+    let url = if arguments.no_check { url } else { located(context, &url).await? };
     let key = match &global.key_file {
         Some(_) => context.needed_key()?.to_owned(),
         None => key(context)?,
     };
-    let old = profiles.profiles.get(profile).cloned().unwrap_or_default();
     let stored = Profile {
-        base_url: global
-            .base_url
-            .clone()
-            .or(old.base_url)
-            .or_else(|| Some(context.base_url.clone())),
+        base_url: Some(url.clone()),
         margin_url: global
             .margin_url
             .clone()
@@ -63,15 +70,82 @@ pub(crate) async fn login(
     };
     let mut record = json!({"profile": profile});
     if !arguments.no_check {
-        let url = stored.base_url.as_deref().unwrap_or(&context.base_url);
-        let account = context.connection(url, &key)?.workflow()?.account_view().send().await?;
+        let asked = context.connection(&url, &key)?.workflow()?.account_view().send().await;
+        let account = asked.map_err(|error| refused(error.into()))?;
         record["account"] = account.account.as_str().into();
         record["key"] = account.key_name.as_str().into();
+        record["base_url"] = url.as_str().into();
     }
     profiles.profiles.insert(profile.to_owned(), stored);
     profiles.default.get_or_insert_with(|| profile.to_owned());
     record["file"] = profiles.save()?.display().to_string().into();
-    context.output.record(&record)
+    if context.output.is_json() || arguments.no_check {
+        return context.output.record(&record);
+    }
+    let account = record["account"].as_str().unwrap_or_default();
+    context.output.text(&format!("logged in as {account} to {url}; now: molbox run protein.pdb"))
+}
+
+/// What helps who is logging in: not to log in.
+fn refused(failure: Failure) -> Failure {
+    match failure.code {
+        Code::Auth => failure.remedy(
+            "was the key copied whole? It begins with `mbx_`; whoever runs the service makes \
+             another with `molboxd key create NAME`",
+        ),
+        _ => failure,
+    }
+}
+
+/// Where the service is: asked on a terminal.
+fn address(context: &Context) -> Result<String, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(context.base_url.clone());
+    }
+    let answer = context.output.answer(&format!(
+        "Address of the service (of this machine: {}, by Enter): ",
+        context.base_url
+    ))?;
+    let answer = answer.trim();
+    Ok(if answer.is_empty() { context.base_url.clone() } else { answer.to_owned() })
+}
+
+/// The base address of the service that answers at an address, which may lack its stage.
+async fn located(context: &Context, url: &str) -> Result<String, Failure> {
+    // It refuses what is no address.
+    context.connection(url, "none")?;
+    let url = url.trim_end_matches('/');
+    let http = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(PATIENCE)
+        .build()
+        .map_err(Error::Connection)?;
+    if is_service(&http, url).await? {
+        return Ok(url.to_owned());
+    }
+    // The root of a service leads to its portal, below its stage.
+    let root = http.get(format!("{url}/")).send().await.map_err(Error::Connection)?;
+    let to = root.headers().get("location").and_then(|to| to.to_str().ok());
+    let led = to.and_then(|to| root.url().join(to).ok());
+    let led = led.as_ref().and_then(|to| to.as_str().strip_suffix("/portal/"));
+    for found in led.map(str::to_owned).into_iter().chain([format!("{url}/local")]) {
+        if is_service(&http, &found).await? {
+            context.output.note(&format!("found the service at {found}"));
+            return Ok(found);
+        }
+    }
+    let failure =
+        Failure::new(Code::NotFound, format!("no molbox service answers at {url}, or below it"));
+    Err(failure.remedy(
+        "give the whole address with its stage, such as https://md.example.org/prod; margins are \
+         at an address of their own, --margin-url",
+    ))
+}
+
+/// Whether the simulation workflow is served at a base address: it wants a key there.
+async fn is_service(http: &reqwest::Client, base_url: &str) -> Result<bool, Failure> {
+    let answer = http.get(format!("{base_url}/info/account")).send().await;
+    Ok(answer.map_err(Error::Connection)?.status() == reqwest::StatusCode::UNAUTHORIZED)
 }
 
 fn key(context: &Context) -> Result<String, Failure> {

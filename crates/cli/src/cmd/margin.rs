@@ -34,7 +34,7 @@ pub(crate) struct Portfolio {
     /// The portfolio as a document; CSV, JSON, YAML, XML or `FpML` by its extension.
     #[arg(short, long, value_name = "FILE")]
     portfolio: Option<PathBuf>,
-    /// Format of the portfolio's document. Default: its extension.
+    /// Format of the portfolio's document. Default: its extension; of XML, what is in it.
     #[arg(long, value_name = "FORMAT", value_parser = FORMATS)]
     data_format: Option<String>,
     /// File for the report: .csv, .json, .yaml or .xml.
@@ -79,7 +79,7 @@ impl Portfolio {
         let extension = extension.map(|e| if e == "yml" { "yaml".to_owned() } else { e });
         let format =
             self.data_format.clone().or(extension.filter(|e| FORMATS.contains(&e.as_str())));
-        let format = format.ok_or_else(|| {
+        let mut format = format.ok_or_else(|| {
             let failure = Failure::usage(format!(
                 "--portfolio {}: its format cannot be recognised",
                 path.display()
@@ -87,6 +87,10 @@ impl Portfolio {
             failure.remedy(format!("give --data-format, one of {}", FORMATS.join(", ")))
         })?;
         let (text, name) = request::read(path)?;
+        // Both are called .xml.
+        if format == "xml" && self.data_format.is_none() && text.contains("http://www.fpml.org/") {
+            format = "fpml".to_owned();
+        }
         if let Ok(document) = request::parse(&text, Some(&format)) {
             // A portfolio alone, or a job with one.
             let known = match document.get("portfolio") {

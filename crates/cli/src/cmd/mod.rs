@@ -4,6 +4,7 @@ pub(crate) mod analysis;
 pub(crate) mod analyze;
 pub(crate) mod api;
 pub(crate) mod doctor;
+pub(crate) mod entry;
 pub(crate) mod estimate;
 pub(crate) mod events;
 pub(crate) mod example;

@@ -9,20 +9,22 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use molbox::run::{Event, Plan, Run, STATE_FILE};
+use molbox::workflow::Client;
 use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, SystemBuildRequest};
 use molbox_analysis::Mask;
 use serde_json::{Value, json};
 
-use super::{report, task};
-use crate::archive;
+use super::{entry, report, task};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::request::{self, Body, Flags};
+use crate::{archive, content};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Structure file, PDB or mmCIF; or a public entry such as 1L2Y, or a registered file.
+    /// Structure file, PDB or mmCIF, perhaps compressed (.gz); or a public entry such as 1L2Y, or a
+    /// registered file.
     #[arg(required_unless_present = "resume")]
     structure: Option<String>,
     /// Ligand files: SDF, MOL, MOL2 or PDB, placed as their coordinates say.
@@ -44,17 +46,22 @@ pub(crate) struct Arguments {
     /// Leave out the analysis.
     #[arg(long)]
     no_analysis: bool,
-    /// Check names, types, units and bounds, and show what would be sent; send nothing. What only
-    /// the service knows is not checked: files, force fields, the limits of the service.
+    /// Submit nothing: check names, types, units and bounds, and show what would be sent. With a
+    /// key the service checks it too: what the system is built with, defaults filled in, its atoms,
+    /// memory and time. A structure that is not registered yet counts only when it is.
     #[arg(long)]
     dry_run: bool,
+    /// Begin anew in a folder that holds a run, whose state and results are replaced. What it
+    /// submitted stays at the service.
+    #[arg(long)]
+    restart: bool,
     /// Resume an interrupted run as it was begun: that of the folder, or the last one in this
     /// folder.
     #[arg(
         long,
         value_name = "FOLDER",
         num_args = 0..=1,
-        conflicts_with_all = ["structure", "ligand", "preset", "file", "replicas", "output", "no_analysis", "dry_run"]
+        conflicts_with_all = ["structure", "ligand", "preset", "file", "replicas", "output", "no_analysis", "dry_run", "restart"]
     )]
     resume: Option<Option<PathBuf>>,
     #[command(flatten)]
@@ -107,21 +114,15 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         }
         Some(folder) => Run::open(folder.clone().map_or_else(last_begun, Ok)?)?,
         None => {
-            let plan = arguments.plan()?;
+            let mut plan = arguments.plan()?;
             if arguments.dry_run {
-                return context.output.json(&plan);
+                return preview(context, &plan).await;
             }
             let folder =
                 arguments.output.clone().unwrap_or_else(|| default_folder(&plan.structure));
-            if folder.join(STATE_FILE).exists() {
-                let failure = Failure::new(
-                    Code::Conflict,
-                    format!("{}: holds a run already", folder.display()),
-                );
-                return Err(failure
-                    .remedy(format!("take it up with `{}`, or give --output", resume(&folder))));
-            }
-            context.workflow()?;
+            let client = context.workflow()?;
+            make_way(context, &folder, arguments.restart)?;
+            prepare(context, &client, &mut plan, &folder).await?;
             Run::begin(plan, folder)?
         }
     };
@@ -139,6 +140,129 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         return context.output.json_line(&line);
     }
     context.output.record(&summary)
+}
+
+/// Shows what would be sent, and with a key what the service makes of it.
+async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
+    let mut shown = task::value(plan)?;
+    if context.key.is_some() {
+        let client = context.workflow()?;
+        let mut request = plan.system.clone();
+        request.protein = registered(&client, &plan.structure).await?;
+        if request.protein.is_none() {
+            context.output.note(&format!(
+                "atoms, memory and time are estimated once the structure is registered: `molbox \
+                 file upload {}`",
+                plan.structure
+            ));
+        }
+        let is_known = request.protein.is_some();
+        let checked = client.system_check().body(request).send().await?.into_inner();
+        let checked = task::value(&checked)?;
+        context.output.warnings(&checked);
+        shown["resolved"] = json!({"system": checked["parameters"]});
+        if is_known {
+            shown["estimate"] = checked["estimate"].clone();
+        }
+    }
+    context.output.json(&shown)
+}
+
+/// What the service knows a structure by: the registered file of the same name and size, or
+/// what is no path.
+async fn registered(client: &Client, structure: &str) -> Result<Option<String>, Failure> {
+    let path = Path::new(structure);
+    if !is_path(path) {
+        return Ok(Some(structure.to_owned()));
+    }
+    let Some(name) = content::stem(structure) else { return Ok(None) };
+    let size = path.metadata().map_err(|e| Failure::file(path, &e))?.len();
+    let page = client.file_list().name(&name).send().await?.into_inner();
+    let same =
+        page.items.into_iter().find(|file| file.name == name && file.size_bytes == Some(size));
+    Ok(same.map(|file| file.file_id))
+}
+
+/// Makes room for a new run in a folder: one that came to nothing gives way, any other when it
+/// is asked for.
+fn make_way(context: &Context, folder: &Path, is_restart: bool) -> Result<(), Failure> {
+    let state = folder.join(STATE_FILE);
+    if !state.exists() {
+        return Ok(());
+    }
+    let is_dead = Run::open(folder).is_ok_and(|run| run.is_dead());
+    if !is_dead && !is_restart {
+        let failure =
+            Failure::new(Code::Conflict, format!("{}: holds a run already", folder.display()));
+        return Err(failure.remedy(format!(
+            "resume it with `{}`, begin anew with --restart, or give another folder by --output",
+            resume(folder)
+        )));
+    }
+    if is_dead {
+        context.output.note("the last run there came to nothing; beginning anew");
+    }
+    // A report of the old run would be taken for that of the new one.
+    for file in [folder.join(report::FILE), state] {
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Failure::file(&file, &error));
+            }
+            _ => {}
+        }
+    }
+    let replicas = fs::read_dir(folder).map_err(|e| Failure::file(folder, &e))?.flatten();
+    for replica in replicas.map(|entry| entry.path()) {
+        let name = replica.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.strip_prefix("replica_").is_some_and(|nth| nth.parse::<u32>().is_ok()) {
+            fs::remove_dir_all(&replica).map_err(|e| Failure::file(&replica, &e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings the structure into a form that can be uploaded: decompressed, or fetched, when it is a
+/// public entry that the service does not have.
+async fn prepare(
+    context: &Context,
+    client: &Client,
+    plan: &mut Plan,
+    folder: &Path,
+) -> Result<(), Failure> {
+    let path = PathBuf::from(&plan.structure);
+    if is_path(&path) {
+        if content::is_gzip(&path).map_err(|e| Failure::file(&path, &e))? {
+            let name = content::unpacked_name(&path);
+            let to = folder.join(name.file_name().unwrap_or_default());
+            let unpack = || -> std::io::Result<()> {
+                fs::create_dir_all(folder)?;
+                std::io::copy(&mut content::open(&path)?, &mut fs::File::create(&to)?).map(drop)
+            };
+            unpack().map_err(|e| Failure::file(&to, &e))?;
+            plan.structure = to.display().to_string();
+        }
+        return Ok(());
+    }
+    let request = client.system_check().body_map(|system| system.protein(&plan.structure));
+    match request.send().await {
+        Err(error) if is_entry(&plan.structure) && is_unknown_protein(&error) => {
+            plan.structure = entry::fetch(context, &plan.structure, folder).await?;
+            Ok(())
+        }
+        // Whatever else is wrong, the whole request meets too.
+        _ => Ok(()),
+    }
+}
+
+/// Whether a text has the form of a public structure entry: `1L2Y`.
+fn is_entry(text: &str) -> bool {
+    text.len() == 4
+        && text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+fn is_unknown_protein(error: &molbox::Error) -> bool {
+    error.violations().iter().any(|violation| violation.path() == "protein")
 }
 
 /// Does what is left to do, the report last, and says where everything is.
@@ -178,11 +302,11 @@ async fn finish(run: &mut Run, context: &Context) -> Result<Value, Failure> {
 
 /// With what to do about a run that stopped.
 fn advised(failure: Failure, folder: &Path) -> Failure {
-    let again = format!("take it up again with `{}`", resume(folder));
+    let again = format!("resume it with `{}`", resume(folder));
     match (failure.code, &failure.remedy) {
-        (Code::TaskFailed, _) | (Code::Invalid | Code::Conflict, Some(_)) => failure,
-        (Code::Invalid | Code::Conflict, None) => {
-            failure.remedy(format!("remove {} and begin anew", folder.display()))
+        (Code::TaskFailed | Code::Invalid | Code::Conflict | Code::NotFound, Some(_)) => failure,
+        (Code::TaskFailed | Code::Invalid | Code::Conflict | Code::NotFound, None) => {
+            failure.remedy("put it right and give the same command again: it begins anew")
         }
         (_, Some(remedy)) => {
             let remedy = format!("{remedy}; then {again}");
@@ -213,8 +337,8 @@ fn resume(folder: &Path) -> String {
 }
 
 fn default_folder(structure: &str) -> PathBuf {
-    let stem = Path::new(structure).file_stem().and_then(|stem| stem.to_str()).unwrap_or("molbox");
-    PathBuf::from(format!("{stem}-run"))
+    let stem = content::stem(structure);
+    PathBuf::from(format!("{}-run", stem.as_deref().unwrap_or("molbox")))
 }
 
 /// The folder in this one whose run changed last and has no report yet.
@@ -292,11 +416,10 @@ impl Arguments {
         masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
         let structure =
             self.structure.clone().ok_or_else(|| Failure::usage("a structure is needed"))?;
-        let name =
-            Path::new(&structure).file_stem().and_then(|stem| stem.to_str()).unwrap_or(&structure);
+        let name = content::stem(&structure).unwrap_or_else(|| structure.clone());
         for (part, field) in [("system", "box_name"), ("job", "batch_name")] {
             if parts[part].get(field).is_none() {
-                parts[part][field] = name.into();
+                parts[part][field] = name.as_str().into();
             }
         }
         let files = std::iter::once(Path::new(&structure)).filter(|path| is_path(path));
@@ -313,6 +436,10 @@ impl Arguments {
                 return Err(Failure::invalid(format!("{}: {what}", path.display())));
             }
         }
+        if is_path(Path::new(&structure)) {
+            content::structure(Path::new(&structure))?;
+        }
+        self.ligand.iter().try_for_each(|path| content::ligand(path))?;
         Ok(Plan {
             structure,
             ligands: self.ligand.clone(),

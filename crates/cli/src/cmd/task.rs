@@ -26,6 +26,8 @@ type Result<T = ()> = std::result::Result<T, Failure>;
 /// Kinds of tasks that the service has.
 pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'static {
     const NOUN: &'static str;
+    /// What to do where there is none.
+    const NONE: &'static str;
     /// Columns of its table: head and JSON pointer.
     const COLUMNS: &'static [(&'static str, &'static str)];
 
@@ -43,9 +45,10 @@ pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'sta
 }
 
 macro_rules! noun {
-    ($record:ty, $noun:literal, $columns:expr, $id:ident, $list:ident $(($name:ident))?, $wait:ident, $cancel:ident, $delete:ident, $download:ident) => {
+    ($record:ty, $noun:literal, $none:literal, $columns:expr, $id:ident, $list:ident $(($name:ident))?, $wait:ident, $cancel:ident, $delete:ident, $download:ident) => {
         impl Noun for $record {
             const NOUN: &'static str = $noun;
+            const NONE: &'static str = $none;
             const COLUMNS: &'static [(&'static str, &'static str)] = $columns;
 
             fn id(&self) -> &str {
@@ -96,13 +99,14 @@ macro_rules! noun {
 noun!(
     SystemRecord,
     "system",
+    "no systems yet; `molbox system submit --protein FILE` builds one of an uploaded file",
     &[
         ("ID", "/system_id"),
         ("NAME", "/box_name"),
         ("STATUS", "/status"),
         ("DONE", "/progress/fraction"),
         ("ATOMS", "/summary/atoms"),
-        ("CREATED (UTC)", "/created_at")
+        ("CREATED", "/created_at")
     ],
     system_id,
     system_list(name),
@@ -114,6 +118,7 @@ noun!(
 noun!(
     JobRecord,
     "job",
+    "no jobs yet; `molbox run protein.pdb` goes from a structure to a report",
     &[
         ("ID", "/job_id"),
         ("BATCH", "/batch_name"),
@@ -123,7 +128,7 @@ noun!(
         ("STAGE", "/progress/stage"),
         ("NS/DAY", "/progress/ns_per_day"),
         ("SYSTEM", "/box_id"),
-        ("CREATED (UTC)", "/created_at")
+        ("CREATED", "/created_at")
     ],
     job_id,
     job_list(name),
@@ -135,12 +140,13 @@ noun!(
 noun!(
     AnalysisRecord,
     "analysis",
+    "no analyses yet; `molbox analysis submit --rmsd @CA` analyses the newest job",
     &[
         ("ID", "/analysis_id"),
         ("JOB", "/job_id"),
         ("STATUS", "/status"),
         ("DONE", "/progress/fraction"),
-        ("CREATED (UTC)", "/created_at")
+        ("CREATED", "/created_at")
     ],
     analysis_id,
     analysis_list,
@@ -171,6 +177,11 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
+    /// Whether some may be there that are not asked for.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.status.is_some() || self.name.is_some()
+    }
+
     pub(crate) fn page(&self) -> u64 {
         if self.all { 100 } else { self.limit.clamp(1, 100) as u64 }
     }
@@ -274,11 +285,23 @@ pub(crate) enum Verb {
         /// Identifier; `latest` is the one submitted last.
         id: String,
     },
-    /// Cancel it.
-    Cancel(Ids),
-    /// Delete it with its results.
+    /// Cancel it: what runs commits what it has, and ends within seconds.
+    Cancel {
+        #[command(flatten)]
+        ids: Ids,
+        /// Wait until it has ended.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Delete it with its results; on a terminal it asks first.
     #[command(visible_alias = "rm")]
-    Delete(Ids),
+    Delete {
+        #[command(flatten)]
+        ids: Ids,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
+    },
     /// Download the results; an interrupted download is resumed where it stopped.
     Download {
         /// Identifier; `latest` is the one submitted last.
@@ -299,9 +322,40 @@ fn is_identifier(text: &str) -> bool {
     !kind.is_empty() && rest.len() == 20 && has_alphabet
 }
 
+/// A short identifier as tables show it, or more of one: `job_11qry4`.
+pub(crate) fn beginning(text: &str) -> Option<&str> {
+    let (kind, rest) = text.split_once('_')?;
+    let has_alphabet = rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    (!kind.is_empty() && (4..20).contains(&rest.len()) && has_alphabet).then_some(text)
+}
+
+/// The only identifier that begins so.
+async fn begun_with<N: Noun>(client: &Client, prefix: &str) -> Result<String> {
+    let all = Filter { limit: 0, all: true, status: None, name: None };
+    let mut records = pin!(N::list(client, &all));
+    let mut found: Option<String> = None;
+    while let Some(record) = records.try_next().await? {
+        if !record.id().starts_with(prefix) {
+            continue;
+        }
+        if let Some(first) = found {
+            let message = format!("{prefix} begins {first} and {}", record.id());
+            return Err(Failure::invalid(message).remedy("give more of it"));
+        }
+        found = Some(record.id().to_owned());
+    }
+    found.ok_or_else(|| {
+        Failure::new(Code::NotFound, format!("no {} whose identifier begins {prefix}", N::NOUN))
+            .remedy(format!("`molbox {} list --all` shows them", N::NOUN))
+    })
+}
+
 /// The identifier that is meant.
 pub(crate) async fn resolve<N: Noun>(client: &Client, id: &str) -> Result<String> {
     if id != "latest" {
+        if let Some(prefix) = beginning(id) {
+            return begun_with::<N>(client, prefix).await;
+        }
         if !is_identifier(id) {
             let failure = Failure::invalid(format!("{id:?} is no identifier of a {}", N::NOUN));
             return Err(failure
@@ -329,10 +383,23 @@ async fn resolved<N: Noun>(client: &Client, ids: &Ids) -> Result<Vec<String>> {
 fn show(context: &Context, records: &[Value]) -> Result {
     records.iter().for_each(|record| context.output.warnings(record));
     match records {
-        [one] => context.output.record(one),
+        [one] => record(context, one),
         many if context.output.is_json() => context.output.json(&many),
-        many => many.iter().try_for_each(|record| context.output.record(record)),
+        many => many.iter().try_for_each(|one| record(context, one)),
     }
+}
+
+/// A task for people has what was asked for once: with all defaults, in `parameters`.
+fn record(context: &Context, record: &Value) -> Result {
+    if context.output.is_json() {
+        return context.output.record(record);
+    }
+    let mut record = record.clone();
+    if let Some(members) = record.as_object_mut().filter(|record| record.contains_key("parameters"))
+    {
+        members.remove("request");
+    }
+    context.output.record(&record)
 }
 
 pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
@@ -340,7 +407,11 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
     match verb {
         Verb::List(filter) => {
             let rows = filter.collect(N::list(&client, &filter)).await?;
-            context.output.table(N::COLUMNS, &rows)
+            let none = match filter.is_narrow() {
+                true => format!("no {} of that state or name", N::NOUN),
+                false => N::NONE.to_owned(),
+            };
+            context.output.list(N::COLUMNS, &rows, &none)
         }
         Verb::Show(ids) => {
             let mut records = Vec::new();
@@ -361,16 +432,22 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
         Verb::Watch { id } => {
             watch::<N>(context, &client, &resolve::<N>(&client, &id).await?).await
         }
-        Verb::Cancel(ids) => {
+        Verb::Cancel { ids, wait } => {
             let mut records = Vec::new();
             for id in resolved::<N>(&client, &ids).await? {
-                records.push(value(&N::cancel(&client, &id).await?)?);
+                let mut record = N::cancel(&client, &id).await?;
+                if wait {
+                    record = ended::<N>(&client, &id).await?;
+                }
+                records.push(value(&record)?);
             }
-            show(context, &records)
+            cancelled::<N>(context, &records)
         }
-        Verb::Delete(ids) => {
+        Verb::Delete { ids, yes } => {
             let mut deleted = Vec::new();
-            for id in resolved::<N>(&client, &ids).await? {
+            let ids = resolved::<N>(&client, &ids).await?;
+            context.output.confirm(&format!("delete {} with all results?", ids.join(", ")), yes)?;
+            for id in ids {
                 N::delete(&client, &id).await?;
                 context.output.note(&format!("deleted {id}"));
                 deleted.push(id);
@@ -390,6 +467,38 @@ pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
             downloaded(context, &path, folder)
         }
     }
+}
+
+/// The record of what was cancelled, when it has ended.
+async fn ended<N: Noun>(client: &Client, id: &str) -> Result<N> {
+    let mut records = pin!(N::wait(client, id).stream());
+    let mut last = None;
+    while let Some(record) = records.try_next().await? {
+        last = Some(record);
+    }
+    match last {
+        Some(record) => Ok(record),
+        None => Ok(N::look_up(client, id).await?),
+    }
+}
+
+/// What became of what was to be cancelled: for people a line each.
+fn cancelled<N: Noun>(context: &Context, records: &[Value]) -> Result {
+    if context.output.is_json() {
+        return show(context, records);
+    }
+    for record in records {
+        context.output.warnings(record);
+        let id = record[format!("{}_id", N::NOUN)].as_str().unwrap_or_default();
+        context.output.text(&match record["status"].as_str().unwrap_or_default() {
+            "cancelled" => format!("{id} is cancelled; what it wrote is kept"),
+            "queued" | "running" => {
+                format!("{id} is cancelling: it commits what it has, and ends within seconds")
+            }
+            status => format!("{id} had {status} already"),
+        })?;
+    }
+    Ok(())
 }
 
 /// Shows what was submitted, at its end if that is waited for.

@@ -1,6 +1,8 @@
 //! The whole workflow with one command.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::proxy::Proxy;
 use crate::support::{Service, failure, matches, molbox, ok, repository};
+
+/// All that a structure needs to look like one.
+const ATOM: &str = "ATOM      1  N   MET A   1      27.340  24.430   2.614\n";
 
 /// A short run of villin, beginning in `villin`, by these flags besides.
 fn short_run(service: &Service, flags: &[&str]) -> Command {
@@ -203,9 +208,8 @@ fn a_protein_that_lies_askew_gets_no_membrane_and_the_reader_a_remedy() {
 #[test]
 fn a_preset_is_what_would_be_sent() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["protein.pdb", "drug.sdf"] {
-        fs::write(folder.path().join(name), "").unwrap();
-    }
+    fs::write(folder.path().join("protein.pdb"), ATOM).unwrap();
+    fs::write(folder.path().join("drug.sdf"), "drug\n").unwrap();
     let cases: [(&str, &[&str]); 4] = [
         ("quick", &["--preset", "quick", "--time", "20ps"]),
         ("standard", &["--ligand", "drug.sdf", "--temperature", "37°C", "--replicas", "3"]),
@@ -221,7 +225,7 @@ fn a_preset_is_what_would_be_sent() {
 #[test]
 fn a_production_too_short_for_the_frequencies_of_its_preset_has_those_of_the_service() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("protein.pdb"), "").unwrap();
+    fs::write(folder.path().join("protein.pdb"), ATOM).unwrap();
     let production = |flags: &[&str]| {
         let plan = ok(molbox(folder.path(), &["run", "protein.pdb", "--dry-run"]).args(flags));
         serde_json::from_str::<Value>(&plan).unwrap()["job"]["production"].clone()
@@ -241,10 +245,14 @@ fn a_production_too_short_for_the_frequencies_of_its_preset_has_those_of_the_ser
 fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.pdb", "plain"] {
-        fs::write(folder.path().join(name), "").unwrap();
+        fs::write(folder.path().join(name), ATOM).unwrap();
     }
+    fs::write(folder.path().join("page.pdb"), "<!DOCTYPE html>\n<html>").unwrap();
+    fs::write(folder.path().join("empty.pdb"), "").unwrap();
     fs::create_dir(folder.path().join("folder.pdb")).unwrap();
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 10] = [
+        (&["page.pdb"], 5, "page.pdb: is a web page, not a structure"),
+        (&["empty.pdb"], 5, "empty.pdb: is empty"),
         (&["none.pdb"], 11, "none.pdb: No such file or directory (os error 2)"),
         (&["folder.pdb"], 5, "folder.pdb: is no file"),
         (&["plain"], 5, "plain: has no extension that gives its format"),
@@ -267,6 +275,90 @@ fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
         assert_eq!(code, exit, "{arguments:?}: {error}");
         assert!(message.is_empty() || error["message"] == message, "{arguments:?}: {error}");
     }
+    assert!(!folder.path().join("page-run").exists(), "nothing is begun");
+}
+
+#[test]
+fn a_run_that_came_to_nothing_is_begun_anew_and_any_other_by_request() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    let gzip = Command::new("sh")
+        .args(["-c", &format!("gzip -c {} > {}", pdb.display(), "1vii.pdb.gz")])
+        .current_dir(service.folder())
+        .status();
+    assert!(gzip.unwrap().success());
+    let run = |flags: &[&str]| {
+        let mut command = service.molbox(&["run", "1vii.pdb.gz"]);
+        let output = command.args(flags).output().unwrap();
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), remarks)
+    };
+    let (code, remarks) = run(&["--force-field", "amber99sb"]);
+    assert_eq!(code, Some(5), "{remarks}");
+    assert!(remarks.contains("force_field: must be one of") && remarks.contains("begins anew"));
+    let (code, remarks) = run(&["--force-field", "amber98"]);
+    assert!(code == Some(5) && remarks.contains("beginning anew"), "{remarks}");
+    let files = service.json(&["file", "list"]);
+    let names: Vec<&str> =
+        files.as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["1vii"], "a content is registered once, and by its name");
+
+    let state = service.folder().join("1vii-run/molbox-run.json");
+    let mut alive: Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
+    alive["failure"] = Value::Null;
+    fs::write(&state, alive.to_string()).unwrap();
+    let (code, remarks) = run(&[]);
+    assert!(code == Some(6) && remarks.contains("--restart"), "{remarks}");
+    let (code, remarks) = run(&["--restart", "--force-field", "amber99sb"]);
+    assert!(code == Some(5) && !remarks.contains("holds a run"), "{remarks}");
+}
+
+#[test]
+fn a_public_entry_is_fetched_where_the_service_has_no_mirror_of_them() {
+    let service = Service::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/{{ID}}.cif", listener.local_addr().unwrap());
+    let entry = fs::read(repository().join("worker/tests/data/1as5.cif")).unwrap();
+    let mirror = std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let n = client.read(&mut request).unwrap();
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", entry.len());
+        client.write_all(&[head.as_bytes(), &entry].concat()).unwrap();
+        String::from_utf8_lossy(&request[..n]).into_owned()
+    });
+    // What is refused comes after the upload.
+    let mut run = service.molbox(&["run", "1as5", "--force-field", "amber99sb"]);
+    let output = run.env("MOLBOX_PDB_URL", &url).output().unwrap();
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(5) && remarks.contains("force_field"), "{remarks}");
+    assert!(mirror.join().unwrap().starts_with("GET /1AS5.cif "));
+    let files = service.json(&["file", "list", "--status", "ready"]);
+    assert_eq!((&files[0]["name"], &files[0]["format"]), (&json!("1AS5"), &json!("cif")));
+
+    let mut run = service.molbox(&["run", "1L2Y", "--output", "other"]);
+    let (code, error) = failure(run.env("MOLBOX_PDB_URL", "http://127.0.0.1:1/{ID}").arg("-q"));
+    assert_eq!(code, 10, "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains("molbox run 1L2Y.cif"), "{error}");
+}
+
+#[test]
+fn a_dry_run_with_a_key_is_checked_by_the_service() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    fs::copy(&pdb, service.folder().join("1vii.pdb")).unwrap();
+    let dry = ["run", "1vii.pdb", "--dry-run"];
+    let plan = service.json(&dry);
+    assert_eq!(plan["resolved"]["system"]["force_field"], "amber14", "defaults are filled in");
+    assert_eq!(plan["estimate"], Value::Null, "the structure is not known yet");
+    for flags in [["--force-field", "amber99sb"], ["--concentration", "150"]] {
+        let (code, error) = failure(service.molbox(&dry).args(flags).arg("-q"));
+        assert_eq!(code, 5, "{flags:?}: {error}");
+    }
+    service.ok(&["file", "upload", "1vii.pdb"]);
+    let plan = service.json(&dry);
+    assert!(plan["estimate"]["atoms"].as_u64().unwrap() > 1000, "{plan}");
+    assert!(!service.folder().join("1vii-run").exists(), "nothing is begun");
 }
 
 #[test]
@@ -275,7 +367,7 @@ fn a_path_that_is_not_text_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let ligand = std::ffi::OsStr::from_bytes(b"\xff.sdf");
     for name in [std::ffi::OsStr::new("a.pdb"), ligand] {
-        fs::write(folder.path().join(name), "").unwrap();
+        fs::write(folder.path().join(name), ATOM).unwrap();
     }
     let mut run = molbox(folder.path(), &["run", "a.pdb", "--output", "out", "--ligand"]);
     let (code, error) = failure(run.arg(ligand).env("MOLBOX_API_KEY", "mbx_any"));

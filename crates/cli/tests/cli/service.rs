@@ -213,3 +213,42 @@ fn the_margin_of_the_service_is_that_of_this_machine() {
     assert_eq!(read("there.csv"), read("here.csv"));
     assert_eq!(read("here.csv").lines().count(), 3);
 }
+
+#[test]
+fn a_login_finds_the_stage_and_is_refused_in_words_that_help() {
+    let service = Service::start();
+    let root = service.base_url.trim_end_matches("/local").to_owned();
+    let login = |url: &str, key: &str| {
+        let mut command = service.molbox(&["login", "--base-url", url]);
+        with_input(command.env_remove("MOLBOX_API_KEY"), key)
+    };
+    let output = login(&root, &service.key);
+    assert!(output.status.success(), "{output:?}");
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["base_url"].as_str(), Some(service.base_url.as_str()));
+    let error = |output: std::process::Output| {
+        let error: Value = serde_json::from_slice(&output.stderr).unwrap();
+        (output.status.code().unwrap(), error["error"].clone())
+    };
+    let (code, refused) = error(login(&service.base_url, "mbx_wrong"));
+    assert_eq!((code, refused["message"].as_str()), (3, Some("the API key is not valid")));
+    assert!(refused["remedy"].as_str().unwrap().contains("copied whole"), "{refused}");
+    let (code, elsewhere) = error(login(&service.margin_url, &service.key));
+    assert_eq!(code, 4, "{elsewhere}");
+    let address = root.trim_start_matches("http://");
+    let (code, bare) = error(login(address, &service.key));
+    assert_eq!((code, bare["remedy"].as_str()), (2, Some(&*format!("give it as {root}"))));
+    let (code, secure) = error(login(&root.replace("http:", "https:"), &service.key));
+    assert_eq!(code, 10, "{secure}");
+    assert!(secure["remedy"].as_str().unwrap().contains("http:// in place of https://"));
+}
+
+#[test]
+fn a_key_that_was_revoked_is_said_to_be() {
+    let service = Service::start();
+    let id = &service.key["mbx_".len()..][..8];
+    service.molboxd(&["key", "revoke", id]);
+    let (code, error) = failure(&mut service.molbox(&["job", "list"]));
+    assert_eq!(code, 3, "{error}");
+    assert!(error["message"].as_str().unwrap().starts_with("this API key was revoked on 20"));
+}

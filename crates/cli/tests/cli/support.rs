@@ -118,6 +118,13 @@ impl Service {
         command
     }
 
+    /// Carries out a command of the service's own.
+    pub(crate) fn molboxd(&self, words: &[&str]) {
+        let data = self.folder().join("data");
+        let done = Command::new(molboxd()).arg("--data").arg(data).args(words).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    }
+
     /// What a command that succeeds writes to standard output.
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         ok(&mut self.molbox(arguments))
@@ -202,6 +209,7 @@ pub(crate) fn matches(name: &str, text: &str) {
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "<day and second>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"just now|\d+ min ago", "<age>"),
         (r"within \d+ s", "within 1 s"),
         (r"(service|command line) \d+\.\d+\.\d+", "${1} <version>"),
         (r"/tmp/\.tmp\w+", "<folder>"),
@@ -211,6 +219,14 @@ pub(crate) fn matches(name: &str, text: &str) {
     let text = replaced.iter().fold(text.to_owned(), |text, (pattern, by)| {
         Regex::new(pattern).unwrap().replace_all(&text, *by).into_owned()
     });
+    // Operations look like short identifiers, but not in a table.
+    let text = match name.starts_with("terminal_") {
+        true => Regex::new(r"(file|box|job|ana)_[0-9a-z]{6}\b")
+            .unwrap()
+            .replace_all(&text, "${1}_000000")
+            .into_owned(),
+        false => text,
+    };
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
     if std::env::var_os("MOLBOX_BLESS").is_some() {
         fs::write(&path, &text).unwrap();

@@ -6,10 +6,20 @@ use crate::support::{Service, matches, repository};
 
 /// What a command shows on a terminal.
 fn shown(service: &Service, command: &str, settings: &[(&str, &str)]) -> String {
+    shown_in(service, 120, command, settings)
+}
+
+/// The same on a terminal of so many columns.
+fn shown_in(service: &Service, width: usize, command: &str, settings: &[(&str, &str)]) -> String {
+    let output = terminal(service, width, command, settings).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+}
+
+fn terminal(service: &Service, width: usize, command: &str, settings: &[(&str, &str)]) -> Command {
     let mut script = Command::new("script");
     let binary = env!("CARGO_BIN_EXE_molbox");
     script
-        .args(["-qec", &format!("stty cols 120 && {binary} {command}"), "/dev/null"])
+        .args(["-qec", &format!("stty rows 40 cols {width} && {binary} {command}"), "/dev/null"])
         .current_dir(service.folder());
     script
         .env_remove("NO_COLOR")
@@ -17,8 +27,7 @@ fn shown(service: &Service, command: &str, settings: &[(&str, &str)]) -> String 
         .env("MOLBOX_CONFIG", service.folder().join("config.toml"));
     script.env("MOLBOX_API_KEY", &service.key).env("MOLBOX_BASE_URL", &service.base_url);
     script.env("MOLBOX_MARGIN_URL", &service.margin_url).envs(settings.iter().copied());
-    let output = script.output().unwrap();
-    String::from_utf8(output.stdout).unwrap().replace('\r', "")
+    script
 }
 
 #[test]
@@ -43,4 +52,57 @@ fn an_error_on_a_terminal_is_a_sentence_with_help() {
         &shown(&service, "job submit --temperature -5", &[("NO_COLOR", "1")]),
     );
     matches("terminal_doctor.txt", &shown(&service, "doctor", &[("NO_COLOR", "1")]));
+}
+
+#[test]
+fn a_table_fits_the_terminal_by_what_matters_most() {
+    let service = Service::with(&["tasks.runner=\"off\""]);
+    let pdb = repository().join("examples/1vii.pdb");
+    for name in ["villin", "villin headpiece subdomain, as of 1997"] {
+        service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", name]);
+    }
+    service.ok(&["system", "submit", "--protein", "villin", "--box-name", "villin in water"]);
+    for width in [60, 80, 120, 200] {
+        let mut all = String::new();
+        for command in ["file list", "system list", "doctor"] {
+            let text = shown_in(&service, width, command, &[("NO_COLOR", "1")]);
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(longest <= width, "{command} at {width}: {longest}\n{text}");
+            all += &format!("$ molbox {command}\n{text}\n");
+        }
+        matches(&format!("terminal_{width}.txt"), &all);
+    }
+    let short = shown_in(&service, 45, "system list", &[("NO_COLOR", "1")]);
+    let id = short.lines().nth(1).unwrap().split(' ').next().unwrap();
+    assert_eq!(id.len(), "box_000000".len(), "{short}");
+    assert_eq!(service.json(&["system", "show", id])["box_name"], "villin in water");
+    let short = shown_in(&service, 60, "file list", &[("NO_COLOR", "1")]);
+    let id = short.lines().nth(2).unwrap().split(' ').next().unwrap();
+    assert_eq!(service.json(&["file", "show", id])["name"], "villin", "{short}");
+}
+
+#[test]
+fn where_there_is_nothing_yet_a_list_says_what_to_do() {
+    let service = Service::start();
+    let lists = ["file", "system", "job", "analysis"];
+    let shown = lists.map(|noun| shown(&service, &format!("{noun} list"), &[("NO_COLOR", "1")]));
+    matches("terminal_empty.txt", &shown.concat());
+}
+
+#[test]
+fn what_is_deleted_on_a_terminal_is_asked_about() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    let file = service.json(&["file", "upload", pdb.to_str().unwrap()]);
+    let id = file["file_id"].as_str().unwrap();
+    let answered = |answer: &str, flags: &str| {
+        let mut delete = terminal(&service, 120, &format!("file delete {flags}{id}"), &[]);
+        let output = crate::support::with_input(&mut delete, answer);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let kept = answered("n\n", "");
+    assert!(kept.contains("[y/N]") && kept.contains("nothing was deleted"), "{kept}");
+    service.ok(&["file", "show", id]);
+    answered("y\n", "");
+    assert_eq!(service.json(&["file", "list"]), serde_json::json!([]));
 }

@@ -1,0 +1,149 @@
+//! What a file of this machine is, by its first bytes: known before a folder is made and anything
+//! is sent.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+
+use crate::failure::Failure;
+
+/// So much of a file tells what it is.
+const HEAD: u64 = 64 << 10;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// A path without `.gz`, as its content is called.
+pub(crate) fn unpacked_name(path: &Path) -> PathBuf {
+    match path.extension() {
+        Some(extension) if extension.eq_ignore_ascii_case("gz") => path.with_extension(""),
+        _ => path.to_owned(),
+    }
+}
+
+/// The name of a structure: that of its file without folder and extensions.
+pub(crate) fn stem(path: &str) -> Option<String> {
+    let name = unpacked_name(Path::new(path));
+    name.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned)
+}
+
+/// The content, which is decompressed when it is gzip.
+pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut magic = Vec::new();
+    File::open(path)?.take(2).read_to_end(&mut magic)?;
+    let file = File::open(path)?;
+    Ok(if magic == GZIP { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
+}
+
+/// Whether the content is compressed, whatever the name says.
+pub(crate) fn is_gzip(path: &Path) -> io::Result<bool> {
+    let mut magic = Vec::new();
+    File::open(path)?.take(2).read_to_end(&mut magic)?;
+    Ok(magic == GZIP)
+}
+
+/// Refuses what cannot be a structure, and says what it is.
+pub(crate) fn structure(path: &Path) -> Result<(), Failure> {
+    let (text, is_all) = head(path)?;
+    let shown = path.display();
+    let name = unpacked_name(path);
+    let extension = name.extension().and_then(|extension| extension.to_str());
+    match extension.unwrap_or_default().to_lowercase().as_str() {
+        "pdb" | "ent" if is_mmcif(&text) => {
+            Err(Failure::invalid(format!("{shown}: is mmCIF, not PDB")).remedy("rename it to .cif"))
+        }
+        "cif" | "mmcif" if has_atom(&text) && !is_mmcif(&text) => {
+            Err(Failure::invalid(format!("{shown}: is PDB, not mmCIF")).remedy("rename it to .pdb"))
+        }
+        "pdb" | "ent" if is_all && !has_atom(&text) => {
+            Err(Failure::invalid(format!("{shown}: has no atom; no line begins ATOM or HETATM")))
+        }
+        "pdb" | "ent" | "cif" | "mmcif" => Ok(()),
+        "sdf" | "mol" | "mol2" => Err(Failure::invalid(format!("{shown}: is a ligand's format"))
+            .remedy(format!("give the protein, and this by --ligand {shown}"))),
+        _ => {
+            Err(Failure::invalid(format!("{shown}: its extension is of no format for structures"))
+                .remedy("these are .pdb, .ent, .cif and .mmcif, each also with .gz"))
+        }
+    }
+}
+
+/// Refuses what cannot be a molecule in any format, and says what it is.
+pub(crate) fn ligand(path: &Path) -> Result<(), Failure> {
+    head(path).map(drop)
+}
+
+/// The beginning of a text, and whether it is all of it.
+fn head(path: &Path) -> Result<(String, bool), Failure> {
+    let mut bytes = Vec::new();
+    let read = open(path).and_then(|content| content.take(HEAD).read_to_end(&mut bytes));
+    read.map_err(|e| Failure::file(path, &e))?;
+    let shown = path.display();
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(512)]).trim_start().to_lowercase();
+    if start.is_empty() {
+        return Err(Failure::invalid(format!("{shown}: is empty")));
+    }
+    if start.starts_with("<!doctype html") || start.starts_with("<html") {
+        return Err(Failure::invalid(format!("{shown}: is a web page, not a structure")).remedy(
+            "download the file itself: of a public entry https://files.rcsb.org/download/1L2Y.cif",
+        ));
+    }
+    if bytes.starts_with(b"PK\x03\x04") {
+        return Err(Failure::invalid(format!("{shown}: is a zip archive"))
+            .remedy("unpack it, and give the structure that is in it"));
+    }
+    if bytes.contains(&0) {
+        return Err(Failure::invalid(format!("{shown}: is no text")));
+    }
+    let is_all = (bytes.len() as u64) < HEAD;
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), is_all))
+}
+
+fn is_mmcif(text: &str) -> bool {
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    first.is_some_and(|line| line.starts_with("data_"))
+}
+
+fn has_atom(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("ATOM  ") || line.starts_with("HETATM"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    const ATOM: &str = "ATOM      1  N   MET A   1      27.340  24.430   2.614\n";
+
+    #[test]
+    fn what_is_no_structure_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |name: &str, content: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, content).unwrap();
+            structure(&path)
+                .err()
+                .map(|failure| failure.message.rsplit(": ").next().unwrap().to_owned())
+        };
+        assert_eq!(said("empty.pdb", b"").as_deref(), Some("is empty"));
+        assert_eq!(
+            said("page.pdb", b"\n<!DOCTYPE HTML><html>").as_deref(),
+            Some("is a web page, not a structure")
+        );
+        assert_eq!(said("a.pdb", b"# made\ndata_1L2Y\n").as_deref(), Some("is mmCIF, not PDB"));
+        assert_eq!(said("a.cif", ATOM.as_bytes()).as_deref(), Some("is PDB, not mmCIF"));
+        assert_eq!(said("a.pdb", b"PK\x03\x04rest").as_deref(), Some("is a zip archive"));
+        assert_eq!(said("a.ent", ATOM.as_bytes()), None);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(ATOM.as_bytes()).unwrap();
+        let gzip = gzip.finish().unwrap();
+        assert_eq!(said("a.pdb.gz", &gzip), None);
+        assert_eq!(said("a.pdb", &gzip), None, "whatever the name says");
+        assert!(said("a.sdf", b"x").is_some_and(|said| said == "is a ligand's format"));
+    }
+}
