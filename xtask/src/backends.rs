@@ -67,6 +67,7 @@ impl Backend {
                 "quotas::",
                 "repeats::",
                 "sessions::",
+                "webhooks::",
             ],
             Self::S3 => &["files::", "kills::", "quotas::", "retries::"],
             Self::Slurm => &["attempts::", "cluster::", "kills::"],

@@ -37,7 +37,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
         &[
             "accounts", "analyze", "app", "clock", "config", "db", "doctor", "exec", "files",
             "finding", "folder", "handlers", "hex", "http", "log", "market", "objects", "pdb",
-            "random", "record", "runner", "servers", "shown",
+            "queue", "random", "record", "runner", "servers", "shown", "webhook",
         ],
     ),
     ("db", &["clock", "config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
@@ -58,6 +58,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
             "formats",
             "hex",
             "http",
+            "metrics",
             "objects",
             "pdb",
             "plan",

@@ -42,6 +42,7 @@ mod shown;
 mod speed;
 mod structure;
 mod web;
+mod webhook;
 mod worker;
 
 pub use command::main;

@@ -36,6 +36,7 @@ use crate::random;
 use crate::record::Role;
 use crate::shown::in_bytes;
 use check::{Kind, Report};
+use queue::{TaskCommand, account_state};
 use serve::serve;
 
 /// Molecular dynamics behind a REST interface.
@@ -222,6 +223,17 @@ enum AccountCommand {
         #[command(flatten)]
         change: ChangeOptions,
     },
+    /// Have the end of each task of an account reported to an address, by a signed POST; shows the
+    /// secret that signs, this once.
+    Webhook {
+        name: String,
+        /// Where to: https, or http on this machine.
+        #[arg(long, required_unless_present = "off")]
+        url: Option<String>,
+        /// Report nothing any more.
+        #[arg(long, conflicts_with = "url")]
+        off: bool,
+    },
     /// Disable an account: its sessions and whatever it does with its keys end at once, and what
     /// it has queued and running is cancelled.
     Disable { name: String },
@@ -270,24 +282,6 @@ impl ChangeOptions {
         }
         change
     }
-}
-
-#[derive(Subcommand)]
-enum TaskCommand {
-    /// List what runs, and what is queued in the order in which it starts.
-    List {
-        /// Only of this account.
-        #[arg(long)]
-        account: Option<String>,
-        /// Print a line of JSON for each.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Cancel systems, jobs and analyses of any account; what runs ends within seconds.
-    Cancel {
-        #[arg(required = true, value_name = "ID")]
-        ids: Vec<String>,
-    },
 }
 
 #[derive(Subcommand)]
@@ -374,7 +368,7 @@ fn run(cli: Cli) -> Result<u8> {
             runtime.block_on(account(&database(&config)?, &config, &clock, command))?
         }
         Command::Task(command) => {
-            runtime.block_on(queue::task(&database(&config)?, &config, &clock, command))?
+            runtime.block_on(task(&database(&config)?, &config, &clock, command))?
         }
         Command::Key(command) => runtime.block_on(key(&database(&config)?, &clock, command))?,
         Command::Market(MarketCommand::Check) => say(&market::check(&config)?),
@@ -603,7 +597,10 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
             accounts.sort_by(|one, other| one.name.cmp(&other.name));
             accounts.iter().for_each(|account| say(&account_line(account)));
         }
-        AccountCommand::Show { name } => queue::show_account(db, config, clock, &name).await?,
+        AccountCommand::Show { name } => {
+            let lines = queue::account(db, config, clock.now(), &name).await?;
+            lines.iter().for_each(|line| say(line));
+        }
         AccountCommand::Change { name, change } => {
             if let Some(weight) = change.weight {
                 let deed = deed(clock, "account_weigh", Some(&name));
@@ -612,6 +609,14 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
                 }
             }
             change_account(db, clock, &name, &change.request()).await?;
+        }
+        AccountCommand::Webhook { name, url, off: _ } => {
+            let action = if url.is_some() { "webhook_set" } else { "webhook_unset" };
+            let done = deed(clock, action, Some(&name));
+            if let Some(secret) = queue::set_webhook(db, name, url, done).await? {
+                say(&secret);
+                say_error("keep it safe: it signs what is sent, and is not shown again");
+            }
         }
         AccountCommand::Disable { name } => {
             change_account(db, clock, &name, &json!({ "disabled": true })).await?;
@@ -666,10 +671,6 @@ async fn change_account(
     Ok(())
 }
 
-fn account_state(account: &AccountRow) -> String {
-    account.disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"))
-}
-
 fn account_line(account: &AccountRow) -> String {
     let AccountRow { name, role, created_at, used, weight, .. } = account;
     let state = account_state(account);
@@ -705,6 +706,21 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
         "whoever opens the link chooses the password of {name}; it is good once, until {}",
         invitation.expires_at
     ));
+    Ok(())
+}
+
+async fn task(db: &Db, config: &Config, clock: &Clock, command: TaskCommand) -> Result<()> {
+    match command {
+        TaskCommand::List { account, json } => {
+            let lines = queue::list(db, config, clock.now(), account.as_deref(), json).await?;
+            lines.iter().for_each(|line| say(line));
+        }
+        TaskCommand::Cancel { ids } => {
+            for id in ids {
+                say(&queue::cancel(db, &id, deed(clock, "queue_cancel", None)).await?);
+            }
+        }
+    }
     Ok(())
 }
 

@@ -3,61 +3,76 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use clap::Subcommand;
+use jiff::Timestamp;
 use serde_json::json;
 
-use super::{TaskCommand, account_state, deed, say};
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::{Db, Filter, Waiting, elapsed};
+use crate::db::{AccountRow, Db, Deed, Filter, Waiting, elapsed};
+use crate::hex::hex;
 use crate::queue::{Line, Running};
+use crate::random;
 use crate::record::{Lane, Status};
 use crate::shown::in_bytes;
+use crate::webhook;
 
 /// Tasks of a lane of which the order is worked out.
 const LOOKED_AT: usize = 5000;
 
-pub(super) async fn task(
+/// What is done about tasks.
+#[derive(Subcommand)]
+pub(super) enum TaskCommand {
+    /// List what runs, and what is queued in the order in which it starts.
+    List {
+        /// Only of this account.
+        #[arg(long)]
+        account: Option<String>,
+        /// Print a line of JSON for each.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Cancel systems, jobs and analyses of any account; what runs ends within seconds.
+    Cancel {
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+/// Lines of what runs and is queued, of an account or of all.
+pub(super) async fn list(
     db: &Db,
     config: &Config,
-    clock: &Clock,
-    command: TaskCommand,
-) -> Result<()> {
-    match command {
-        TaskCommand::List { account, json } => {
-            let tasks = in_order(db, config, clock).await?.into_iter().filter(|(task, _)| {
-                account.as_ref().is_none_or(|account| *account == task.account)
-            });
-            for (task, place) in tasks {
-                say(&if json { as_json(&task, place).to_string() } else { line(&task, place) });
-            }
+    now: Timestamp,
+    account: Option<&str>,
+    json: bool,
+) -> Result<Vec<String>> {
+    let mut tasks = in_order(db, config, now).await?;
+    tasks.retain(|(task, _)| account.is_none_or(|account| account == task.account));
+    let shown = |(task, place): &(Waiting, Option<usize>)| match json {
+        true => as_json(task, *place).to_string(),
+        false => line(task, *place),
+    };
+    Ok(tasks.iter().map(shown).collect())
+}
+
+/// Cancels a task of any account, and says what becomes of it.
+pub(super) async fn cancel(db: &Db, id: &str, deed: Deed) -> Result<String> {
+    Ok(match db.cancel_of_any(id.to_owned(), deed).await? {
+        None => bail!("there is no task {id}; `molboxd task list` shows them"),
+        Some(task) if task.status.is_open() => {
+            format!("{id} of {} is cancelled, and ends within seconds", task.account)
         }
-        TaskCommand::Cancel { ids } => {
-            for id in ids {
-                let done = deed(clock, "queue_cancel", None);
-                match db.cancel_of_any(id.clone(), done).await? {
-                    None => bail!("there is no task {id}; `molboxd task list` shows them"),
-                    Some(task) if task.status.is_open() => {
-                        say(&format!(
-                            "{id} of {} is cancelled, and ends within seconds",
-                            task.account
-                        ));
-                    }
-                    Some(task) => say(&format!("{id} of {} is {}", task.account, task.status)),
-                }
-            }
-        }
-    }
-    Ok(())
+        Some(task) => format!("{id} of {} is {}", task.account, task.status),
+    })
 }
 
 /// What runs, oldest first, then what is queued with its place, in the order in which it starts.
 async fn in_order(
     db: &Db,
     config: &Config,
-    clock: &Clock,
+    now: Timestamp,
 ) -> Result<Vec<(Waiting, Option<usize>)>> {
     let mut places = BTreeMap::new();
-    let now = clock.now();
     let lanes = [(Lane::Workers, config.slots()), (Lane::Analyses, config.worker.analyses)];
     for (lane, slots) in lanes {
         let queue = db.queue_of_lane(lane, LOOKED_AT, now).await?;
@@ -127,15 +142,37 @@ fn as_json(task: &Waiting, place: Option<usize>) -> serde_json::Value {
     })
 }
 
-/// Shows what an account uses and may.
-pub(super) async fn show_account(
+/// Sets where ends of tasks are reported to, or that they are not; the secret that signs.
+pub(super) async fn set_webhook(
+    db: &Db,
+    name: String,
+    url: Option<String>,
+    deed: Deed,
+) -> Result<Option<String>> {
+    if let Some(url) = url.as_ref().filter(|url| !webhook::is_address(url)) {
+        bail!("{url:?} must be an address with https, or with http on this machine");
+    }
+    let to = url.map(|url| (url, hex(&random::bytes::<32>())));
+    let secret = to.as_ref().map(|(_, secret)| secret.clone());
+    if !db.set_webhook(name.clone(), to, deed).await? {
+        bail!("there is no account named {name}");
+    }
+    Ok(secret)
+}
+
+/// Whether an account is active, or since when it is not.
+pub(super) fn account_state(account: &AccountRow) -> String {
+    account.disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"))
+}
+
+/// What an account uses and may, a line for each.
+pub(super) async fn account(
     db: &Db,
     config: &Config,
-    clock: &Clock,
+    now: Timestamp,
     name: &str,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let Some(account) = db.account(name).await? else { bail!("there is no account named {name}") };
-    let now = clock.now();
     let used = &account.used;
     let limit = |own: Option<i64>, of_service: u64| match (own, of_service) {
         (Some(0), _) | (None, 0) => (None, if own.is_some() { "its own" } else { "the service's" }),
@@ -146,13 +183,14 @@ pub(super) async fn show_account(
     let (most_bytes, whose_bytes) = limit(used.most_bytes, config.limits.account_bytes);
     let hours = db.seconds_of_tasks(account.id, now).await? / 3600.0;
     let keys = db.keys(name).await?;
+    let webhook = db.webhook(account.id).await?.unwrap_or_else(|| "none".to_owned());
     let n_good = keys.iter().filter(|key| crate::accounts::key::is_good(key, now)).count();
     let of = |limit: Option<String>, whose: &str| match limit {
         Some(limit) => format!("of {limit}, {whose} limit"),
         None => format!("without a limit, {whose}"),
     };
     let bytes = |count: u64| in_bytes(count.into());
-    for (what, value) in [
+    let lines = [
         ("account", account.name.clone()),
         ("role", account.role.to_string()),
         ("state", account_state(&account)),
@@ -173,8 +211,7 @@ pub(super) async fn show_account(
         ("hours", format!("{hours:.2} h that its tasks had slots, of those that are kept")),
         ("weight", account.weight.to_string()),
         ("keys", format!("{n_good} good of {}", keys.len())),
-    ] {
-        say(&format!("{what:11} {value}"));
-    }
-    Ok(())
+        ("webhook", webhook),
+    ];
+    Ok(lines.into_iter().map(|(what, value)| format!("{what:11} {value}")).collect())
 }

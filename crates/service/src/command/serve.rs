@@ -18,7 +18,7 @@ use crate::http::connections::{self, Door, raise_file_limit};
 use crate::http::routes;
 use crate::objects::Key;
 use crate::objects::garbage::sweep;
-use crate::{files, folder, runner, servers};
+use crate::{files, folder, runner, servers, webhook};
 
 /// How long the runner may take to end.
 const GIVE_BACK: Duration = Duration::from_secs(3);
@@ -60,6 +60,7 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     tokio::spawn(keep_house(app.clone()));
     let meeting = tokio::spawn(servers::meet(app.clone()));
     let mut runner = tokio::spawn(runner::run(app.clone()));
+    let reports = tokio::spawn(webhook::deliver(app.clone()));
     let serve = |listener, router| {
         connections::serve(
             Door::new(app.config.connections.clone()),
@@ -92,6 +93,7 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     };
     tokio::try_join!(servers, ask_to_stop)?;
     meeting.abort();
+    reports.abort();
     servers::leave(&app).await;
     // Another server may run the tasks at once if this one says that it does not; what it collects
     // at the moment may take longer.

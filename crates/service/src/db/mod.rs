@@ -25,6 +25,7 @@ mod task;
 mod transfer;
 mod tx;
 mod value;
+mod webhook;
 mod whole;
 mod words;
 
@@ -56,6 +57,7 @@ pub(crate) use session::{
 };
 pub(crate) use task::{Allowance, Deletion, Extended, Listed, Reads, Unqueued, Waiting};
 pub(crate) use transfer::transfer;
+pub(crate) use webhook::Delivery;
 pub(crate) use whole::{Content, Whole, snapshot};
 
 use postgres::{Postgres, Tie};

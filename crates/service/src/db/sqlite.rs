@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::Value;
 
-const MIGRATIONS: [&str; 19] = [
+const MIGRATIONS: [&str; 20] = [
     include_str!("sqlite/0001.sql"),
     include_str!("sqlite/0002.sql"),
     include_str!("sqlite/0003.sql"),
@@ -41,6 +41,7 @@ const MIGRATIONS: [&str; 19] = [
     include_str!("sqlite/0017.sql"),
     include_str!("sqlite/0018.sql"),
     include_str!("sqlite/0019.sql"),
+    include_str!("sqlite/0020.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();

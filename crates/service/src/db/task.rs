@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::audit::note;
 use super::garbage::discard_object;
 use super::quota::has_quota;
+use super::webhook::report;
 use super::words::{has_ended, is_open};
 use super::{
     Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Scope, Tx, values,
@@ -179,6 +180,7 @@ fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     if !has_left && transition(tx, id, &[Status::Queued], Status::Cancelled)? {
         let sql = "update task set finished_at = ?1, outcome = '{}', bytes = 0 where id = ?2";
         tx.execute(sql, values![now, id])?;
+        report(tx, id, now)?;
     }
     let sql = format!("update task set is_cancelled = 1 where id = ?1 and {}", is_open());
     tx.execute(&sql, values![id])?;

@@ -17,7 +17,7 @@ use crate::files;
 use crate::folder::DATABASE;
 
 /// Every table, those that others refer to first. What is counted of tasks counts itself.
-pub(super) const TABLES: [&str; 14] = [
+pub(super) const TABLES: [&str; 16] = [
     "account",
     "api_key",
     "file",
@@ -32,6 +32,8 @@ pub(super) const TABLES: [&str; 14] = [
     "identity",
     "speed",
     "served",
+    "webhook",
+    "delivery",
 ];
 /// Columns that number rows: no number is given twice, also not that of a row that is gone.
 const NUMBERED: [(&str, &str); 4] =

@@ -50,4 +50,5 @@ mod sizes;
 mod slurm;
 mod unknown;
 mod views;
+mod webhooks;
 mod work;
