@@ -778,7 +778,8 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop trigger turn_began; drop trigger turn_changed; drop trigger turn_left;
+            "drop table delivery; drop table webhook; alter table account drop column weight;
+             drop trigger turn_began; drop trigger turn_changed; drop trigger turn_left;
              drop trigger turn_served_first; drop trigger turn_served; drop table turn;
              drop table runner; drop table server; drop table progress;
              alter table task drop column runner; alter table task drop column has_begun;
