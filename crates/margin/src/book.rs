@@ -69,6 +69,7 @@ impl Book {
         positions: &[Position],
         date: Option<Date>,
         model: Option<Model>,
+        result_currency: Option<&str>,
         violations: &mut Violations,
     ) -> Self {
         let Some(date) = date else { return Self::default() };
@@ -76,8 +77,21 @@ impl Book {
             positions.iter().map(|position| &store.contracts()[position.contract].currency);
         let first = currencies.next();
         let is_mixed = currencies.any(|currency| Some(currency) != first);
-        let currency = if is_mixed { Some(store.base_currency()) } else { first };
-        let mut book = Self { date: Some(date), currency: currency.cloned(), ..Self::default() };
+        let common = first.filter(|_| !is_mixed);
+        let currency = first.map(|_| match result_currency {
+            Some(result) => Arc::from(result),
+            None => common.unwrap_or(store.base_currency()).clone(),
+        });
+        let is_converted = currency.as_ref() != common;
+        // What one unit of that currency is in the base currency.
+        let unit = match &currency {
+            Some(currency) if is_converted => store.rate(currency, date).unwrap_or_else(|| {
+                violations.add(Place::Body, &["resultCurrency".into()], no_rate(currency, date));
+                1.0
+            }),
+            _ => 1.0,
+        };
+        let mut book = Self { date: Some(date), currency, ..Self::default() };
 
         let mut known: HashMap<usize, Result<usize, Vec<ValueError>>> = HashMap::new();
         let mut quantities = Vec::with_capacity(positions.len());
@@ -85,7 +99,11 @@ impl Book {
             let place = Place::Position(position.index);
             let contract = &store.contracts()[position.contract];
             let ticker = known.entry(position.contract).or_insert_with(|| {
-                let fx = if is_mixed { store.rate(&contract.currency, date) } else { Some(1.0) };
+                let fx = if is_converted {
+                    store.rate(&contract.currency, date).map(|rate| rate / unit)
+                } else {
+                    Some(1.0)
+                };
                 let (price, fx) = value(contract, fx, date, model)?;
                 book.tickers.push(Valued { contract: position.contract, price, fx, net: 0.0 });
                 Ok(book.tickers.len() - 1)
@@ -161,11 +179,7 @@ fn value(
         errors.push(ValueError::new("value_error.price", msg));
     }
     if fx.is_none() {
-        let msg = format!(
-            "no exchange rate of {} within {MAX_AGE_DAYS} days of {date}",
-            contract.currency
-        );
-        errors.push(ValueError::new("value_error.no_fx", msg));
+        errors.push(no_rate(&contract.currency, date));
     }
     let (days, returns) = contract.returns.until(date);
     let n_returns = returns.len();
@@ -196,6 +210,11 @@ fn value(
         Some(fx) if errors.is_empty() => Ok((price, fx)),
         _ => Err(errors),
     }
+}
+
+fn no_rate(currency: &str, date: Date) -> ValueError {
+    let msg = format!("no exchange rate of {currency} within {MAX_AGE_DAYS} days of {date}");
+    ValueError::new("value_error.no_fx", msg)
 }
 
 /// Date and price of entry. A date without a price stands for the last settlement up to it, which

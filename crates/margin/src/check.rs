@@ -102,9 +102,9 @@ pub(crate) fn required<'v, T>(
     if value.is_null() { Err(ValueError::missing()) } else { check(value) }
 }
 
-pub(crate) fn optional<T>(
-    value: &Value,
-    check: impl FnOnce(&Value) -> Result<T, ValueError>,
+pub(crate) fn optional<'v, T>(
+    value: &'v Value,
+    check: impl FnOnce(&'v Value) -> Result<T, ValueError>,
 ) -> Result<Option<T>, ValueError> {
     if value.is_null() { Ok(None) } else { check(value).map(Some) }
 }
@@ -134,6 +134,20 @@ pub(crate) fn date(value: &Value) -> Result<Date, ValueError> {
 pub(crate) fn number(value: &Value) -> Result<f64, ValueError> {
     let number = value.as_f64().filter(|number| number.is_finite());
     number.ok_or_else(|| ValueError::new("type_error", "must be a finite number"))
+}
+
+pub(crate) fn flag(value: &Value) -> Result<bool, ValueError> {
+    value.as_bool().ok_or_else(|| ValueError::new("type_error", "must be true or false"))
+}
+
+/// A number from `least` to `most`.
+pub(crate) fn within(value: &Value, least: f64, most: f64) -> Result<f64, ValueError> {
+    let number = number(value)?;
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(ValueError::number(format!("must be from {least} to {most}")))
+    }
 }
 
 /// A number without a fractional part, 10.0 as well as 10, from 1 to `most`.

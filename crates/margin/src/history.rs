@@ -13,13 +13,22 @@ use crate::error::Error;
 use crate::model::Window;
 use crate::request::Request;
 use crate::returns::{Ewma, burn_in};
-use crate::revalue::{LANES, Lanes, Tile};
+use crate::revalue::{LANES, Lanes, Shock, Tile};
 use crate::run::Run;
 use crate::store::{Contract, ReturnType};
 
 /// The variance, relative to the square of the price for absolute returns, of a price that does not
 /// move: nothing can be standardised by one this small.
 const MIN_VARIANCE: f64 = 1e-16;
+
+/// How days of the history become shocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// Standardised by the volatility of their time, and scaled to today's.
+    Filtered,
+    /// As large as they were, from a first to a last day, each by itself.
+    Stress(Date, Date),
+}
 
 /// The tickers of a request, calibrated.
 #[derive(Debug)]
@@ -31,20 +40,25 @@ pub(crate) struct History {
     pub(crate) tiles: Vec<Tile>,
     /// Tile and lane of each ticker.
     pub(crate) places: Vec<(usize, usize)>,
-    /// Volatility of a day of each ticker after its last return, without the multiplier.
+    /// Volatility of a day of each ticker after its last return, at least the floor, without the
+    /// multiplier.
     pub(crate) sigmas: Vec<f64>,
+    /// On how many tickers the floor holds.
+    pub(crate) n_floored: usize,
 }
 
 struct Calibrated {
     tile: Tile,
     n_shocks: Vec<usize>,
     sigmas: Vec<f64>,
+    n_floored: usize,
 }
 
 impl History {
     pub(crate) fn calibrate(
         request: &Request,
         date: Date,
+        kind: Kind,
         level: Level,
         run: Run<'_>,
     ) -> Result<Self, Error> {
@@ -54,7 +68,13 @@ impl History {
             (0..tickers.len()).map(|ticker| contract(ticker).returns.until(date).0).collect();
         let shortest = histories.iter().copied().min_by_key(|days| days.len()).unwrap_or_default();
         let longest = histories.iter().map(|days| days.len()).max().unwrap_or_default();
-        let dates = candidates(shortest, &request.window, date);
+        let dates = match kind {
+            Kind::Filtered => candidates(shortest, &request.window, date),
+            Kind::Stress(first, last) => {
+                let stress = Window { start: Some(first), end: Some(last), ..Window::default() };
+                candidates(shortest, &stress, date)
+            }
+        };
         let ewma = Ewma::new(request.model.decay, request.model.lookback, longest);
 
         // Not in the order of the positions, on which the sums must not depend.
@@ -70,9 +90,12 @@ impl History {
         run.spread(groups.iter().zip(&mut calibrated), |(group, calibrated)| {
             let members: Vec<_> =
                 group.iter().map(|&ticker| (&tickers[ticker], contract(ticker))).collect();
-            let tile =
-                dispatch!(level, _simd => Calibrated::new(&members, request, date, &ewma, &dates));
-            *calibrated = Some(tile);
+            *calibrated = Some(match kind {
+                Kind::Filtered => {
+                    dispatch!(level, _simd => Calibrated::new(&members, request, date, &ewma, &dates))
+                }
+                Kind::Stress(..) => Calibrated::as_it_was(&members, date, &dates),
+            });
         })?;
 
         let mut history = Self {
@@ -81,6 +104,7 @@ impl History {
             tiles: Vec::with_capacity(groups.len()),
             places: vec![(0, 0); tickers.len()],
             sigmas: vec![0.0; tickers.len()],
+            n_floored: 0,
         };
         for (n_tile, (group, calibrated)) in
             groups.iter().zip(calibrated.into_iter().flatten()).enumerate()
@@ -90,6 +114,7 @@ impl History {
                 history.sigmas[ticker] = sigma;
             }
             history.n_shocks.iter_mut().zip(calibrated.n_shocks).for_each(|(sum, n)| *sum += n);
+            history.n_floored += calibrated.n_floored;
             history.tiles.push(calibrated.tile);
         }
         Ok(history)
@@ -126,10 +151,9 @@ impl History {
                 ValueError::new("value_error.date", msg),
             );
         }
-        let usable = (0..self.dates.len()).filter(|&row| self.n_shocks[row] == n_tickers);
-        let pool: Vec<u32> = usable
-            .filter(|&row| !request.window.excluded.contains(&self.dates[row]))
-            .map(|row| row as u32)
+        let pool: Vec<u32> = self
+            .usable()
+            .filter(|&row| !request.window.excluded.contains(&self.date(row)))
             .collect();
         if pool.is_empty() && violations.is_empty() {
             let error = ValueError::new(
@@ -139,6 +163,25 @@ impl History {
             violations.add(Place::Settings, &[], error);
         }
         if violations.is_empty() { Ok(pool) } else { Err(violations.into_error()) }
+    }
+
+    /// The days of a time of stress to draw from.
+    pub(crate) fn stress_pool(&self, first: Date, last: Date) -> Result<Vec<u32>, Error> {
+        let pool: Vec<u32> = self.usable().collect();
+        if pool.is_empty() {
+            let mut violations = Violations::default();
+            let msg = format!("no day from {first} to {last} has a return of every ticker");
+            let error = ValueError::new("value_error.empty_pool", msg);
+            violations.add(Place::Settings, &["stressStartDate".into()], error);
+            return Err(violations.into_error());
+        }
+        Ok(pool)
+    }
+
+    fn usable(&self) -> impl Iterator<Item = u32> {
+        let n_tickers = self.places.len();
+        let n_shocks = self.n_shocks.iter().zip(0..);
+        n_shocks.filter(move |(n, _)| **n == n_tickers).map(|(_, row)| row)
     }
 
     pub(crate) fn date(&self, row: u32) -> Date {
@@ -155,17 +198,14 @@ impl Calibrated {
         ewma: &Ewma,
         dates: &[Date],
     ) -> Self {
-        let return_type = members[0].1.return_type;
-        let mut tile = Tile::new(return_type, dates.len());
+        let mut tile = tile_of(members, dates.len());
         let mut floor = [f64::INFINITY; LANES];
-        for (lane, (valued, contract)) in members.iter().enumerate() {
-            let (scale, unit) = match return_type {
-                ReturnType::Log => (1.0, valued.price),
-                ReturnType::Absolute => (valued.price.abs().max(1.0), 1.0),
+        for (lane, (valued, _)) in members.iter().enumerate() {
+            let scale = match tile.return_type {
+                ReturnType::Log => 1.0,
+                ReturnType::Absolute => valued.price.abs().max(1.0),
             };
             floor[lane] = MIN_VARIANCE * scale * scale;
-            tile.value[lane] = contract.size * valued.fx * unit;
-            tile.net[lane] = valued.net;
         }
 
         let histories: Vec<_> =
@@ -191,15 +231,63 @@ impl Calibrated {
             n_shocks.push(shock.g.iter().filter(|g| **g != 0.0).count());
             tile.shocks.push(shock);
         }
-        let last =
-            histories.iter().enumerate().map(|(lane, (days, _))| variances[days.len()][lane]);
-        let sigmas: Vec<f64> = last.map(f64::sqrt).collect();
+        let mut n_floored = 0;
+        let sigmas = histories.iter().enumerate().map(|(lane, (days, returns))| {
+            let sigma = variances[days.len()][lane].sqrt();
+            let least = request.model.volatility_floor * of_all(returns);
+            n_floored += usize::from(least > sigma);
+            sigma.max(least)
+        });
+        let sigmas: Vec<f64> = sigmas.collect();
         tile.sigma
             .iter_mut()
             .zip(&sigmas)
             .for_each(|(scaled, sigma)| *scaled = request.model.multiplier * sigma);
-        Self { tile, n_shocks, sigmas }
+        Self { tile, n_shocks, sigmas, n_floored }
     }
+
+    /// Returns that nothing is done to: the volatility is one, and no day changes that of the next.
+    fn as_it_was(members: &[(&Valued, &Contract)], date: Date, dates: &[Date]) -> Self {
+        let mut tile = tile_of(members, dates.len());
+        let histories: Vec<_> =
+            members.iter().map(|(_, contract)| contract.returns.until(date)).collect();
+        let mut n_shocks = Vec::with_capacity(dates.len());
+        for date in dates {
+            let mut shock = Shock::NONE;
+            for (lane, (days, returns)) in histories.iter().enumerate() {
+                if let Ok(n) = days.binary_search(date) {
+                    shock.z[lane] = returns[n];
+                    shock.g[lane] = 1.0;
+                }
+            }
+            n_shocks.push(shock.g.iter().filter(|g| **g != 0.0).count());
+            tile.shocks.push(shock);
+        }
+        tile.sigma = [1.0; LANES];
+        Self { tile, n_shocks, sigmas: vec![1.0; members.len()], n_floored: 0 }
+    }
+}
+
+/// A tile of contracts with their values, and without shocks.
+#[inline(always)]
+fn tile_of(members: &[(&Valued, &Contract)], n_dates: usize) -> Tile {
+    let return_type = members[0].1.return_type;
+    let mut tile = Tile::new(return_type, n_dates);
+    for (lane, (valued, contract)) in members.iter().enumerate() {
+        let unit = match return_type {
+            ReturnType::Log => valued.price,
+            ReturnType::Absolute => 1.0,
+        };
+        tile.value[lane] = contract.size * valued.fx * unit;
+        tile.net[lane] = valued.net;
+    }
+    tile
+}
+
+/// The volatility of a day over all returns: √(mean of r²).
+fn of_all(returns: &[f64]) -> f64 {
+    let squares: f64 = returns.iter().map(|r| r * r).sum();
+    (squares / returns.len().max(1) as f64).sqrt()
 }
 
 /// The first returns of all histories, the second, and so on, whatever their days; 0 after the

@@ -3,7 +3,7 @@
 //! The method: standardise each historical daily return by the volatility forecast made before it,
 //! draw whole dates, rescale by today's forecast and update the volatility along the path
 //! (Barone-Adesi, Giannopoulos and Vosper, Journal of Futures Markets 19, 1999). The margin is the
-//! expected shortfall at 99 %, divided among the positions by Euler's rule. It replicates no
+//! expected shortfall (99 %, unless asked otherwise), divided among the positions by Euler's rule. It replicates no
 //! clearing house.
 //!
 //! ```
@@ -34,6 +34,7 @@
 //! the clock or the environment. Draws are numbered, sums have a fixed order, logarithms and
 //! exponentials are not the C library's, and multiplications and additions are not fused.
 
+mod backtest;
 mod book;
 mod check;
 mod date;
@@ -53,10 +54,11 @@ mod schema;
 mod store;
 mod unknown;
 
+pub use backtest::{Backtest, Coverage, Day, Skipped, Test};
 pub use date::{Date, NotADate};
 pub use error::{Error, FileError, Loc, MAX_LISTED, Violation};
 pub use portfolio::{DataFormat, MAX_DOCUMENT_BYTES, MAX_POSITIONS, Side};
-pub use report::{Report, Row, Simulation, Summary};
+pub use report::{Report, Row, Scenario, Simulation, Stress, Summary};
 pub use request::Request;
 pub use run::Run;
 pub use store::{Contract, File, ReturnType, Series, Store};

@@ -1,5 +1,6 @@
-//! The margin: expected shortfall of the simulated losses, and the share of each position in it.
+//! The margin: a measure of the simulated losses, and the share of each position in it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fearless_simd::Level;
@@ -8,15 +9,15 @@ use crate::Date;
 use crate::book::{Held, Valued};
 use crate::check::{Place, ValueError, Violations};
 use crate::error::Error;
-use crate::history::History;
-use crate::report::{Report, Row, Simulation, Summary};
+use crate::history::{History, Kind};
+use crate::model::{Measure, Model};
+use crate::report::{Report, Row, Scenario, Simulation, Stress, Summary};
 use crate::request::Request;
 use crate::revalue::LANES;
 use crate::run::Run;
 use crate::scenario::Paths;
 use crate::store::{Contract, Series};
 
-const CONFIDENCE: f64 = 0.99;
 const MAINTENANCE_RATIO: f64 = 1.10;
 
 /// With fewer dates to draw from, about a year, the report has a warning.
@@ -24,6 +25,12 @@ const FEW_DATES: usize = 250;
 
 /// With fewer scenarios, ten in the tail, the report has a warning.
 const FEW_SCENARIOS: usize = 1000;
+
+/// Scenarios that are no part of one, in a number of them.
+const ROUNDING: f64 = 1e-9;
+
+/// With fewer days of stress, about a month, the report has a warning.
+const FEW_STRESS_DAYS: usize = 20;
 
 impl Request {
     /// Calculates the margin.
@@ -40,18 +47,43 @@ impl Request {
                 margin_date: self.book.date,
                 rows: Vec::new(),
                 summary,
+                worst_scenarios: None,
+                losses: None,
                 warnings: Vec::new(),
             });
         };
         let level = Level::new();
-        let history = History::calibrate(self, date, level, run)?;
+        let history = History::calibrate(self, date, Kind::Filtered, level, run)?;
         let pool = history.pool(self, date)?;
-        let outcome = if self.book.tickers.iter().any(|ticker| ticker.net != 0.0) {
-            self.simulate(&history, &pool, level, run)?
-        } else {
-            Outcome::of_nothing(self.book.tickers.len())
+        self.refuse_dead(&history.sigmas)?;
+        let mut outcome = self.simulate(&history, &pool, level, run)?;
+        let stressed = match self.window.stress {
+            Some((first, last)) => {
+                let history =
+                    History::calibrate(self, date, Kind::Stress(first, last), level, run)?;
+                let pool = history.stress_pool(first, last)?;
+                Some((pool.len(), self.simulate(&history, &pool, level, run)?))
+            }
+            None => None,
         };
-        let warnings = self.warnings(date, pool.len(), &history.sigmas, &outcome);
+        let mut warnings = self.warnings(date, pool.len(), &outcome);
+        if history.n_floored > 0 {
+            warnings.push(format!(
+                "the volatility floor holds for {} of {} tickers",
+                history.n_floored,
+                self.book.tickers.len()
+            ));
+        }
+        let stress = stressed.map(|(n_dates, stressed)| {
+            if n_dates < FEW_STRESS_DAYS {
+                warnings.push(format!("only {n_dates} days of stress"));
+            }
+            Stress {
+                n_dates,
+                margin: stressed.margin,
+                add_on: outcome.add(&stressed, self.model.stress_weight),
+            }
+        });
         let tickers = self.book.tickers.iter().map(|ticker| self.contract(ticker).ticker.clone());
         let simulation = Simulation {
             margin_date: date,
@@ -59,24 +91,55 @@ impl Request {
             n_pool_dates: pool.len(),
             first_pool_date: history.date(pool[0]),
             last_pool_date: history.date(pool[pool.len() - 1]),
-            confidence: CONFIDENCE,
+            confidence: self.model.confidence,
+            is_value_at_risk: self.model.measure == Measure::ValueAtRisk,
             expected_shortfall: outcome.expected_shortfall,
             value_at_risk: outcome.value_at_risk,
-            sigmas: tickers.zip(history.sigmas).collect(),
+            stress,
+            sigmas: tickers.zip(history.sigmas.iter().copied()).collect(),
         };
+        let worst = outcome.worst.into_iter().map(|(loss, path)| Scenario {
+            loss,
+            dates: path.into_iter().map(|row| history.date(row)).collect(),
+        });
         Ok(Report {
             margin_date: Some(date),
             rows: self.rows(&outcome.shares)?,
             summary: Summary {
-                initial_margin: outcome.expected_shortfall,
-                maintenance_margin: outcome.expected_shortfall / MAINTENANCE_RATIO,
+                initial_margin: outcome.margin,
+                maintenance_margin: outcome.margin / MAINTENANCE_RATIO,
                 simulation: Some(simulation),
             },
+            worst_scenarios: (self.wanted.n_worst > 0).then(|| worst.collect()),
+            losses: self.wanted.losses.then_some(outcome.losses),
             warnings,
         })
     }
 
-    /// Runs all scenarios and keeps the worst.
+    /// A price that did not move has no volatility: a margin of nothing would look calculated.
+    fn refuse_dead(&self, sigmas: &[f64]) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        for (index, held) in self.book.positions.iter().enumerate() {
+            let ticker = &self.book.tickers[held.ticker];
+            if ticker.net != 0.0 && sigmas[held.ticker] == 0.0 {
+                let contract = self.contract(ticker);
+                let msg = format!(
+                    "the price of {} did not change in the last {} daily returns, from which the \
+                     volatility of {} is calibrated: give a volatilityFloor above 0, a longer \
+                     volatilityLookbackDays, or other market data",
+                    contract.risk_factor, self.model.lookback, contract.ticker
+                );
+                violations.add(
+                    Place::Position(index),
+                    &["ticker".into()],
+                    ValueError::new("value_error.dead_series", msg),
+                );
+            }
+        }
+        if violations.is_empty() { Ok(()) } else { Err(violations.into_error()) }
+    }
+
+    /// Runs all scenarios.
     fn simulate(
         &self,
         history: &History,
@@ -84,8 +147,50 @@ impl Request {
         level: Level,
         run: Run<'_>,
     ) -> Result<Outcome, Error> {
-        let horizon = self.model.horizon_days;
+        if self.book.tickers.iter().all(|ticker| ticker.net == 0.0) {
+            return Ok(self.of_nothing());
+        }
         let mut paths = Paths::new(self.model, pool, run);
+        let losses = self.losses(history, &mut paths, level, run)?;
+        let tail = Tail::of(&losses, self.model.confidence, self.wanted.n_worst);
+        let expected_shortfall = tail.mean(&losses);
+        let value_at_risk = losses[tail.quantile];
+        let relative_error = match self.model.measure {
+            Measure::ExpectedShortfall => {
+                relative_error(&tail, &losses, expected_shortfall, value_at_risk)
+            }
+            Measure::ValueAtRisk => None,
+        };
+        let (margin, members) = match self.model.measure {
+            Measure::ExpectedShortfall => (expected_shortfall, tail.members),
+            Measure::ValueAtRisk => (value_at_risk, vec![(tail.quantile, 1.0)]),
+        };
+        let (margin, shares, relative_error) = if margin > 0.0 {
+            (margin, self.shares(history, &mut paths, members, level, run)?, relative_error)
+        } else {
+            (0.0, vec![0.0; self.book.tickers.len()], None)
+        };
+        Ok(Outcome {
+            margin,
+            expected_shortfall: unsigned_zero(expected_shortfall.max(0.0)),
+            value_at_risk: unsigned_zero(value_at_risk),
+            shares,
+            relative_error,
+            worst: self.paths_of(&mut paths, &losses, &tail.worst)?,
+            losses: if self.wanted.losses { losses } else { Vec::new() },
+            is_simulated: true,
+        })
+    }
+
+    /// The loss of each scenario.
+    fn losses(
+        &self,
+        history: &History,
+        paths: &mut Paths<'_>,
+        level: Level,
+        run: Run<'_>,
+    ) -> Result<Vec<f64>, Error> {
+        let horizon = self.model.horizon_days;
         let mut losses = vec![0.0; self.model.n_scenarios];
         for (batch, losses) in losses.chunks_mut(paths.n_held).enumerate() {
             let held = paths.hold(batch)?;
@@ -101,28 +206,27 @@ impl Request {
                 },
             )?;
         }
-        if !losses.iter().all(|loss| loss.is_finite()) {
-            return Err(overflow(Place::Body));
+        if losses.iter().all(|loss| loss.is_finite()) {
+            Ok(losses)
+        } else {
+            Err(overflow(Place::Body))
         }
+    }
 
-        let mut tail = worst(&losses);
-        let expected_shortfall: f64 =
-            tail.iter().map(|&(scenario, weight)| weight * losses[scenario]).sum();
-        let (last, _) = tail[tail.len() - 1];
-        let value_at_risk = losses[last];
-        if expected_shortfall <= 0.0 {
-            return Ok(Outcome {
-                value_at_risk: unsigned_zero(value_at_risk),
-                is_simulated: true,
-                ..Outcome::of_nothing(self.book.tickers.len())
-            });
-        }
-        let relative_error = relative_error(&tail, &losses, expected_shortfall, value_at_risk);
-
-        tail.sort_unstable_by_key(|&(scenario, _)| scenario);
+    /// Mean loss of one long contract of each ticker over scenarios with weights.
+    fn shares(
+        &self,
+        history: &History,
+        paths: &mut Paths<'_>,
+        mut scenarios: Vec<(usize, f64)>,
+        level: Level,
+        run: Run<'_>,
+    ) -> Result<Vec<f64>, Error> {
+        let horizon = self.model.horizon_days;
+        scenarios.sort_unstable_by_key(|&(scenario, _)| scenario);
         let mut shares = vec![[0.0; LANES]; history.tiles.len()];
         let n_held = paths.n_held;
-        for in_batch in tail.chunk_by(|a, b| a.0 / n_held == b.0 / n_held) {
+        for in_batch in scenarios.chunk_by(|a, b| a.0 / n_held == b.0 / n_held) {
             let batch = in_batch[0].0 / n_held;
             let held = paths.hold(batch)?;
             // The tail goes through the same kernel as the losses, which saved 4 ms of a margin.
@@ -134,14 +238,41 @@ impl Request {
                 shares.iter_mut().zip(losses).for_each(|(share, loss)| *share += loss);
             })?;
         }
-        let shares = history.places.iter().map(|&(tile, lane)| shares[tile][lane]).collect();
-        Ok(Outcome {
-            expected_shortfall,
-            value_at_risk,
-            shares,
-            relative_error,
-            is_simulated: true,
-        })
+        Ok(history.places.iter().map(|&(tile, lane)| shares[tile][lane]).collect())
+    }
+
+    /// Losses and paths of some scenarios, in their order.
+    fn paths_of(
+        &self,
+        paths: &mut Paths<'_>,
+        losses: &[f64],
+        scenarios: &[usize],
+    ) -> Result<Vec<(f64, Vec<u32>)>, Error> {
+        let horizon = self.model.horizon_days;
+        let mut of_rank: Vec<(usize, usize)> = scenarios.iter().copied().zip(0..).collect();
+        // Batch by batch, since they are drawn anew.
+        of_rank.sort_unstable();
+        let mut found = vec![(0.0, Vec::new()); scenarios.len()];
+        for (scenario, rank) in of_rank {
+            let batch = scenario / paths.n_held;
+            let first = (scenario - batch * paths.n_held) * horizon;
+            let path = paths.hold(batch)?[first..][..horizon].to_vec();
+            found[rank] = (unsigned_zero(losses[scenario]), path);
+        }
+        Ok(found)
+    }
+
+    fn of_nothing(&self) -> Outcome {
+        Outcome {
+            margin: 0.0,
+            expected_shortfall: 0.0,
+            value_at_risk: 0.0,
+            shares: vec![0.0; self.book.tickers.len()],
+            relative_error: None,
+            worst: Vec::new(),
+            losses: if self.wanted.losses { vec![0.0; self.model.n_scenarios] } else { Vec::new() },
+            is_simulated: false,
+        }
     }
 
     /// The positions, with the share of one long contract of each ticker in the margin.
@@ -188,19 +319,13 @@ impl Request {
         &self.store.contracts()[ticker.contract]
     }
 
-    fn warnings(
-        &self,
-        date: Date,
-        n_pool_dates: usize,
-        sigmas: &[f64],
-        outcome: &Outcome,
-    ) -> Vec<String> {
+    fn warnings(&self, date: Date, n_pool_dates: usize, outcome: &Outcome) -> Vec<String> {
         let mut warnings = Vec::new();
         if n_pool_dates < FEW_DATES {
             warnings.push(format!("only {n_pool_dates} historical dates in the pool"));
         }
         if outcome.is_simulated && self.model.n_scenarios < FEW_SCENARIOS {
-            warnings.push(few_scenarios(self.model.n_scenarios, outcome.relative_error));
+            warnings.push(few_scenarios(&self.model, outcome.relative_error));
         }
         let contracts = || self.book.tickers.iter().map(|ticker| self.contract(ticker));
         let prices = contracts().map(|contract| ("price", &contract.ticker, &contract.settlements));
@@ -217,13 +342,6 @@ impl Request {
             returns.filter(|(_, factor, _)| contracts().all(|c| c.ticker != **factor)),
             date,
         ));
-        let held = self.book.tickers.iter().zip(sigmas).filter(|(ticker, _)| ticker.net != 0.0);
-        for (ticker, _) in held.filter(|(_, sigma)| **sigma == 0.0) {
-            let factor = &self.contract(ticker).risk_factor;
-            warnings.push(format!(
-                "the price of {factor} did not change in the lookback: its margin is zero"
-            ));
-        }
         let n_returns =
             contracts().map(|contract| (contract, contract.returns.until(date).1.len()));
         let mut short = n_returns.filter(|(_, n_returns)| *n_returns < self.model.lookback);
@@ -243,18 +361,29 @@ impl Request {
 
 /// What to know about a small number of scenarios: how few the margin rests on, the standard error
 /// of the percentile in points, √(p (1−p) / n), and that of the margin as a part of it.
-fn few_scenarios(n_scenarios: usize, relative_error: Option<f64>) -> String {
+fn few_scenarios(model: &Model, relative_error: Option<f64>) -> String {
+    let n_scenarios = model.n_scenarios;
     let n = n_scenarios as f64;
-    let points = 100.0 * (CONFIDENCE * (1.0 - CONFIDENCE) / n).sqrt();
+    let points = 100.0 * (model.confidence * (1.0 - model.confidence) / n).sqrt();
     let of_margin = match relative_error {
         Some(error) => format!(", that of the margin about {:.0} %", 100.0 * error),
         None => String::new(),
     };
+    let percent = Rounded(100.0 * (1.0 - model.confidence));
+    let in_tail = Rounded(n * (1.0 - model.confidence));
     format!(
-        "only {n_scenarios} scenarios: the worst 1 % are {} of them, \
-         the standard error of the percentile is {points:.2} points{of_margin}",
-        n / 100.0
+        "only {n_scenarios} scenarios: the worst {percent} % are {in_tail} of them, \
+         the standard error of the percentile is {points:.2} points{of_margin}"
     )
+}
+
+/// Displays a number without what floating point adds to it: 2.5 for 100 (1 − 0.975).
+struct Rounded(f64);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", (self.0 * 1e6).round() / 1e6)
+    }
 }
 
 /// A warning of series that a weekday has passed since: the oldest, and how many more there are.
@@ -284,22 +413,18 @@ fn old<'s>(
 ///
 /// √((variance in the tail + p (ES − `VaR`)²) / (n (1−p))), asymptotically (Manistre and Hancock,
 /// "Variance of the CTE estimator", North American Actuarial Journal 9, 2005).
-fn relative_error(
-    tail: &[(usize, f64)],
-    losses: &[f64],
-    shortfall: f64,
-    value_at_risk: f64,
-) -> Option<f64> {
-    if tail.len() < 2 {
+fn relative_error(tail: &Tail, losses: &[f64], shortfall: f64, value_at_risk: f64) -> Option<f64> {
+    if tail.members.len() < 2 {
         return None;
     }
     // In units of the shortfall, whose square may be infinite.
     let variance: f64 = tail
+        .members
         .iter()
         .map(|&(scenario, weight)| weight * squared_deviation(losses[scenario], shortfall))
         .sum();
-    let of_quantile = CONFIDENCE * squared_deviation(value_at_risk, shortfall);
-    let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
+    let of_quantile = tail.confidence * squared_deviation(value_at_risk, shortfall);
+    let in_tail = losses.len() as f64 * (1.0 - tail.confidence);
     Some(((variance + of_quantile) / in_tail).sqrt()).filter(|error| error.is_finite())
 }
 
@@ -321,50 +446,82 @@ fn overflow(place: Place) -> Error {
     violations.into_error()
 }
 
-/// What the scenarios show.
+/// What the scenarios show, in the currency of the totals.
 #[derive(Debug)]
 struct Outcome {
-    /// In base currency, like the rest.
+    /// The measure that was asked for, zero if that is a gain.
+    margin: f64,
+    /// Zero if that is a gain.
     expected_shortfall: f64,
     value_at_risk: f64,
-    /// Of one long contract of each ticker in the expected shortfall.
+    /// Of one long contract of each ticker in the margin.
     shares: Vec<f64>,
-    /// Standard error of the expected shortfall as a part of it, where it is known.
+    /// Standard error of the expected shortfall as a part of it, where that is the margin and it is
+    /// known.
     relative_error: Option<f64>,
+    /// Losses and paths of the worst scenarios, as many as are wanted.
+    worst: Vec<(f64, Vec<u32>)>,
+    /// Of all scenarios, where they are wanted.
+    losses: Vec<f64>,
     /// Whether anything was simulated.
     is_simulated: bool,
 }
 
 impl Outcome {
-    fn of_nothing(n_tickers: usize) -> Self {
-        Self {
-            expected_shortfall: 0.0,
-            value_at_risk: 0.0,
-            shares: vec![0.0; n_tickers],
-            relative_error: None,
-            is_simulated: false,
+    /// Adds a part of what a margin of times of stress is above this one; returns the add-on. The
+    /// shares of the positions are blended likewise, so that they add up to the sum.
+    fn add(&mut self, stressed: &Self, weight: f64) -> f64 {
+        let above = stressed.margin - self.margin;
+        if weight == 0.0 || above <= 0.0 {
+            return 0.0;
         }
+        for (share, stressed) in self.shares.iter_mut().zip(&stressed.shares) {
+            *share += weight * (stressed - *share);
+        }
+        self.margin += weight * above;
+        weight * above
     }
 }
 
-/// Scenarios that make up the expected shortfall, from the worst on, with their weights.
-///
-/// The tail of 1 % of n scenarios is a fraction: the last of them counts in part, and with less
-/// than 100 it is a part of the worst alone (Acerbi and Tasche, "On the coherence of expected
-/// shortfall", Journal of Banking and Finance 26, 2002). Equal losses are taken in their order.
-fn worst(losses: &[f64]) -> Vec<(usize, f64)> {
-    let in_tail = losses.len() as f64 * (1.0 - CONFIDENCE);
-    let n = (in_tail.ceil() as usize).min(losses.len());
-    let order = |a: &usize, b: &usize| {
-        losses[*b].partial_cmp(&losses[*a]).expect("losses are finite").then(a.cmp(b))
-    };
-    let mut scenarios: Vec<usize> = (0..losses.len()).collect();
-    scenarios.select_nth_unstable_by(n - 1, order);
-    scenarios.truncate(n);
-    scenarios.sort_unstable_by(order);
-    scenarios
-        .into_iter()
-        .enumerate()
-        .map(|(rank, scenario)| (scenario, (in_tail - rank as f64).min(1.0) / in_tail))
-        .collect()
+/// The worst scenarios.
+#[derive(Debug)]
+struct Tail {
+    confidence: f64,
+    /// Those that make up the expected shortfall, from the worst on, with their weights.
+    ///
+    /// The tail of 1 % of n scenarios is a fraction: the last of them counts in part, and with less
+    /// than 100 it is a part of the worst alone (Acerbi and Tasche, "On the coherence of expected
+    /// shortfall", Journal of Banking and Finance 26, 2002).
+    members: Vec<(usize, f64)>,
+    /// The one whose loss is the value at risk: the smallest that at least `confidence` of all
+    /// scenarios do not exceed.
+    quantile: usize,
+    /// As many of the worst as are wanted.
+    worst: Vec<usize>,
+}
+
+impl Tail {
+    /// Equal losses are taken in their order.
+    fn of(losses: &[f64], confidence: f64, n_worst: usize) -> Self {
+        let in_tail = losses.len() as f64 * (1.0 - confidence);
+        // 10,000 (1 − 0.9) is 999.9999999999998.
+        let n_above = ((in_tail + ROUNDING).floor() as usize).min(losses.len() - 1);
+        let n = (n_above + 1).max(n_worst.min(losses.len()));
+        let order = |a: &usize, b: &usize| {
+            losses[*b].partial_cmp(&losses[*a]).expect("losses are finite").then(a.cmp(b))
+        };
+        let mut scenarios: Vec<usize> = (0..losses.len()).collect();
+        scenarios.select_nth_unstable_by(n - 1, order);
+        scenarios.truncate(n);
+        scenarios.sort_unstable_by(order);
+        let weights = (0..=n_above).map(|rank| (in_tail - rank as f64).clamp(0.0, 1.0) / in_tail);
+        let members = scenarios.iter().copied().zip(weights).collect();
+        let quantile = scenarios[n_above];
+        scenarios.truncate(n_worst);
+        Self { confidence, members, quantile, worst: scenarios }
+    }
+
+    fn mean(&self, losses: &[f64]) -> f64 {
+        self.members.iter().map(|&(scenario, weight)| weight * losses[scenario]).sum()
+    }
 }

@@ -11,7 +11,8 @@ use crate::{Date, Side};
 
 /// Margin of a portfolio.
 ///
-/// Serializes as `{rows, summary, warnings}`.
+/// Serializes as `{rows, summary, warnings}`, with `worstScenarios` and `losses` where they were
+/// asked for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Day of the valuation; none for an empty portfolio without a date.
@@ -21,6 +22,13 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Totals.
     pub summary: Summary,
+    /// The worst scenarios, the worst first; none where they were not asked for.
+    #[serde(rename = "worstScenarios", skip_serializing_if = "Option::is_none")]
+    pub worst_scenarios: Option<Vec<Scenario>>,
+    /// The loss of each scenario in the currency of the totals, negative for a gain, in the order
+    /// in which they are drawn; none where they were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub losses: Option<Vec<f64>>,
     /// What to know about the data that the margin rests on.
     pub warnings: Vec<String>,
 }
@@ -55,12 +63,21 @@ pub struct Row {
     pub portfolio_weight: f64,
 }
 
+/// What a scenario loses, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scenario {
+    /// In the currency of the totals.
+    pub loss: f64,
+    /// The historical day that each day of the horizon is drawn from.
+    pub dates: Vec<Date>,
+}
+
 /// Totals of a portfolio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// In the base currency.
+    /// In the currency of the totals, like all of these.
     pub initial_margin: f64,
-    /// In the base currency.
+    /// Initial margin / 1.10.
     pub maintenance_margin: f64,
     /// How it came about; none for a portfolio without positions.
     pub simulation: Option<Simulation>,
@@ -71,7 +88,8 @@ pub struct Summary {
 pub struct Simulation {
     /// Day of the valuation.
     pub margin_date: Date,
-    /// Currency of the totals.
+    /// Currency of the totals: the one that was asked for, the common one of the contracts, or
+    /// that of the exchange rates.
     pub base_currency: Arc<str>,
     /// Number of dates that scenarios were drawn from.
     pub n_pool_dates: usize,
@@ -79,15 +97,30 @@ pub struct Simulation {
     pub first_pool_date: Date,
     /// Latest of them.
     pub last_pool_date: Date,
-    /// Level of the expected shortfall.
+    /// Level of the expected shortfall and of the value at risk.
     pub confidence: f64,
-    /// Mean loss in the worst 1 % of scenarios, zero if that is a gain.
+    /// Whether the margin is the value at risk, and not the expected shortfall.
+    pub is_value_at_risk: bool,
+    /// Mean loss in the worst scenarios, zero if that is a gain.
     pub expected_shortfall: f64,
-    /// Smallest loss of the worst 1 % of scenarios.
+    /// Smallest loss that at least `confidence` of the scenarios do not exceed.
     pub value_at_risk: f64,
+    /// What a time of stress adds; none where there is none.
+    pub stress: Option<Stress>,
     /// Volatility of a day of each ticker, without the multiplier: of the logarithm of the price,
     /// or in units of price for absolute returns.
     pub sigmas: Vec<(Arc<str>, f64)>,
+}
+
+/// The margin of a time of stress.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stress {
+    /// Number of days that scenarios were drawn from.
+    pub n_dates: usize,
+    /// Of their returns as they were.
+    pub margin: f64,
+    /// Its part in the initial margin.
+    pub add_on: f64,
 }
 
 impl Report {
@@ -141,7 +174,22 @@ impl Report {
                 ),
             );
         }
-        xml.push_str("</summary>\n<warnings>");
+        xml.push_str("</summary>\n");
+        if let Some(scenarios) = &self.worst_scenarios {
+            xml.push_str("<worstScenarios>\n");
+            for Scenario { loss, dates } in scenarios {
+                append(&mut xml, format_args!("<scenario><loss>{loss}</loss>"));
+                append_elements(&mut xml, dates.iter().map(|date| ("date", Cell::Date(*date))));
+                xml.push_str("</scenario>\n");
+            }
+            xml.push_str("</worstScenarios>\n");
+        }
+        if let Some(losses) = &self.losses {
+            xml.push_str("<losses>");
+            append_elements(&mut xml, losses.iter().map(|loss| ("loss", Cell::Number(*loss))));
+            xml.push_str("</losses>\n");
+        }
+        xml.push_str("<warnings>");
         append_elements(
             &mut xml,
             self.warnings.iter().map(|warning| ("warning", Cell::Text(warning))),
@@ -169,6 +217,15 @@ impl Report {
         for (n, (ticker, sigma)) in self.summary.sigmas().iter().enumerate() {
             yaml.push_str(if n == 0 { "  sigma:\n" } else { "" });
             append(&mut yaml, format_args!("    {}: {}\n", json(&**ticker), Cell::Number(*sigma)));
+        }
+        if let Some(scenarios) = &self.worst_scenarios {
+            yaml.push_str(&list_key("worstScenarios", scenarios.is_empty()));
+            for Scenario { loss, dates } in scenarios {
+                append(&mut yaml, format_args!("- loss: {loss}\n  dates: {}\n", json(dates)));
+            }
+        }
+        if let Some(losses) = &self.losses {
+            append(&mut yaml, format_args!("losses: {}\n", json(losses)));
         }
         yaml.push_str(&list_key("warnings", self.warnings.is_empty()));
         for warning in &self.warnings {
@@ -227,6 +284,16 @@ impl Summary {
                 ("expectedShortfall", Cell::Number(simulation.expected_shortfall)),
                 ("valueAtRisk", Cell::Number(simulation.value_at_risk)),
             ]);
+            if simulation.is_value_at_risk {
+                cells.push(("riskMeasure", Cell::Text("value_at_risk")));
+            }
+            if let Some(stress) = &simulation.stress {
+                cells.extend([
+                    ("stressDates", Cell::Count(stress.n_dates)),
+                    ("stressedMargin", Cell::Number(stress.margin)),
+                    ("stressAddOn", Cell::Number(stress.add_on)),
+                ]);
+            }
         }
         cells.push(("initialMargin", Cell::Number(self.initial_margin)));
         cells.push(("maintenanceMargin", Cell::Number(self.maintenance_margin)));

@@ -12,7 +12,7 @@ use crate::Date;
 use crate::book::{self, Book};
 use crate::check::{self, Place, ValueError, Violations};
 use crate::error::{Error, Loc};
-use crate::model::{MAX_DATES, Model, Window};
+use crate::model::{MAX_DATES, Measure, Model, Wanted, Window};
 use crate::portfolio::{self, DataFormat, Positions, Tree};
 use crate::schema::Part;
 use crate::store::Store;
@@ -20,6 +20,8 @@ use crate::unknown::UnknownFields;
 
 const MAX_SCENARIOS: u32 = 1_000_000;
 const MAX_HORIZON_DAYS: u32 = 250;
+const CONFIDENCE: [f64; 2] = [0.5, 0.9999];
+const MAX_WORST: u32 = 1000;
 
 /// A margin calculation that can be made, on the market data it was checked against.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub struct Request {
     pub(crate) model: Model,
     pub(crate) window: Window,
     pub(crate) book: Book,
+    pub(crate) wanted: Wanted,
     unknown: UnknownFields,
 }
 
@@ -58,10 +61,16 @@ impl Request {
     ///
     /// [`Error::Refused`] with everything that is wrong.
     pub fn from_value(job: &Value, format: DataFormat, store: &Arc<Store>) -> Result<Self, Error> {
-        let mut draft = Draft::new(store);
-        let job = Tree { part: Part::Job, positions: &mut draft.positions }.deserialize(job);
-        let job = job.map_err(|error| portfolio::unreadable(error.to_string()).of_body())?;
-        draft.with_portfolio_inside(&job, format)
+        Draft::new(store).with_job(job, format)
+    }
+
+    /// The same, with positions as if they were entered the day before.
+    pub(crate) fn without_entries(
+        job: &Value,
+        format: DataFormat,
+        store: &Arc<Store>,
+    ) -> Result<Self, Error> {
+        Draft { has_entries: false, ..Draft::new(store) }.with_job(job, format)
     }
 
     /// Reads a JSON job without a portfolio, and the portfolio from a document of its own.
@@ -119,11 +128,24 @@ struct Draft<'s> {
     store: &'s Arc<Store>,
     positions: Positions<'s>,
     violations: Violations,
+    /// Whether it matters when positions were entered.
+    has_entries: bool,
 }
 
 impl<'s> Draft<'s> {
     fn new(store: &'s Arc<Store>) -> Self {
-        Self { store, positions: Positions::new(store), violations: Violations::default() }
+        Self {
+            store,
+            positions: Positions::new(store),
+            violations: Violations::default(),
+            has_entries: true,
+        }
+    }
+
+    fn with_job(mut self, job: &Value, format: DataFormat) -> Result<Request, Error> {
+        let job = Tree { part: Part::Job, positions: &mut self.positions }.deserialize(job);
+        let job = job.map_err(|error| portfolio::unreadable(error.to_string()).of_body())?;
+        self.with_portfolio_inside(&job, format)
     }
 
     fn with_portfolio_inside(mut self, job: &Value, format: DataFormat) -> Result<Request, Error> {
@@ -229,22 +251,43 @@ impl<'s> Draft<'s> {
         });
         let model = self.model(job);
         let window = self.window(&job["settings"], date.flatten());
+        if model.is_some_and(|model| model.stress_weight > 0.0)
+            && window.as_ref().is_some_and(|window| window.stress.is_none())
+        {
+            let error = ValueError::new("value_error.missing", "field required with stressWeight");
+            self.violations.add(Place::Settings, &["stressStartDate".into()], error);
+        }
+        let currency = self
+            .violations
+            .field(Place::Body, "resultCurrency", job, |v| check::optional(v, check::text))
+            .flatten();
+        let wanted = self.wanted(job);
+        if !self.has_entries {
+            for position in &mut self.positions.accepted {
+                position.entry_date = None;
+                position.entry_price = None;
+            }
+        }
         self.violations.append(self.positions.violations);
         let book = Book::new(
             self.store,
             &self.positions.accepted,
             date.flatten(),
             model,
+            currency,
             &mut self.violations,
         );
-        match (model, window) {
-            (Some(model), Some(window)) if self.violations.is_empty() => Ok(Request {
-                store: self.store.clone(),
-                model,
-                window,
-                book,
-                unknown: self.positions.unknown,
-            }),
+        match (model, window, wanted) {
+            (Some(model), Some(window), Some(wanted)) if self.violations.is_empty() => {
+                Ok(Request {
+                    store: self.store.clone(),
+                    model,
+                    window,
+                    book,
+                    wanted,
+                    unknown: self.positions.unknown,
+                })
+            }
             _ => Err(self.violations.into_error()),
         }
     }
@@ -264,14 +307,41 @@ impl<'s> Draft<'s> {
         let multiplier = violations
             .field(Place::Body, "volatilityMultiplier", job, |v| check::or(1.0, v, multiplier));
         let seed = violations.field(Place::Body, "seed", job, |v| check::or(42, v, seed));
+        let measure = violations
+            .field(Place::Body, "riskMeasure", job, |v| check::or(Measure::default(), v, measure));
+        let [least, most] = CONFIDENCE;
+        let confidence = violations.field(Place::Body, "confidenceLevel", job, |v| {
+            check::or(0.99, v, |v| check::within(v, least, most))
+        });
+        let mut part = |name| {
+            violations.field(Place::Body, name, job, |v| {
+                check::or(0.0, v, |v| check::within(v, 0.0, 1.0))
+            })
+        };
+        let volatility_floor = part("volatilityFloor");
+        let stress_weight = part("stressWeight");
         Some(Model {
             n_scenarios: n_scenarios?,
             horizon_days: horizon_days?,
             lookback: lookback?,
             decay: decay?,
             multiplier: multiplier?,
+            volatility_floor: volatility_floor?,
             seed: seed?,
+            measure: measure?,
+            confidence: confidence?,
+            stress_weight: stress_weight?,
         })
+    }
+
+    fn wanted(&mut self, job: &Value) -> Option<Wanted> {
+        let violations = &mut self.violations;
+        let n_worst = violations.field(Place::Body, "worstScenarios", job, |v| {
+            check::or(0, v, |v| if v.as_f64() == Some(0.0) { Ok(0) } else { worst(v) })
+        });
+        let losses = violations
+            .field(Place::Body, "includeLosses", job, |v| check::or(false, v, check::flag));
+        Some(Wanted { n_worst: n_worst?, losses: losses? })
     }
 
     /// The window up to `margin_date`, if that is known.
@@ -290,6 +360,7 @@ impl<'s> Draft<'s> {
         let end = self
             .violations
             .field(Place::Settings, "endDate", settings, |v| check::optional(v, check::date));
+        let stress = self.stress(settings);
         let added = self.dates("addedDates", settings);
         let excluded = self.dates("excludedDates", settings);
         let start = start?;
@@ -301,7 +372,33 @@ impl<'s> Draft<'s> {
                 ValueError::new("value_error", "is after endDate"),
             );
         }
-        Some(Window { start, end, added: added?, excluded: excluded?.into_iter().collect() })
+        Some(Window {
+            start,
+            end,
+            added: added?,
+            excluded: excluded?.into_iter().collect(),
+            stress: stress?,
+        })
+    }
+
+    /// The first and the last day of a time of stress, if there is one.
+    fn stress(&mut self, settings: &Value) -> Option<Option<(Date, Date)>> {
+        let mut day = |name| {
+            self.violations
+                .field(Place::Settings, name, settings, |v| check::optional(v, check::date))
+        };
+        let [first, last] = [day("stressStartDate"), day("stressEndDate")];
+        let (missing, error) = match (first?, last?) {
+            (None, None) => return Some(None),
+            (Some(first), Some(last)) if first <= last => return Some(Some((first, last))),
+            (Some(_), Some(_)) => {
+                ("stressStartDate", ValueError::new("value_error", "is after stressEndDate"))
+            }
+            (None, Some(_)) => ("stressStartDate", ValueError::missing()),
+            (Some(_), None) => ("stressEndDate", ValueError::missing()),
+        };
+        self.violations.add(Place::Settings, &[missing.into()], error);
+        None
     }
 
     fn dates(&mut self, name: &'static str, settings: &Value) -> Option<Vec<Date>> {
@@ -346,6 +443,22 @@ fn decay(value: &Value) -> Result<f64, ValueError> {
 fn multiplier(value: &Value) -> Result<f64, ValueError> {
     let multiplier = check::number(value)?;
     if multiplier > 0.0 { Ok(multiplier) } else { Err(ValueError::number("must be above 0")) }
+}
+
+fn measure(value: &Value) -> Result<Measure, ValueError> {
+    let name = check::text(value)?;
+    if check::is_word(name, "expectedshortfall") {
+        Ok(Measure::ExpectedShortfall)
+    } else if check::is_word(name, "valueatrisk") {
+        Ok(Measure::ValueAtRisk)
+    } else {
+        Err(ValueError::new("type_error.enum", "must be expected_shortfall or value_at_risk"))
+    }
+}
+
+fn worst(value: &Value) -> Result<usize, ValueError> {
+    check::count(value, MAX_WORST)
+        .map_err(|_| ValueError::number(format!("must be a whole number from 0 to {MAX_WORST}")))
 }
 
 /// Any integer of 64 bits, signed or not; they wrap around to the same seeds.

@@ -89,6 +89,7 @@ fn argsort(n: usize, key: impl Fn(u64) -> u64, order: &mut Vec<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Measure;
 
     #[test]
     fn splitmix64_gives_the_published_numbers() {
@@ -116,7 +117,11 @@ mod tests {
             lookback: 1,
             decay: 1.0,
             multiplier: 1.0,
+            volatility_floor: 0.0,
             seed: 7,
+            measure: Measure::default(),
+            confidence: 0.99,
+            stress_weight: 0.0,
         };
         let pool: Vec<u32> = (1000..1100).collect();
         let mut paths = Paths::new(model, &pool, Run::default());

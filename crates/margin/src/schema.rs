@@ -17,11 +17,13 @@ pub(crate) enum Part {
     Dates,
     Text,
     Number,
+    /// True or false.
+    Flag,
 }
 
 type Field = (&'static str, Part);
 
-const JOB: [Field; 9] = [
+const JOB: [Field; 16] = [
     ("marginDate", Part::Text),
     ("numScenarios", Part::Number),
     ("timeHorizonDays", Part::Number),
@@ -29,14 +31,23 @@ const JOB: [Field; 9] = [
     ("ewmaDecayFactor", Part::Number),
     ("volatilityMultiplier", Part::Number),
     ("seed", Part::Number),
+    ("riskMeasure", Part::Text),
+    ("confidenceLevel", Part::Number),
+    ("volatilityFloor", Part::Number),
+    ("stressWeight", Part::Number),
+    ("resultCurrency", Part::Text),
+    ("worstScenarios", Part::Number),
+    ("includeLosses", Part::Flag),
     ("settings", Part::Settings),
     ("portfolio", Part::Portfolio),
 ];
-const SETTINGS: [Field; 4] = [
+const SETTINGS: [Field; 6] = [
     ("startDate", Part::Text),
     ("endDate", Part::Text),
     ("addedDates", Part::Dates),
     ("excludedDates", Part::Dates),
+    ("stressStartDate", Part::Text),
+    ("stressEndDate", Part::Text),
 ];
 const PORTFOLIO: [Field; 3] =
     [("futures", Part::Futures), ("data", Part::Text), ("encoding", Part::Text)];
@@ -57,7 +68,7 @@ impl Part {
             Self::Settings => &SETTINGS,
             Self::Portfolio => &PORTFOLIO,
             Self::Position => &POSITION,
-            Self::Futures | Self::Dates | Self::Text | Self::Number => &[],
+            Self::Futures | Self::Dates | Self::Text | Self::Number | Self::Flag => &[],
         };
         fields.iter().find(|(field, _)| *field == name).copied()
     }
@@ -69,6 +80,7 @@ impl Part {
         match self {
             _ if text.is_empty() => Value::Null,
             Self::Number => number(text).unwrap_or_else(|| text.into()),
+            Self::Flag => text.to_lowercase().parse().map_or_else(|_| text.into(), Value::Bool),
             Self::Dates => text
                 .split(|c: char| c == ',' || c.is_whitespace())
                 .filter(|date| !date.is_empty())

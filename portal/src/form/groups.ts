@@ -71,9 +71,20 @@ export const MARGIN = [
     often: ["marginDate", "timeHorizonDays", "numScenarios"],
     seldom: ["volatilityLookbackDays", "ewmaDecayFactor", "volatilityMultiplier", "seed"],
   },
+  {
+    title: "Margin",
+    often: ["riskMeasure", "confidenceLevel"],
+    seldom: ["volatilityFloor", "stressWeight", "resultCurrency", "worstScenarios", "includeLosses"],
+  },
 ] as const satisfies readonly Group<Margin>[];
-export const HISTORY = ["startDate", "endDate", "addedDates", "excludedDates"] as const satisfies
-  readonly (keyof Schemas["HistoricalSettings"])[];
+export const HISTORY = [
+  "startDate",
+  "endDate",
+  "addedDates",
+  "excludedDates",
+  "stressStartDate",
+  "stressEndDate",
+] as const satisfies readonly (keyof Schemas["HistoricalSettings"])[];
 export const MARGIN_PARTS = ["settings", "portfolio"] as const satisfies readonly Margin[];
 
 type PlacedIn<Groups extends readonly Group<string>[]> = Groups[number]["often" | "seldom"][number];

@@ -1,5 +1,8 @@
 //! `molbox margin`
 
+mod figures;
+
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +10,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use molbox::margin::{self, types::MarginJobRequest};
 use molbox::workflow::types::LocItem;
-use molbox_margin::{DataFormat, Error, Loc, Run, Store};
+use molbox_margin::{Backtest, DataFormat, Date, Error, Loc, Run, Store};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -25,6 +28,16 @@ pub(crate) enum Command {
     ///
     /// Example: molbox margin local --market ./market --portfolio book.csv
     Local(Box<Local>),
+    /// Compare margins of past days with the losses that followed, on this machine.
+    ///
+    /// The periods follow one another without a gap or an overlap, each margin knows the prices up
+    /// to its day alone, and the positions are the same all the time. Kupiec's and
+    /// Christoffersen's tests say whether there are as many losses above the value at risk as its
+    /// level says, and whether they come in clusters.
+    ///
+    /// Example: molbox margin backtest --market ./market --portfolio book.csv --from 2015-01-01
+    /// --time-horizon-days 1 --plot backtest.svg
+    Backtest(Box<Past>),
 }
 
 #[derive(Args, Debug)]
@@ -42,16 +55,57 @@ pub(crate) struct Portfolio {
     output: Option<PathBuf>,
 }
 
+/// Pictures of a margin.
+#[derive(Args, Debug)]
+pub(crate) struct Plots {
+    /// Draw how much the scenarios lose, as .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    plot_losses: Option<PathBuf>,
+    /// Draw what the positions add to the margin, as .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    plot_parts: Option<PathBuf>,
+}
+
 const FORMATS: [&str; 5] = ["csv", "json", "yaml", "xml", "fpml"];
 
 #[derive(Args, Debug)]
 pub(crate) struct Submit {
     #[command(flatten)]
     portfolio: Portfolio,
+    #[command(flatten)]
+    plots: Plots,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Local {
+    #[command(flatten)]
+    market: Market,
+    #[command(flatten)]
+    portfolio: Portfolio,
+    #[command(flatten)]
+    plots: Plots,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Past {
+    /// First day of the backtest, YYYY-MM-DD.
+    #[arg(long, value_name = "DATE")]
+    from: Date,
+    /// Last day that has a margin. Default: the last that a loss follows.
+    #[arg(long, value_name = "DATE")]
+    to: Option<Date>,
+    /// Draw margins and losses, as .svg or .png.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    market: Market,
+    #[command(flatten)]
+    portfolio: Portfolio,
+}
+
+/// Market data on this machine.
+#[derive(Args, Debug)]
+pub(crate) struct Market {
     /// Folder with `contracts.csv`, `prices.csv` and perhaps `fx.csv`; without it, the sample data.
     #[arg(long, value_name = "FOLDER")]
     market: Option<PathBuf>,
@@ -61,8 +115,6 @@ pub(crate) struct Local {
     /// Threads to use. Default: one for each processor.
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    #[command(flatten)]
-    portfolio: Portfolio,
 }
 
 impl Portfolio {
@@ -114,21 +166,33 @@ impl Portfolio {
         }
     }
 
-    fn show(&self, context: &Context, report: &[u8]) -> Result<(), Failure> {
+    fn show(&self, context: &Context, report: &[u8], hides_losses: bool) -> Result<(), Failure> {
         if let Some(path) = &self.output {
             fs::write(path, report).map_err(|e| Failure::file(path, &e))?;
             return context.output.record(&json!({"file": path.display().to_string()}));
         }
-        let report: Value = serde_json::from_slice(report).map_err(anyhow::Error::from)?;
+        let mut report: Value = serde_json::from_slice(report).map_err(anyhow::Error::from)?;
+        if let Some(fields) = report.as_object_mut().filter(|_| hides_losses) {
+            fields.remove("losses");
+        }
         context.output.warnings(&report);
         if context.output.is_json() {
             return context.output.json(&report);
         }
         context.output.table(COLUMNS, report["rows"].as_array().map_or(&[], Vec::as_slice))?;
         context.output.text("\n")?;
-        context.output.record(&report["summary"])
+        context.output.record(&report["summary"])?;
+        match report["worstScenarios"].as_array() {
+            Some(worst) if !worst.is_empty() => {
+                context.output.text("\n")?;
+                context.output.table(WORST, worst)
+            }
+            _ => Ok(()),
+        }
     }
 }
+
+const WORST: &[(&str, &str)] = &[("LOSS", "/loss"), ("DATES", "/dates")];
 
 const COLUMNS: &[(&str, &str)] = &[
     ("TICKER", "/ticker"),
@@ -143,70 +207,183 @@ const COLUMNS: &[(&str, &str)] = &[
 
 pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Submit(submit) => self::submit(context, &submit.portfolio).await,
+        Command::Submit(submit) => self::submit(context, &submit).await,
         Command::Local(local) => self::local(context, &local),
+        Command::Backtest(past) => backtest(context, &past),
     }
 }
 
-async fn submit(context: &Context, portfolio: &Portfolio) -> Result<(), Failure> {
-    let (job, format) = portfolio.job()?;
+async fn submit(context: &Context, Submit { portfolio, plots }: &Submit) -> Result<(), Failure> {
+    let (mut job, format) = portfolio.job()?;
+    let hides_losses = plots.ask(&mut job)?;
     request::check::<Margin>(&job)?;
     if portfolio.request.dry_run {
         return context.output.json(&job);
     }
     let client = context.margin()?;
     let call = client.call("POST", &format!("/margin/submit_job/historical/{format}"))?;
-    let call =
-        call.header("accept", portfolio.media()?)?.header("content-type", "application/json")?;
+    let media = portfolio.media()?;
+    if plots.are_wanted() && media != "application/json" {
+        return Err(Failure::usage("--output: with a plot it must end in .json")
+            .remedy("or calculate it twice, once with the plot and once with the file"));
+    }
+    let call = call.header("accept", media)?.header("content-type", "application/json")?;
     let answer = call.body(job.to_string()).send().await?;
-    portfolio.show(context, &answer.bytes().await?)
+    let answer = answer.bytes().await?;
+    plots.draw(&answer)?;
+    portfolio.show(context, &answer, hides_losses)
 }
 
-fn local(
-    context: &Context,
-    Local { market, base_currency, threads, portfolio }: &Local,
-) -> Result<(), Failure> {
-    let (job, format) = portfolio.job()?;
-    request::check::<Margin>(&job)?;
-    if portfolio.request.dry_run {
-        return context.output.json(&job);
+impl Plots {
+    fn are_wanted(&self) -> bool {
+        self.plot_losses.is_some() || self.plot_parts.is_some()
     }
-    let store = match market {
-        Some(folder) => Store::load(folder, base_currency),
-        None => {
-            context
-                .output
-                .note("no --market: calculated from the invented prices of the sample data");
-            let files = molbox_margin::sample::files();
-            let [contracts, prices, fx] = files
-                .each_ref()
-                .map(|(name, text)| molbox_margin::File { name, bytes: text.as_bytes() });
-            Store::parse(contracts, &[prices], Some(fx), base_currency)
+
+    /// Asks for what the pictures show; returns whether the losses are for them alone.
+    fn ask(&self, job: &mut Value) -> Result<bool, Failure> {
+        figures::check(self.plot_losses.as_deref())?;
+        figures::check(self.plot_parts.as_deref())?;
+        if self.plot_losses.is_none() || job["includeLosses"] == true {
+            return Ok(false);
         }
-    };
-    let store = Arc::new(store.map_err(failure)?);
-    let format = match format.as_str() {
+        request::set(job, &["includeLosses"], json!(true));
+        Ok(true)
+    }
+
+    fn draw(&self, report: &[u8]) -> Result<(), Failure> {
+        if !self.are_wanted() {
+            return Ok(());
+        }
+        let report: Value = serde_json::from_slice(report).map_err(anyhow::Error::from)?;
+        let plots = [
+            (&self.plot_losses, figures::losses(&report)),
+            (&self.plot_parts, figures::parts(&report)),
+        ];
+        for (path, figure) in plots {
+            match (path, figure) {
+                (Some(path), Some(figure)) => figures::write(&figure, path)?,
+                (Some(path), None) => {
+                    let message = format!("{}: there is nothing to draw", path.display());
+                    return Err(Failure::new(Code::Other, message)
+                        .remedy("a portfolio without positions has no scenarios"));
+                }
+                (None, _) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Market {
+    fn store(&self, context: &Context) -> Result<Arc<Store>, Failure> {
+        let store = match &self.market {
+            Some(folder) => Store::load(folder, &self.base_currency),
+            None => {
+                context
+                    .output
+                    .note("no --market: calculated from the invented prices of the sample data");
+                let files = molbox_margin::sample::files();
+                let [contracts, prices, fx] = files
+                    .each_ref()
+                    .map(|(name, text)| molbox_margin::File { name, bytes: text.as_bytes() });
+                Store::parse(contracts, &[prices], Some(fx), &self.base_currency)
+            }
+        };
+        Ok(Arc::new(store.map_err(failure)?))
+    }
+
+    fn run(&self) -> Run<'static> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Run { threads: self.threads.unwrap_or(processors), ..Run::default() }
+    }
+}
+
+fn format_of(name: &str) -> DataFormat {
+    match name {
         "csv" => DataFormat::Csv,
         "yaml" => DataFormat::Yaml,
         "xml" => DataFormat::Xml,
         "fpml" => DataFormat::Fpml,
         _ => DataFormat::Json,
-    };
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let run = Run { threads: threads.unwrap_or(processors), ..Run::default() };
+    }
+}
+
+fn backtest(context: &Context, past: &Past) -> Result<(), Failure> {
+    let Past { from, to, plot, market, portfolio } = past;
+    let (job, format) = portfolio.job()?;
+    request::check::<Margin>(&job)?;
+    figures::check(plot.as_deref())?;
+    if portfolio.request.dry_run {
+        return context.output.json(&job);
+    }
+    let store = market.store(context)?;
+    let bar = context.output.bar("backtest");
+    let found = Backtest::of(&job, format_of(&format), &store, *from, *to, market.run(), |date| {
+        context.output.report(&bar, "backtest", date.to_string(), String::new());
+    });
+    bar.finish_and_clear();
+    let found = found.map_err(failure)?;
+    if let Some(path) = plot {
+        figures::write(&figures::backtest(&found, &found.currency), path)?;
+    }
+    for skipped in &found.skipped {
+        context.output.warning(&format!("no margin on {}: {}", skipped.date, skipped.reason));
+    }
+    if let Some(path) = &portfolio.output {
+        let text = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => serde_json::to_string(&found).map_err(anyhow::Error::from)?,
+            Some("csv") => days_as_csv(&found),
+            _ => return Err(Failure::usage("--output: a backtest's must end in .csv or .json")),
+        };
+        fs::write(path, text).map_err(|error| Failure::file(path, &error))?;
+    }
+    let mut found = serde_json::to_value(&found).map_err(anyhow::Error::from)?;
+    if context.output.is_json() {
+        return context.output.json(&found);
+    }
+    // Thousands of lines; they are in the file and in the picture.
+    if let Some(fields) = found.as_object_mut() {
+        fields.remove("days");
+        fields.remove("skipped");
+    }
+    context.output.record(&found)
+}
+
+fn days_as_csv(backtest: &Backtest) -> String {
+    let mut csv = String::from("date,until,initialMargin,valueAtRisk,loss\n");
+    for day in &backtest.days {
+        let molbox_margin::Day { date, until, initial_margin, value_at_risk, loss } = day;
+        writeln!(csv, "{date},{until},{initial_margin},{value_at_risk},{loss}")
+            .expect("a String takes everything");
+    }
+    csv
+}
+
+fn local(context: &Context, local: &Local) -> Result<(), Failure> {
+    let Local { market, portfolio, plots } = local;
+    let (mut job, format) = portfolio.job()?;
+    let hides_losses = plots.ask(&mut job)?;
+    request::check::<Margin>(&job)?;
+    if portfolio.request.dry_run {
+        return context.output.json(&job);
+    }
+    let store = market.store(context)?;
+    let format = format_of(&format);
+    let run = market.run();
     let request = molbox_margin::Request::from_json(job.to_string().as_bytes(), format, &store)
         .map_err(failure)?;
     for field in &request.unknown_fields().listed {
         context.output.warning(&unknown(field).to_string());
     }
     let report = request.calculate(run).map_err(failure)?;
+    plots.draw(report.json().as_bytes())?;
     let text = match portfolio.media()? {
         "application/json" => report.json(),
         "application/yaml" => report.yaml(),
         "application/xml" => report.xml(),
         _ => report.csv(),
     };
-    portfolio.show(context, text.as_bytes())
+    portfolio.show(context, text.as_bytes(), hides_losses)
 }
 
 /// A field that a portfolio's document has and a job does not.

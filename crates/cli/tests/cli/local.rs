@@ -348,6 +348,34 @@ fn a_margin_is_calculated_without_a_service() {
 }
 
 #[test]
+fn margins_are_drawn_and_tested_against_the_past() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = ["--future", "XEQ1:long:10", "--future", "XBD1:short:3"];
+    let plots = ["--plot-losses", "losses.png", "--plot-parts", "parts.svg"];
+    let drawn = [&["margin", "local"], &book[..], &plots].concat();
+    let report: Value = serde_json::from_str(&ok(&mut molbox(folder.path(), &drawn))).unwrap();
+    assert!(report.get("losses").is_none(), "they were asked for by the plot alone");
+    assert!(fs::read(folder.path().join("losses.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(fs::read_to_string(folder.path().join("parts.svg")).unwrap().contains("XBD1 short"));
+
+    let past = ["--from", "2024-10-01", "--num-scenarios", "1000", "--plot", "past.svg"];
+    let tested = [&["margin", "backtest", "-o", "past.csv"], &book[..], &past].concat();
+    let found: Value = serde_json::from_str(&ok(&mut molbox(folder.path(), &tested))).unwrap();
+    let days = found["days"].as_array().unwrap().len();
+    assert!((28..=33).contains(&days), "two trading days each: {days}");
+    assert_eq!(found["coverage"]["nDays"], days);
+    assert_eq!(
+        fs::read_to_string(folder.path().join("past.csv")).unwrap().lines().count(),
+        days + 1
+    );
+    assert!(fs::read_to_string(folder.path().join("past.svg")).unwrap().contains("Kupiec"));
+
+    let unknown = [&["margin", "backtest", "--plot", "past.pdf"], &book[..], &past[..2]].concat();
+    let (code, error) = failure(&mut molbox(folder.path(), &unknown));
+    assert_eq!((code, error["message"].as_str().unwrap().contains(".png or .svg")), (2, true));
+}
+
+#[test]
 fn a_portfolio_of_any_format_is_recognised_by_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let margin = |name: &str| -> Value {

@@ -27,7 +27,7 @@ impl Tree<'_, '_> {
             Part::Settings => Some(Place::Settings),
             Part::Portfolio => Some(Place::Portfolio),
             Part::Position => Some(Place::Position(self.positions.n_read)),
-            Part::Futures | Part::Dates | Part::Text | Part::Number => None,
+            Part::Futures | Part::Dates | Part::Text | Part::Number | Part::Flag => None,
         }
     }
 }

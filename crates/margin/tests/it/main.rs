@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where the value is missing")]
 
+mod backtests;
 mod cases;
 mod common;
 mod formats;
 mod hostile;
 mod identities;
+mod measures;
 mod reports;
 mod requests;
 mod staleness;

@@ -172,7 +172,7 @@ fn the_standard_error_is_the_spread_of_other_seeds() {
 }
 
 #[test]
-fn a_price_that_does_not_move_has_a_warning() {
+fn a_price_that_does_not_move_is_refused_unless_there_is_a_floor() {
     let header =
         "ticker,name,exchange,currency,multiplier,tickSize,returnType,riskFactor,lastTradeDate\n";
     let mut rows = String::from("date,ticker,settle\n");
@@ -181,15 +181,23 @@ fn a_price_that_does_not_move_has_a_warning() {
     }
     let store =
         store_of(&format!("{header}AAA,a,X,USD,10,1,log,,\n"), &rows, "date,currency,rate\n");
-    let report = calculate(
-        &with(on("2024-12-31", &[("AAA", 1.0)]), json!({ "volatilityLookbackDays": 60 })),
-        &store,
+    let calm = with(on("2024-12-31", &[("AAA", 1.0)]), json!({ "volatilityLookbackDays": 60 }));
+    let violations = refused(calculate(&calm, &store));
+    assert_eq!(summary(&violations), ["portfolio.futures[0].ticker value_error.dead_series"]);
+    assert!(
+        violations[0].msg.starts_with(
+            "the price of AAA did not change in the last 60 daily returns, from which the \
+             volatility of AAA is calibrated: give a volatilityFloor above 0"
+        ),
+        "{}",
+        violations[0].msg
     );
-    let report = report.unwrap();
-    assert_eq!(report.summary.initial_margin, 0.0);
-    assert_eq!(
-        report.warnings,
-        ["the price of AAA did not change in the lookback: its margin is zero"]
+    let floored = calculate(&with(calm, json!({ "volatilityFloor": 0.5 })), &store).unwrap();
+    assert!(floored.summary.initial_margin > 0.0);
+    assert!(
+        floored.warnings.contains(&"the volatility floor holds for 1 of 1 tickers".to_owned()),
+        "{:?}",
+        floored.warnings
     );
 }
 

@@ -1,0 +1,128 @@
+//! Backtests, and the tests of exceedances.
+
+use molbox_margin::{Backtest, Coverage, DataFormat, Error, Run};
+use serde_json::{Value, json};
+
+use crate::common::{job, refused, store, with};
+
+fn backtest(job: &Value, first: &str, last: &str) -> Result<Backtest, Error> {
+    let [first, last] = [first, last].map(|day| day.parse().unwrap());
+    Backtest::of(job, DataFormat::Json, &store("sample"), first, Some(last), Run::default(), |_| ())
+}
+
+fn assert_close(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} and {expected}");
+}
+
+/// Statistics and probabilities that a program of NumPy and SciPy 1.17.1 (chi2.sf) gave.
+#[test]
+fn coverage_is_that_of_another_program() {
+    let of = |n: usize, at: &[usize], level: f64| {
+        let exceeds: Vec<bool> = (0..n).map(|day| at.contains(&day)).collect();
+        Coverage::of(&exceeds, level)
+    };
+    for (found, exceedances, [unconditional, independence, conditional]) in [
+        (
+            of(250, &[10, 11, 100, 200], 0.99),
+            4,
+            [
+                (0.7691383643858458, 0.380483738238954),
+                (4.106993251527205, 0.04270622318383066),
+                (4.876131615913051, 0.08732960043122948),
+            ],
+        ),
+        (
+            of(1000, &[3, 50, 51, 52, 400, 401, 700, 900, 901, 902, 999], 0.99),
+            11,
+            [
+                (0.0978343969784703, 0.7544440842190968),
+                (33.98765326760156, 5.546290285856903e-09),
+                (34.08548766458003, 3.966709507742825e-08),
+            ],
+        ),
+        (
+            of(500, &[100], 0.95),
+            1,
+            [
+                (42.754957483707344, 6.20444472987464e-11),
+                (0.00401606695593415, 0.9494699277668971),
+                (42.75897355066328, 5.188082428400981e-10),
+            ],
+        ),
+        (
+            of(255, &[], 0.99),
+            0,
+            [
+                (5.12567128528574, 0.023574450485913),
+                (-0.0, 1.0),
+                (5.12567128528574, 0.07708584232989268),
+            ],
+        ),
+    ] {
+        assert_eq!(found.exceedances, exceedances);
+        for (test, (statistic, p_value)) in [
+            (found.unconditional, unconditional),
+            (found.independence, independence),
+            (found.conditional, conditional),
+        ] {
+            assert_close(test.statistic, statistic);
+            assert_close(test.p_value, p_value);
+        }
+    }
+}
+
+#[test]
+fn losses_are_those_of_the_settlements_after() {
+    let job = with(job(&[("XEQ1", 2.0), ("XEQ1", -1.0)]), json!({ "timeHorizonDays": 3 }));
+    let found = backtest(&job, "2024-01-01", "2024-06-30").unwrap();
+    let [_, (_, prices), _] = molbox_margin::sample::files();
+    let price = |day: String| -> f64 {
+        let row = format!("{day},XEQ1,");
+        prices.lines().find_map(|line| line.strip_prefix(&row)).unwrap().parse().unwrap()
+    };
+    assert!(found.days.len() > 35 && found.skipped.is_empty());
+    for (day, next) in found.days.iter().zip(&found.days[1..]) {
+        assert_eq!(day.until, next.date, "periods follow one another");
+        let change = price(day.until.to_string()) - price(day.date.to_string());
+        assert_close(day.loss, -50.0 * change);
+    }
+}
+
+#[test]
+fn a_margin_of_the_past_knows_nothing_of_what_came_after() {
+    let job = job(&[("XEQ1", 1.0), ("XBD1", -2.0)]);
+    let found = backtest(&job, "2023-01-01", "2023-01-31").unwrap();
+    for day in &found.days {
+        let alone = with(job.clone(), json!({ "marginDate": day.date.to_string() }));
+        let alone = crate::common::report(&alone).summary.initial_margin;
+        assert_eq!(day.initial_margin, alone);
+    }
+}
+
+/// Single contracts, since how the sample's move together changes with the years.
+#[test]
+fn exceedances_of_the_sample_data_are_those_of_the_level() {
+    let fields = json!({
+        "timeHorizonDays": 1, "confidenceLevel": 0.95, "numScenarios": 1000, "settings": {},
+    });
+    for positions in [[("XEQ1", 1.0)], [("XBD1", -1.0)]] {
+        let found = backtest(&with(job(&positions), fields.clone()), "2021-01-01", "2024-12-31");
+        let found = found.unwrap();
+        assert!(found.coverage.n_days > 900);
+        assert!(found.coverage.unconditional.p_value > 0.05, "{:?}", found.coverage);
+        assert!(found.margin_exceedances < found.coverage.exceedances);
+    }
+}
+
+#[test]
+fn a_backtest_without_a_day_says_why() {
+    let whole = with(job(&[("XEQ1", 1.0)]), json!({ "settings": {} }));
+    let violations = refused(backtest(&whole, "2004-01-01", "2005-01-10"));
+    assert!(violations[0].msg.contains("daily returns"), "{}", violations[0].msg);
+    let violations = refused(backtest(&whole, "2025-01-01", "2025-12-31"));
+    assert!(
+        violations[0].msg.contains("fewer than 2 trading days follow"),
+        "{}",
+        violations[0].msg
+    );
+}
