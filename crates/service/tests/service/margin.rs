@@ -213,12 +213,39 @@ async fn numbers_beside_a_document_count_in_every_format() {
             sent.headers()["x-margin-initial"].to_str().unwrap().to_owned()
         };
         let usual = margin("").await;
-        for number in
-            ["ewmaDecayFactor=0.9", "volatilityLookbackDays=100", "volatilityMultiplier=2"]
-        {
+        for number in [
+            "ewmaDecayFactor=0.9",
+            "volatilityLookbackDays=100",
+            "volatilityMultiplier=2",
+            "riskMeasure=value_at_risk",
+            "confidenceLevel=0.9",
+            "volatilityFloor=1",
+            "resultCurrency=JPY",
+            "stressWeight=1&stressStartDate=2008-09-01&stressEndDate=2008-12-31",
+        ] {
             assert_ne!(margin(number).await, usual, "{format} {number}");
         }
     }
+}
+
+#[tokio::test]
+async fn worst_scenarios_and_losses_are_answered_where_asked_for() {
+    let (service, key) = serve("sample");
+    let sent = post(
+        &service,
+        &key,
+        "csv?numScenarios=500&worstScenarios=3&includeLosses=true&shape=report",
+    )
+    .header(CONTENT_TYPE, "text/csv")
+    .body("ticker,type,quantity\nXEQ1,long,2\n")
+    .send()
+    .await
+    .unwrap();
+    assert_eq!(sent.status(), 200);
+    let report: Value = sent.json().await.unwrap();
+    let worst = report["worstScenarios"].as_array().unwrap();
+    assert_eq!((worst.len(), report["losses"].as_array().unwrap().len()), (3, 500));
+    assert_eq!(worst[0]["dates"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
