@@ -661,6 +661,7 @@ impl Selecting<'_> {
                 let placed =
                     warnings.into_iter().map(|warning| Warning::Mask { at: at.clone(), warning });
                 self.warnings.extend(placed);
+                self.warnings.extend(self.solvent_too(at, &label, &atoms));
                 atoms
             }
             Err(error) => {
@@ -669,6 +670,23 @@ impl Selecting<'_> {
             }
         };
         Group { label, atoms }
+    }
+
+    /// A warning about a mask that selects both molecules and what surrounds them: a range of
+    /// residues that goes too far. One that selects solvent alone means it.
+    fn solvent_too(&self, at: &Field, mask: &str, atoms: &AtomSet) -> Option<Warning> {
+        let solute = Group::solute(self.topology).atoms;
+        let mut others = atoms.iter().filter(|atom| !solute.contains(*atom));
+        let first = self.topology.atom_label(others.next()?);
+        let (n_atoms, n_selected) = (1 + others.count(), atoms.len());
+        let warning = Warning::SolventToo {
+            at: at.clone(),
+            mask: mask.to_owned(),
+            n_atoms,
+            n_selected,
+            first,
+        };
+        (n_atoms < n_selected).then_some(warning)
     }
 
     /// The atoms of both sides, of which one may have much water, but not both.

@@ -76,6 +76,19 @@ pub enum Warning {
         /// The field that asks for it.
         needs: &'static str,
     },
+    /// A mask selects water or ions besides the molecules that these surround.
+    SolventToo {
+        /// Where in the parameters.
+        at: Field,
+        /// The mask.
+        mask: String,
+        /// Atoms of water and ions.
+        n_atoms: usize,
+        /// Atoms in all.
+        n_selected: usize,
+        /// The first of them.
+        first: String,
+    },
     /// A mask may not select what was meant.
     Mask {
         /// Where in the parameters.
@@ -140,6 +153,11 @@ impl fmt::Display for Warning {
                  they are compared by their order, so check that they belong together"
             ),
             Self::NoEffect { at, needs } => write!(f, "{at}: has no effect without `{needs}`"),
+            Self::SolventToo { at, mask, n_atoms, n_selected, first } => write!(
+                f,
+                "{at}: {n_atoms} of the {n_selected} atoms that {mask} selects are of water and ions, the \
+                 first {first}; leave these out, as by `&!:HOH,NA,CL`, where the molecules alone are meant"
+            ),
             Self::Mask { at, warning } => write!(f, "{at}: {warning}"),
         }
     }

@@ -162,6 +162,21 @@ fn masks_warn_at_their_place() {
 }
 
 #[test]
+fn a_mask_that_goes_on_into_the_water_is_pointed_out() {
+    let warned = |mask: &str| {
+        let params = Params { rmsf_masks: texts(&[mask]), ..Params::default() };
+        let report = analyzed(&mini(), &params).unwrap();
+        let solvent_too = |warning: &&Warning| matches!(warning, Warning::SolventToo { .. });
+        report.warnings.iter().find(solvent_too).map(ToString::to_string)
+    };
+    assert_eq!(warned(":1-24"), None);
+    assert_eq!(warned(":HOH"), None, "water alone is meant");
+    let said = warned(":20-30@CA,O").unwrap();
+    assert!(said.starts_with("rmsf_masks[0]: 6 of the "), "{said}");
+    assert!(said.contains("that :20-30@CA,O selects are of water and ions, the first "), "{said}");
+}
+
+#[test]
 fn parts_of_a_trajectory_are_one() {
     let parts = [part("part_1.dcd", 0..17), part("part_2.dcd", 17..18), part("part_3.dcd", 18..60)];
     let [whole, joined] =
