@@ -14,6 +14,8 @@ use molbox::UnknownField;
 use molbox::margin::types::MarginJobRequest;
 use molbox::workflow::types::{LocItem, ValidationError};
 use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::app::App;
@@ -274,6 +276,9 @@ async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
         return Ok((Sent::Document(mem::take(&mut call.bytes)), Vec::new()));
     }
     let is_json = body::is_json(&media);
+    if is_json && data_format(call) == DataFormat::Json && is_portfolio(&call.bytes) {
+        return Ok((Sent::Document(mem::take(&mut call.bytes)), Vec::new()));
+    }
     if !formats.is_empty() || !is_json {
         let format = call.parameter("data_format");
         return Err(ApiError::unsupported_media(format!(
@@ -282,6 +287,19 @@ async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
     }
     beside_the_job(call)?;
     Ok((Sent::Job(mem::take(&mut call.bytes)), Vec::new()))
+}
+
+/// Whether a JSON body is the portfolio alone, as in the other formats: it has futures, and no
+/// portfolio that they belong into. Nothing of it is kept.
+fn is_portfolio(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Top {
+        futures: Option<IgnoredAny>,
+        portfolio: Option<IgnoredAny>,
+    }
+
+    serde_json::from_slice::<Top>(bytes)
+        .is_ok_and(|top| top.futures.is_some() && top.portfolio.is_none())
 }
 
 /// Refuses fields that came as parameters although the body has a place for them.

@@ -20,6 +20,7 @@ use crate::record::{Kind, Status, Task};
 use crate::runner::left::{self, COLLECTED, COMMIT, LOG};
 use crate::runner::log;
 use crate::runner::outcome::Outcome;
+use crate::runner::readme::{self, README};
 
 /// Most bytes of the topology of a system, for each atom that it may have. The worker writes some
 /// 130.
@@ -154,10 +155,14 @@ struct Manifest<'a> {
 fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<Layout> {
     let key = Key::task(&row.id).under("manifest.json");
     let mut found = entries(&app.objects, &row.id, &row.id)?;
+    let readme = Key::task(&row.id).under(README);
     // Of an earlier collection.
-    found.retain(|entry| entry.key != key);
+    found.retain(|entry| entry.key != key && entry.key != readme);
     if let Some(system) = row.parent.as_ref().filter(|_| row.kind == Kind::Job) {
         found.extend(entries(&app.objects, system, &format!("{}/system", row.id))?);
+    }
+    if row.kind == Kind::Job {
+        found.push(with_readme(app, row, &found, readme)?);
     }
     let mut measured = found
         .iter()
@@ -189,6 +194,15 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<L
     let manifest = Entry { name: format!("{}/manifest.json", row.id), key };
     measured.insert(0, bundle::measure(&app.objects, &manifest)?);
     Layout::archive(&app.objects, &measured, row.created_at)
+}
+
+/// The entry of the file that says what the others of a job's bundle are, which is written.
+fn with_readme(app: &App, row: &Task, found: &[Entry], key: Key) -> Result<Entry> {
+    let prefix = format!("{}/", row.id);
+    let names: Vec<&str> =
+        found.iter().filter_map(|entry| entry.name.strip_prefix(&prefix)).collect();
+    app.objects.write(&key, readme::text(&row.id, &names).as_bytes())?;
+    Ok(Entry { name: format!("{prefix}{README}"), key })
 }
 
 /// Warnings about the request, then those of the run.

@@ -23,10 +23,11 @@ use serde_json::Value;
 use crate::exec::confine::WORK;
 use crate::objects::bundle::DEFLATED;
 use crate::random;
+use crate::runner::readme::README;
 
 pub(crate) const LOG: &str = "log.txt";
 /// What the bundle is made of besides what the worker wrote.
-pub(crate) const OURS: [&str; 2] = ["manifest.json", LOG];
+pub(crate) const OURS: [&str; 3] = ["manifest.json", LOG, README];
 /// What a simulation resumes from: a folder of its command's, and of its objects when it has ended.
 pub(crate) const COMMIT: &str = "commit";
 /// A folder of the task's folder: what its command has left that becomes objects.

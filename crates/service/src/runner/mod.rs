@@ -16,6 +16,7 @@ mod outcome;
 pub(crate) mod output;
 mod pace;
 pub(crate) mod places;
+mod readme;
 mod right;
 pub(crate) mod series;
 mod watch;

@@ -1,0 +1,87 @@
+//! `README.txt` of a job's bundle: what each of its files is.
+
+use std::fmt::Write as _;
+
+/// Its name in the bundle.
+pub(crate) const README: &str = "README.txt";
+
+/// What files are called, with `*` for the name of a stage, and what they are.
+const FILES: [(&str, &str); 16] = [
+    (
+        "manifest.json",
+        "what was asked for, versions, seed, citations, warnings, checksum of every file",
+    ),
+    ("log.txt", "what the programs reported while they ran"),
+    ("minimization.pdb", "the structure once its energy was minimised"),
+    ("minimization.cif", "the structure once its energy was minimised"),
+    ("minimization.state.xml", "the same as OpenMM's State: positions and box"),
+    ("*.dcd", "trajectory of the stage: positions in Å, all atoms, a frame every traj_freq steps"),
+    ("*.xtc", "trajectory of the stage: positions in nm, all atoms, a frame every traj_freq steps"),
+    ("*.csv", "log of the stage: time, energies, temperature, volume, density"),
+    (
+        "*.pdb",
+        "the structure in which the stage ended: after its last step, molecules whole and in the box",
+    ),
+    (
+        "*.cif",
+        "the structure in which the stage ended: after its last step, molecules whole and in the box",
+    ),
+    ("*.state.xml", "the same as OpenMM's State: positions, velocities, box"),
+    ("system/manifest.json", "the same of the build of the system"),
+    (
+        "system/system.*",
+        "the system as it was built: structure (.pdb, .cif), forces for OpenMM (.xml)",
+    ),
+    ("system/prepared.*", "the molecules before water and ions were added around them"),
+    ("system/state.xml", "positions and box of the system as it was built"),
+    ("system/topology.json", "names, elements, masses, bonds of its atoms, by which masks select"),
+];
+
+/// The text for the files of a bundle, by their names in it.
+pub(super) fn text(id: &str, names: &[&str]) -> String {
+    let mut text = format!("Results of {id}\n\n");
+    let widest = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    for name in names {
+        let meant = FILES.iter().find(|(pattern, _)| is_of(pattern, name));
+        let meaning = meant.map_or("", |(_, meaning)| meaning);
+        let line = format!("{name:widest$}  {meaning}");
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text += "\nTo look at it: open the .pdb or .cif of production with its trajectory, in VMD, PyMOL, \
+             ChimeraX or MDAnalysis. Atoms are the same, in the same order, in all of these files.\n";
+    text
+}
+
+/// Whether a name is of a pattern with a star at most.
+fn is_of(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => {
+            name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).is_some_and(
+                |part| {
+                    // A stage has no folder.
+                    !part.is_empty() && !part.contains('/')
+                },
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_is_explained_and_the_frame_of_a_structure_named() {
+        let names = ["log.txt", "minimization.pdb", "production.dcd", "production.pdb"];
+        let all = text("job_1", &[&names[..], &["system/system.xml", "other"]].concat());
+        let line = |name: &str| {
+            all.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).unwrap()
+        };
+        assert!(line("production.pdb").contains("ended: after its last step"));
+        assert!(line("minimization.pdb").contains("minimised"));
+        assert!(line("system/system.xml").contains("forces for OpenMM"));
+        assert_eq!(line("other"), "", "what is not known is listed all the same");
+    }
+}
