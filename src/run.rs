@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
 
+use crate::transfer::usual_name;
 use crate::workflow::Client;
 use crate::workflow::types::{
     AnalysisRecord, AnalysisRequest, FileRecord, JobCreateParams, JobRecord, SystemBuildRequest,
@@ -48,10 +49,14 @@ pub struct Plan {
     /// A structure file of this machine, or what the service knows: a registered file's id or name,
     /// or a public structure entry.
     pub structure: String,
+    /// Files of this machine of a system that another program has built; with them `structure`
+    /// only names the run.
+    #[serde(default)]
+    pub built: Vec<PathBuf>,
     /// Files of ligands of this machine.
     #[serde(default)]
     pub ligands: Vec<PathBuf>,
-    /// How to build; `protein` and `ligands` are filled in.
+    /// How to build; `built`, `protein` and `ligands` are filled in.
     pub system: SystemBuildRequest,
     /// What to simulate; `box_id` and `batch_index` are filled in, and a seed is counted up from
     /// one replica to the next.
@@ -68,6 +73,7 @@ impl Plan {
         let default = "every field of a request is optional";
         Self {
             structure: structure.into(),
+            built: Vec::new(),
             ligands: Vec::new(),
             system: crate::from_json("{}").expect(default),
             job: crate::from_json(r#"{"production": {}}"#).expect(default),
@@ -183,12 +189,12 @@ impl Run {
             return Err(Error::argument("replicas", "must be an integer >= 1, got 0"));
         }
         text(&folder)?;
-        if Path::new(&plan.structure).is_file() {
+        if plan.built.is_empty() && Path::new(&plan.structure).is_file() {
             plan.structure = text(&absolute(Path::new(&plan.structure))?)?.to_owned();
         }
-        for ligand in &mut plan.ligands {
-            *ligand = absolute(ligand)?;
-            text(ligand)?;
+        for file in plan.built.iter_mut().chain(&mut plan.ligands) {
+            *file = absolute(file)?;
+            text(file)?;
         }
         if folder.join(STATE_FILE).exists() {
             return Err(Error::invalid(format!("{}: holds a run already", folder.display())));
@@ -290,13 +296,20 @@ impl Run {
     async fn build(&mut self, client: &Client, on_event: &OnEvent) -> Result<(), Error> {
         if self.system.is_none() {
             let structure = PathBuf::from(&self.plan.structure);
+            let is_built = !self.plan.built.is_empty();
             // As `begin` noted it: no id, name or public entry is an absolute path.
             let is_file = structure.is_absolute();
-            if !is_file && (structure.components().count() > 1 || structure.extension().is_some()) {
+            if !is_built
+                && !is_file
+                && (structure.components().count() > 1 || structure.extension().is_some())
+            {
                 return Err(Error::file(structure, std::io::ErrorKind::NotFound.into()));
             }
-            let wanted: Vec<PathBuf> =
-                is_file.then_some(structure).into_iter().chain(self.plan.ligands.clone()).collect();
+            let wanted: Vec<PathBuf> = if is_built {
+                self.plan.built.clone()
+            } else {
+                is_file.then_some(structure).into_iter().chain(self.plan.ligands.clone()).collect()
+            };
             for path in wanted.iter().skip(self.files.len()) {
                 let file = self.upload(client, path, on_event).await?;
                 self.files.push(file.clone());
@@ -305,9 +318,13 @@ impl Run {
             }
             let mut request = self.plan.system.clone();
             let mut files = self.files.iter().map(|file| file.file_id.to_string());
-            request.protein =
-                if is_file { files.next() } else { Some(self.plan.structure.clone()) };
-            request.ligands = files.collect();
+            if is_built {
+                request.built = files.collect();
+            } else {
+                request.protein =
+                    if is_file { files.next() } else { Some(self.plan.structure.clone()) };
+                request.ligands = files.collect();
+            }
             let key = format!("{}-system", self.id);
             let system = client
                 .system_submit()
@@ -340,11 +357,10 @@ impl Run {
         path: &Path,
         on_event: &OnEvent,
     ) -> Result<FileRecord, Error> {
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("file");
+        let stem = usual_name(path).unwrap_or_else(|| "file".to_owned());
         let sha256 = digest(path).await?;
         // Names are unique in an account: another content of the same name gets a number.
-        for name in std::iter::once(stem.to_owned()).chain((2..).map(|nth| format!("{stem}-{nth}")))
-        {
+        for name in std::iter::once(stem.clone()).chain((2..).map(|nth| format!("{stem}-{nth}"))) {
             let page = client.file_list().name(&name).send().await?.into_inner();
             match page.items.into_iter().find(|file| file.name == name && file.status == "ready") {
                 Some(file) if file.sha256.as_ref() == Some(&sha256) => return Ok(file),

@@ -193,12 +193,10 @@ impl Source {
         })
     }
 
-    /// What the file of a path is called, without its extension and with it alone.
+    /// What the file of a path is registered as, and its extension.
     fn names(&self) -> (Option<String>, Option<String>) {
         let Self::Path(path) = self else { return (None, None) };
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let extension = path.extension().and_then(|extension| extension.to_str());
-        (stem.map(str::to_owned), extension.map(str::to_lowercase))
+        (usual_name(path), extension(path))
     }
 
     fn shown(&self) -> String {
@@ -238,8 +236,8 @@ impl<'a> Upload<'a> {
         }
     }
 
-    /// Name to register the file under. Default: that of the file of a path without its extension;
-    /// of other contents the service's.
+    /// Name to register the file under. Default: that of the file of a path, without its extension
+    /// but for files of built systems; of other contents the service's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -302,11 +300,32 @@ impl<'a> Upload<'a> {
     }
 }
 
+/// Formats whose files are known by their name without its extension. Those of built systems are
+/// many of one name.
+const OF_ONE_NAME: [&str; 11] =
+    ["pdb", "ent", "cif", "mmcif", "sdf", "mol", "mol2", "xml", "dcd", "xtc", "gz"];
+
+/// The name under which the file of a path is registered, unless another is given.
+pub(crate) fn usual_name(path: &Path) -> Option<String> {
+    let is_of_one_name =
+        extension(path).is_none_or(|extension| OF_ONE_NAME.contains(&extension.as_str()));
+    let name = if is_of_one_name { path.file_stem() } else { path.file_name() };
+    name.and_then(|name| name.to_str()).map(str::to_owned)
+}
+
+fn extension(path: &Path) -> Option<String> {
+    path.extension().and_then(|extension| extension.to_str()).map(str::to_lowercase)
+}
+
 /// The format that an extension stands for.
 fn usual(extension: String) -> String {
     match extension.as_str() {
         "ent" => "pdb".to_owned(),
         "mmcif" => "cif".to_owned(),
+        "parm7" => "prmtop".to_owned(),
+        "rst7" | "restrt" | "ncrst" => "inpcrd".to_owned(),
+        "par" => "prm".to_owned(),
+        "cor" => "crd".to_owned(),
         _ => extension,
     }
 }

@@ -5,6 +5,7 @@ The plan holds what the service has resolved and checked. Lengths are in nm, ene
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import time
 from collections.abc import Callable
@@ -41,11 +42,15 @@ WEIGHTS = {
 }
 # The same of a step that grows a membrane.
 MEMBRANE_WEIGHT = 1000
+# The same of a system that another program has built.
+BROUGHT_WEIGHTS = {"read": 10, "check": 10, "write": 5}
 
 
 def build(task: TaskDirectory, spec: BuildTask) -> BuildResult:
     """Build the system of a task."""
     plan, seed = spec.plan, spec.seed
+    if plan.built:
+        return _bring(task, spec)
     random.seed(seed)
     np.random.seed(seed % 2**32)
     steps = Steps(task, plan, {**WEIGHTS, "solvate": MEMBRANE_WEIGHT} if plan.membrane else WEIGHTS)
@@ -74,15 +79,31 @@ def build(task: TaskDirectory, spec: BuildTask) -> BuildResult:
     system = steps.run("parametrise", lambda: _parametrise(task, plan, modeller.topology, base))
     state, findings = steps.run("check", lambda: _check(task, system, modeller, prepared.account))
 
-    def write() -> None:
-        write_topology(task.output / "topology.json", modeller.topology, system, state)
-        replace(task.output / "system.xml", openmm.XmlSerializer.serialize(system).encode())
-        replace(task.output / "state.xml", openmm.XmlSerializer.serialize(state).encode())
-        write_structure(task.output, "system", modeller.topology, state.getPositions())
-
-    steps.run("write", write)
+    steps.run("write", lambda: _write(task, modeller.topology, system, state))
     summary = summarise(spec, modeller.topology, system, state, variants, findings)
     return BuildResult(summary, versions(), steps.seconds)
+
+
+def _bring(task: TaskDirectory, spec: BuildTask) -> BuildResult:
+    """Take a system that another program has built for that of a task."""
+    from molbox_worker.built import bring, files, load
+
+    steps = Steps(task, spec.plan, BROUGHT_WEIGHTS)
+    loaded = steps.run("read", lambda: load.load(task, files.gather(task, spec.plan.built), spec.plan.max_atoms))
+    task.log(f"{loaded.source}: {loaded.topology.getNumAtoms()} atoms")
+    brought = steps.run("check", lambda: bring.bring(task, loaded))
+    _name_chains(brought.topology)
+    steps.run("write", lambda: _write(task, brought.topology, brought.system, brought.state))
+    summary = summarise(spec, brought.topology, brought.system, brought.state, {}, brought.findings)
+    summary = dataclasses.replace(summary, force_field=loaded.source, water_type="as in its files")
+    return BuildResult(summary, versions(), steps.seconds)
+
+
+def _write(task: TaskDirectory, topology: app.Topology, system: openmm.System, state: openmm.State) -> None:
+    write_topology(task.output / "topology.json", topology, system, state)
+    replace(task.output / "system.xml", openmm.XmlSerializer.serialize(system).encode())
+    replace(task.output / "state.xml", openmm.XmlSerializer.serialize(state).encode())
+    write_structure(task.output, "system", topology, state.getPositions())
 
 
 class Steps:
@@ -120,11 +141,17 @@ class Steps:
                 "not_finite",
                 f"atoms lie so close together that they could not be relaxed (in the step {name!r})",
                 remedy="check the coordinates of the structure and the poses of the ligands",
-                loc=["body", "protein" if self._plan.protein else "ligands"],
+                loc=["body", self._field()],
             ) from error
         self.seconds[name] = round(time.monotonic() - start, 3)
         self._task.log(f"{name}: {self.seconds[name]:.2f} s")
         return result
+
+    def _field(self) -> str:
+        """The field of the request that has the coordinates."""
+        if self._plan.built:
+            return "built"
+        return "protein" if self._plan.protein else "ligands"
 
 
 def _name_chains(topology: app.Topology) -> None:

@@ -61,6 +61,8 @@ def check(
     system: openmm.System,
     state: openmm.State,
     account: Account,
+    *,
+    is_neutral: bool = True,
 ) -> Findings:
     """Refuse a system that is not what it should be.
 
@@ -74,6 +76,8 @@ def check(
         Its positions, energy, forces and box, once what was added to the structure is minimised.
     account
         What became of the residues of the structure.
+    is_neutral
+        Whether ions were added that make it neutral.
 
     Raises
     ------
@@ -95,7 +99,8 @@ def check(
         apart = f"{closest.distance:.3f} nm apart"
         task.warn("hydrogen_crowded", f"{first} and {second} are {apart}: the atoms around leave no more room")
     largest_force = _check_forces(state, atoms, authors)
-    _check_charge(system)
+    if is_neutral:
+        _check_charge(system)
     check_hands(topology, positions, authors)
     _report_cis(task, topology, positions)
     residues = {key: account.counts[key] for key in ("kept", "replaced", "removed", "built")}

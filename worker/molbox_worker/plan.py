@@ -133,6 +133,8 @@ class BuildPlan:
 
     Attributes
     ----------
+    built : list of InputFile
+        Files of a system that another program has built; with them nothing else has a part but `max_atoms`.
     protein : InputFile or None
         The structure.
     ligands : list of LigandFile
@@ -162,6 +164,7 @@ class BuildPlan:
 
     """
 
+    built: list[InputFile]
     protein: InputFile | None
     ligands: list[LigandFile]
     membrane: str | None

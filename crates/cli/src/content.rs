@@ -68,6 +68,39 @@ pub(crate) fn structure(path: &Path) -> Result<(), Failure> {
     }
 }
 
+/// Extensions of topologies of built systems, and of archives that hold one.
+const TOPOLOGIES: [&str; 6] = ["prmtop", "parm7", "top", "psf", "xml", "zip"];
+/// Extensions of what belongs to such a topology.
+const PARTS: [&str; 16] = [
+    "inpcrd", "rst7", "ncrst", "restrt", "gro", "crd", "cor", "prm", "par", "rtf", "str", "xsc",
+    "pdb", "ent", "cif", "mmcif",
+];
+
+/// Whether files are of a system that another program has built: a topology is among them.
+///
+/// # Errors
+///
+/// Files that belong to nothing.
+pub(crate) fn is_built(files: &[String]) -> Result<bool, Failure> {
+    let extension = |file: &String| {
+        let extension = Path::new(file).extension().and_then(|extension| extension.to_str());
+        extension.unwrap_or_default().to_lowercase()
+    };
+    let is = |file: &String, known: &[&str]| known.contains(&extension(file).as_str());
+    let has_topology = files.iter().any(|file| is(file, &TOPOLOGIES));
+    if !has_topology && files.len() < 2 {
+        return Ok(false);
+    }
+    let other = files.iter().find(|file| !is(file, &TOPOLOGIES) && !is(file, &PARTS));
+    match other {
+        Some(file) => Err(Failure::invalid(format!("{file}: is of no system that is built"))
+            .remedy("of a structure give one file, and ligands by --ligand")),
+        None if has_topology => Ok(true),
+        None => Err(Failure::invalid("several files are those of a built system, and have a topology")
+            .remedy("that is a .prmtop, .top, .psf or .xml, or a .zip with all; of a structure give one file")),
+    }
+}
+
 /// Refuses what cannot be a molecule in any format, and says what it is.
 pub(crate) fn ligand(path: &Path) -> Result<(), Failure> {
     head(path).map(drop)
@@ -119,6 +152,22 @@ mod tests {
     use super::*;
 
     const ATOM: &str = "ATOM      1  N   MET A   1      27.340  24.430   2.614\n";
+
+    #[test]
+    fn files_of_a_built_system_have_a_topology() {
+        let said = |files: &[&str]| {
+            let files: Vec<String> = files.iter().map(|&file| file.to_owned()).collect();
+            is_built(&files).map_err(|failure| failure.message)
+        };
+        assert_eq!(said(&["1L2Y"]), Ok(false));
+        assert_eq!(said(&["a.pdb"]), Ok(false));
+        assert_eq!(said(&["a.rst7"]), Ok(false), "which is then refused as a structure");
+        assert_eq!(said(&["a.prmtop", "a.rst7"]), Ok(true));
+        assert_eq!(said(&["a.XML", "a.pdb"]), Ok(true));
+        assert_eq!(said(&["system.zip"]), Ok(true));
+        assert!(said(&["a.pdb", "b.sdf"]).unwrap_err().starts_with("b.sdf: "));
+        assert!(said(&["a.pdb", "b.pdb"]).unwrap_err().contains("have a topology"));
+    }
 
     #[test]
     fn what_is_no_structure_is_named() {

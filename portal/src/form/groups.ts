@@ -10,7 +10,7 @@ type Analysis = keyof Schemas["AnalysisRequest"];
 type Margin = keyof Schemas["MarginJobRequest"];
 
 export const SYSTEM = [
-  { title: "What is in the box", often: ["protein", "chain_id", "pH"], seldom: ["keep_Hs"] },
+  { title: "What is in the box", often: ["protein", "chain_id", "pH"], seldom: ["keep_Hs", "built"] },
   { title: "The box", often: ["box_name", "box_shape", "minimum_padding"], seldom: ["membrane"] },
   { title: "Solvent and ions", often: ["water_type", "ions", "concentration"], seldom: [] },
   { title: "Force field", often: ["force_field"], seldom: ["seed"] },

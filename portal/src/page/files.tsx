@@ -49,7 +49,8 @@ function DropZone({ isOver, onFiles }: { isOver: boolean; onFiles: (files: File[
         event.target.value = "";
       }} />
     <p className="small quiet">
-      Structures (pdb, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc)
+      Structures (pdb, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc),
+      built systems (prmtop, top, psf, zip and more)
     </p>
   </div>;
 }

@@ -233,7 +233,9 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
                 None => {
                     let file = client.file_view().file_id(&id).send().await?;
                     let name = file.name.replace(['/', '\\'], "_");
-                    PathBuf::from(format!("{name}.{}", file.format))
+                    let extension = format!(".{}", file.format);
+                    // Files of built systems have theirs in their names.
+                    PathBuf::from(format!("{}{extension}", name.trim_end_matches(&extension)))
                 }
             };
             let path = task::fetch(context, client.download_file(&id, path)).await?;

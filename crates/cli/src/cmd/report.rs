@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use molbox::Finite;
 use molbox::run::Run;
 use molbox::workflow::types::{JobRecord, JobSettings, StageResult, SystemRecord, SystemSettings};
-use molbox_plot::Figure;
+use molbox_plot::{Figure, Line, Panel};
 use pulldown_cmark::{Event, Options, Parser, Tag, html};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -123,13 +123,18 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
         .map(|result| result.tables.as_deref().map_or(Ok(Vec::new()), measured))
         .collect::<Result<_>>()?;
     compared(&mut text, &measured)?;
+    if let Some(figure) = overlay(&measured) {
+        let picture = run.folder().join("replicas.png");
+        fs::write(&picture, figure.png())?;
+        writeln!(text, "\n![replicas over each other]({})", relative(run, &picture))?;
+    }
     for (index, (result, measured)) in results.iter().zip(&measured).enumerate() {
         writeln!(text, "\n### Replica {}\n", index + 1)?;
         replica(&mut text, run, index, result, measured, parameters)?;
     }
 
     writeln!(text, "\n## Parameters")?;
-    table(&mut text, "System", "SystemBuildRequest", &value(&built(system))?)?;
+    system_table(&mut text, &built(system))?;
     table(&mut text, "Job", "JobCreateParams", &value(parameters)?)?;
     if let Some(analysis) = &run.plan.analysis {
         table(&mut text, "Analysis", "AnalysisRequest", &value(analysis)?)?;
@@ -285,6 +290,12 @@ impl Column {
 struct Measured {
     /// Analysis, definition and unit, as cells of a table.
     what: String,
+    /// The definition and the unit alone.
+    name: String,
+    unit: String,
+    /// In ps, or the frames where there are no times.
+    times: Vec<f64>,
+    has_times: bool,
     values: Vec<f64>,
 }
 
@@ -298,15 +309,76 @@ fn measured(tables: &Path) -> Result<Vec<Measured>> {
     for table in
         data.tables.iter().filter(|table| table.columns.iter().any(|column| column.name == "frame"))
     {
+        let along = |name: &str| table.columns.iter().find(|column| column.name == name);
+        let has_times = along("time_ps").is_some();
+        let along = along("time_ps").or_else(|| along("frame")).map(|column| &column.values);
+        let times: Vec<f64> =
+            along.into_iter().flatten().map(|time| time.as_f64().unwrap_or(f64::NAN)).collect();
         for column in &table.columns {
             let Some(values) = column.measured() else { continue };
-            let unit = column.unit.as_deref().unwrap_or_default();
-            let what =
-                [table.title.as_str(), column.definition.as_str(), unit].map(escaped).join(" | ");
-            all.push(Measured { what, values });
+            let unit = column.unit.clone().unwrap_or_default();
+            let name = readable(&column.definition);
+            let what = [table.title.as_str(), &name, &unit].map(escaped).join(" | ");
+            all.push(Measured { what, name, unit, times: times.clone(), has_times, values });
         }
     }
     Ok(all)
+}
+
+/// Masks that people have a word for, the longest first: `@CA` is part of others.
+const WORDS: [(&str, &str); 5] = [
+    ("!:HOH,NA,CL", "all but water and ions"),
+    ("@N,CA,C,O", "the backbone"),
+    ("@CA,C,N", "the backbone"),
+    ("@N,CA,C", "the backbone"),
+    ("@CA&@/C", "the α-carbons"),
+];
+
+/// A definition with words for the masks that have one: `RMSD of the α-carbons (@CA&@/C)`.
+fn readable(definition: &str) -> String {
+    for (mask, words) in WORDS {
+        if let Some((before, after)) = definition.split_once(mask)
+            && (before.is_empty() || before.ends_with(' '))
+            && (after.is_empty() || after.starts_with([' ', ';', ')']) || after.starts_with(", "))
+        {
+            return format!("{before}{words} ({mask}){after}");
+        }
+    }
+    definition.to_owned()
+}
+
+/// Panels of a figure that are still large enough to be read.
+const MOST_PANELS: usize = 6;
+
+/// What replicas have measured, over each other; nothing of a run with one.
+fn overlay(replicas: &[Vec<Measured>]) -> Option<Figure> {
+    let [first, _, ..] = replicas else { return None };
+    let mut panels = Vec::new();
+    let is_long = replicas.iter().flatten().flat_map(|one| &one.times).any(|ps| *ps >= 1000.0);
+    for (nth, one) in first.iter().enumerate().filter(|(_, one)| one.has_times) {
+        let same = |replica: &Vec<Measured>| {
+            let it = replica.get(nth).filter(|it| it.what == one.what)?;
+            let times = it.times.iter().map(|ps| if is_long { ps / 1000.0 } else { *ps });
+            Some(times.zip(it.values.iter().copied()).collect::<Vec<_>>())
+        };
+        let lines = replicas.iter().enumerate().filter_map(|(n, replica)| {
+            Some(Line { name: Some(format!("replica {}", n + 1)), points: same(replica)? })
+        });
+        panels.push(Panel {
+            y_label: one.name.clone(),
+            unit: one.unit.clone(),
+            is_whole: false,
+            lines: lines.collect(),
+        });
+    }
+    panels.truncate(MOST_PANELS);
+    (!panels.is_empty()).then(|| Figure {
+        title: "Replicas".to_owned(),
+        x_label: "time".to_owned(),
+        x_unit: if is_long { "ns" } else { "ps" }.to_owned(),
+        panels,
+        ..Figure::default()
+    })
 }
 
 /// Mean with its standard error, and extremes, of what was measured in each frame.
@@ -319,7 +391,7 @@ fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
         "| analysis | quantity | unit | mean | standard error | least | largest \
          |\n|---|---|---|---|---|---|---|"
     )?;
-    for Measured { what, values } in measured {
+    for Measured { what, values, .. } in measured {
         let mean = statistics::mean(values);
         let error = statistics::standard_error(values)
             .map_or_else(|| "too few frames".to_owned(), |error| format!("{error:.3}"));
@@ -331,7 +403,7 @@ fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
         text,
         "\nStandard errors are of the mean, by blocking, for successive frames are alike.\n"
     )?;
-    for Measured { what, values } in measured {
+    for Measured { what, values, .. } in measured {
         if let Some(drift) = statistics::drift(values) {
             let name = what.split(" | ").nth(1).unwrap_or(what);
             writeln!(
@@ -387,6 +459,24 @@ fn table(text: &mut String, title: &str, name: &str, request: &Value) -> Result<
     writeln!(text, "\n### {title}\n\n| field | value | unit |\n|---|---|---|")?;
     for (field, value, unit) in rows {
         writeln!(text, "| {field} | `{}` | {} |", escaped(&value), unit.unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// The fields of a system; of one that another program has built those that were given, for its
+/// files have decided the rest.
+fn system_table(text: &mut String, settings: &SystemSettings) -> Result<()> {
+    const SCHEMA: &str = "SystemBuildRequest";
+    if settings.built.is_empty() {
+        return table(text, "System", SCHEMA, &value(settings)?);
+    }
+    let given = value(settings)?;
+    writeln!(text, "\n### System\n\n| field | value | unit |\n|---|---|---|")?;
+    let fields = schema::fields(schema::named(SCHEMA));
+    for (name, value) in fields.filter_map(|(name, _)| Some((name, given.get(name)?))) {
+        if !value.is_null() && *value != Value::Array(Vec::new()) {
+            writeln!(text, "| {name} | `{}` |  |", escaped(&plain(value)))?;
+        }
     }
     Ok(())
 }
@@ -494,8 +584,21 @@ mod tests {
     #[test]
     fn replicas_are_compared_by_their_means() {
         let of = |values: [f64; 2]| {
-            vec![Measured { what: "RMSD | RMSD of @CA | Å".to_owned(), values: values.to_vec() }]
+            vec![Measured {
+                what: "RMSD | RMSD of @CA | Å".to_owned(),
+                name: "RMSD of @CA".to_owned(),
+                unit: "Å".to_owned(),
+                times: vec![500.0, 1000.0],
+                has_times: true,
+                values: values.to_vec(),
+            }]
         };
+        let figure = overlay(&[of([1.0, 2.0]), of([2.0, 3.0])]).unwrap();
+        assert_eq!((figure.panels.len(), figure.x_unit.as_str()), (1, "ns"));
+        let lines = &figure.panels[0].lines;
+        assert_eq!(lines[1].name.as_deref(), Some("replica 2"));
+        assert_eq!(lines[1].points, [(0.5, 2.0), (1.0, 3.0)]);
+        assert!(overlay(&[of([1.0, 2.0])]).is_none());
         let mut text = String::new();
         compared(&mut text, &[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]).unwrap();
         let row = "| RMSD | RMSD of @CA | Å | 1.500, 2.500, 3.500 | 2.500 | 1.000 | 0.577 |";
@@ -503,6 +606,16 @@ mod tests {
         let mut alone = String::new();
         compared(&mut alone, &[of([1.0, 2.0])]).unwrap();
         assert_eq!(alone, "");
+    }
+
+    #[test]
+    fn masks_that_have_a_word_are_given_it() {
+        assert_eq!(readable("RMSD of @CA&@/C"), "RMSD of the α-carbons (@CA&@/C)");
+        assert_eq!(readable("RMSD of @CA"), "RMSD of @CA");
+        for mask in [":1@CA,C,N", "@CA,C,N,CB"] {
+            assert_eq!(readable(mask), mask, "a part is not the whole");
+        }
+        assert_eq!(readable("RMSD of @CA,C,N, fitted"), "RMSD of the backbone (@CA,C,N), fitted");
     }
 
     #[test]

@@ -19,14 +19,16 @@ use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::request::{self, Body, Flags};
-use crate::{archive, content};
+use crate::{archive, content, schema};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Structure file, PDB or mmCIF, perhaps compressed (.gz); or a public entry such as 1L2Y, or a
-    /// registered file.
-    #[arg(required_unless_present = "resume")]
-    structure: Option<String>,
+    /// registered file. Or the files of a system that another program has built:
+    /// `system.prmtop system.inpcrd`, `topol.top conf.gro`, `system.psf system.pdb par.prm`,
+    /// `system.xml system.pdb`, or one zip archive of them.
+    #[arg(required_unless_present = "resume", num_args = 1..)]
+    structure: Vec<String>,
     /// Ligand files: SDF, MOL, MOL2 or PDB, placed as their coordinates say.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     ligand: Vec<PathBuf>,
@@ -96,7 +98,7 @@ macro_rules! part {
 }
 
 // What the run fills in has no flag.
-part!(System, "SystemBuildRequest", SystemBuildRequest, &["protein", "ligands"]);
+part!(System, "SystemBuildRequest", SystemBuildRequest, &["built", "protein", "ligands"]);
 part!(Job, "JobCreateParams", JobCreateParams, &["box_id", "batch_index"]);
 part!(
     Analysis,
@@ -145,7 +147,9 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
 /// Shows what would be sent, and with a key what the service makes of it.
 async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
     let mut shown = task::value(plan)?;
-    if context.key.is_some() {
+    if !plan.built.is_empty() {
+        context.output.note("files of a built system are read once they are registered");
+    } else if context.key.is_some() {
         let client = context.workflow()?;
         let mut request = plan.system.clone();
         request.protein = registered(&client, &plan.structure).await?;
@@ -165,7 +169,44 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
             shown["estimate"] = checked["estimate"].clone();
         }
     }
+    let atoms = shown["estimate"]["atoms"].as_u64();
+    shown["of_each_job"] = written(&task::value(&plan.job)?, atoms);
     context.output.json(&shown)
+}
+
+/// What each job of a run writes: steps and frames, and with the number of atoms the bytes of its
+/// trajectories. `frame_bytes` of the service's plans has the size of a frame.
+fn written(job: &Value, atoms: Option<u64>) -> Value {
+    let field = |schema: &str, of: &Value, name: &str| -> f64 {
+        let default = || schema::named(schema)["properties"][name]["x-default"].as_f64();
+        of[name].as_f64().or_else(default).unwrap_or_default()
+    };
+    let timestep_fs = field("JobCreateParams", job, "integration_timestep");
+    let equilibration = job["equilibration"].as_array().into_iter().flatten();
+    let stages = equilibration
+        .map(|stage| ("EquilibrationStep", stage))
+        .chain(job["production"].is_object().then(|| ("ProductionParams", &job["production"])));
+    let (mut steps, mut frames) = (0.0, 0.0);
+    for (schema, stage) in stages {
+        let of_stage = (field(schema, stage, "time") * 1e6 / timestep_fs).round();
+        let every = field(schema, stage, "traj_freq");
+        steps += of_stage;
+        if every > 0.0 {
+            // A default that is too long for the stage gives one frame, at its end.
+            let is_given = stage["traj_freq"].is_number();
+            frames += if is_given {
+                (of_stage / every).floor()
+            } else {
+                (of_stage / every).floor().max(1.0)
+            };
+        }
+    }
+    let bytes = atoms.map(|atoms| frames * (56 + 3 * (4 * atoms + 8)) as f64);
+    json!({
+        "steps": steps as u64,
+        "frames": frames as u64,
+        "trajectory_bytes": bytes.map(|bytes| bytes as u64),
+    })
 }
 
 /// What the service knows a structure by: the registered file of the same name and size, or
@@ -230,6 +271,9 @@ async fn prepare(
     folder: &Path,
 ) -> Result<(), Failure> {
     let path = PathBuf::from(&plan.structure);
+    if !plan.built.is_empty() {
+        return Ok(());
+    }
     if is_path(&path) {
         if content::is_gzip(&path).map_err(|e| Failure::file(&path, &e))? {
             let name = content::unpacked_name(&path);
@@ -409,20 +453,31 @@ impl Arguments {
         request::merge(&mut given["system"], self.system.value());
         request::merge(&mut given["job"], self.job.value());
         request::merge(&mut given["analysis"], self.analysis.value());
-        let mut parts = json!({"system": preset["system"], "job": preset["job"], "analysis": {}});
+        let is_built = content::is_built(&self.structure)?;
+        if is_built && !self.ligand.is_empty() {
+            return Err(Failure::usage("a built system has its ligands: leave out --ligand"));
+        }
+        // What a preset chooses for a system, the files of a built one have decided.
+        let of_system = if is_built { json!({}) } else { preset["system"].clone() };
+        let mut parts = json!({"system": of_system, "job": preset["job"], "analysis": {}});
         request::merge(&mut parts, &given);
+        if is_built {
+            only_names(&parts["system"])?;
+        }
         leave_out_frequencies(&mut parts["job"], &given["job"]);
         let steps = parts["job"]["equilibration"].as_array().into_iter().flatten();
         masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
-        let structure =
-            self.structure.clone().ok_or_else(|| Failure::usage("a structure is needed"))?;
+        let structure = self.structure.first().cloned();
+        let structure = structure.ok_or_else(|| Failure::usage("a structure is needed"))?;
+        let built: Vec<PathBuf> =
+            if is_built { self.structure.iter().map(PathBuf::from).collect() } else { Vec::new() };
         let name = content::stem(&structure).unwrap_or_else(|| structure.clone());
         for (part, field) in [("system", "box_name"), ("job", "batch_name")] {
             if parts[part].get(field).is_none() {
                 parts[part][field] = name.as_str().into();
             }
         }
-        let files = std::iter::once(Path::new(&structure)).filter(|path| is_path(path));
+        let files = self.structure.iter().map(Path::new).filter(|path| is_path(path));
         for path in files.chain(self.ligand.iter().map(PathBuf::as_path)) {
             let data = fs::File::open(path)
                 .and_then(|file| file.metadata())
@@ -436,18 +491,31 @@ impl Arguments {
                 return Err(Failure::invalid(format!("{}: {what}", path.display())));
             }
         }
-        if is_path(Path::new(&structure)) {
+        if !is_built && is_path(Path::new(&structure)) {
             content::structure(Path::new(&structure))?;
         }
         self.ligand.iter().try_for_each(|path| content::ligand(path))?;
         Ok(Plan {
             structure,
+            built,
             ligands: self.ligand.clone(),
             system: request::check::<System>(&parts["system"])?,
             job: request::check::<Job>(&parts["job"])?,
             analysis: if self.no_analysis { None } else { Some(analysis(&parts["analysis"])?) },
             replicas: self.replicas,
         })
+    }
+}
+
+/// Refuses what cannot be chosen of a system that another program has built.
+fn only_names(system: &Value) -> Result<(), Failure> {
+    let chosen = system.as_object().into_iter().flat_map(|fields| fields.keys());
+    let mut chosen = chosen.filter(|field| !["box_name", "seed"].contains(&field.as_str()));
+    match chosen.next() {
+        Some(field) => Err(Failure::invalid(format!(
+            "{field}: cannot be given beside the files of a built system, which decide on it"
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'sta
     fn id(&self) -> &str;
     fn progress(&self) -> Option<&Progress>;
     fn queue(&self) -> Option<&QueuePlace>;
+    fn is_cancelling(&self) -> bool;
     fn list<'a>(
         client: &'a Client,
         filter: &'a Filter,
@@ -61,6 +62,10 @@ macro_rules! noun {
 
             fn queue(&self) -> Option<&QueuePlace> {
                 self.queue.as_ref()
+            }
+
+            fn is_cancelling(&self) -> bool {
+                self.cancelling == Some(true)
             }
 
             fn list<'a>(
@@ -666,6 +671,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
 /// The state of a task, with its place while it waits.
 pub(crate) fn standing<N: Noun>(record: &N) -> String {
     match record.queue() {
+        _ if record.is_cancelling() => "cancelling".to_owned(),
         Some(place) => format!("{}, {}", record.status(), waits(place)),
         None => record.status().to_owned(),
     }

@@ -351,14 +351,64 @@ fn a_dry_run_with_a_key_is_checked_by_the_service() {
     let plan = service.json(&dry);
     assert_eq!(plan["resolved"]["system"]["force_field"], "amber14", "defaults are filled in");
     assert_eq!(plan["estimate"], Value::Null, "the structure is not known yet");
+    // 1.3 ns in steps of 4 fs, and a frame every 2500 of the last 1 ns.
+    assert_eq!(
+        plan["of_each_job"],
+        json!({"steps": 325_000, "frames": 100, "trajectory_bytes": null})
+    );
     for flags in [["--force-field", "amber99sb"], ["--concentration", "150"]] {
         let (code, error) = failure(service.molbox(&dry).args(flags).arg("-q"));
         assert_eq!(code, 5, "{flags:?}: {error}");
     }
     service.ok(&["file", "upload", "1vii.pdb"]);
     let plan = service.json(&dry);
-    assert!(plan["estimate"]["atoms"].as_u64().unwrap() > 1000, "{plan}");
+    let atoms = plan["estimate"]["atoms"].as_u64().unwrap();
+    assert!(atoms > 1000, "{plan}");
+    assert_eq!(plan["of_each_job"]["trajectory_bytes"], 100 * (80 + 12 * atoms));
     assert!(!service.folder().join("1vii-run").exists(), "nothing is begun");
+}
+
+#[test]
+fn a_system_of_another_program_is_run_from_its_files() {
+    let service = Service::with_worker();
+    let parts =
+        json!({"job": {"equilibration": [{"type": "NVT", "time": "0.1 ps", "log_freq": 20}]}});
+    fs::write(service.folder().join("parts.json"), parts.to_string()).unwrap();
+    let mut run = service.molbox(&["run", "--preset", "quick", "--file", "parts.json"]);
+    run.args(["--time", "0.2ps", "--traj-freq", "10", "--log-freq", "10", "--rmsd", "@CA,C,N"]);
+    run.arg(repository().join("worker/tests/data/built/gromacs.zip"));
+    ok(&mut run);
+    let report = fs::read_to_string(service.folder().join("gromacs-run/report.md")).unwrap();
+    for part in ["# gromacs.zip", "1166 atoms", "GROMACS, topol.top, as in its files", "| built | "]
+    {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    let system = report.split("### Job").next().unwrap();
+    assert!(!system.contains("box_shape") && !system.contains("| pH |"), "{system}");
+    let files = service.json(&["file", "list"]);
+    assert_eq!((&files[0]["name"], &files[0]["type"]), (&json!("gromacs.zip"), &json!("system")));
+}
+
+#[test]
+fn files_of_a_built_system_are_planned_together() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.prmtop", "%VERSION\n"), ("a.rst7", "x\n"), ("a.pdb", ATOM)] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let plan =
+        ok(&mut molbox(folder.path(), &["run", "a.prmtop", "a.rst7", "--dry-run", "--json"]));
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["built"], json!(["a.prmtop", "a.rst7"]));
+    assert_eq!(plan["system"], json!({"box_name": "a"}), "the files decide the rest");
+    let mut run = molbox(folder.path(), &["run", "a.pdb", "a.rst7", "--dry-run"]);
+    let (code, error) = failure(&mut run);
+    assert!(code == 5 && error["message"].as_str().unwrap().contains("have a topology"), "{error}");
+    let mut run = molbox(folder.path(), &["run", "a.prmtop", "a.pdb", "--dry-run", "--ph", "6"]);
+    let (code, error) = failure(&mut run);
+    assert!(
+        code == 5 && error["message"].as_str().unwrap().contains("beside the files"),
+        "{error}"
+    );
 }
 
 #[test]

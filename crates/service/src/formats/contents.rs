@@ -32,7 +32,7 @@ impl Reading {
             Format::Pdb | Format::Cif => Some(Self::Structure),
             Format::Sdf | Format::Mol | Format::Mol2 => Some(Self::Ligand),
             Format::Dcd | Format::Xtc => Some(Self::Trajectory),
-            Format::Xml => None,
+            _ => None,
         }
     }
 }

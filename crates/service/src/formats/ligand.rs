@@ -26,7 +26,7 @@ pub(crate) fn read(text: &str, format: Format) -> Option<Ligand> {
         Format::Sdf | Format::Mol => molfile(text),
         Format::Mol2 => mol2(text),
         Format::Pdb => pdb(text),
-        Format::Cif | Format::Xml | Format::Dcd | Format::Xtc => None,
+        _ => None,
     };
     ligand.filter(|ligand| !ligand.atoms.is_empty())
 }

@@ -6,6 +6,7 @@ mod force_field;
 pub(crate) mod ligand;
 mod molecule;
 mod problem;
+mod system;
 
 use std::fmt;
 use std::fs::File;
@@ -19,6 +20,10 @@ use sha2::{Digest, Sha256};
 use crate::hex::hex;
 use crate::shown::without_folders;
 use problem::Problem;
+use system::Rest;
+
+/// So much of a file tells what it is.
+const HEAD: u64 = 4096;
 
 /// A format that a file can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +37,17 @@ pub(crate) enum Format {
     Xml,
     Dcd,
     Xtc,
+    Prmtop,
+    Inpcrd,
+    Top,
+    Gro,
+    Psf,
+    Crd,
+    Prm,
+    Rtf,
+    Str,
+    Xsc,
+    Zip,
 }
 
 /// A content that is what it is said to be.
@@ -39,16 +55,43 @@ pub(crate) enum Format {
 pub(crate) struct Content {
     pub(crate) size: u64,
     pub(crate) sha256: String,
+    /// The kind that it shows to be, where its format leaves that open.
+    pub(crate) kind: Option<&'static str>,
 }
 
 impl Format {
-    const ALL: [Self; 8] =
-        [Self::Pdb, Self::Cif, Self::Sdf, Self::Mol, Self::Mol2, Self::Xml, Self::Dcd, Self::Xtc];
+    const ALL: [Self; 19] = [
+        Self::Pdb,
+        Self::Cif,
+        Self::Sdf,
+        Self::Mol,
+        Self::Mol2,
+        Self::Xml,
+        Self::Dcd,
+        Self::Xtc,
+        Self::Prmtop,
+        Self::Inpcrd,
+        Self::Top,
+        Self::Gro,
+        Self::Psf,
+        Self::Crd,
+        Self::Prm,
+        Self::Rtf,
+        Self::Str,
+        Self::Xsc,
+        Self::Zip,
+    ];
 
     /// The format that people call by this name or extension.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.trim_start_matches('.').to_ascii_lowercase();
-        let name = if name == "mmcif" { "cif" } else { &name };
+        let name = match name.as_str() {
+            "mmcif" => "cif",
+            "parm7" => "prmtop",
+            "rst7" => "inpcrd",
+            "par" => "prm",
+            name => name,
+        };
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
@@ -62,6 +105,17 @@ impl Format {
             Self::Xml => "xml",
             Self::Dcd => "dcd",
             Self::Xtc => "xtc",
+            Self::Prmtop => "prmtop",
+            Self::Inpcrd => "inpcrd",
+            Self::Top => "top",
+            Self::Gro => "gro",
+            Self::Psf => "psf",
+            Self::Crd => "crd",
+            Self::Prm => "prm",
+            Self::Rtf => "rtf",
+            Self::Str => "str",
+            Self::Xsc => "xsc",
+            Self::Zip => "zip",
         }
     }
 
@@ -74,7 +128,8 @@ impl Format {
             Self::Mol => "chemical/x-mdl-molfile",
             Self::Mol2 => "chemical/x-mol2",
             Self::Xml => "application/xml",
-            Self::Dcd | Self::Xtc => "application/octet-stream",
+            Self::Zip => "application/zip",
+            _ => "application/octet-stream",
         }
     }
 
@@ -84,11 +139,15 @@ impl Format {
             Self::Pdb => &["structure", "protein", "ligand", "topology"],
             Self::Cif => &["structure", "protein", "topology"],
             Self::Sdf | Self::Mol | Self::Mol2 => &["ligand"],
-            Self::Xml => &["force_field"],
+            Self::Xml => &["force_field", SYSTEM],
             Self::Dcd | Self::Xtc => &["trajectory"],
+            _ => &[SYSTEM],
         }
     }
 }
+
+/// The kind of files that are of a built system and of nothing else.
+pub(crate) const SYSTEM: &str = "system";
 
 impl Format {
     /// Whether files in this format can be ligands.
@@ -114,11 +173,12 @@ pub(crate) fn check(
     let checked = match format {
         Format::Dcd | Format::Xtc => Some(trajectory(path, format)),
         Format::Pdb => Some(pdb(path)?),
-        _ => None,
+        Format::Cif | Format::Sdf | Format::Mol | Format::Mol2 | Format::Xml => None,
+        _ => Some(of_built_system(path, format)?),
     };
     if let Some(checked) = checked {
         return Ok(match checked {
-            Ok(()) => Ok(Content { size, sha256: digest(path)? }),
+            Ok(()) => Ok(Content { size, sha256: digest(path)?, kind: None }),
             Err(problem) => Err(problem),
         });
     }
@@ -129,7 +189,26 @@ pub(crate) fn check(
     }
     let bytes = std::fs::read(path)?;
     let sha256 = hex(&Sha256::digest(&bytes));
-    Ok(check_text(&bytes, format).map(|()| Content { size, sha256 }))
+    let kind = (format == Format::Xml).then(|| kind_of_xml(&bytes));
+    Ok(check_text(&bytes, format).map(|()| Content { size, sha256, kind }))
+}
+
+/// Whether a file of a built system begins as one of its format, and is text where that is.
+fn of_built_system(path: &Path, format: Format) -> io::Result<Result<(), Problem>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD).read_to_end(&mut head)?;
+    match system::check_head(&head, format.name()) {
+        Ok(Rest::Text) => {}
+        other => return Ok(other.map(drop)),
+    }
+    let mut text = Text { file: File::open(path)?, line: 1, is_binary: false };
+    io::copy(&mut text, &mut io::sink())?;
+    Ok(if text.is_binary { Err(not_text(text.line)) } else { Ok(()) })
+}
+
+/// What OpenMM has written: a system when its first element says so, else a force field.
+fn kind_of_xml(bytes: &[u8]) -> &'static str {
+    if system::is_system(&String::from_utf8_lossy(bytes)) { SYSTEM } else { "force_field" }
 }
 
 /// Whether a file is a PDB file. One of 300 MB took a gigabyte when it was read whole.
@@ -191,8 +270,9 @@ pub(crate) fn check_text(bytes: &[u8], format: Format) -> Result<(), Problem> {
         Format::Sdf => molecule::check_sdf(&text),
         Format::Mol => molecule::check_mol(&text),
         Format::Mol2 => molecule::check_mol2(&text),
+        Format::Xml if system::is_system(&text) => system::check(&text),
         Format::Xml => force_field::check(&text),
-        Format::Dcd | Format::Xtc => unreachable!("these are no text"),
+        _ => unreachable!("these are read from their files"),
     }
 }
 
@@ -259,6 +339,21 @@ mod tests {
         assert_eq!(problem(v3000, Format::Sdf), "fine");
         let of_antechamber = MOL2.replace("C.3", "c3").replace("O.3", "oh");
         assert_eq!(problem(&of_antechamber, Format::Mol2), "fine");
+    }
+
+    #[test]
+    fn a_file_of_a_built_system_is_text_where_its_format_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let said = |format: Format, content: &[u8]| {
+            std::fs::write(&path, content).unwrap();
+            let checked = check(&path, format, 10).unwrap();
+            checked.err().map_or_else(|| "fine".to_owned(), |problem| problem.to_string())
+        };
+        assert_eq!(said(Format::Gro, b"longer than what is read whole\n 1\n"), "fine");
+        assert_eq!(said(Format::Gro, b"title\n 1\n\0"), "line 3: it is not text");
+        assert_eq!(said(Format::Zip, b"PK\x03\x04\0\0"), "fine");
+        assert_eq!(said(Format::Psf, b"ATOM"), "it does not begin with PSF");
     }
 
     #[test]

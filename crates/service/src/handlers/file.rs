@@ -129,6 +129,13 @@ pub(crate) async fn file_register(call: Call) -> Result<Response, ApiError> {
             format!("{} is no {format} file: {problem}", file.name),
         )
     })?;
+    if let Some(kind) = content.kind {
+        if request.type_.as_deref().is_some_and(|asked| asked != kind) {
+            let msg = format!("{} is a {}", file.name, kind.replace('_', " "));
+            return Err(ApiError::invalid_body("value_error", vec![loc("type")], msg));
+        }
+        kind.clone_into(&mut file.kind);
+    }
     file.size = Some(content.size as i64);
     file.sha256 = Some(content.sha256);
     file.status = FileStatus::Ready;

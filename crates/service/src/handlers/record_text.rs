@@ -33,6 +33,7 @@ struct Known<'a> {
     name: Option<&'a str>,
     parent: Option<&'a str>,
     status: Status,
+    is_cancelling: bool,
     request: &'a str,
     parameters: &'a str,
     created_at: Timestamp,
@@ -50,6 +51,7 @@ impl<'a> From<&'a Task> for Known<'a> {
             name: task.name.as_deref(),
             parent: task.parent.as_deref(),
             status: task.status,
+            is_cancelling: task.is_cancelled && task.finished_at.is_none(),
             request: &task.request,
             parameters: &task.parameters,
             created_at: task.created_at,
@@ -69,6 +71,7 @@ impl<'a> From<&'a NewTask> for Known<'a> {
             name: task.name.as_deref(),
             parent: task.parent.as_deref(),
             status: Status::Queued,
+            is_cancelling: false,
             request: &task.request,
             parameters: &task.parameters,
             created_at: task.created_at,
@@ -142,6 +145,7 @@ fn written(known: &Known<'_>, reported: &Reported<'_>, waits: &Waits) -> Result<
         }
     }
     object.value("status", &known.status)?;
+    object.optional("cancelling", known.is_cancelling.then_some(true))?;
     object.stored("request", known.request);
     object.value("created_at", &known.created_at)?;
     object.optional("started_at", known.started_at)?;

@@ -1,7 +1,7 @@
 //! Systems: building, listing, downloading.
 
 use axum::response::Response;
-use molbox::workflow::types::{MaskSelection, SystemBuildRequest, SystemPreview};
+use molbox::workflow::types::{MaskSelection, Notice, SystemBuildRequest, SystemPreview};
 
 use super::file::{entry_to_come, provide_entry};
 use super::record_text::record;
@@ -22,6 +22,7 @@ const KIND: Kind = Kind::System;
 pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<SystemBuildRequest>()?;
+    let warnings = with_notices(&warnings, &request)?;
     app.check_disk()?;
     if let Some(protein) = &request.protein {
         provide_entry(&call, "protein", protein).await?;
@@ -43,9 +44,17 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
     queue(&call, task, Reads { files: plan.inputs(), reference: None }).await
 }
 
+/// The warnings about a request, JSON, with what is to be known of what it asks for.
+fn with_notices(warnings: &str, request: &SystemBuildRequest) -> Result<String, ApiError> {
+    let mut warnings: Vec<Notice> = stored(warnings)?;
+    warnings.extend(build::notices(request));
+    json(&warnings)
+}
+
 pub(crate) async fn system_check(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (request, warnings, outside) = call.readable::<SystemBuildRequest>()?;
+    let warnings = with_notices(&warnings, &request)?;
     let entry = match &request.protein {
         Some(protein) => entry_to_come(&call, "protein", protein).await?,
         None => None,

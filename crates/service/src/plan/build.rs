@@ -8,13 +8,15 @@ use std::path::Path;
 
 use anyhow::Result;
 use molbox::Finite;
-use molbox::workflow::types::{LocItem, SystemBuildRequest, SystemSettings, ValidationError};
+use molbox::workflow::types::{
+    LocItem, Notice, SystemBuildRequest, SystemSettings, ValidationError,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::error::{ApiError, NOT_FOUND};
-use crate::formats::Format;
+use crate::formats::{Format, SYSTEM};
 use crate::http::validate::{joined, loc, unprintable, violation};
 use crate::pdb;
 use crate::plan::defaults::DEFAULTS;
@@ -23,9 +25,34 @@ use crate::plan::force_field::{
 };
 use crate::record::Task;
 
+/// Code of the warning about a system of solvent alone.
+const SOLVENT_ALONE: &str = "solvent_alone";
+
+/// What a system holds that nobody asks for on purpose but to look at water.
+pub(crate) fn notices(request: &SystemBuildRequest) -> Vec<Notice> {
+    let has_anything = request.protein.is_some()
+        || !request.ligands.is_empty()
+        || request.membrane.is_some()
+        || !request.built.is_empty();
+    if has_anything {
+        return Vec::new();
+    }
+    let message = "no protein, ligands or membrane were given: the box holds water and ions alone";
+    vec![Notice {
+        code: SOLVENT_ALONE.to_owned(),
+        message: message.to_owned(),
+        loc: vec![loc("body"), loc("protein")],
+        residues: Vec::new(),
+        extra: Default::default(),
+    }]
+}
+
 /// What the worker is to build. Lengths in nm, concentration in mol/L.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BuildPlan {
+    /// Files of a system that another program has built; of the rest nothing counts then.
+    #[serde(default)]
+    built: Vec<Structure>,
     protein: Option<Structure>,
     #[serde(default)]
     ligands: Vec<Ligand>,
@@ -54,11 +81,12 @@ impl BuildPlan {
 
     /// Identifier of each file that the build reads, and its name under `input/`.
     fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        let built = self.built.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
         let protein = self.protein.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
         let ligands = self.ligands.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
         let custom =
             self.force_field.custom.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
-        protein.chain(ligands).chain(custom)
+        built.chain(protein).chain(ligands).chain(custom)
     }
 
     /// What was asked for, with what it has come to.
@@ -67,6 +95,9 @@ impl BuildPlan {
         request: &SystemBuildRequest,
     ) -> serde_json::Result<SystemSettings> {
         let asked: SystemSettings = serde_json::from_value(serde_json::to_value(request)?)?;
+        if self.is_built() {
+            return Ok(asked);
+        }
         let names = self.ligands.iter().map(|ligand| ligand.residue_name.clone());
         let formats = self.ligands.iter().map(|ligand| ligand.format.to_string());
         Ok(SystemSettings {
@@ -139,13 +170,21 @@ impl BuildPlan {
         BoxSize { volume_nm3: volume * width.powi(3), faces_nm2: faces * width.powi(2) }
     }
 
-    /// Whether the box holds a membrane.
+    /// Whether another program has built it.
+    pub(crate) fn is_built(&self) -> bool {
+        !self.built.is_empty()
+    }
+
+    /// Whether the box was built with a membrane.
     pub(crate) fn has_membrane(&self) -> bool {
         self.membrane.is_some()
     }
 
     /// What to cite for the system: of a registered force field, its users know it.
     pub(crate) fn citations(&self) -> Vec<&'static str> {
+        if self.is_built() {
+            return Vec::new();
+        }
         // Of ours and a registered one, ours comes first.
         let ours = self.force_field.name.split(',').next().and_then(named);
         let lipids = ours.and_then(|ours| ours.lipids).filter(|_| self.has_membrane());
@@ -160,6 +199,9 @@ impl BuildPlan {
             .collect()
     }
 }
+
+/// What the force field and the water of a system are called that another program has built.
+const OF_FILES: &str = "as in its files";
 
 /// A periodic box, as far as the water in it depends on it.
 pub(super) struct BoxSize {
@@ -203,7 +245,7 @@ struct Ligand {
 }
 
 /// A force field: OpenMM's files, a registered one, or both.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Files {
     name: String,
     /// `amber`, `charmm`, or `custom` for a registered file alone.
@@ -216,7 +258,7 @@ struct Files {
 
 /// A water model: its parameters, and the model whose geometry `addSolvent` places. A registered
 /// force field alone has water of its own, which the worker finds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Water {
     name: String,
     file: Option<String>,
@@ -261,7 +303,8 @@ pub(crate) async fn resolve(
 ) -> Result<BuildPlan, ApiError> {
     let mut problems = Problems::default();
     problems.0.extend(unprintable(request.box_name.as_deref(), "box_name"));
-    let (force_field, water) = force_field(app, account, request, &mut problems).await?;
+    let built = built(app, account, request, &mut problems).await?;
+    let (mut force_field, mut water) = force_field(app, account, request, &mut problems).await?;
     let membrane = membrane(request, &water, &mut problems);
     let has_too_many =
         outside.iter().any(|violation| violation.loc == [loc("body"), loc("ligands")]);
@@ -282,7 +325,12 @@ pub(crate) async fn resolve(
     if !problems.is_empty() {
         return Err(ApiError::unresolved(problems));
     }
+    if !built.is_empty() {
+        force_field = Files { name: OF_FILES.to_owned(), ..Files::default() };
+        water = Water { name: OF_FILES.to_owned(), ..Water::default() };
+    }
     Ok(BuildPlan {
+        built,
         protein,
         ligands,
         membrane,
@@ -298,6 +346,68 @@ pub(crate) async fn resolve(
         padding_nm: request.minimum_padding.map_or(default.minimum_padding, Finite::get),
         max_atoms: app.config.limits.atoms,
     })
+}
+
+/// The files of a system that another program has built, beside which nothing is chosen.
+async fn built(
+    app: &App,
+    account: i64,
+    request: &SystemBuildRequest,
+    problems: &mut Problems,
+) -> Result<Vec<Structure>, ApiError> {
+    let mut files: Vec<Structure> = Vec::new();
+    for (index, wanted) in request.built.iter().enumerate() {
+        let Some(file) = app.db.ready_file(account, wanted).await? else {
+            problems.add_at(NOT_FOUND, "built", index, no_file(wanted));
+            continue;
+        };
+        let is_structure = matches!(file.format, Format::Pdb | Format::Cif);
+        if !is_structure && file.kind != SYSTEM {
+            let kind = file.kind.replace('_', " ");
+            let msg = format!("must be a file of a built system, {} is a {kind}", file.name);
+            problems.add_at("value_error", "built", index, msg);
+        }
+        if files.iter().any(|other| other.file_id == file.id) {
+            let msg = format!("{} is given more than once", file.name);
+            problems.add_at("value_error", "built", index, msg);
+        }
+        files.push(Structure {
+            file_id: file.id,
+            file: format!("built_{}.{}", index + 1, file.format),
+            format: file.format,
+            name: file.name,
+        });
+    }
+    if !request.built.is_empty() {
+        let fields = chosen(request).into_iter().filter(|(_, is_given)| *is_given);
+        for (field, _) in fields {
+            let msg = "cannot be given beside built, whose files decide on it";
+            problems.add("value_error", field, msg);
+        }
+    }
+    Ok(files)
+}
+
+/// What a request can choose of a system, and whether it does.
+fn chosen(request: &SystemBuildRequest) -> [(&'static str, bool); 16] {
+    [
+        ("box_shape", request.box_shape.is_some()),
+        ("chain_id", request.chain_id.is_some()),
+        ("concentration", request.concentration.is_some()),
+        ("force_field", request.force_field.is_some()),
+        ("ions", request.ions.is_some()),
+        ("keep_Hs", request.keep_hs.is_some()),
+        ("ligand_input_formats", !request.ligand_input_formats.is_empty()),
+        ("ligand_residue_names", !request.ligand_residue_names.is_empty()),
+        ("ligand_rotations", !request.ligand_rotations.is_empty()),
+        ("ligand_translations", !request.ligand_translations.is_empty()),
+        ("ligands", !request.ligands.is_empty()),
+        ("membrane", request.membrane.is_some()),
+        ("minimum_padding", request.minimum_padding.is_some()),
+        ("pH", request.p_h.is_some()),
+        ("protein", request.protein.is_some()),
+        ("water_type", request.water_type.is_some()),
+    ]
 }
 
 /// A force field of ours, a registered file, or one of ours and a file after a comma.
@@ -332,6 +442,10 @@ async fn force_field(
             "force_field",
             format!("must be an xml file, {} is {}", file.name, file.format),
         );
+    } else if let Some(file) = custom.as_ref().filter(|file| file.kind == SYSTEM) {
+        let msg =
+            format!("must be a force field, {} is a built system: give it as built", file.name);
+        problems.add("value_error", "force_field", msg);
     }
     let water = water(ours, custom.is_some(), request, problems);
     let custom_name = custom.as_ref().map(|file| file.name.clone());

@@ -63,8 +63,8 @@ pub(crate) async fn of_job(
     })
 }
 
-/// What the build of a system would take; nothing of one whose files are not read, and of a
-/// membrane, whose box is that of whole patches. `entry` is the content of a public structure entry
+/// What the build of a system would take; nothing of one whose files are not read, of one
+/// that another program has built, and of a membrane, whose box is that of whole patches. `entry` is the content of a public structure entry
 /// that is not stored.
 pub(crate) async fn of_system(
     app: &App,
@@ -108,7 +108,7 @@ async fn atoms_of_system(
     account: i64,
     entry: Option<Vec<u8>>,
 ) -> Result<Option<u64>, ApiError> {
-    if plan.has_membrane() {
+    if plan.has_membrane() || plan.is_built() {
         return Ok(None);
     }
     let mut keys: Vec<Key> = Vec::new();

@@ -1,5 +1,6 @@
 //! Simulation jobs: from a request to parameters with defaults, and to the worker's plan.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -189,10 +190,33 @@ impl<'a> System<'a> {
         Ok(Self { row, default_masks, atoms: summary.atoms, shortest_width })
     }
 
-    /// Whether it was built with a membrane.
     fn has_membrane(&self) -> Result<bool> {
-        Ok(serde_json::from_str::<BuildPlan>(&self.row.parameters)?.has_membrane())
+        has_membrane(self.row)
     }
+}
+
+/// Lipids beyond which what another program has built is a membrane; fewer are bound to a protein.
+const LIPIDS_OF_MEMBRANE: u64 = 16;
+
+/// Whether a system has a membrane: it was built with one, or brought with that many lipids.
+fn has_membrane(system: &Task) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Outcome {
+        summary: Summary,
+    }
+
+    #[derive(Deserialize)]
+    struct Summary {
+        molecules: BTreeMap<String, u64>,
+    }
+
+    let plan: BuildPlan = serde_json::from_str(&system.parameters)?;
+    if !plan.is_built() {
+        return Ok(plan.has_membrane());
+    }
+    let outcome = system.outcome.as_deref().context("a system without an outcome")?;
+    let Outcome { summary } = serde_json::from_str(outcome)?;
+    Ok(summary.molecules.get("lipid").is_some_and(|count| *count >= LIPIDS_OF_MEMBRANE))
 }
 
 /// The parameters with defaults. `outside` are the values that the document does not allow.
@@ -725,7 +749,7 @@ pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<
     let built = app.systems.read(&app.objects, system)?;
     let system =
         app.db.task(row.account, Kind::System, system).await?.context("a job has a system")?;
-    let membrane = serde_json::from_str::<BuildPlan>(&system.parameters)?.has_membrane();
+    let membrane = has_membrane(&system)?;
     plan(&parameters, &built, membrane)
 }
 

@@ -10,7 +10,7 @@ use crate::common::{Service, example};
 use crate::work::water;
 
 /// Status and body of the answer to a request.
-async fn post(service: &Service, key: &str, path: &str, body: &Value) -> (u16, Value) {
+pub(crate) async fn post(service: &Service, key: &str, path: &str, body: &Value) -> (u16, Value) {
     let request = reqwest::Client::new().post(format!("{}{path}", service.base_url));
     let request = request.header("x-api-key", key).header("content-type", "application/json");
     let response = request.body(body.to_string()).send().await.unwrap();

@@ -11,6 +11,7 @@ mod audits;
 mod backups;
 mod buckets;
 mod builds;
+mod built;
 mod burdens;
 #[cfg(debug_assertions)]
 mod clock;

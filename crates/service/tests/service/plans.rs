@@ -128,6 +128,8 @@ async fn what_workers_are_given_is_what_their_tests_read() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../worker/tests/data/p-xylene.mol2");
     molbox.upload(xylene).name("xylene").await.unwrap();
     molbox.upload(write("mine.xml", FORCE_FIELD)).name("mine").await.unwrap();
+    molbox.upload(write("topol.top", "[ system ]\n")).await.unwrap();
+    molbox.upload(write("conf.gro", "x\n 0\n 3 3 3\n")).await.unwrap();
     let given = |id: &str| -> Value {
         let path = folder.path().join(format!("{id}.json"));
         wait_for("the worker has its task", || serde_json::from_slice(&fs::read(&path).ok()?).ok())
@@ -151,6 +153,7 @@ async fn what_workers_are_given_is_what_their_tests_read() {
             }),
         ),
         ("task_build_membrane", json!({ "protein": "villin", "membrane": "POPC", "seed": 7 })),
+        ("task_build_built", json!({ "built": ["topol.top", "conf.gro"], "seed": 7 })),
         ("task_build_force_field", json!({ "force_field": "mine", "seed": 7 })),
         ("task_build_force_field_added", json!({ "force_field": "charmm36, mine", "seed": 7 })),
     ];

@@ -127,6 +127,7 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
     let files = archive(&path);
     for name in [
         "manifest.json",
+        "README.txt",
         "log.txt",
         "minimization.pdb",
         "equilibration_1.pdb",
@@ -469,13 +470,15 @@ async fn a_cancelled_job_stops_within_seconds_and_keeps_what_it_wrote() {
     assert_eq!(cancelled.status, "cancelled");
 
     let start = Instant::now();
-    molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    let stopping = molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    assert_eq!((stopping.status.as_str(), stopping.cancelling), ("running", Some(true)));
     let error = molbox.wait_job(&running).await.unwrap_err();
     let Error::TaskFailed(task) = &error else { panic!("{error}") };
     assert_eq!((task.status.as_str(), &task.failure), ("cancelled", &None));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     let again = molbox.job_cancel().job_id(running.as_str()).send().await.unwrap();
     assert_eq!(again.status, "cancelled", "what has ended stays as it is");
+    assert_eq!(again.cancelling, None);
     assert_eq!(again.stages[0].name, "minimization");
 
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,202 @@
+"""Bringing a system that another program has built: read, checked, and stored as one of our own."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import openmm
+from numpy.typing import NDArray
+from openmm import app
+
+from molbox_worker import check, relax
+from molbox_worker.built import settle
+from molbox_worker.built.files import LOC
+from molbox_worker.built.load import Loaded
+from molbox_worker.built.serialized import REPLACED
+from molbox_worker.directory import TaskDirectory
+from molbox_worker.engine import DALTON_PER_NM3, platform
+from molbox_worker.prepared import Account
+from molbox_worker.result import Findings, TaskError
+from molbox_worker.solvate import NARROWEST_NM
+
+# Of a trial of the minimisation that each job begins with.
+TRIAL_STEPS = 10
+# g/mL. What is built leaves no bubbles larger than this comes to; a job at constant pressure closes small ones.
+LEAST_DENSITY = 0.7
+PERIODIC = {
+    openmm.NonbondedForce.CutoffPeriodic,
+    openmm.NonbondedForce.Ewald,
+    openmm.NonbondedForce.PME,
+    openmm.NonbondedForce.LJPME,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Brought:
+    """A system that was brought and is sound.
+
+    Attributes
+    ----------
+    topology, system
+        The whole system.
+    state : openmm.State
+        Its positions and box.
+    findings : Findings
+        What the check found.
+
+    """
+
+    topology: app.Topology
+    system: openmm.System
+    state: openmm.State
+    findings: Findings
+
+
+def bring(task: TaskDirectory, loaded: Loaded) -> Brought:
+    """Check a loaded system as any other, and give it the names that ours have."""
+    system = loaded.system
+    _take_out(task, system)
+    _check_forces(system, loaded.source)
+    vectors = _box(system, loaded.source)
+    topology = settle.settle(task, loaded)
+    settle.add_bonds(topology, system)
+    if not np.isfinite(loaded.positions).all():
+        raise TaskError(
+            "bad_coordinates", "a coordinate is not a number", remedy="correct the file of the coordinates", loc=LOC
+        )
+    places = settle.whole(topology, loaded.positions, vectors)
+    try:
+        state, findings = _checked(task, topology, system, places)
+    except TaskError as error:
+        raise _at_built(error) from error
+    _warn(task, topology, system, vectors)
+    return Brought(topology, system, state, findings)
+
+
+def _at_built(error: TaskError) -> TaskError:
+    """A failure of a check with the field of built systems in place of that of structures."""
+    failure = error.failure
+    remedy = {"bond_missing": "the topology has the bond and no parameters for it: correct it where it was made"}
+    moved = TaskError(failure.code, failure.message)
+    moved.failure = dataclasses.replace(failure, loc=LOC, remedy=remedy.get(failure.code, failure.remedy))
+    return moved
+
+
+def _take_out(task: TaskDirectory, system: openmm.System) -> None:
+    """Take out barostats and thermostats: a job has its own."""
+    removed = []
+    for index in reversed(range(system.getNumForces())):
+        name = type(system.getForce(index)).__name__
+        if name in REPLACED:
+            removed.append(name)
+            system.removeForce(index)
+    if removed:
+        task.warn(
+            "force_removed", f"{', '.join(sorted(removed))} taken out: a job sets its own temperature and pressure"
+        )
+
+
+def _check_forces(system: openmm.System, source: str) -> None:
+    """Refuse what is not periodic: jobs are."""
+    forces = system.getForces()
+    charged = [force for force in forces if isinstance(force, openmm.NonbondedForce)]
+    if len(charged) != 1:
+        raise TaskError(
+            "not_periodic",
+            f"{source}: it has {len(charged)} forces of the kind NonbondedForce, and a job needs one",
+            remedy="put charges and Lennard-Jones into one NonbondedForce; what it lacks can be custom forces",
+            loc=LOC,
+        )
+    for force in forces:
+        is_cut = isinstance(force, openmm.NonbondedForce) and force.getNonbondedMethod() not in PERIODIC
+        is_cut_custom = isinstance(force, openmm.CustomNonbondedForce) and (
+            force.getNonbondedMethod() != openmm.CustomNonbondedForce.CutoffPeriodic
+        )
+        if is_cut or is_cut_custom:
+            raise TaskError(
+                "not_periodic",
+                f"{source}: its {force.getName()} is not periodic",
+                remedy="create the system with nonbondedMethod=PME, in a box of water",
+                loc=LOC,
+            )
+        if isinstance(force, openmm.CustomExternalForce) and "k_restraint" in _globals(force):
+            raise TaskError(
+                "built_unsafe",
+                f"{source}: the parameter k_restraint of its {force.getName()} is a name of ours",
+                remedy="call it something else, or take the restraint out: a stage of a job has its own",
+                loc=LOC,
+            )
+
+
+def _globals(force: openmm.CustomExternalForce) -> set[str]:
+    return {force.getGlobalParameterName(i) for i in range(force.getNumGlobalParameters())}
+
+
+def _box(system: openmm.System, source: str) -> NDArray[np.float64]:
+    vectors = np.array([[x._value for x in row] for row in system.getDefaultPeriodicBoxVectors()], dtype=np.float64)
+    width = min(vectors[i, i] for i in range(3))
+    if not (np.isfinite(vectors).all() and width >= NARROWEST_NM):
+        raise TaskError(
+            "box_too_small",
+            f"{source}: its box is {width:.2f} nm wide; it needs twice the cutoff of 1 nm and room to shrink,"
+            f" {NARROWEST_NM:g} nm",
+            remedy="build it with a wider margin of water",
+            loc=LOC,
+        )
+    return vectors
+
+
+def _checked(
+    task: TaskDirectory, topology: app.Topology, system: openmm.System, places: NDArray[np.float64]
+) -> tuple[openmm.State, Findings]:
+    """The state as it is stored: coordinates stay where they are unless no job could begin with them."""
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), *platform(task))
+    context.setPositions(places)
+    context.computeVirtualSites()
+    state = context.getState(positions=True, energy=True, forces=True)
+    largest = np.linalg.norm(state.getForces(asNumpy=True)._value, axis=1).max()
+    if not largest <= check.LARGEST_FORCE and math.isfinite(state.getPotentialEnergy()._value):
+        task.warn(
+            "built_relaxed", f"a force of {largest:.2g} kJ/mol/nm was too large: the system is minimised a little"
+        )
+        context.setPositions(relax.in_box(task, system, state, np.zeros((0, 3))))
+        state = context.getState(positions=True, energy=True, forces=True)
+    findings = check.check(task, topology, system, state, Account(), is_neutral=False)
+    task.log(f"potential energy {state.getPotentialEnergy()._value:.0f} kJ/mol; {findings}")
+    kept = context.getState(positions=True)
+    _try_minimising(context)
+    return kept, findings
+
+
+def _try_minimising(context: openmm.Context) -> None:
+    """Refuse what a job could not minimise; the positions are not kept."""
+    openmm.LocalEnergyMinimizer.minimize(context, 10.0, TRIAL_STEPS)
+    energy = context.getState(energy=True).getPotentialEnergy()._value
+    if not math.isfinite(energy):
+        raise TaskError("not_finite", "the energy is not finite once it is minimised", loc=LOC)
+
+
+def _warn(task: TaskDirectory, topology: app.Topology, system: openmm.System, vectors: NDArray[np.float64]) -> None:
+    """Report what a job can run with and its owner may not expect."""
+    charge = check.net_charge(system)
+    if abs(charge) > check.CHARGE_TOLERANCE:
+        message = f"the charges add up to {charge:+.3f} e; Ewald summation neutralises that by a uniform background"
+        task.warn("not_neutral", message)
+    constrained = {frozenset(system.getConstraintParameters(i)[:2]) for i in range(system.getNumConstraints())}
+    free = sum(
+        1
+        for a, b in topology.bonds()
+        if "H" in {atom.element.symbol for atom in (a, b) if atom.element}
+        and frozenset((a.index, b.index)) not in constrained
+    )
+    if free:
+        message = f"{free} bonds of hydrogens are not constrained: give jobs an integration_timestep of 1 fs at most"
+        task.warn("hydrogens_free", message)
+    volume = abs(float(np.linalg.det(vectors)))
+    mass = sum(system.getParticleMass(i)._value for i in range(system.getNumParticles()))
+    density = mass / volume * DALTON_PER_NM3
+    if density < LEAST_DENSITY:
+        message = f"a density of {density:.2f} g/mL: the box is larger than what is in it"
+        task.warn("box_not_full", message)
