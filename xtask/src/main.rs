@@ -12,6 +12,7 @@ mod fuzz;
 mod imports;
 mod later;
 mod lint;
+mod mcp;
 mod packages;
 mod portal;
 mod python;

@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use crate::backends::{Backend, Backends};
 use crate::shell::{cargo, root, run};
-use crate::{clients, conformance, lint, packages, portal, python, regenerate, spec, tidy};
+use crate::{clients, conformance, lint, mcp, packages, portal, python, regenerate, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -83,6 +83,7 @@ pub fn test() -> Result<()> {
     if let Some(node) = &node {
         step("the portal", || portal::test(node))?;
     }
+    step("assistants", mcp::assistant)?;
     step("clients in other languages", || clients::clients(&[]))?;
     step("the live service against the document", || {
         conformance::conformance(CONFORMANCE_SECONDS)

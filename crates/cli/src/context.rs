@@ -162,6 +162,8 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) base_url: String,
     pub(crate) margin_url: String,
+    /// Whether that was given, by a flag, the environment or the profile.
+    pub(crate) has_margin: bool,
     pub(crate) key: Option<String>,
     /// The profile in use, if there is one.
     pub(crate) profile: Option<String>,
@@ -198,6 +200,7 @@ impl Context {
                 .filter(|key| !key.trim().is_empty())
                 .or(profile.api_key),
         };
+        let margin_url = global.margin_url.clone().or(profile.margin_url);
         Ok(Self {
             output,
             base_url: global
@@ -205,11 +208,8 @@ impl Context {
                 .clone()
                 .or(profile.base_url)
                 .unwrap_or_else(|| DEFAULT_URL.to_owned()),
-            margin_url: global
-                .margin_url
-                .clone()
-                .or(profile.margin_url)
-                .unwrap_or_else(|| DEFAULT_MARGIN_URL.to_owned()),
+            has_margin: margin_url.is_some(),
+            margin_url: margin_url.unwrap_or_else(|| DEFAULT_MARGIN_URL.to_owned()),
             key,
             profile: wanted,
             retries: global.retries,

@@ -79,6 +79,11 @@ enum Command {
     /// Profiles that `molbox login` has stored.
     #[command(subcommand)]
     Profile(cmd::login::Command),
+    /// Serve an assistant on standard input and output: the Model Context Protocol.
+    ///
+    /// The assistant starts it, and can then simulate and analyse with the key of the profile, and
+    /// read and write files below one folder; docs/mcp.md says how to add it.
+    Mcp(cmd::mcp::Arguments),
     /// Show whose key is in use.
     Account,
     /// Show what the account uses, and its limits.
@@ -146,6 +151,10 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         let context = Context::new(&global, output)?;
         return cmd::login::login(&context, &global, &named, arguments).await;
     }
+    // Its client must be told what is missing, by each call.
+    if let Command::Mcp(arguments) = command {
+        return cmd::mcp::serve(global, &output, arguments).await;
+    }
     let context = Context::new(&global, output)?;
     match command {
         Command::Run(arguments) => cmd::run::run(&context, *arguments).await,
@@ -169,6 +178,6 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         }
         Command::Man { folder } => cmd::reference::man(&context, Cli::command(), &folder),
         Command::Reference => context.output.text(&cmd::reference::markdown(Cli::command())),
-        Command::Login(_) => Err(Failure::usage("answered above")),
+        Command::Login(_) | Command::Mcp(_) => Err(Failure::usage("answered above")),
     }
 }

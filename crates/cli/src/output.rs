@@ -35,6 +35,8 @@ pub(crate) struct Output {
     color_remarks: bool,
     bars: MultiProgress,
     has_bars: bool,
+    /// Standard output is somebody else's, as that of a protocol.
+    is_silent: bool,
     /// Warnings that have been shown: one is shown once, however often its record is looked at.
     warned: Arc<Mutex<HashSet<String>>>,
 }
@@ -68,8 +70,30 @@ impl Output {
             color_remarks: color(err),
             bars: MultiProgress::with_draw_target(target),
             has_bars,
+            is_silent: false,
             warned: Arc::default(),
         }
+    }
+
+    /// One that writes nothing anywhere.
+    pub(crate) fn silent() -> Self {
+        Self {
+            is_json: false,
+            is_quiet: true,
+            color: false,
+            color_remarks: false,
+            bars: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
+            has_bars: false,
+            is_silent: true,
+            warned: Arc::default(),
+        }
+    }
+
+    /// A record as people read it.
+    pub(crate) fn readable(&self, record: &Value) -> String {
+        let mut text = String::new();
+        self.members(&mut text, record, 0);
+        text
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -82,6 +106,9 @@ impl Output {
     }
 
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result {
+        if self.is_silent {
+            return Ok(());
+        }
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::new(Code::Closed, ""),

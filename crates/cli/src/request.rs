@@ -241,6 +241,11 @@ fn kebab(name: &str) -> String {
 pub(crate) struct Flags<B>(Value, PhantomData<B>);
 
 impl<B> Flags<B> {
+    /// Fields that come from elsewhere, and were looked at there.
+    pub(crate) fn of(fields: Value) -> Self {
+        Self(fields, PhantomData)
+    }
+
     pub(crate) fn value(&self) -> &Value {
         &self.0
     }
@@ -308,6 +313,11 @@ pub(crate) struct Request<B: Body> {
 }
 
 impl<B: Body> Request<B> {
+    /// One whose fields a program gives.
+    pub(crate) fn of(fields: Value) -> Self {
+        Self { source: Source { file: None, flags: Flags::of(fields) }, dry_run: false }
+    }
+
     /// The request that the flags and the file make.
     pub(crate) fn value(&self) -> Result<Value, Failure> {
         self.source.value()

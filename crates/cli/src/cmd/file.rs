@@ -15,7 +15,7 @@ use crate::failure::{Code, Failure};
 /// Files that are asked for together.
 const PAGE: u64 = 100;
 
-const COLUMNS: &[(&str, &str)] = &[
+pub(crate) const COLUMNS: &[(&str, &str)] = &[
     ("ID", "/file_id"),
     ("NAME", "/name"),
     ("TYPE", "/type"),
@@ -245,7 +245,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
 }
 
 /// The identifier that is meant by one as short as tables show it.
-async fn resolve(client: &Client, id: String) -> Result<String, Failure> {
+pub(crate) async fn resolve(client: &Client, id: String) -> Result<String, Failure> {
     let Some(prefix) = task::beginning(&id) else { return Ok(id) };
     let mut files = pin!(client.file_list().limit(PAGE).stream());
     let mut found: Option<String> = None;

@@ -118,6 +118,11 @@ pub(crate) struct Market {
 }
 
 impl Portfolio {
+    /// One whose fields and file a program gives.
+    pub(crate) fn of(fields: Value, file: Option<PathBuf>) -> Self {
+        Self { request: Request::of(fields), portfolio: file, data_format: None, output: None }
+    }
+
     fn job(&self) -> Result<(Value, String), Failure> {
         let mut job = self.request.value()?;
         let Some(path) = &self.portfolio else {
@@ -220,18 +225,34 @@ async fn submit(context: &Context, Submit { portfolio, plots }: &Submit) -> Resu
     if portfolio.request.dry_run {
         return context.output.json(&job);
     }
-    let client = context.margin()?;
-    let call = client.call("POST", &format!("/margin/submit_job/historical/{format}"))?;
     let media = portfolio.media()?;
     if plots.are_wanted() && media != "application/json" {
         return Err(Failure::usage("--output: with a plot it must end in .json")
             .remedy("or calculate it twice, once with the plot and once with the file"));
     }
-    let call = call.header("accept", media)?.header("content-type", "application/json")?;
-    let answer = call.body(job.to_string()).send().await?;
-    let answer = answer.bytes().await?;
+    let answer = answer(context, &job, &format, media).await?;
     plots.draw(&answer)?;
     portfolio.show(context, &answer, hides_losses)
+}
+
+/// The service's answer, in the form that the portfolio's output wants.
+pub(crate) async fn report(context: &Context, portfolio: &Portfolio) -> Result<Vec<u8>, Failure> {
+    let (job, format) = portfolio.job()?;
+    request::check::<Margin>(&job)?;
+    answer(context, &job, &format, portfolio.media()?).await
+}
+
+async fn answer(
+    context: &Context,
+    job: &Value,
+    format: &str,
+    media: &str,
+) -> Result<Vec<u8>, Failure> {
+    let client = context.margin()?;
+    let call = client.call("POST", &format!("/margin/submit_job/historical/{format}"))?;
+    let call = call.header("accept", media)?.header("content-type", "application/json")?;
+    let answer = call.body(job.to_string()).send().await?;
+    Ok(answer.bytes().await?)
 }
 
 impl Plots {

@@ -12,6 +12,7 @@ pub(crate) mod file;
 pub(crate) mod job;
 pub(crate) mod login;
 pub(crate) mod margin;
+pub(crate) mod mcp;
 pub(crate) mod reference;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -12,6 +12,7 @@ use molbox::run::{Event, Plan, Run, STATE_FILE};
 use molbox::workflow::Client;
 use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, SystemBuildRequest};
 use molbox_analysis::Mask;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{entry, report, task};
@@ -74,8 +75,9 @@ pub(crate) struct Arguments {
     analysis: Flags<Analysis>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Preset {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Preset {
     /// 0.1 ns in a small box: does it build and run?
     Quick,
     /// 1 ns in salt water after 0.3 ns of equilibration.
@@ -116,16 +118,10 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         }
         Some(folder) => Run::open(folder.clone().map_or_else(last_begun, Ok)?)?,
         None => {
-            let mut plan = arguments.plan()?;
             if arguments.dry_run {
-                return preview(context, &plan).await;
+                return preview(context, &arguments.plan()?).await;
             }
-            let folder =
-                arguments.output.clone().unwrap_or_else(|| default_folder(&plan.structure));
-            let client = context.workflow()?;
-            make_way(context, &folder, arguments.restart)?;
-            prepare(context, &client, &mut plan, &folder).await?;
-            Run::begin(plan, folder)?
+            begin(context, &arguments).await?
         }
     };
     let folder = run.folder().to_owned();
@@ -142,6 +138,16 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
         return context.output.json_line(&line);
     }
     context.output.record(&summary)
+}
+
+/// Begins a run in its folder; nothing is submitted yet.
+pub(crate) async fn begin(context: &Context, arguments: &Arguments) -> Result<Run, Failure> {
+    let mut plan = arguments.plan()?;
+    let folder = arguments.output.clone().unwrap_or_else(|| default_folder(&plan.structure));
+    let client = context.workflow()?;
+    make_way(context, &folder, arguments.restart)?;
+    prepare(context, &client, &mut plan, &folder).await?;
+    Ok(Run::begin(plan, folder)?)
 }
 
 /// Shows what would be sent, and with a key what the service makes of it.
@@ -310,7 +316,7 @@ fn is_unknown_protein(error: &molbox::Error) -> bool {
 }
 
 /// Does what is left to do, the report last, and says where everything is.
-async fn finish(run: &mut Run, context: &Context) -> Result<Value, Failure> {
+pub(crate) async fn finish(run: &mut Run, context: &Context) -> Result<Value, Failure> {
     let client = context.workflow()?;
     let mut failed = None;
     if !run.is_done {
@@ -380,7 +386,7 @@ fn resume(folder: &Path) -> String {
     format!("molbox run --resume {}", folder.display())
 }
 
-fn default_folder(structure: &str) -> PathBuf {
+pub(crate) fn default_folder(structure: &str) -> PathBuf {
     let stem = content::stem(structure);
     PathBuf::from(format!("{}-run", stem.as_deref().unwrap_or("molbox")))
 }
@@ -411,6 +417,48 @@ fn is_unfinished(folder: &Path) -> bool {
 
 fn changed_at(folder: &Path) -> Option<SystemTime> {
     folder.join(STATE_FILE).metadata().and_then(|data| data.modified()).ok()
+}
+
+/// A run that a program asks for: parts of requests with their fields, paths that were looked at.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) structure: String,
+    pub(crate) ligands: Vec<PathBuf>,
+    pub(crate) preset: Option<Preset>,
+    pub(crate) system: Value,
+    pub(crate) job: Value,
+    pub(crate) analysis: Value,
+    pub(crate) replicas: u32,
+    pub(crate) output: PathBuf,
+}
+
+/// Fields that a program gives for a part of a run.
+fn flags<B: Body>(part: &str, mut fields: Value) -> Result<Flags<B>, Failure> {
+    request::known::<B>(&mut fields).map_err(|failure| failure.within(part))?;
+    if let Some(field) = B::WITHOUT.iter().find(|field| fields.get(**field).is_some()) {
+        return Err(Failure::invalid(format!("{part}.{field}: is filled in by the run")));
+    }
+    Ok(Flags::of(fields))
+}
+
+impl Asked {
+    pub(crate) fn arguments(self) -> Result<Arguments, Failure> {
+        Ok(Arguments {
+            system: flags("system", self.system)?,
+            job: flags("job", self.job)?,
+            analysis: flags("analysis", self.analysis)?,
+            structure: Some(self.structure),
+            ligand: self.ligands,
+            preset: self.preset,
+            file: None,
+            replicas: self.replicas,
+            output: Some(self.output),
+            no_analysis: false,
+            dry_run: false,
+            restart: false,
+            resume: None,
+        })
+    }
 }
 
 impl Arguments {
@@ -727,6 +775,6 @@ impl Screen {
 }
 
 /// Whether a structure is a file's and not the identifier of an entry.
-fn is_path(structure: &Path) -> bool {
+pub(crate) fn is_path(structure: &Path) -> bool {
     structure.extension().is_some() || structure.components().count() > 1 || structure.is_file()
 }

@@ -38,10 +38,16 @@ pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'sta
     fn list<'a>(
         client: &'a Client,
         filter: &'a Filter,
-    ) -> impl Stream<Item = std::result::Result<Self, Error>> + 'a;
+    ) -> impl Stream<Item = std::result::Result<Self, Error>> + Send + 'a;
     fn wait<'a>(client: &'a Client, id: &str) -> Wait<'a, Self>;
-    fn cancel(client: &Client, id: &str) -> impl Future<Output = std::result::Result<Self, Error>>;
-    fn delete(client: &Client, id: &str) -> impl Future<Output = std::result::Result<(), Error>>;
+    fn cancel(
+        client: &Client,
+        id: &str,
+    ) -> impl Future<Output = std::result::Result<Self, Error>> + Send;
+    fn delete(
+        client: &Client,
+        id: &str,
+    ) -> impl Future<Output = std::result::Result<(), Error>> + Send;
     fn download<'a>(client: &'a Client, id: &str, to: PathBuf) -> Download<'a>;
 }
 
@@ -71,7 +77,7 @@ macro_rules! noun {
             fn list<'a>(
                 client: &'a Client,
                 filter: &'a Filter,
-            ) -> impl Stream<Item = std::result::Result<Self, Error>> + 'a {
+            ) -> impl Stream<Item = std::result::Result<Self, Error>> + Send + 'a {
                 let mut list = client.$list().limit(filter.page());
                 if let Some(status) = &filter.status {
                     list = list.status(status);
@@ -246,7 +252,7 @@ pub(crate) async fn dry_run<P: Serialize>(
 }
 
 /// An estimate for people: sizes with their units, places as words.
-fn readable(estimate: &Value) -> Map<String, Value> {
+pub(crate) fn readable(estimate: &Value) -> Map<String, Value> {
     let mut shown = estimate.as_object().cloned().unwrap_or_default();
     for (name, value) in &mut shown {
         if let Some(size) = value.as_u64().filter(|_| name.ends_with("_bytes")) {
