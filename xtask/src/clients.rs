@@ -14,7 +14,7 @@ use crate::lint::{at_least, node, node_packages, python_packages, quiet};
 use crate::service::Service;
 use crate::shell::{cargo, root, target};
 use crate::spec::published::Address;
-use crate::{later, python, regenerate};
+use crate::{later, python, regenerate, thin};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
@@ -44,25 +44,27 @@ pub fn clients(languages: &[Language]) -> Result<()> {
         let folder = out.join(language.name());
         prepare(*language, &folder)?;
         language.build(&folder).with_context(|| format!("build the {} client", language.name()))?;
+        let thin = language.thin()?;
         println!("{}: compiles, {:.0} s", language.name(), start.elapsed().as_secs_f64());
-        built.push((*language, folder));
+        built.push((*language, folder, thin));
     }
-    if built.is_empty() { Ok(()) } else { run_all(&out, &built) }
+    if built.is_empty() { Ok(()) } else { run_all(&out, built) }
 }
 
 /// Runs the programs of each against one service. What they see must be the same, as far as their
 /// job goes.
-fn run_all(out: &Path, built: &[(Language, PathBuf)]) -> Result<()> {
+fn run_all(out: &Path, built: Vec<(Language, PathBuf, Option<Command>)>) -> Result<()> {
     let python = python::environment()?;
     let service = Service::start(&out.join("service"), &python, &[])?;
     let key = service.key("clients")?;
     let later = later::serve()?;
     let structure = root().join("clients/alanine.pdb");
     let mut seen: Option<(String, Vec<String>)> = None;
-    for (language, folder) in built {
-        for (client, mut program) in language.programs(folder)? {
+    for (language, folder, thin) in built {
+        let thin = thin.map(|program| (format!("{}, as published", language.name()), program));
+        for (client, mut program) in language.programs(&folder)?.into_iter().chain(thin) {
             let start = Instant::now();
-            program.arg(&structure).current_dir(folder);
+            program.arg(&structure).current_dir(&folder);
             program
                 .env("MOLBOX_BASE_URL", &service.base_url)
                 .env("MOLBOX_MARGIN_URL", &service.margin_url);
@@ -138,6 +140,15 @@ impl Language {
             Self::Typescript => &["out", "hey-api", "orval", "swagger-typescript-api"],
             Self::Go => &["workflow", "margin"],
             Self::Java => &["generated"],
+        }
+    }
+
+    /// The program of the client that is published for it, if there is one.
+    fn thin(self) -> Result<Option<Command>> {
+        match self {
+            Self::Typescript => thin::typescript().map(Some),
+            Self::Go => thin::go().map(Some),
+            Self::Python | Self::Java => Ok(None),
         }
     }
 

@@ -25,6 +25,7 @@ mod soak;
 mod sources;
 mod spec;
 mod test;
+mod thin;
 mod tidy;
 
 use std::process::ExitCode;

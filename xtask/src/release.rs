@@ -12,6 +12,7 @@ use crate::spec::{self, numbers};
 
 const CHANGELOG: &str = "CHANGELOG.md";
 const DOCUMENT: &str = "openapi/molbox.yaml";
+const NPM: [&str; 2] = ["typescript/package.json", "typescript/package-lock.json"];
 const WORKER: &str = "worker/molbox_worker/__init__.py";
 
 /// Gives the packages, the document and the worker another version, and the changelog a section for
@@ -32,6 +33,9 @@ pub fn version(root: &Path, to: &str) -> Result<()> {
     change(&root.join(WORKER), |text| {
         replaced(text, &format!("__version__ = \"{from}\""), &format!("__version__ = \"{to}\""))
     })?;
+    for file in NPM {
+        change(&root.join(file), |text| Ok(of_npm(text, &from, to)))?;
+    }
     change(&root.join(CHANGELOG), |text| {
         replaced(text, "# Changelog\n", &format!("# Changelog\n\n{}\n", heading(to, UNRELEASED)))
     })?;
@@ -73,6 +77,14 @@ fn of_packages(manifest: &str, from: &str, to: &str) -> String {
         if is_own || is_ours { line.replace(&from, &to) } else { line.to_owned() }
     });
     lines.collect()
+}
+
+/// A manifest or lock file of npm, in which our package comes before any other.
+fn of_npm(manifest: &str, from: &str, to: &str) -> String {
+    let end = manifest.find("\"node_modules/").unwrap_or(manifest.len());
+    let (own, others) = manifest.split_at(end);
+    let version = |version: &str| format!("\"version\": \"{version}\"");
+    own.replace(&version(from), &version(to)) + others
 }
 
 /// A text with another part in the place of one that is there once.
@@ -219,6 +231,15 @@ mod tests {
             changes,
             ["version = \"0.2.0\"", "ours = { version = \"0.2.0\", path = \"../ours\" }"]
         );
+    }
+
+    #[test]
+    fn our_npm_package_gets_the_version_and_others_keep_theirs() {
+        let lock = "{\"version\": \"0.1.0\", \"packages\": {\"\": {\"version\": \"0.1.0\"}, \
+                    \"node_modules/other\": {\"version\": \"0.1.0\"}}}";
+        let changed = of_npm(lock, "0.1.0", "0.2.0");
+        assert_eq!(changed.matches("0.2.0").count(), 2, "{changed}");
+        assert!(changed.contains("other\": {\"version\": \"0.1.0\""), "{changed}");
     }
 
     #[test]

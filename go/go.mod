@@ -1,0 +1,3 @@
+module molbox
+
+go 1.23

@@ -1,0 +1,186 @@
+package molbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"molbox/workflow"
+)
+
+// ErrDamaged is of bytes that are not those that were sent; errors.Is finds it.
+var ErrDamaged = errors.New("the bytes are not those that were sent")
+
+// UploadOptions say how to register a file. What is empty is as the file's name and format suggest.
+type UploadOptions struct {
+	Name   string
+	Format string
+	Type   string
+}
+
+// Upload sends a file of this machine and registers it. What the service has got is compared with what was sent.
+func (c *Client) Upload(ctx context.Context, path string, options UploadOptions) (workflow.FileRecord, error) {
+	var none workflow.FileRecord
+	file, err := os.Open(path)
+	if err != nil {
+		return none, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return none, err
+	}
+	extension := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), "."))
+	format := options.Format
+	if format == "" {
+		format = usual(extension)
+	}
+	if format == "" {
+		return none, fmt.Errorf("%s has no extension that gives its format", path)
+	}
+	name := options.Name
+	if name == "" {
+		name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	link, err := Get[workflow.UploadLink](ctx, c, "/submit/upload-url", url.Values{"filetype": {format}})
+	if err != nil {
+		return none, err
+	}
+	if link.MaxBytes != nil && info.Size() > *link.MaxBytes {
+		return none, fmt.Errorf("%s has %d bytes, the service takes %d", path, info.Size(), *link.MaxBytes)
+	}
+	digest, err := c.put(ctx, file, info.Size(), link)
+	if err != nil {
+		return none, err
+	}
+	registration := workflow.FileRegistration{FileId: &link.FileId, Name: &name, Format: &format}
+	if options.Type != "" {
+		registration.Type = &options.Type
+	}
+	record, err := Post[workflow.FileRecord](ctx, c, "/submit/file/", registration)
+	if err == nil && record.Sha256 != nil && *record.Sha256 != digest {
+		err = fmt.Errorf("%s: %w", path, ErrDamaged)
+	}
+	return record, err
+}
+
+// put sends a content to a link, which is a grant of its own and gets no key; the content's digest.
+func (c *Client) put(ctx context.Context, file *os.File, size int64, link workflow.UploadLink) (string, error) {
+	var digest hash.Hash
+	answer, err := c.repeat(ctx, true, func() (*http.Response, error) {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+		digest = sha256.New()
+		body := io.TeeReader(io.LimitReader(file, size), digest)
+		// Without a type that net/http knows to be a reader of files it would close it.
+		request, err := http.NewRequestWithContext(ctx, http.MethodPut, link.UploadUrl, io.NopCloser(body))
+		if err != nil {
+			return nil, err
+		}
+		request.ContentLength = size
+		if link.ContentType != nil {
+			request.Header.Set("content-type", *link.ContentType)
+		}
+		return c.once(request)
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(digest.Sum(nil)), answer.Body.Close()
+}
+
+// usual is the format that an extension stands for.
+func usual(extension string) string {
+	switch extension {
+	case "ent":
+		return "pdb"
+	case "mmcif":
+		return "cif"
+	}
+	return extension
+}
+
+// Download writes a registered file, or the bundle of a system, job or analysis, to a file of this machine. It is
+// whole and its digest checked, or it is not there. A transfer that breaks is resumed where it stopped.
+func (c *Client) Download(ctx context.Context, id, path string) error {
+	prefix, _, _ := strings.Cut(id, "_")
+	kind, isKnown := kinds[prefix]
+	if !isKnown {
+		return fmt.Errorf("%q is no identifier of something with a content", id)
+	}
+	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return err
+	}
+	err = c.receive(ctx, "/retrieve/"+kind+"/"+url.PathEscape(id), kind, part)
+	if err == nil {
+		err = part.Sync()
+	}
+	err = errors.Join(err, part.Close())
+	if err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	return nil
+}
+
+// receive writes a content to the end, and compares its digest.
+func (c *Client) receive(ctx context.Context, path, kind string, to io.Writer) error {
+	accept := "application/zip"
+	if kind == "file" {
+		accept = "application/octet-stream"
+	}
+	digest := sha256.New()
+	var done int64
+	var etag string
+	for failures := 0; ; failures++ {
+		header := http.Header{"Accept": {accept}}
+		if done > 0 {
+			header.Set("Range", fmt.Sprintf("bytes=%d-", done))
+			header.Set("If-Range", etag)
+		}
+		answer, err := c.send(ctx, http.MethodGet, path, nil, header, nil)
+		if err != nil {
+			return err
+		}
+		if done == 0 {
+			etag = answer.Header.Get("etag")
+		} else if answer.StatusCode != http.StatusPartialContent {
+			return errors.Join(errors.New("it is another content by now"), answer.Body.Close())
+		}
+		hasLength := answer.ContentLength >= 0
+		n, err := io.Copy(io.MultiWriter(to, digest), answer.Body)
+		done += n
+		closed := answer.Body.Close()
+		if err == nil {
+			return errors.Join(closed, isWhole(etag, hasLength, digest))
+		}
+		if etag == "" || failures >= c.Retries || ctx.Err() != nil {
+			return fmt.Errorf("after %d bytes: %w", done, err)
+		}
+	}
+}
+
+// isWhole compares a digest with the one that the service promised in the ETag, "sha256-<hex>".
+func isWhole(etag string, hasLength bool, found hash.Hash) error {
+	promised := strings.TrimPrefix(strings.Trim(strings.TrimPrefix(etag, "W/"), `"`), "sha256-")
+	switch {
+	case isDigest(promised) && promised != hex.EncodeToString(found.Sum(nil)):
+		return ErrDamaged
+	case !isDigest(promised) && !hasLength:
+		return errors.New("it came without length and digest, so nobody knows where it ends")
+	}
+	return nil
+}

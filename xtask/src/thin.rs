@@ -1,0 +1,155 @@
+//! The clients that are published for TypeScript and Go: types from the document, and a little that
+//! is written by hand. Built from a copy, tested, and run with the generated ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::lint::{node_packages, quiet};
+use crate::regenerate::stale_from;
+use crate::shell::{root, target};
+use crate::spec::published::Address;
+
+const TYPESCRIPT: &str = "clients/typescript-package";
+const GO: &str = "clients/go-module";
+/// The generator of Go types, and its version.
+const OAPI_CODEGEN: [&str; 2] =
+    ["github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen", "v2.8.2"];
+/// A package that is larger has something in it that nobody needs.
+const MAX_PACKED_BYTES: u64 = 100_000;
+
+/// The program of the package, built and tested.
+pub fn typescript() -> Result<Command> {
+    let source = root().join("typescript");
+    let folder = target().join(TYPESCRIPT);
+    let packages = node_packages("clients/env/typescript-package", &source)?;
+    copied(&source, &folder)?;
+    let modules = folder.join("node_modules");
+    if modules.symlink_metadata().is_err() {
+        std::os::unix::fs::symlink(packages.join("node_modules"), modules)?;
+    }
+    let bin = packages.join("node_modules/.bin");
+    for address in Address::BOTH {
+        let mut generator = Command::new(bin.join("openapi-typescript"));
+        generator.arg(root().join(address.file())).arg("--output");
+        quiet(generator.arg(folder.join(format!("src/{}.ts", address.name()))))?;
+    }
+    for project in ["tsconfig.json", "tsconfig.build.json"] {
+        quiet(Command::new(bin.join("tsc")).args(["--project", project]).current_dir(&folder))?;
+    }
+    quiet(Command::new("node").args(["--test", "out/test/client.test.js"]).current_dir(&folder))?;
+    packed(&folder)?;
+    let mut program = Command::new("node");
+    program.arg(folder.join("out/test/live.js"));
+    Ok(program)
+}
+
+/// Packs what npm would publish, and looks at its size.
+fn packed(folder: &Path) -> Result<()> {
+    let mut npm = Command::new("npm");
+    npm.args(["pack", "--dry-run", "--json", "--ignore-scripts"]).current_dir(folder);
+    let output = npm.output().context("start npm")?;
+    let packed: Value = serde_json::from_slice(&output.stdout).context("read what npm packs")?;
+    let size = packed[0]["size"].as_u64().context("the size of the package")?;
+    let unpacked = packed[0]["unpackedSize"].as_u64().unwrap_or_default();
+    println!("typescript package: {size} bytes, unpacked {unpacked}");
+    if size > MAX_PACKED_BYTES {
+        bail!("the npm package has {size} bytes, at most {MAX_PACKED_BYTES} are meant");
+    }
+    Ok(())
+}
+
+/// The program of the module, built and tested; its types are those of the document.
+pub fn go() -> Result<Command> {
+    let folder = target().join(GO);
+    copied(&root().join("go"), &folder)?;
+    match oapi_codegen() {
+        Ok(generator) => types(&generator, &folder)?,
+        Err(missing) => println!("skipped: whether the types of Go are current: {missing:#}"),
+    }
+    for arguments in [&["vet", "./..."] as &[&str], &["test", "./..."]] {
+        quiet(Command::new("go").args(arguments).current_dir(&folder))?;
+    }
+    let program = folder.join("live");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg("./internal/live");
+    quiet(build.current_dir(&folder))?;
+    Ok(Command::new(program))
+}
+
+/// Generates the types, and fails when those of the repository are others.
+fn types(generator: &Path, folder: &Path) -> Result<()> {
+    let mut stale = Vec::new();
+    for address in Address::BOTH {
+        let name = address.name();
+        let path = PathBuf::from(name).join(format!("{name}.gen.go"));
+        let document = folder.join(format!("{name}.json"));
+        let text = fs::read_to_string(root().join(address.file()))?;
+        let mut value: Value = serde_json::from_str(&text)?;
+        of_types(&mut value);
+        value["paths"] = serde_json::json!({});
+        fs::write(&document, value.to_string())?;
+        let mut generate = Command::new(generator);
+        generate.arg("-config").arg(folder.join("oapi-codegen.yaml"));
+        generate.args(["-package", name, "-o"]).arg(folder.join(&path));
+        quiet(generate.arg(document))?;
+        let new = fs::read_to_string(folder.join(&path))?;
+        if stale_from(&root().join("go").join(&path), &new).is_some() {
+            stale.push(path.display().to_string());
+        }
+    }
+    if !stale.is_empty() {
+        let stale = stale.join(", ");
+        bail!("stale: {stale} in go; copy them from {}", folder.display());
+    }
+    Ok(())
+}
+
+/// What Go types are made of: Go leaves out fields that it does not know, and takes any JSON where
+/// one of several is meant. Written out, both are five times as much code.
+fn of_types(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for name in ["additionalProperties", "oneOf", "example", "examples"] {
+                members.remove(name);
+            }
+            members.values_mut().for_each(of_types);
+        }
+        Value::Array(items) => items.iter_mut().for_each(of_types),
+        _ => {}
+    }
+}
+
+/// The generator, installed once.
+fn oapi_codegen() -> Result<PathBuf> {
+    let [package, version] = OAPI_CODEGEN;
+    let bin = target().join("clients/env").join(format!("oapi-codegen-{version}"));
+    let program = bin.join("oapi-codegen");
+    if !program.exists() {
+        let mut install = Command::new("go");
+        install.args(["install", &format!("{package}@{version}")]);
+        quiet(install.env("GOBIN", &bin).env("GOFLAGS", "-mod=mod").current_dir(target()))?;
+    }
+    Ok(program)
+}
+
+/// Copies the sources anew; what was installed or built beside them stays where it is.
+fn copied(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().context("an entry has a name")?;
+        if ["dist", "node_modules", "out"].iter().any(|built| name == *built) {
+            continue;
+        }
+        if path.is_dir() {
+            copied(&path, &to.join(name))?;
+        } else {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
