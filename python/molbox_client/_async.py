@@ -1,0 +1,1271 @@
+"""The asynchronous client; `_sync.py` is made of this file, without `async` and `await`."""
+
+from __future__ import annotations
+
+import json as _json
+import sys
+import time as _time
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from datetime import date as Date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import httpx
+
+from . import _results
+from ._errors import (
+    ConnectionFailed,
+    Damaged,
+    InvalidRequest,
+    MolboxError,
+    Refused,
+    TaskFailed,
+    UnexpectedAnswer,
+    WaitTimeout,
+)
+from ._http import (
+    CHUNK_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_REDIRECTS,
+    USER_AGENT,
+    backoff,
+    is_at_home,
+    is_transient,
+    refusal,
+    retry_delay,
+)
+from ._margin import Margin
+from ._margin import request as margin_request
+from ._part import Part
+from ._plan import name_of, plan
+from ._progress import Progress, shown, shown_task
+from ._request import body
+from ._settings import Settings, cache_path, resolve
+from ._source import Content, content, is_file
+from ._waiting_async import in_thread, sleep
+
+if TYPE_CHECKING:
+    import MDAnalysis
+    import pandas
+    from pydantic import BaseModel
+
+    from . import _records as records
+
+    Model = TypeVar("Model", bound=BaseModel)
+
+Preset = Literal["quick", "standard", "membrane"]
+
+FIRST_POLL = 0.2
+LAST_POLL = 5.0
+# A service that restarts is waited for this long.
+LONGEST_SILENCE = 300.0
+# The service sends something every 15 s; a proxy that holds events back does not.
+QUIET = 40.0
+# Streams of events that are open together. Each takes a connection; what waits besides asks.
+MOST_STREAMS = 8
+
+
+class AsyncClient:
+    """A connection to a molbox service.
+
+    Address and key come from the arguments, else from `MOLBOX_BASE_URL` and `MOLBOX_API_KEY`, else
+    from the profile that `molbox login` or `molboxd up` has written.
+
+    Parameters
+    ----------
+    base_url : str, optional
+        Address of the simulation workflow, with the deployment stage:
+        `http://127.0.0.1:8080/local`.
+    api_key : str, optional
+        Better in the environment or a profile than in a notebook.
+    margin_url : str, optional
+        Address of the margin endpoint, else from `MOLBOX_MARGIN_URL` or the profile.
+    profile : str, optional
+        Section of the profile file; the environment is not asked then.
+    retries : int
+        How often a request is repeated after an error that passes, when it is safe to.
+    timeout : float
+        Seconds to wait for the next byte; there is no limit to a whole transfer.
+    http : httpx.AsyncClient, optional
+        An own one, for proxies, certificates, or tests. It is not closed with this.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        margin_url: str | None = None,
+        profile: str | None = None,
+        retries: int = 4,
+        timeout: float = 60,
+        http: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._settings: Settings = resolve(base_url, api_key, margin_url, profile)
+        self._retries, self._timeout = retries, timeout
+        self._owns_http = http is None
+        limits = httpx.Timeout(timeout, connect=10)
+        self._http = http or httpx.AsyncClient(timeout=limits)
+        self._streams = 0
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    def __repr__(self) -> str:
+        return f"<molbox {self.base_url}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The key does not travel in a pickle; where it is unpickled it is looked up again.
+        settings = self._settings
+        return {
+            "urls": (settings.base_url, settings.margin_url),
+            "profile": settings.profile,
+            "patience": (self._retries, self._timeout),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        (base_url, margin_url), (retries, timeout) = state["urls"], state["patience"]
+        # Workers of a cluster have a key in their environment, other processes the profile.
+        try:
+            settings = resolve(base_url, None, margin_url, None)
+        except InvalidRequest:
+            settings = resolve(base_url, None, margin_url, state["profile"])
+        self.__init__(  # type: ignore[misc]
+            settings.base_url,
+            settings.api_key,
+            margin_url=settings.margin_url,
+            retries=retries,
+            timeout=timeout,
+        )
+
+    @property
+    def base_url(self) -> str:
+        """Address of the simulation workflow."""
+        return self._settings.base_url
+
+    @property
+    def margin_url(self) -> str:
+        """Address of the margin endpoint."""
+        return self._settings.margin_url
+
+    # Requests.
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Any operation of the document: `request("GET", "/info/usage")`.
+
+        Returns
+        -------
+        object
+            The decoded answer; None for an empty one, bytes for one that is not JSON.
+        """
+        answer = await self._send(
+            method, self.base_url + path, json=json, params=params, headers=headers
+        )
+        if not answer.content:
+            return None
+        kind = answer.headers.get("content-type", "")
+        return _decoded(answer) if "json" in kind else answer.content
+
+    async def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """The object that an operation answers."""
+        answer = _decoded(await self._send(method, self.base_url + path, **options))
+        if not isinstance(answer, dict):
+            raise UnexpectedAnswer(f"{method} {path}: is no object: {str(answer)[:200]}")
+        return answer
+
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        stream: bool = False,
+        retries: int | None = None,
+        idempotency_key: str | None = None,
+        **what: Any,
+    ) -> httpx.Response:
+        """Send a request, again after what passes; a success, which is read unless streamed."""
+        sent = {"user-agent": USER_AGENT, "x-api-key": self._settings.api_key, **(headers or {})}
+        if method == "POST":
+            # With a key of its own a POST can be repeated, too: the service does it once.
+            sent.setdefault("idempotency-key", idempotency_key or uuid.uuid4().hex)
+        is_repeatable = method in ("GET", "HEAD", "POST")
+        attempt = 0
+        while True:
+            delay: float | None
+            error: MolboxError
+            try:
+                response = await self._followed(method, url, sent, what)
+                if response.is_success:
+                    if not stream:
+                        await response.aread()
+                    return response
+                error = await _refused(response)
+                delay = retry_delay(error, attempt, is_repeatable=is_repeatable)
+            except (httpx.TransportError, httpx.DecodingError) as cause:
+                error = _unreached(url, cause)
+                is_untouched = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout))
+                delay = backoff(attempt) if is_repeatable or is_untouched else None
+            except httpx.InvalidURL as cause:
+                raise InvalidRequest(f"{url}: {cause}") from cause
+            if delay is None or attempt >= (self._retries if retries is None else retries):
+                raise error
+            await sleep(delay)
+            attempt += 1
+
+    async def _followed(
+        self, method: str, url: str, headers: dict[str, str], what: dict[str, Any]
+    ) -> httpx.Response:
+        """Follow redirects of a GET, without the key once the origin is another."""
+        headers, next_url = dict(headers), httpx.URL(url)
+        left = MAX_REDIRECTS if method == "GET" else 0
+        while True:
+            request = self._http.build_request(method, next_url, headers=headers, **what)
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+            if not left or not response.has_redirect_location:
+                return response
+            target = next_url.join(response.headers["location"])
+            if target.scheme not in ("http", "https"):
+                return response
+            await response.aclose()
+            left -= 1
+            if not is_at_home(target, next_url):
+                headers.pop("x-api-key", None)
+            # The new address has its own query.
+            next_url = target
+            what = {name: value for name, value in what.items() if name != "params"}
+
+    async def _pages(self, path: str, filters: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Every record of a listing; pages are asked for as they are needed."""
+        params = {name: value for name, value in filters.items() if value is not None}
+        while True:
+            page = await self._json("GET", path, params=params)
+            for item in page["items"]:
+                yield item
+            token = page.get("next_page")
+            if not token:
+                return
+            if token == params.get("page_token"):
+                raise UnexpectedAnswer(f"GET {path}: the page after {token} is the same one")
+            params["page_token"] = token
+
+    # The service.
+
+    async def whoami(self) -> records.Account:
+        """The account and the key that requests are made with."""
+        from . import _records as records
+
+        return _read(records.Account, await self._json("GET", "/info/account"))
+
+    # Files.
+
+    async def upload(
+        self,
+        source: Any,
+        *,
+        name: str | None = None,
+        format: str | None = None,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncFile:
+        """Upload a file and register it.
+
+        Parameters
+        ----------
+        source : str, Path, bytes, MDAnalysis.AtomGroup, rdkit.Chem.Mol or (Topology, positions)
+            A file of this machine, its bytes, or what another library has in memory.
+        name : str, optional
+            Name to register it under. Default: that of the file without its extension.
+        format : str, optional
+            `pdb`, `sdf` and so on. Default: the extension of the file.
+        """
+        return await self._upload(content(source, format), name, progress, idempotency_key)
+
+    async def _upload(
+        self,
+        what: Content,
+        name: str | None,
+        progress: bool | None,
+        idempotency_key: str | None = None,
+    ) -> AsyncFile:
+        fields = {"format": what.format, "name": name or what.stem}
+        registration = body("FileRegistration", fields)
+        link = await self._json("GET", "/submit/upload-url", params={"filetype": what.format})
+        most, size = link.get("max_bytes"), what.size
+        if most is not None and size > most:
+            raise InvalidRequest(f"source: has {size} bytes, the service takes {most}")
+        await self._put(link, what, size, progress)
+        registration["file_id"] = link["file_id"]
+        try:
+            record = await self._json(
+                "POST", "/submit/file/", json=registration, idempotency_key=idempotency_key
+            )
+        except Refused as error:
+            if error.status == httpx.codes.UNPROCESSABLE_ENTITY:
+                await self._forget(link["file_id"])
+            raise
+        return AsyncFile(self, record)
+
+    async def _forget(self, file_id: str) -> None:
+        """Delete a file that was refused: it would be in the account's list for a day."""
+        try:
+            await self._send("DELETE", f"{self.base_url}/info/file/{file_id}")
+        except MolboxError:
+            # What is raised is why the file was refused, also when it cannot be deleted.
+            return
+
+    async def _put(
+        self, link: Mapping[str, Any], what: Content, size: int, progress: bool | None
+    ) -> None:
+        """Send a content to its link: no key, no redirect, and a length instead of chunks."""
+        headers = {"user-agent": USER_AGENT, "content-length": str(size)}
+        if link.get("content_type"):
+            headers["content-type"] = link["content_type"]
+
+        async def chunks(bar: Progress) -> AsyncIterator[bytes]:
+            left = size
+            with what.open() as file:
+                while left:
+                    chunk = file.read(min(left, CHUNK_BYTES))
+                    if not chunk:
+                        raise InvalidRequest("source: is shorter than it was")
+                    yield chunk
+                    left -= len(chunk)
+                    bar.update(len(chunk))
+
+        attempt = 0
+        while True:
+            error: MolboxError
+            try:
+                with shown(progress, f"upload {what.stem or what.format}", size) as bar:
+                    request = self._http.build_request(
+                        "PUT", link["upload_url"], headers=headers, content=chunks(bar)
+                    )
+                    response = await self._http.send(request, stream=True, follow_redirects=False)
+                    if response.is_success:
+                        await response.aclose()
+                        return
+                error = await _refused(response)
+            except httpx.TransportError as cause:
+                error = _unreached(link["upload_url"], cause)
+            if not is_transient(error) or attempt >= self._retries:
+                raise error
+            await sleep(backoff(attempt))
+            attempt += 1
+
+    async def _registered(self, what: Content, progress: bool | None) -> AsyncFile:
+        """A file under its own name, uploaded unless the account has it already."""
+        stem = what.stem or "structure"
+        digest = await in_thread(what.sha256)
+        nth = 1
+        while True:
+            # Names are unique in an account: another content of the same name gets a number.
+            name = stem if nth == 1 else f"{stem}-{nth}"
+            found = await self._ready(name)
+            if found is None:
+                try:
+                    return await self._upload(what, name, progress)
+                except Refused as error:
+                    # Another run was first, perhaps with the same content.
+                    if error.status != httpx.codes.CONFLICT:
+                        raise
+                    found = await self._ready(name)
+            if found is not None and found.get("sha256") == digest:
+                return AsyncFile(self, found)
+            nth += 1
+
+    async def _ready(self, name: str) -> dict[str, Any] | None:
+        """The registered file of a name."""
+        async for item in self._pages("/info/files", {"name": name, "status": "ready"}):
+            if item.get("name") == name:
+                return item
+        return None
+
+    async def file(self, id: str) -> AsyncFile:
+        """A file by its identifier."""
+        return AsyncFile(self, await self._json("GET", f"/info/file/{_checked(id, 'file_')}"))
+
+    async def files(
+        self, *, status: str | None = None, name: str | None = None
+    ) -> AsyncIterator[AsyncFile]:
+        """Every file of the account, the newest first."""
+        async for item in self._pages("/info/files", {"status": status, "name": name}):
+            yield AsyncFile(self, item)
+
+    # Systems and jobs.
+
+    async def build(
+        self,
+        *,
+        wait: bool = True,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        **system: Any,
+    ) -> AsyncSystem:
+        """Build a system.
+
+        Parameters
+        ----------
+        wait : bool
+            Whether to wait until it is built.
+        **system
+            Fields of `SystemBuildRequest`; numbers may have units.
+        """
+        record = await self._json(
+            "POST",
+            "/submit/system",
+            json=body("SystemBuildRequest", system),
+            idempotency_key=idempotency_key,
+        )
+        made = AsyncSystem(self, record)
+        return await made.wait(progress=progress) if wait else made
+
+    async def submit(self, *, idempotency_key: str | None = None, **job: Any) -> AsyncJob:
+        """Submit a job.
+
+        Parameters
+        ----------
+        **job
+            Fields of `JobCreateParams`; numbers may have units.
+        """
+        asked = body("JobCreateParams", job)
+        record = await self._json(
+            "POST", "/submit/job", json=asked, idempotency_key=idempotency_key
+        )
+        return AsyncJob(self, record)
+
+    async def estimate(self, **job: Any) -> records.Estimate:
+        """What a job would take: steps, frames, bytes, hours. Nothing is submitted.
+
+        Parameters
+        ----------
+        **job
+            Fields of `JobCreateParams`, as for `submit`.
+        """
+        from . import _records as records
+
+        asked = body("JobCreateParams", job)
+        preview = await self._json("POST", "/check/job", json=asked)
+        return _read(records.JobPreview, preview).estimate
+
+    async def run(
+        self,
+        structure: Any,
+        *,
+        time: Any = None,
+        temperature: Any = None,
+        ligands: Sequence[Any] = (),
+        preset: Preset | None = None,
+        system: Mapping[str, Any] | None = None,
+        wait: bool = True,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        **job: Any,
+    ) -> AsyncJob:
+        """From a structure to a finished job: upload, build, simulate.
+
+        Parameters
+        ----------
+        structure : str, Path, bytes, MDAnalysis.AtomGroup, or (Topology, positions)
+            A file of this machine, what another library has in memory, or the name of what the
+            service knows: a registered file, or a public structure entry such as `"1VII"`.
+        time, temperature : float, str or quantity
+            Of the production: in ns, or `"10 ns"`; in K, or `"37 C"`.
+        ligands : sequence
+            Files or molecules.
+        preset : {"quick", "standard", "membrane"}, optional
+            What to begin with, as `molbox run --preset`. Default: `membrane` when `system` has a
+            membrane, else `standard`.
+        system : mapping, optional
+            Fields of `SystemBuildRequest` in the place of the preset's.
+        wait : bool
+            Whether to wait until the job has ended; for the system it is waited in any case.
+        progress : bool, optional
+            Whether to show progress. Default: where somebody watches.
+        idempotency_key : str, optional
+            Names this run: repeated with the same name, it submits nothing twice.
+        **job
+            Fields of `JobCreateParams` in the place of the preset's.
+        """
+        built, simulate = await self._prepared(
+            structure, time, temperature, ligands, preset, system, progress, idempotency_key, job
+        )
+        key = idempotency_key and f"{idempotency_key}-job"
+        made = await self.submit(idempotency_key=key, **{**simulate, "box_id": built.id})
+        return await made.wait(progress=progress) if wait else made
+
+    async def run_replicas(
+        self,
+        structure: Any,
+        n: int,
+        *,
+        time: Any = None,
+        temperature: Any = None,
+        ligands: Sequence[Any] = (),
+        preset: Preset | None = None,
+        system: Mapping[str, Any] | None = None,
+        wait: bool = True,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        **job: Any,
+    ) -> list[AsyncJob]:
+        """The same simulation `n` times, of one system, with other velocities.
+
+        A `seed` is counted up from one to the next. Arguments are those of `run`.
+        """
+        if n < 1:
+            raise InvalidRequest(f"n: must be at least 1, got {n}")
+        built, simulate = await self._prepared(
+            structure, time, temperature, ligands, preset, system, progress, idempotency_key, job
+        )
+        jobs = []
+        for index in range(n):
+            own = {**simulate, "box_id": built.id, "batch_index": index}
+            if "seed" in own:
+                own["seed"] += index
+            key = idempotency_key and f"{idempotency_key}-{index}"
+            jobs.append(await self.submit(idempotency_key=key, **own))
+        return [await one.wait(progress=progress) for one in jobs] if wait else jobs
+
+    async def _prepared(
+        self,
+        structure: Any,
+        time: Any,
+        temperature: Any,
+        ligands: Sequence[Any],
+        preset: str | None,
+        system: Mapping[str, Any] | None,
+        progress: bool | None,
+        idempotency_key: str | None,
+        job: Mapping[str, Any],
+    ) -> tuple[AsyncSystem, dict[str, Any]]:
+        """A built system, and the fields of a job for it."""
+        build, simulate = plan(
+            preset,
+            system or {},
+            job,
+            time=time,
+            temperature=temperature,
+            name=name_of(structure),
+        )
+        # What cannot be read is refused before anything is sent.
+        own = content(structure) if is_file(structure) else None
+        molecules = [content(ligand) for ligand in ligands]
+        if own is None:
+            build["protein"] = structure
+        else:
+            build["protein"] = (await self._registered(own, progress)).id
+        if molecules:
+            uploaded = [await self._registered(one, progress) for one in molecules]
+            build["ligands"] = [one.id for one in uploaded]
+        key = idempotency_key and f"{idempotency_key}-system"
+        return await self.build(progress=progress, idempotency_key=key, **build), simulate
+
+    async def system(self, id: str) -> AsyncSystem:
+        """A system by its identifier."""
+        return AsyncSystem(self, await self._json("GET", f"/info/system/{_checked(id, 'box_')}"))
+
+    async def systems(
+        self, *, status: str | None = None, name: str | None = None
+    ) -> AsyncIterator[AsyncSystem]:
+        """Every system of the account, the newest first."""
+        async for item in self._pages("/info/systems", {"status": status, "name": name}):
+            yield AsyncSystem(self, item)
+
+    async def job(self, id: str) -> AsyncJob:
+        """A job by its identifier."""
+        return AsyncJob(self, await self._json("GET", f"/info/job/{_checked(id, 'job_')}"))
+
+    async def jobs(
+        self, *, status: str | None = None, name: str | None = None
+    ) -> AsyncIterator[AsyncJob]:
+        """Every job of the account, the newest first; `name` is that of its batch."""
+        async for item in self._pages("/info/jobs", {"status": status, "name": name}):
+            yield AsyncJob(self, item)
+
+    # Analyses.
+
+    async def analyze(
+        self,
+        *,
+        wait: bool = True,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        **analysis: Any,
+    ) -> AsyncAnalysis:
+        """Analyse the trajectory of a job, or one that was uploaded.
+
+        Parameters
+        ----------
+        **analysis
+            Fields of `AnalysisRequest`: `job_id`, or `topology` and `trajectory`; `rmsd_masks` and
+            so on.
+        """
+        asked = body("AnalysisRequest", analysis)
+        record = await self._json(
+            "POST", "/submit/analysis", json=asked, idempotency_key=idempotency_key
+        )
+        made = AsyncAnalysis(self, record)
+        return await made.wait(progress=progress) if wait else made
+
+    async def analysis(self, id: str) -> AsyncAnalysis:
+        """An analysis by its identifier."""
+        path = f"/info/analysis/{_checked(id, 'ana_')}"
+        return AsyncAnalysis(self, await self._json("GET", path))
+
+    # Margins.
+
+    async def margin(
+        self, portfolio: Any, *, date: Date | str | None = None, **settings: Any
+    ) -> Margin:
+        """Calculate the margin of a portfolio of futures.
+
+        Parameters
+        ----------
+        portfolio : list of mappings, mapping, pandas.DataFrame, str or Path
+            Positions with `ticker`, `type` and `quantity`, or a file: CSV, JSON, XML, FpML, YAML.
+        date : datetime.date or str, optional
+            Date of the margin, `marginDate`. Default: the latest of the market data.
+        **settings
+            Fields of `MarginJobRequest`, such as `numScenarios`.
+        """
+        data_format, job = margin_request(portfolio, date, settings)
+        url = f"{self.margin_url}/margin/submit_job/historical/{data_format}"
+        answer = _decoded(await self._send("POST", url, json=job, params={"shape": "report"}))
+        if not isinstance(answer, dict):
+            raise UnexpectedAnswer(f"POST {url}: is no margin: {str(answer)[:200]}")
+        return Margin(answer)
+
+    # Downloads.
+
+    async def download(
+        self,
+        path: str,
+        to: str | Path,
+        *,
+        progress: bool | None = None,
+        accept: str = "application/zip, application/octet-stream, */*",
+    ) -> Path:
+        """Download a content of the service to a file of this machine.
+
+        Bytes go to `<name>.<digest>.part` beside the target, which is renamed when its size and
+        SHA-256 are as the service says: the target is whole or not there. What broke, in this
+        process or an earlier one, is resumed where it stopped.
+
+        Parameters
+        ----------
+        path : str
+            Of the operation: `/retrieve/job/job_…`. The objects' own `download` know theirs.
+        to : str or Path
+            The file, or a folder that is there, in which it gets the name of the content.
+        """
+        target = Path(to).expanduser()
+        if target.is_dir():
+            target /= path.rsplit("/", 1)[1]
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"{target.parent}: no such folder")
+        attempt = 0
+        while True:
+            part = Part.left_behind(target)
+            try:
+                return await self._transferred(path, target, part, accept, progress)
+            except ConnectionFailed:
+                if attempt >= self._retries:
+                    raise
+            await sleep(backoff(attempt))
+            attempt += 1
+
+    async def _transferred(
+        self, path: str, to: Path, part: Part | None, accept: str, progress: bool | None
+    ) -> Path:
+        """Receive what is missing of a part, all of it when the content is another one by now."""
+        # Ranges are of the content as it is, not of a compressed one.
+        headers = {"accept": accept, "accept-encoding": "identity"}
+        response, part = await self._opened(path, to, part, headers)
+        try:
+            total = part.total(response)
+            with shown(progress, to.name, total, part.size) as bar:
+                # As they come: chunks of a size of our own would be lost with the connection.
+                async for chunk in response.aiter_bytes():
+                    part.append(chunk)
+                    bar.update(len(chunk))
+        except httpx.TransportError as cause:
+            kept = f"{part.size} bytes arrived, kept in {part.path}; download again to resume"
+            raise ConnectionFailed(f"{path}: {kept}") from cause
+        finally:
+            part.close()
+            await response.aclose()
+        if total is not None and part.size < total:
+            kept = f"{part.size} of {total} bytes arrived, kept in {part.path}"
+            raise ConnectionFailed(f"{path}: {kept}; download again to resume")
+        if total is not None and part.size > total:
+            part.discard()
+            raise Damaged(f"{to}: {part.size} bytes arrived, not {total}; it was removed")
+        return part.finish(to)
+
+    async def _opened(
+        self, path: str, to: Path, part: Part | None, headers: dict[str, str]
+    ) -> tuple[httpx.Response, Part]:
+        """Ask for what is missing of a part; for all when there is none, or of another content."""
+        url = self.base_url + path
+        whole: httpx.Response | None = None
+        if part is not None:
+            wanted = {**headers, "range": f"bytes={part.size}-"}
+            try:
+                response = await self._send("GET", url, headers=wanted, stream=True)
+                if part.is_continued_by(response):
+                    return response, part
+                # Some proxies answer with everything, whatever is asked for.
+                if response.status_code == httpx.codes.OK:
+                    whole = response
+                else:
+                    await response.aclose()
+            except Refused as error:
+                # All bytes were there already, or more than the content has.
+                if error.status != httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    part.close()
+                    raise
+            except MolboxError:
+                part.close()
+                raise
+            part.discard()
+        if whole is None:
+            whole = await self._send("GET", url, headers=headers, stream=True)
+        return whole, Part.create(to, whole.headers.get("etag", ""))
+
+    # Waiting.
+
+    async def _wait(
+        self,
+        task: AsyncTask,
+        timeout: float | None,
+        progress: bool | None,
+        seen: Callable[[], None],
+    ) -> None:
+        """Follow a task to its end, by events or by asking."""
+        watch = _Watch(task, timeout, seen)
+        try:
+            with shown_task(progress, task.id) as bar:
+                watch.bar = bar
+                if not watch.look(await task._view()):
+                    await self._by_events(watch)
+                    await self._by_asking(watch)
+        except KeyboardInterrupt:
+            back = f"client.{task.kind}({task.id!r}).wait()"
+            print(f"molbox: {task.id} goes on without you; return by {back}", file=sys.stderr)
+            raise
+        watch.conclude()
+
+    async def _by_events(self, watch: _Watch) -> None:
+        """Look at each record that the service sends; returns when there are no more."""
+        task = watch.task
+        if task.kind != "job" or self._streams >= MOST_STREAMS or watch.left() < QUIET:
+            return
+        self._streams += 1
+        try:
+            async with aclosing(self._events(task)) as events:
+                async for record in events:
+                    if record is not None and watch.look(record):
+                        return
+                    if watch.left() < QUIET:
+                        return
+        finally:
+            self._streams -= 1
+
+    async def _events(self, task: AsyncTask) -> AsyncGenerator[dict[str, Any] | None, None]:
+        """Records of a job as they change; none in between, when the service is still there."""
+        try:
+            response = await self._send(
+                "GET",
+                f"{self.base_url}/info/job/{task.id}/events",
+                headers={"accept": "text/event-stream"},
+                stream=True,
+                retries=0,
+                timeout=httpx.Timeout(QUIET, connect=10),
+            )
+            try:
+                async for line in response.aiter_lines():
+                    # A record is one line.
+                    yield task._own(_json.loads(line[5:])) if line.startswith("data:") else None
+            finally:
+                await response.aclose()
+        except (MolboxError, httpx.TransportError, ValueError):
+            # A proxy that holds events back, a service that restarts: it is asked instead, and
+            # what is wrong for good is found there.
+            return
+
+    async def _by_asking(self, watch: _Watch) -> None:
+        """Look at the record again and again, until it is that of an end."""
+        pause, last_answer = FIRST_POLL, _time.monotonic()
+        while not watch.is_over:
+            if watch.left() <= 0:
+                raise watch.timed_out()
+            await sleep(min(pause, watch.left()))
+            pause = min(pause * 1.25, LAST_POLL)
+            try:
+                watch.look(await watch.task._view())
+                last_answer = _time.monotonic()
+            except MolboxError as error:
+                silence = _time.monotonic() - last_answer
+                if not is_transient(error) or silence > LONGEST_SILENCE:
+                    raise
+
+
+class _Watch:
+    """What a wait has seen so far."""
+
+    def __init__(self, task: AsyncTask, timeout: float | None, seen: Callable[[], None]) -> None:
+        self.task, self.timeout, self.seen = task, timeout, seen
+        self.start = _time.monotonic()
+        self.bar = Progress()
+
+    def left(self) -> float:
+        """Seconds until the wait ends; infinite without a limit."""
+        if self.timeout is None:
+            return float("inf")
+        return self.start + self.timeout - _time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the task has ended."""
+        return self.task.is_over
+
+    def look(self, record: dict[str, Any]) -> bool:
+        """Take over a record; whether it is that of an end."""
+        self.task.data = record
+        self.bar.show(record)
+        self.seen()
+        return self.is_over
+
+    def timed_out(self) -> WaitTimeout:
+        """The error for a task that takes longer."""
+        task, limit = self.task, self.timeout
+        return WaitTimeout(f"{task.id} is {task.status} after {limit:g} s, and goes on")
+
+    def conclude(self) -> None:
+        """Raise unless the task has succeeded."""
+        task = self.task
+        if task.status == "succeeded":
+            return
+        failure = None
+        if task.data.get("error"):
+            from . import _records as records
+
+            failure = _read(records.Failure, task.data["error"])
+        raise TaskFailed(task.id, task.status, failure)
+
+
+def _decoded(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError as error:
+        begin = response.text[:200]
+        raise UnexpectedAnswer(f"{response.url}: is no JSON: {begin!r}") from error
+
+
+def _read(model: type[Model], record: Mapping[str, Any]) -> Model:
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(record)
+    except ValidationError as error:
+        raise UnexpectedAnswer(f"{model.__name__}: {error}") from error
+
+
+def _unreached(url: str, cause: Exception) -> ConnectionFailed:
+    # Neither the path of an upload's link, which is a grant, nor a query.
+    origin = httpx.URL(url).copy_with(raw_path=b"/")
+    error = ConnectionFailed(f"{str(origin).rstrip('/')}: {cause or type(cause).__name__}")
+    error.__cause__ = cause
+    return error
+
+
+async def _refused(response: httpx.Response) -> Refused:
+    """The error of an answer, whose body is read up to a bound."""
+    found = b""
+    async for chunk in response.aiter_bytes():
+        found += chunk
+        if len(found) >= MAX_ERROR_BYTES:
+            break
+    await response.aclose()
+    return refusal(response, found)
+
+
+def _placed(to: str | Path | None, name: str) -> Path:
+    """Where a download goes: a file, or under its own name into a folder that is there."""
+    if to is None:
+        return Path(name)
+    path = Path(to).expanduser()
+    return path / name if path.is_dir() else path
+
+
+def _checked(id: str, prefix: str) -> str:
+    """An identifier that leads to no other operation: `..`, or an empty one, would."""
+    if not id.startswith(prefix) or not id.isascii() or not id.replace("_", "").isalnum():
+        raise InvalidRequest(f"id: must be {prefix} and what follows it, got {id!r}")
+    return id
+
+
+class AsyncTask:
+    """What is queued and runs: a system, a job or an analysis."""
+
+    kind = "task"
+    _id = "id"
+
+    def __init__(self, client: AsyncClient, data: dict[str, Any]) -> None:
+        self.client = client
+        #: The record as it was answered; `record` has it with types.
+        self.data = self._own(data)
+
+    def _own(self, data: Any) -> dict[str, Any]:
+        """A record, if it is one of such a task."""
+        if isinstance(data, dict):
+            names = (data.get(self._id), data.get("status"))
+            if all(isinstance(name, str) for name in names):
+                return data
+        raise UnexpectedAnswer(f"is no {self.kind}: {str(data)[:200]}")
+
+    @property
+    def id(self) -> str:
+        """Its identifier."""
+        return str(self.data[self._id])
+
+    @property
+    def status(self) -> str:
+        """`queued`, `running`, `succeeded`, `failed`, `cancelled`, as it was last seen."""
+        return str(self.data["status"])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended. An unknown status is an end when the record has the time of it."""
+        if self.status in ("queued", "running"):
+            return False
+        known = self.status in ("succeeded", "failed", "cancelled")
+        return known or bool(self.data.get("finished_at"))
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.id} {self.status}>"
+
+    async def _view(self) -> dict[str, Any]:
+        return self._own(await self.client._json("GET", f"/info/{self.kind}/{self.id}"))
+
+    async def _cancelled(self) -> dict[str, Any]:
+        return self._own(await self.client._json("POST", f"/cancel/{self.kind}/{self.id}"))
+
+    async def delete(self) -> None:
+        """Delete it, with its results."""
+        await self.client._send("DELETE", f"{self.client.base_url}/info/{self.kind}/{self.id}")
+
+
+class AsyncFile:
+    """A file of the account."""
+
+    kind = "file"
+
+    def __init__(self, client: AsyncClient, data: dict[str, Any]) -> None:
+        self.client = client
+        #: The record as it was answered; `record` has it with types.
+        self.data = data
+        if not isinstance(data.get("file_id"), str):
+            raise UnexpectedAnswer(f"is no file: {str(data)[:200]}")
+
+    @property
+    def id(self) -> str:
+        """Its identifier."""
+        return str(self.data["file_id"])
+
+    @property
+    def name(self) -> str:
+        """What it was registered as."""
+        return str(self.data.get("name"))
+
+    @property
+    def record(self) -> records.FileRecord:
+        """All that is known of it."""
+        from . import _records as records
+
+        return _read(records.FileRecord, self.data)
+
+    def __repr__(self) -> str:
+        return f"<file {self.id} {self.name}>"
+
+    async def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
+        """Its content, to a file. Default: its name and format, in the working folder."""
+        target = _placed(to, f"{self.name}.{self.data.get('format')}")
+        path = f"/retrieve/file/{self.id}"
+        return await self.client.download(path, target, progress=progress)
+
+    async def delete(self) -> None:
+        """Delete it."""
+        await self.client._send("DELETE", f"{self.client.base_url}/info/file/{self.id}")
+
+
+class AsyncSystem(AsyncTask):
+    """A system: topology, force field, coordinates."""
+
+    kind = "system"
+    _id = "system_id"
+
+    @property
+    def record(self) -> records.SystemRecord:
+        """All that is known of it; `.summary` once it is built."""
+        from . import _records as records
+
+        return _read(records.SystemRecord, self.data)
+
+    async def refresh(self) -> AsyncSystem:
+        """Look at it again."""
+        self.data = await self._view()
+        return self
+
+    async def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        progress: bool | None = None,
+        on_progress: Callable[[AsyncSystem], None] | None = None,
+    ) -> AsyncSystem:
+        """Wait until it is built; as `wait` of a job."""
+        seen = (lambda: on_progress(self)) if on_progress else _nothing
+        await self.client._wait(self, timeout, progress, seen)
+        return self
+
+    async def cancel(self) -> AsyncSystem:
+        """Stop building it."""
+        self.data = await self._cancelled()
+        return self
+
+    async def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
+        """The system and its structures, a zip."""
+        path = f"/retrieve/system/{self.id}"
+        target = _placed(to, f"{self.id}.zip")
+        return await self.client.download(path, target, progress=progress)
+
+
+class AsyncJob(AsyncTask):
+    """A simulation of a system."""
+
+    kind = "job"
+    _id = "job_id"
+
+    @property
+    def record(self) -> records.JobRecord:
+        """All that is known of it: `.parameters`, `.stages`, `.warnings` and so on."""
+        from . import _records as records
+
+        return _read(records.JobRecord, self.data)
+
+    async def refresh(self) -> AsyncJob:
+        """Look at it again."""
+        self.data = await self._view()
+        return self
+
+    async def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        progress: bool | None = None,
+        on_progress: Callable[[AsyncJob], None] | None = None,
+    ) -> AsyncJob:
+        """Wait until it has succeeded. Ctrl-C leaves it running.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds. Default: as long as it takes.
+        progress : bool, optional
+            Whether to show progress on standard error. Default: where somebody watches.
+        on_progress : callable, optional
+            Called with the job each time its record has been looked at.
+
+        Raises
+        ------
+        TaskFailed
+            When it failed or was cancelled.
+        WaitTimeout
+            When it goes on for longer.
+        """
+        seen = (lambda: on_progress(self)) if on_progress else _nothing
+        await self.client._wait(self, timeout, progress, seen)
+        return self
+
+    async def cancel(self) -> AsyncJob:
+        """Stop it. What it has simulated can be downloaded."""
+        self.data = await self._cancelled()
+        return self
+
+    async def extend(self, time: Any, *, idempotency_key: str | None = None) -> AsyncJob:
+        """Continue the production of a succeeded job by more time, in ns or with a unit.
+
+        It is queued again under the same identifier: wait for it again.
+        """
+        asked = body("JobExtension", {"time": time})
+        path = f"/extend/job/{self.id}"
+        record = await self.client._json("POST", path, json=asked, idempotency_key=idempotency_key)
+        self.data = self._own(record)
+        return self
+
+    async def retry(self) -> AsyncJob:
+        """Queue a failed or cancelled job once more; it resumes from its last checkpoint."""
+        self.data = self._own(await self.client._json("POST", f"/retry/job/{self.id}"))
+        return self
+
+    async def log(self, lines: int | None = None) -> str:
+        """What it has logged so far, or the last lines of that."""
+        url = f"{self.client.base_url}/info/job/{self.id}/log"
+        text = (await self.client._send("GET", url)).text
+        if lines is None:
+            return text
+        return "".join(text.splitlines(keepends=True)[-lines:] if lines > 0 else [])
+
+    async def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
+        """The results bundle, a zip. Default: its identifier, in the working folder."""
+        path = f"/retrieve/job/{self.id}"
+        target = _placed(to, f"{self.id}.zip")
+        return await self.client.download(path, target, progress=progress)
+
+    async def files(
+        self, folder: str | Path | None = None, *, progress: bool | None = None
+    ) -> dict[str, Path]:
+        """The files of the bundle by name: `production.dcd`, `system/system.xml` and so on.
+
+        Downloaded once, and kept in `folder`, or in the user's cache (`MOLBOX_CACHE`).
+        """
+        if not self.is_over:
+            await self.refresh()
+        # An extended job has other files under the same identifier.
+        end = "".join(filter(str.isalnum, str(self.data.get("finished_at", ""))))
+        stamp = f"{self.id}-{end}"
+        place = Path(folder).expanduser() if folder else cache_path() / stamp
+        if not _results.is_unpacked(place, stamp):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            bundle = place.with_name(f"{stamp}.zip")
+            await self.download(bundle, progress=progress)
+            await in_thread(lambda: _results.unpack(bundle, place, stamp))
+            bundle.unlink()
+        return _results.listed(place)
+
+    async def universe(self, **options: Any) -> MDAnalysis.Universe:
+        """Topology and production trajectory as an `MDAnalysis.Universe`, made with `options`."""
+        files = await self.files()
+        return await in_thread(lambda: _results.universe(files, options))
+
+    async def trajectory(self) -> Any:
+        """Topology and production trajectory as an `mdtraj.Trajectory`."""
+        files = await self.files()
+        return await in_thread(lambda: _results.mdtraj_trajectory(files))
+
+    async def energies(self) -> pandas.DataFrame:
+        """The log of every stage: `stage` and `row` index it, columns have units in their names."""
+        files = await self.files()
+        return await in_thread(lambda: _results.energies(files, self._stages()))
+
+    async def openmm(self) -> tuple[Any, Any, Any]:
+        """`openmm.System`, `openmm.app.Topology`, and the `openmm.State` of the end."""
+        files = await self.files()
+        return await in_thread(lambda: _results.openmm_objects(files, self._stages()))
+
+    async def view(self) -> Any:
+        """The trajectory as a widget of nglview, in a notebook."""
+        files = await self.files()
+        return await in_thread(lambda: _results.widget(files))
+
+    def _stages(self) -> list[str]:
+        return [str(stage["name"]) for stage in self.data.get("stages") or []]
+
+    def cite(self) -> str:
+        """A paragraph of methods for a paper, and what to cite."""
+        return _results.methods(self.data)
+
+    async def analyze(
+        self,
+        *,
+        wait: bool = True,
+        progress: bool | None = None,
+        idempotency_key: str | None = None,
+        **analysis: Any,
+    ) -> AsyncAnalysis:
+        """Analyse its trajectory; with no fields of `AnalysisRequest`, the default report."""
+        return await self.client.analyze(
+            wait=wait,
+            progress=progress,
+            idempotency_key=idempotency_key,
+            **{**analysis, "job_id": self.id},
+        )
+
+
+class AsyncAnalysis(AsyncTask):
+    """Tables of numbers from a trajectory."""
+
+    kind = "analysis"
+    _id = "analysis_id"
+
+    @property
+    def record(self) -> records.AnalysisRecord:
+        """All that is known of it."""
+        from . import _records as records
+
+        return _read(records.AnalysisRecord, self.data)
+
+    async def refresh(self) -> AsyncAnalysis:
+        """Look at it again."""
+        self.data = await self._view()
+        return self
+
+    async def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        progress: bool | None = None,
+        on_progress: Callable[[AsyncAnalysis], None] | None = None,
+    ) -> AsyncAnalysis:
+        """Wait until it has succeeded; as `wait` of a job."""
+        seen = (lambda: on_progress(self)) if on_progress else _nothing
+        await self.client._wait(self, timeout, progress, seen)
+        return self
+
+    async def cancel(self) -> AsyncAnalysis:
+        """Stop it."""
+        self.data = await self._cancelled()
+        return self
+
+    async def _tables(self) -> dict[str, Any]:
+        path = f"/retrieve/analysis/{self.id}"
+        return await self.client._json("GET", path, headers={"accept": "application/json"})
+
+    async def results(self) -> records.AnalysisData:
+        """Its tables, with titles, definitions, units and values."""
+        from . import _records as records
+
+        return _read(records.AnalysisData, await self._tables())
+
+    async def to_pandas(self) -> dict[str, pandas.DataFrame]:
+        """Its tables by name; `.attrs` has title, definition, and units of the columns."""
+        return _results.tables(await self._tables())
+
+    async def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
+        """Tables (CSV, Parquet) and plots (PNG, SVG), a zip."""
+        path, target = f"/retrieve/analysis/{self.id}", _placed(to, f"{self.id}.zip")
+        return await self.client.download(path, target, progress=progress, accept="application/zip")
+
+
+def _nothing() -> None:
+    """What is called where nobody wants to know."""

@@ -1,0 +1,144 @@
+"""What can go wrong, by what the caller can do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MolboxError(Exception):
+    """Every error of this package."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is unpickled with its `args` alone, which are one text here, while its class
+        # takes several: joblib and dask would show an error of pickling in the place of the cause.
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(
+    kind: type[MolboxError], args: tuple[Any, ...], state: dict[str, Any]
+) -> MolboxError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class InvalidRequest(MolboxError, ValueError):
+    """The request is not one that the document allows. Nothing was sent."""
+
+
+class ConnectionFailed(MolboxError, ConnectionError):
+    """The service was not reached, also after retries."""
+
+
+class UnexpectedAnswer(MolboxError):
+    """What answered is not what the document says: often a proxy, or another service."""
+
+
+class WaitTimeout(MolboxError, TimeoutError):
+    """The task did not end in time. It still runs; wait for it again."""
+
+
+class Damaged(MolboxError, OSError):
+    """What was downloaded is not what the service sent. It has been removed."""
+
+
+class TaskFailed(MolboxError):
+    """The task that was waited for failed or was cancelled.
+
+    Attributes
+    ----------
+    id : str
+        Identifier of the system, job or analysis.
+    status : str
+        `failed`, `cancelled`, or what a later service has besides.
+    failure : records.Failure or None
+        Why it failed: `.code`, `.message`, `.remedy`, and `.log`, its last lines.
+    """
+
+    def __init__(self, id: str, status: str, failure: Any = None) -> None:
+        self.id, self.status, self.failure = id, status, failure
+        text = f"{id} {status}"
+        if failure is not None:
+            text += f": {failure.message}"
+            if failure.remedy:
+                text += f" ({failure.remedy})"
+        super().__init__(text)
+
+
+class Refused(MolboxError):
+    """The service answered with an error status.
+
+    Attributes
+    ----------
+    status : int
+        Status of the answer.
+    violations : list of dict
+        Everything that was wrong: `loc`, `msg` and `type` of each. An answer that is not as the
+        document says makes one, of the type `unexpected_body`.
+    request_id : str or None
+        Names the request in the service's log.
+    retry_after : float or None
+        Seconds after which the service would take the request again.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        violations: list[dict[str, Any]],
+        request_id: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.status, self.violations = status, violations
+        self.request_id, self.retry_after = request_id, retry_after
+        text = "; ".join(_line(violation) for violation in violations)
+        named = f" (request {request_id})" if request_id else ""
+        super().__init__(f"{status}: {text}{named}")
+
+
+def _line(violation: dict[str, Any]) -> str:
+    path = ""
+    # Where in the request: `body` is where nearly everything is, and nobody's word for it.
+    for item in violation.get("loc") or []:
+        if isinstance(item, int):
+            path += f"[{item}]"
+        elif item != "body":
+            path += f".{item}" if path else str(item)
+    message = str(violation.get("msg"))
+    return f"{path}: {message}" if path else message
+
+
+class AuthenticationFailed(Refused):
+    """No key, one that is no longer good, or one that may not do this."""
+
+
+class NotFound(Refused, LookupError):
+    """No such thing in this account."""
+
+
+class Conflict(Refused):
+    """The state of something does not allow it, or a name is taken."""
+
+
+class TooManyRequests(Refused):
+    """Too many requests, also after retries."""
+
+
+_BY_STATUS: dict[int, type[Refused]] = {
+    401: AuthenticationFailed,
+    403: AuthenticationFailed,
+    404: NotFound,
+    409: Conflict,
+    429: TooManyRequests,
+}
+
+
+def refused(
+    status: int,
+    violations: list[dict[str, Any]],
+    request_id: str | None,
+    retry_after: float | None,
+) -> Refused:
+    """The error for an answer with this status."""
+    kind = _BY_STATUS.get(status, Refused)
+    return kind(status, violations, request_id, retry_after)

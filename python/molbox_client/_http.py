@@ -1,0 +1,92 @@
+"""How a request travels, as far as it is the same for both clients: what is repeated, and when."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx
+
+from ._errors import Refused, refused
+from ._version import __version__
+
+FIRST_DELAY = 0.25
+# Longer than this is not waited for; the error has the time to come back.
+LONGEST_DELAY = 60.0
+MAX_REDIRECTS = 5
+# The body of an error is read up to here.
+MAX_ERROR_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 18
+
+# These two say that the request was not begun.
+_UNTOUCHED = {429, 503}
+_TRANSIENT = {408, 429, 502, 503, 504}
+
+USER_AGENT = f"molbox-python/{__version__}"
+
+
+def backoff(attempt: int) -> float:
+    """Seconds, doubling, half to the whole: clients refused together do not return together."""
+    return float(FIRST_DELAY * 2 ** min(attempt, 10) * random.uniform(0.5, 1.0))
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same may succeed later: out of reach, or overloaded."""
+    if isinstance(error, Refused):
+        return error.status in _TRANSIENT
+    return isinstance(error, ConnectionError)
+
+
+def retry_delay(error: Refused, attempt: int, *, is_repeatable: bool) -> float | None:
+    """Seconds until a refused request is repeated; none when it may not be."""
+    if error.status not in (_TRANSIENT if is_repeatable else _UNTOUCHED):
+        return None
+    if error.retry_after is None:
+        return backoff(attempt)
+    delay = error.retry_after + backoff(0) / 2
+    return delay if delay <= LONGEST_DELAY else None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """What `retry-after` asks for, in seconds: a number, or a date."""
+    text = headers.get("retry-after", "").strip()
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return None
+
+
+def refusal(response: httpx.Response, body: bytes) -> Refused:
+    """The error of an answer, whatever its body is."""
+    return refused(
+        response.status_code,
+        _violations(response, body),
+        response.headers.get("x-request-id"),
+        retry_after(response.headers),
+    )
+
+
+def _violations(response: httpx.Response, body: bytes) -> list[dict[str, Any]]:
+    message = body.decode("utf-8", "replace")[:500] or response.reason_phrase
+    try:
+        answer = httpx.Response(200, content=body).json()
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        detail = answer.get("detail")
+        if isinstance(detail, list) and detail and all(isinstance(one, dict) for one in detail):
+            return detail
+        # What others answer.
+        texts = [answer.get(key) for key in ("detail", "message", "error")]
+        message = next((text for text in texts if isinstance(text, str)), message)
+    return [{"loc": [], "msg": message or "no explanation", "type": "unexpected_body"}]
+
+
+def is_at_home(url: httpx.URL, other: httpx.URL) -> bool:
+    """Whether two addresses have one origin, so that the key may travel to both."""
+    return (url.scheme, url.host, url.port) == (other.scheme, other.host, other.port)

@@ -1,0 +1,110 @@
+"""Portfolios in, margins out."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from datetime import date as Date
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._errors import InvalidRequest, UnexpectedAnswer
+from ._optional import needed
+from ._request import body
+
+if TYPE_CHECKING:
+    import pandas
+
+    from . import _records as records
+
+_FORMATS = {".csv": "csv", ".json": "json", ".xml": "xml", ".fpml": "fpml"}
+_FORMATS |= {".yaml": "yaml", ".yml": "yaml"}
+
+
+def request(
+    portfolio: Any, date: Date | str | None, settings: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Data format and body of a margin job."""
+    fields = dict(settings)
+    if date is not None:
+        fields["marginDate"] = date.isoformat() if isinstance(date, Date) else date
+    data_format, fields["portfolio"] = _portfolio(portfolio)
+    return data_format, body("MarginJobRequest", fields)
+
+
+def _portfolio(portfolio: Any) -> tuple[str, dict[str, Any]]:
+    if isinstance(portfolio, (str, Path)):
+        return _of_file(Path(portfolio).expanduser())
+    if isinstance(portfolio, Mapping):
+        return "json", dict(portfolio)
+    if hasattr(portfolio, "to_dict") and hasattr(portfolio, "columns"):
+        rows = portfolio.to_dict("records")
+        # What a row lacks is NaN, which is not equal to itself.
+        filled = [{k: v for k, v in row.items() if v == v} for row in rows]  # noqa: PLR0124
+        return "json", {"futures": filled}
+    if isinstance(portfolio, (list, tuple)):
+        return "json", {"futures": list(portfolio)}
+    raise InvalidRequest(
+        "portfolio: must be positions, a DataFrame of them, or a file, "
+        f"got {type(portfolio).__name__}"
+    )
+
+
+def _of_file(path: Path) -> tuple[str, dict[str, Any]]:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    # FpML is XML, and is often called `.fpml.xml`.
+    is_fpml = ".fpml" in (suffix.lower() for suffix in path.suffixes)
+    data_format = "fpml" if is_fpml else _FORMATS.get(path.suffix.lower())
+    if data_format is None:
+        raise InvalidRequest(f"portfolio: {path} is none of {', '.join(_FORMATS)}")
+    content = path.read_bytes()
+    try:
+        return data_format, {"data": content.decode()}
+    except UnicodeDecodeError:
+        return data_format, {"data": base64.b64encode(content).decode(), "encoding": "base64"}
+
+
+class Margin:
+    """The margin of a portfolio."""
+
+    def __init__(self, report: Mapping[str, Any]) -> None:
+        self._report = report
+
+    @cached_property
+    def record(self) -> records.MarginReport:
+        """All of it: `.rows`, `.summary`, `.warnings`."""
+        from pydantic import ValidationError
+
+        from . import _records as records
+
+        try:
+            return records.MarginReport.model_validate(self._report)
+        except ValidationError as error:
+            raise UnexpectedAnswer(f"a margin: {error}") from error
+
+    @property
+    def initial(self) -> float:
+        """Initial margin of the whole portfolio, in its base currency."""
+        return self.record.summary.initialMargin
+
+    @property
+    def maintenance(self) -> float:
+        """Maintenance margin of the whole portfolio, in its base currency."""
+        return self.record.summary.maintenanceMargin
+
+    @property
+    def currency(self) -> str | None:
+        """The base currency."""
+        return self.record.summary.baseCurrency
+
+    def __repr__(self) -> str:
+        return f"<margin {self.initial:.2f} {self.currency or ''}>"
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A row for each position, in the order of the portfolio; the summary is in `.attrs`."""
+        pd = needed("pandas", "analysis")
+        frame: pandas.DataFrame = pd.DataFrame(list(self._report["rows"]))
+        frame.attrs = dict(self._report["summary"])
+        return frame

@@ -1,0 +1,93 @@
+"""What `run` asks for: a preset, and what the caller has said besides, as `molbox run` does."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ._errors import InvalidRequest
+from ._presets import PRESETS
+from ._quantity import number
+from ._request import body
+
+
+def plan(
+    preset: str | None,
+    system: Mapping[str, Any],
+    job: Mapping[str, Any],
+    *,
+    time: Any = None,
+    temperature: Any = None,
+    name: str | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fields of the system and of the job, checked.
+
+    Parameters
+    ----------
+    preset : str, optional
+        Left out, `membrane` for a system with a membrane and `standard` for others.
+    time, temperature
+        Of the production, and of the job.
+    name : str, optional
+        Names the box and the batch, where they have none.
+    """
+    chosen = preset or ("membrane" if system.get("membrane") else "standard")
+    if chosen not in PRESETS:
+        raise InvalidRequest(f"preset: must be one of {', '.join(PRESETS)}, got {preset!r}")
+    given = dict(job)
+    if temperature is not None:
+        given["temperature"] = temperature
+    if time is not None:
+        production = given.get("production") or {}
+        if "time" in production:
+            raise InvalidRequest("time: give it here or in production, not twice")
+        given["production"] = {**production, "time": time}
+    systems = _merged(PRESETS[chosen].get("system", {}), system)
+    jobs = _merged(PRESETS[chosen].get("job", {}), given)
+    if name is not None:
+        systems.setdefault("box_name", name)
+        jobs.setdefault("batch_name", name)
+    _leave_out_frequencies(jobs, given)
+    # All that can be refused here is, before anything is uploaded.
+    return body("SystemBuildRequest", systems), body("JobCreateParams", jobs)
+
+
+def name_of(structure: Any) -> str | None:
+    """What a structure is called: the name of its file, or its own."""
+    if isinstance(structure, (str, Path)):
+        return Path(structure).stem or None
+    return None
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = copy.deepcopy(dict(base))
+    for name, value in over.items():
+        inner = merged.get(name)
+        if isinstance(inner, dict) and isinstance(value, Mapping):
+            merged[name] = _merged(inner, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _leave_out_frequencies(job: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Leave those frequencies of a preset to the service that the production is too short for.
+
+    It would be built first, and then refused for a frequency that nobody has asked for.
+    """
+    production = job.get("production")
+    if not isinstance(production, dict) or production.get("time") is None:
+        return
+    time = number(production["time"], "ns", "production.time")
+    timestep = number(job.get("integration_timestep"), "fs", "integration_timestep")
+    if not isinstance(time, (int, float)) or not isinstance(timestep, (int, float)):
+        # What is neither is refused for that, by its own name.
+        return
+    n_steps = time * 1e6 / timestep if timestep > 0 else 0
+    asked = given.get("production") or {}
+    for name in ("traj_freq", "log_freq"):
+        frequency = production.get(name)
+        if name not in asked and isinstance(frequency, (int, float)) and frequency > n_steps:
+            del production[name]

@@ -1,0 +1,121 @@
+"""What is uploaded: files, bytes, and structures of other libraries, which are not imported."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from ._errors import InvalidRequest
+
+# The format that an extension stands for, where it is not its name.
+_USUAL = {"ent": "pdb", "mmcif": "cif"}
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is to be sent, from its beginning as often as it is opened."""
+
+    origin: Path | bytes
+    format: str
+    # What the file is called, without its extension; none for what is no file.
+    stem: str | None = None
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.origin) if isinstance(self.origin, bytes) else self.origin.stat().st_size
+
+    def open(self) -> IO[bytes]:
+        """A stream of its bytes."""
+        return io.BytesIO(self.origin) if isinstance(self.origin, bytes) else self.origin.open("rb")
+
+    def sha256(self) -> str:
+        """Digest, in hexadecimal."""
+        found = hashlib.sha256()
+        with self.open() as file:
+            while chunk := file.read(1 << 18):
+                found.update(chunk)
+        return found.hexdigest()
+
+
+def content(source: Any, format: str | None = None) -> Content:
+    """The content of a source.
+
+    Parameters
+    ----------
+    source : str, Path, bytes, MDAnalysis.AtomGroup, rdkit.Chem.Mol or (Topology, positions)
+        A file of this machine, its bytes, or what another library has in memory.
+    format : str, optional
+        `pdb`, `sdf` and so on; of a file its extension is enough.
+    """
+    if isinstance(source, bytes):
+        if not format:
+            raise InvalidRequest("format: bytes have none of their own, give it, such as 'pdb'")
+        return Content(source, format)
+    if isinstance(source, (str, Path)):
+        return _of_file(Path(source).expanduser(), format)
+    if hasattr(source, "universe") and hasattr(source, "write"):
+        return Content(_pdb_of_atoms(source), "pdb")
+    if hasattr(source, "GetConformers"):
+        return Content(_molfile(source), "sdf")
+    if isinstance(source, tuple) and hasattr(source[0], "residues"):
+        return Content(_pdb_of_topology(*source), "pdb")
+    raise InvalidRequest(
+        "source: must be a path, bytes, an MDAnalysis AtomGroup, an RDKit molecule or "
+        f"(openmm.app.Topology, positions), got {type(source).__name__}"
+    )
+
+
+def _of_file(path: Path, format: str | None) -> Content:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    extension = path.suffix.removeprefix(".").lower()
+    found = format or _USUAL.get(extension, extension)
+    if not found:
+        raise InvalidRequest(f"format: {path} has no extension to tell it by; give it")
+    return Content(path, found, path.stem)
+
+
+def is_file(source: Any) -> bool:
+    """Whether a structure is one to be uploaded, and not the name of what the service has.
+
+    Raises
+    ------
+    FileNotFoundError
+        For what looks like a path, and is none: it would be refused as an unknown name.
+    """
+    if not isinstance(source, (str, Path)):
+        return True
+    path = Path(source).expanduser()
+    if path.is_file():
+        return True
+    if isinstance(source, Path) or path.suffix or len(path.parts) > 1:
+        raise FileNotFoundError(f"{path}: no such file")
+    return False
+
+
+def _pdb_of_atoms(atoms: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "atoms.pdb"
+        atoms.write(str(path))
+        return path.read_bytes()
+
+
+def _pdb_of_topology(topology: Any, positions: Any) -> bytes:
+    from openmm.app import PDBFile
+
+    text = io.StringIO()
+    PDBFile.writeFile(topology, positions, text, keepIds=True)
+    return text.getvalue().encode()
+
+
+def _molfile(molecule: Any) -> bytes:
+    from rdkit import Chem
+
+    if not molecule.GetNumConformers():
+        raise InvalidRequest("source: the molecule has no conformer, so no coordinates")
+    return f"{Chem.MolToMolBlock(molecule)}\n$$$$\n".encode()

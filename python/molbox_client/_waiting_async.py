@@ -1,0 +1,22 @@
+"""How the asynchronous client waits; `_waiting_sync.py` has the same for the blocking one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def sleep(seconds: float) -> None:
+    """Let others run for as long."""
+    import anyio
+
+    await anyio.sleep(seconds)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Do what reads and calculates for long, while others run."""
+    import anyio.to_thread
+
+    return await anyio.to_thread.run_sync(work)

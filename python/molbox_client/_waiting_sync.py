@@ -1,0 +1,19 @@
+"""How the blocking client waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def sleep(seconds: float) -> None:
+    """Pause."""
+    time.sleep(seconds)
+
+
+def in_thread(work: Callable[[], T]) -> T:
+    """Do what reads and calculates for long."""
+    return work()

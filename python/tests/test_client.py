@@ -1,0 +1,635 @@
+"""What the package refuses, shows, keeps to itself, and makes of results."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import molbox_client as molbox
+
+from .fake import JOB_ID, KEY, Service, example
+
+FOLDER = Path(__file__).resolve().parents[1]
+SUCCEEDED = {"example": "job_view.200.succeeded.json"}
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever runs this has settings of their own."""
+    names = ["BASE_URL", "MARGIN_URL", "API_KEY", "PROFILE", "CACHE"]
+    for name in names:
+        monkeypatch.delenv(f"MOLBOX_{name}", raising=False)
+    monkeypatch.setenv("MOLBOX_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("MOLBOX_CACHE", str(tmp_path / "cache"))
+
+
+def unreachable() -> molbox.Client:
+    """A client of a service that is never asked."""
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise AssertionError(f"{request.method} {request.url} was sent")
+
+    http = httpx.Client(transport=httpx.MockTransport(refuse))
+    return molbox.Client("http://127.0.0.1:1/local", KEY, http=http)
+
+
+def answering(answers: dict[str, Any], sent: list[httpx.Request] | None = None) -> molbox.Client:
+    """A client whose service answers by the beginning of `METHOD path`."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if sent is not None:
+            sent.append(request)
+        line = f"{request.method} {request.url.path}"
+        found = next((value for start, value in answers.items() if line.startswith(start)), None)
+        if found is None:
+            return httpx.Response(404, json={"detail": [{"loc": [], "msg": line, "type": "x"}]})
+        return httpx.Response(200, content=found) if isinstance(found, bytes) else found
+
+    http = httpx.Client(transport=httpx.MockTransport(answer))
+    return molbox.Client("http://service/local", KEY, margin_url="http://margin", http=http)
+
+
+def answer(name: str) -> httpx.Response:
+    return httpx.Response(200, json=example(name))
+
+
+# What is refused before anything is sent.
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"temprature": 400}, "temprature: no such field; did you mean temperature?"),
+        ({"temp": 400}, "temp: no such field; did you mean temperature?"),
+        ({"cutoff": 1}, "cutoff: no such field; did you mean non_bonded_cutoff?"),
+        (
+            {"production": {"tiem": 1}},
+            "production.tiem: no such field; did you mean production.time?",
+        ),
+        (
+            {"equilibration": [{}, {"tme": 5}]},
+            "equilibration[1].tme: no such field; did you mean equilibration[1].time?",
+        ),
+        (
+            {"production": {"temperature": 310}},
+            "production.temperature: no such field; did you mean temperature?",
+        ),
+        (
+            {"production": "10 ns"},
+            "production: must be a mapping of traj_freq, time, log_freq, type",
+        ),
+        ({"temperature": -1}, "temperature: input should be greater than or equal to 0, got -1"),
+        ({"temperature": "310 bar"}, "temperature: is in K (also °C), got '310 bar'"),
+        ({"temperature": "hot"}, "temperature: must be a number, with a unit or not"),
+        (
+            {"integration_timestep": 6},
+            "integration_timestep: input should be less than or equal to 5",
+        ),
+        ({"engine": "amber"}, "engine: input should be 'auto', 'openmm' or 'gromacs', got 'amber'"),
+        ({"equilibration": [{"time": "2 parsec"}]}, "equilibration[0].time: is in ns (also ps, fs"),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_was_meant(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(molbox.InvalidRequest) as refused:
+        unreachable().submit(box_id="box_1", **fields)
+    assert str(refused.value).startswith(message)
+    assert isinstance(refused.value, ValueError)
+
+
+def test_a_value_that_is_none_of_those_listed_is_refused_and_case_does_not_matter() -> None:
+    with pytest.raises(
+        molbox.InvalidRequest, match=r"box_shape: must be one of cube, .* mean cube\?"
+    ):
+        unreachable().build(box_shape="cub")
+    sent: list[httpx.Request] = []
+    client = answering({"POST /local/submit/system": answer("system_submit.200.json")}, sent)
+    client.build(membrane="popc", force_field="my-own.xml", wait=False)
+    assert json.loads(sent[0].content) == {"membrane": "popc", "force_field": "my-own.xml"}
+
+
+@pytest.mark.parametrize("id", ["", "..", "box_0123456789abcdefghij", "job_a/b", "job_x?y=1"])
+def test_an_identifier_that_would_change_the_path_is_refused(id: str) -> None:
+    with pytest.raises(molbox.InvalidRequest, match="id: "):
+        unreachable().job(id)
+
+
+def test_run_refuses_what_it_can_before_it_uploads() -> None:
+    client = unreachable()
+    structure = FOLDER.parent / "examples/1vii.pdb"
+    with pytest.raises(FileNotFoundError, match=r"missing\.pdb"):
+        client.run("missing.pdb")
+    with pytest.raises(FileNotFoundError, match=r"missing\.sdf"):
+        client.run(structure, ligands=["missing.sdf"])
+    with pytest.raises(molbox.InvalidRequest, match="preset: must be one of quick"):
+        client.run(structure, preset="fast")  # type: ignore[arg-type]
+    with pytest.raises(molbox.InvalidRequest, match=r"production\.time: input should be greater"):
+        client.run(structure, time="-1 ns")
+    with pytest.raises(molbox.InvalidRequest, match="not twice"):
+        client.run(structure, time="1 ns", production={"time": 2})
+    with pytest.raises(molbox.InvalidRequest, match="padding: no such field; did you mean min"):
+        client.run(structure, system={"padding": 1})
+    with pytest.raises(molbox.InvalidRequest, match="n: must be at least 1"):
+        client.run_replicas(structure, 0)
+    with pytest.raises(molbox.InvalidRequest, match="format: bytes have none"):
+        client.upload(b"ATOM")
+    with pytest.raises(molbox.InvalidRequest, match="source: must be a path"):
+        client.upload(42)
+
+
+@pytest.mark.parametrize(
+    "url", ["service", "ftp://host/x", "http://host/local?x=1", "http://[", "http://"]
+)
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(molbox.InvalidRequest, match="base_url: must be"):
+        molbox.Client(url, KEY)
+
+
+# Units.
+
+
+class Quantity:
+    """What pint's looks like from outside."""
+
+    def __init__(self, magnitude: float, unit: str) -> None:
+        self.magnitude, self.unit = magnitude, unit
+
+    def to(self, unit: str) -> Quantity:
+        return Quantity({("ps", "ns"): 1e-3 * self.magnitude}[self.unit, unit], unit)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"temperature": "37 C"}, {"temperature": 310.15}),
+        ({"temperature": "310K"}, {"temperature": 310}),
+        ({"non_bonded_cutoff": "8 Å"}, {"non_bonded_cutoff": 0.8}),
+        ({"non_bonded_cutoff": "7A"}, {"non_bonded_cutoff": 0.7}),
+        ({"integration_timestep": "0.004 ps"}, {"integration_timestep": 4}),
+        ({"production": {"time": "500 ps"}}, {"production": {"time": 0.5}}),
+        ({"production": {"time": "2 μs"}}, {"production": {"time": 2000}}),
+        ({"production": {"time": Quantity(400, "ps")}}, {"production": {"time": 0.4}}),
+        ({"pressure": "1 atm"}, {"pressure": 1.01325}),
+        ({"friction": "1 /ps"}, {"friction": 1}),
+        (
+            {"equilibration": ({"restraint_force": "1 kcal/mol/A^2"},)},
+            {"equilibration": [{"restraint_force": 418.4}]},
+        ),
+        ({"temperature": None, "equilibration": []}, {"equilibration": []}),
+    ],
+)
+def test_numbers_are_sent_in_the_units_of_the_document(
+    given: dict[str, Any], sent: dict[str, Any]
+) -> None:
+    requests: list[httpx.Request] = []
+    client = answering({"POST /local/submit/job": answer("job_submit.200.json")}, requests)
+    client.submit(**given)
+    assert json.loads(requests[0].content) == sent
+
+
+def test_quantities_of_openmm_and_numbers_of_numpy_are_sent_as_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    unit = pytest.importorskip("openmm.unit")
+    requests: list[httpx.Request] = []
+    answers = {
+        "POST /local/submit/job": answer("job_submit.200.json"),
+        "POST /local/submit/system": answer("system_submit.200.json"),
+    }
+    client = answering(answers, requests)
+    client.submit(
+        temperature=numpy.float32(310),
+        seed=numpy.int64(7),
+        production={"time": 400 * unit.picosecond},
+    )
+    sent = json.loads(requests[0].content)
+    assert sent == {"temperature": 310, "seed": 7, "production": {"time": 0.4}}
+    client.build(wait=False, ligand_translations=numpy.zeros((1, 3)) * unit.nanometer)
+    assert json.loads(requests[1].content) == {"ligand_translations": [[0, 0, 0]]}
+    with pytest.raises(molbox.InvalidRequest, match="temperature: is in K"):
+        client.submit(temperature=1 * unit.nanometer)
+
+
+# Settings, and what stays secret.
+
+
+def test_arguments_come_before_the_environment_and_that_before_the_profile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        molbox.InvalidRequest, match="set MOLBOX_API_KEY, or log in with `molbox login`"
+    ):
+        molbox.Client()
+    (tmp_path / "config.toml").write_text(
+        'default = "a"\n[profile.a]\nbase_url = "http://a/local/"\napi_key = "mbx_a"\n'
+        '[profile.b]\nbase_url = "http://b/local"\nmargin_url = "http://b"\napi_key = "mbx_b"\n'
+    )
+    assert molbox.Client().base_url == "http://a/local"
+    monkeypatch.setenv("MOLBOX_BASE_URL", "http://c/local")
+    with pytest.raises(molbox.InvalidRequest, match="api_key: none was given for http://c/local"):
+        molbox.Client()
+    monkeypatch.setenv("MOLBOX_API_KEY", "mbx_c")
+    assert molbox.Client().base_url == "http://c/local"
+    monkeypatch.delenv("MOLBOX_BASE_URL")
+    assert molbox.Client("http://d/local", KEY).base_url == "http://d/local"
+    named = molbox.Client(profile="b")
+    assert (named.base_url, named.margin_url) == ("http://b/local", "http://b")
+    with pytest.raises(molbox.InvalidRequest, match=r"no 'x' in .*; there are a, b"):
+        molbox.Client(profile="x")
+
+
+def test_the_key_is_in_no_text_and_in_no_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = molbox.Client("http://host/local", KEY, margin_url="http://margin", retries=7)
+    assert KEY not in repr(client) + repr(vars(client))
+    packed = pickle.dumps(client)
+    assert KEY.encode() not in packed
+    with pytest.raises(molbox.InvalidRequest, match="MOLBOX_API_KEY"):
+        pickle.loads(packed)
+    monkeypatch.setenv("MOLBOX_API_KEY", "mbx_another")
+    monkeypatch.setenv("MOLBOX_BASE_URL", "http://elsewhere/local")
+    again = pickle.loads(packed)
+    assert (again.base_url, again.margin_url) == ("http://host/local", "http://margin")
+    job = pickle.loads(pickle.dumps(molbox.Job(client, example("job_submit.200.json"))))
+    assert (job.id, job.client.base_url) == (JOB_ID, "http://host/local")
+
+
+def test_every_error_survives_a_pickle() -> None:
+    failure = molbox.records.Failure(code="x", message="too hot", remedy="cool it")
+    errors = [
+        molbox.TaskFailed(JOB_ID, "failed", failure),
+        molbox.Refused(422, [{"loc": ["body", "a", 1], "msg": "no", "type": "x"}], "req_1", 3.0),
+        molbox.NotFound(404, []),
+        molbox.InvalidRequest("a: no"),
+        molbox.Damaged("x"),
+    ]
+    for error in errors:
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+    assert str(errors[0]) == f"{JOB_ID} failed: too hot (cool it)"
+    assert str(errors[1]) == "422: a[1]: no (request req_1)"
+    assert isinstance(errors[2], LookupError)
+
+
+# Runs.
+
+
+def test_a_run_uploads_once_and_asks_for_what_its_preset_and_its_arguments_say() -> None:
+    sent: list[httpx.Request] = []
+    structure = FOLDER.parent / "examples/1vii.pdb"
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    client = answering(
+        {
+            "GET /local/info/files": httpx.Response(200, json={"items": [], "next_page": None}),
+            "GET /local/submit/upload-url": httpx.Response(200, json=link),
+            "PUT /x": b"",
+            "POST /local/submit/file/": answer("file_register.200.json"),
+            "POST /local/submit/system": answer("system_view.200.succeeded.json"),
+            "GET /local/info/system/": answer("system_view.200.succeeded.json"),
+            "POST /local/submit/job": answer("job_submit.200.json"),
+        },
+        sent,
+    )
+    job = client.run(
+        structure,
+        preset="quick",
+        time="0.5 ps",
+        temperature="37 C",
+        wait=False,
+        idempotency_key="k",
+    )
+    assert job.status == "queued"
+    bodies = {r.url.path: json.loads(r.content) for r in sent if r.method == "POST"}
+    file = example("file_register.200.json")["file_id"]
+    system = bodies["/local/submit/system"]
+    assert system == {
+        "box_name": "1vii",
+        "box_shape": "dodecahedron",
+        "minimum_padding": 0.8,
+        "protein": file,
+    }
+    asked = bodies["/local/submit/job"]
+    assert (asked["temperature"], asked["batch_name"]) == (310.15, "1vii")
+    # 125 steps: the frequencies of the preset, 250, would be refused.
+    assert asked["production"] == {"time": 0.0005}
+    keys = {r.url.path: r.headers["idempotency-key"] for r in sent if r.method == "POST"}
+    assert (keys["/local/submit/system"], keys["/local/submit/job"]) == ("k-system", "k-job")
+    assert all("x-api-key" not in r.headers for r in sent if r.url.host == "store")
+
+
+def test_a_file_that_the_account_has_already_is_not_uploaded_again(tmp_path: Path) -> None:
+    path = tmp_path / "villin.pdb"
+    path.write_bytes(b"END\n")
+    record = example("file_register.200.json")
+    digest = hashlib.sha256(b"END\n").hexdigest()
+    page = {"items": [record | {"sha256": digest}], "next_page": None}
+    sent: list[httpx.Request] = []
+    client = answering(
+        {
+            "GET /local/info/files": httpx.Response(200, json=page),
+            "POST /local/submit/system": answer("system_view.200.succeeded.json"),
+            "GET /local/info/system/": answer("system_view.200.succeeded.json"),
+            "POST /local/submit/job": answer("job_submit.200.json"),
+        },
+        sent,
+    )
+    jobs = client.run_replicas(path, 2, wait=False, seed=5)
+    assert len(jobs) == 2
+    asked = [json.loads(r.content) for r in sent if r.url.path == "/local/submit/job"]
+    assert [(one["batch_index"], one["seed"]) for one in asked] == [(0, 5), (1, 6)]
+
+
+# Waiting.
+
+
+def events(*records: dict[str, Any]) -> bytes:
+    lines = [f"event: job\ndata: {json.dumps(record)}\n\n" for record in records]
+    return (": still there\n\n" + "".join(lines)).encode()
+
+
+def test_a_wait_follows_events_to_the_end() -> None:
+    running, done = example("job_view.200.running.json"), example("job_view.200.succeeded.json")
+    sent: list[httpx.Request] = []
+    client = answering(
+        {
+            f"GET /local/info/job/{JOB_ID}/events": events(running, done),
+            f"GET /local/info/job/{JOB_ID}": httpx.Response(200, json=running),
+        },
+        sent,
+    )
+    seen: list[str] = []
+    job = molbox.Job(client, running).wait(on_progress=lambda job: seen.append(job.status))
+    assert job.status == "succeeded"
+    assert seen == ["running", "running", "succeeded"]
+    assert len(sent) == 2
+
+
+def test_what_a_callback_raises_ends_the_wait() -> None:
+    running = example("job_view.200.running.json")
+    client = answering(
+        {
+            f"GET /local/info/job/{JOB_ID}/events": events(running, running),
+            f"GET /local/info/job/{JOB_ID}": httpx.Response(200, json=running),
+        }
+    )
+    seen: list[str] = []
+
+    def stop(job: molbox.Job) -> None:
+        seen.append(job.status)
+        if len(seen) == 2:
+            raise ValueError("enough")
+
+    with pytest.raises(ValueError, match="enough"):
+        molbox.Job(client, running).wait(on_progress=stop)
+
+
+def test_a_wait_asks_where_there_are_no_events() -> None:
+    running = {"example": "job_view.200.running.json"}
+    refused = {"status": 404, "example": "NotFound.json"}
+    with Service([running, refused, running, SUCCEEDED]) as service:
+        with molbox.Client(service.base_url, KEY) as client:
+            job = molbox.Job(client, example("job_submit.200.json")).wait()
+    assert job.status == "succeeded"
+    assert [request.line.endswith("/events") for request in service.received] == [
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_wait_ends_at_its_limit_and_the_job_goes_on() -> None:
+    client = answering({"GET": httpx.Response(200, json=example("job_view.200.running.json"))})
+    job = molbox.Job(client, example("job_submit.200.json"))
+    with pytest.raises(molbox.WaitTimeout, match="is running after 0 s, and goes on"):
+        job.wait(timeout=0)
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_return(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client = answering({"GET": httpx.Response(200, json=example("job_view.200.running.json"))})
+
+    def interrupt(_: molbox.Job) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        molbox.Job(client, example("job_submit.200.json")).wait(on_progress=interrupt)
+    printed = capsys.readouterr()
+    assert f"return by client.job('{JOB_ID}').wait()" in printed.err
+    assert printed.out == ""
+
+
+def test_progress_is_shown_on_standard_error_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    client = answering({"GET": answer("job_view.200.succeeded.json")})
+    molbox.Job(client, example("job_submit.200.json")).wait(progress=True)
+    printed = capsys.readouterr()
+    assert JOB_ID in printed.err
+    assert printed.out == ""
+
+
+# Results.
+
+
+def bundle(folder: Path) -> bytes:
+    """What a job's bundle looks like, with a name that would leave the folder."""
+    path = folder / "made.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{JOB_ID}/manifest.json", "{}")
+        archive.writestr(f"{JOB_ID}/production.csv", "step,time (ps)\n1,0.5\n2,1.0\n")
+        archive.writestr(f"{JOB_ID}/system/system.pdb", "END\n")
+        archive.writestr(f"{JOB_ID}/../../escaped.txt", "x")
+    return path.read_bytes()
+
+
+def test_files_are_downloaded_once_and_anew_when_the_job_was_extended(tmp_path: Path) -> None:
+    sent: list[httpx.Request] = []
+    client = answering({"GET /local/retrieve/job/": bundle(tmp_path)}, sent)
+    record = example("job_view.200.succeeded.json")
+    job = molbox.Job(client, record)
+    files = job.files()
+    assert list(files) == ["manifest.json", "production.csv", "system/system.pdb"]
+    assert all(path.is_relative_to(tmp_path / "cache") for path in files.values())
+    assert not list(tmp_path.rglob("escaped.txt"))
+    assert job.files() == files
+    assert len(sent) == 1
+    extended = molbox.Job(client, record | {"finished_at": "2026-11-23T00:00:00Z"})
+    assert extended.files() != files
+    own = tmp_path / "own"
+    assert list(job.files(own)) == list(files)
+    other = molbox.Job(client, record | {"job_id": "job_00000000000000000000"})
+    with pytest.raises(molbox.InvalidRequest, match=f"own has the files of {JOB_ID}"):
+        other.files(own)
+    assert job.download(own).name == f"{JOB_ID}.zip"
+    with pytest.raises(molbox.NoResult, match="there is no trajectory"):
+        job.universe()
+    pytest.importorskip("pandas")
+    energies = job.energies()
+    assert energies.loc["production"]["time (ps)"].tolist() == [0.5, 1.0]
+
+
+def test_tables_of_an_analysis_keep_their_units() -> None:
+    pytest.importorskip("pandas")
+    client = answering({"GET /local/retrieve/analysis/": answer("analysis_retrieve.200.json")})
+    analysis = molbox.Analysis(client, example("analysis_view.200.json"))
+    table = analysis.to_pandas()["distance"]
+    assert table["distance_angstrom"].tolist() == [12.41, 12.97, 12.63]
+    assert table.attrs["units"] == {"time_ps": "ps", "distance_angstrom": "Å"}
+    assert analysis.results().frames_total == 500
+
+
+def test_what_to_cite_is_a_paragraph_and_the_references_of_the_record() -> None:
+    text = molbox.Job(unreachable(), example("job_view.200.succeeded.json")).cite()
+    assert "with molbox and OpenMM. The temperature was 310 K. The time step was 4 fs." in text
+    assert "equilibrated for 0.1 ns at constant volume, with 1000 kJ/mol·nm² on !:HOH" in text
+    assert text.count("\n- ") == 9
+
+
+def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    client = answering({"GET": answer("analysis_retrieve.200.json")})
+    analysis = molbox.Analysis(client, example("analysis_view.200.json"))
+    wanted = re.escape('pandas is not installed: pip install "molbox-client[analysis]"')
+    with pytest.raises(molbox.MissingPackage, match=wanted):
+        analysis.to_pandas()
+
+
+def test_a_margin_is_asked_for_at_its_own_address(tmp_path: Path) -> None:
+    sent: list[httpx.Request] = []
+    client = answering({"POST /margin/": answer("margin_submit.200.json")}, sent)
+    position = {"ticker": "XEQ1", "type": "long", "quantity": 10}
+    margin = client.margin([position], date=date(2024, 12, 31), numScenarios=1000)
+    assert str(sent[0].url) == "http://margin/margin/submit_job/historical/json?shape=report"
+    assert json.loads(sent[0].content) == {
+        "marginDate": "2024-12-31",
+        "numScenarios": 1000,
+        "portfolio": {"futures": [position]},
+    }
+    assert repr(margin) == "<margin 86269.31 USD>"
+    path = tmp_path / "book.csv"
+    path.write_text("ticker,type,quantity\nXEQ1,long,10\n")
+    client.margin(path)
+    assert sent[1].url.path.endswith("/csv")
+    assert json.loads(sent[1].content)["portfolio"] == {"data": path.read_text()}
+    pandas = pytest.importorskip("pandas")
+    client.margin(pandas.read_csv(path).assign(entryPrice=float("nan")))
+    assert json.loads(sent[2].content)["portfolio"] == {"futures": [position]}
+    assert margin.to_pandas()["ticker"].tolist() == ["XEQ1"]
+    with pytest.raises(molbox.InvalidRequest, match=r"futures\[0\].type: .* did you mean long"):
+        client.margin([position | {"type": "lng"}])
+
+
+def test_any_operation_can_be_asked_for() -> None:
+    client = answering({"GET /local/info/usage": answer("usage_view.200.json")})
+    assert client.request("GET", "/info/usage") == example("usage_view.200.json")
+
+
+def test_a_client_is_shared_by_threads() -> None:
+    client = answering({"GET": answer("job_view.200.succeeded.json")})
+    seen: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: seen.append(client.job(JOB_ID).id)) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [JOB_ID] * 8
+
+
+# The package itself.
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in inspect.getmembers(kind) if not name.startswith("_")}
+
+
+def signature(function: Callable[..., Any]) -> str:
+    text = str(inspect.signature(function))
+    text = re.sub(r"\bAsync(?=[A-Z])", "", text)
+    return text
+
+
+PAIRS = [(name, f"Async{name}") for name in ("Client", "Task", "File", "System", "Job", "Analysis")]
+
+
+@pytest.mark.parametrize(("blocking", "asynchronous"), PAIRS)
+def test_both_halves_have_the_same_signatures(blocking: str, asynchronous: str) -> None:
+    one, other = public(getattr(molbox, blocking)), public(getattr(molbox, asynchronous))
+    other["close"] = other.pop("aclose", None)
+    one.setdefault("close", None)
+    assert set(one) == set(other)
+    for name, value in one.items():
+        if inspect.isfunction(value):
+            assert signature(value) == signature(other[name]), name
+
+
+def surface() -> str:
+    """A line for everything that others can use."""
+    lines = []
+    for name in molbox.__all__:
+        value = getattr(molbox, name)
+        if not inspect.isclass(value):
+            continue
+        bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
+        lines.append(f"class {name}({bases})" if bases else f"class {name}")
+        if "__init__" in vars(value):
+            lines.append(f"{name}.__init__{inspect.signature(value.__init__)}")
+        for member, inner in vars(value).items():
+            if member.startswith("_"):
+                continue
+            if inspect.isfunction(inner):
+                is_async = inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+                word = "async " if is_async else ""
+                lines.append(f"{word}{name}.{member}{inspect.signature(inner)}")
+            else:
+                lines.append(f"{name}.{member}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_the_public_surface_is_the_one_that_is_recorded() -> None:
+    # A change of it is seen in review, and decides the next version.
+    path = FOLDER / "tests/surface.txt"
+    if os.environ.get("MOLBOX_BLESS"):
+        path.write_text(surface())
+    assert surface() == path.read_text()
+
+
+def test_generated_files_are_current() -> None:
+    pytest.importorskip("datamodel_code_generator")
+    command = [sys.executable, "generate.py", "--check"]
+    checked = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_the_version_is_that_of_the_repository() -> None:
+    manifest = (FOLDER.parent / "Cargo.toml").read_text()
+    assert f'version = "{molbox.__version__}"' in manifest.split("[workspace.package]")[1]
+
+
+def test_an_import_loads_neither_models_nor_what_few_need() -> None:
+    heavy = ["pydantic", "anyio", "tqdm", "pandas", "numpy", "MDAnalysis", "openmm"]
+    code = f"import sys, molbox_client; print([m for m in {heavy} if m in sys.modules])"
+    loaded = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (loaded.stdout, loaded.stderr) == ("[]\n", "")
