@@ -21,6 +21,12 @@ pub fn environment() -> Result<PathBuf> {
     make("worker-env", &files, Some(&worker))
 }
 
+/// The same of the Python client; its package is taken from where it lies.
+pub fn client() -> Result<PathBuf> {
+    let folder = root().join("python");
+    make("client-env", &[folder.join("requirements-test.txt")], Some(&folder))
+}
+
 /// The same for tools that tests use.
 pub fn tools(name: &str, requirements: &Path) -> Result<PathBuf> {
     make(name, &[requirements.to_owned()], None)
@@ -86,5 +92,5 @@ fn interpreter() -> Result<String> {
             return Ok(name.to_owned());
         }
     }
-    bail!("the worker needs Python 3.10 or newer; none of {} is", INTERPRETERS.join(", "))
+    bail!("molbox needs Python 3.10 or newer; none of {} is", INTERPRETERS.join(", "))
 }

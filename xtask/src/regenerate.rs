@@ -1,6 +1,7 @@
 //! Everything that is derived: from the document, as JSON, as OpenAPI 3.1, its surface, the
-//! reference; from the table of errors, its page and what the programs have of it; and from the
-//! programs, what they print of themselves and what others can use of the client.
+//! reference, the models of the Python client; from the table of errors, its page and what the
+//! programs have of it; and from the programs, what they print of themselves and what others can
+//! use of the client.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use serde_json::Value;
 use crate::docs::markdown;
 use crate::errors::Errors;
 use crate::packages::surface;
+use crate::python;
 use crate::shell::{cargo, root, run, shown, target};
 use crate::spec::examples::{Examples, FOLDER};
 use crate::spec::published::{Address, published};
@@ -37,7 +39,17 @@ pub fn regenerate(check: bool) -> Result<()> {
     // The programs have the document and the table of errors in them.
     stale.extend(write(printed()?, check)?);
     stale.extend(write(vec![surface()?], check)?);
+    if !check {
+        python_client()?;
+    }
     if check { current(&stale) } else { Ok(()) }
+}
+
+/// What the Python client has of the document. Its generator is a program of Python: the client's
+/// own tests find what is stale, so that nobody needs it who changes nothing.
+fn python_client() -> Result<()> {
+    let mut generate = Command::new(python::client()?);
+    run(generate.current_dir(root().join("python")).arg("generate.py"))
 }
 
 /// Fails when something that is derived from the document is stale.

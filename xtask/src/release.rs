@@ -13,9 +13,10 @@ use crate::spec::{self, numbers};
 const CHANGELOG: &str = "CHANGELOG.md";
 const DOCUMENT: &str = "openapi/molbox.yaml";
 const NPM: [&str; 2] = ["typescript/package.json", "typescript/package-lock.json"];
-const WORKER: &str = "worker/molbox_worker/__init__.py";
+/// Packages of Python have their version here.
+const PYTHON: [&str; 2] = ["worker/molbox_worker/__init__.py", "python/molbox_client/_version.py"];
 
-/// Gives the packages, the document and the worker another version, and the changelog a section for
+/// Gives the packages and the document another version, and the changelog a section for
 /// it.
 pub fn version(root: &Path, to: &str) -> Result<()> {
     let from =
@@ -30,9 +31,12 @@ pub fn version(root: &Path, to: &str) -> Result<()> {
     change(&root.join(DOCUMENT), |text| {
         replaced(text, &format!("x-release: {from}"), &format!("x-release: {to}"))
     })?;
-    change(&root.join(WORKER), |text| {
-        replaced(text, &format!("__version__ = \"{from}\""), &format!("__version__ = \"{to}\""))
-    })?;
+    for file in PYTHON {
+        change(&root.join(file), |text| {
+            let [from, to] = [&*from, to].map(|version| format!("__version__ = \"{version}\""));
+            replaced(text, &from, &to)
+        })?;
+    }
     for file in NPM {
         change(&root.join(file), |text| Ok(of_npm(text, &from, to)))?;
     }

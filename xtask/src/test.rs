@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::backends::{Backend, Backends};
-use crate::shell::{cargo, root, run};
+use crate::shell::{cargo, root, run, target};
 use crate::{clients, conformance, lint, mcp, packages, portal, python, regenerate, spec, tidy};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
@@ -76,6 +76,7 @@ pub fn test() -> Result<()> {
         }
         run(&mut tests)
     })?;
+    step("the Python client", || python_client(&python))?;
     for backend in Backend::ALL {
         let name = format!("the service on {}", backend.name());
         step(&name, || on(backend, &name, &python))?;
@@ -89,6 +90,24 @@ pub fn test() -> Result<()> {
         conformance::conformance(CONFORMANCE_SECONDS)
     })?;
     println!("all tests passed in {:.0} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The Python client: checked, and tested against the service that the crates' tests have built,
+/// whose workers run with this interpreter.
+fn python_client(worker: &Path) -> Result<()> {
+    let python = python::client()?;
+    for arguments in [
+        &["-m", "ruff", "check", "--quiet", "."] as &[&str],
+        &["-m", "ruff", "format", "--check", "--quiet", "."],
+        &["-m", "mypy", "--no-error-summary", "molbox_client", "tests", "generate.py"],
+        &["-m", "pytest", "--quiet", "-n", "2"],
+    ] {
+        let mut command = Command::new(&python);
+        command.current_dir(root().join("python")).args(arguments);
+        command.env("MOLBOXD", target().join("debug/molboxd")).env("MOLBOX_TEST_PYTHON", worker);
+        run(&mut command)?;
+    }
     Ok(())
 }
 
