@@ -37,16 +37,22 @@ def number(value: Any, unit: str, at: str) -> Any:
     """A value in `unit`; each one of a list. What is no quantity is returned as it is."""
     if hasattr(value, "value_in_unit"):
         return _checked(lambda: plain(value.value_in_unit(_openmm(unit))), value, unit, at)
-    if hasattr(value, "magnitude") and hasattr(value, "to"):
+    if is_quantity(value):
         return _checked(lambda: plain(value.to(_PINT.get(unit, unit)).magnitude), value, unit, at)
     if isinstance(value, (list, tuple)):
         return [number(item, unit, f"{at}[{index}]") for index, item in enumerate(value)]
     return _parsed(value, unit, at) if isinstance(value, str) else value
 
 
+def is_quantity(value: Any) -> bool:
+    """Whether it is one of openmm.unit or pint."""
+    return hasattr(value, "value_in_unit") or (hasattr(value, "magnitude") and hasattr(value, "to"))
+
+
 def plain(value: Any) -> Any:
     """Numbers and arrays of numpy as those of Python, by shape: numpy is not imported."""
-    return value.tolist() if hasattr(value, "tolist") else value
+    # A quantity has what its magnitude has, and would lose its unit.
+    return value.tolist() if hasattr(value, "tolist") and not is_quantity(value) else value
 
 
 def _checked(convert: Any, value: Any, unit: str, at: str) -> Any:

@@ -224,6 +224,27 @@ def test_quantities_of_openmm_and_numbers_of_numpy_are_sent_as_numbers() -> None
         client.submit(temperature=1 * unit.nanometer)
 
 
+def test_quantities_of_pint_are_sent_as_numbers() -> None:
+    pint = pytest.importorskip("pint")
+    unit = pint.UnitRegistry()
+    requests: list[httpx.Request] = []
+    client = answering({"POST": answer("job_submit.200.json")}, requests)
+    client.submit(
+        temperature=unit.Quantity(37, unit.degC),
+        friction=1 / unit.ps,
+        surface_tension=2 * unit.bar * unit.nm,
+        equilibration=[
+            {"time": 500 * unit.ps, "restraint_force": 1 * unit.kJ / unit.mol / unit.nm**2}
+        ],
+    )
+    sent = json.loads(requests[0].content)
+    assert sent["temperature"] == pytest.approx(310.15)
+    assert (sent["friction"], sent["surface_tension"]) == (pytest.approx(1), pytest.approx(2))
+    assert sent["equilibration"] == [{"time": pytest.approx(0.5), "restraint_force": 1}]
+    with pytest.raises(molbox.InvalidRequest, match="temperature: is in K, got 3 nanometer"):
+        client.submit(temperature=3 * unit.nm)
+
+
 # Settings, and what stays secret.
 
 
@@ -375,6 +396,23 @@ def test_a_wait_follows_events_to_the_end() -> None:
     assert job.status == "succeeded"
     assert seen == ["running", "running", "succeeded"]
     assert len(sent) == 2
+
+
+def test_a_job_is_cancelled_extended_retried_and_deleted_under_its_own_identifier() -> None:
+    sent: list[httpx.Request] = []
+    queued = example("job_submit.200.json")
+    answers = {"POST": answer("job_view.200.running.json"), "DELETE": httpx.Response(204)}
+    client = answering(answers, sent)
+    job = molbox.Job(client, queued)
+    assert [job.cancel().status, job.extend("500 ps").status, job.retry().status] == ["running"] * 3
+    job.delete()
+    assert [f"{one.method} {one.url.path}" for one in sent] == [
+        f"POST /local/cancel/job/{JOB_ID}",
+        f"POST /local/extend/job/{JOB_ID}",
+        f"POST /local/retry/job/{JOB_ID}",
+        f"DELETE /local/info/job/{JOB_ID}",
+    ]
+    assert json.loads(sent[1].content) == {"time": 0.5}
 
 
 def test_what_a_callback_raises_ends_the_wait() -> None:
@@ -633,3 +671,15 @@ def test_an_import_loads_neither_models_nor_what_few_need() -> None:
         check=False,
     )
     assert (loaded.stdout, loaded.stderr) == ("[]\n", "")
+
+
+def test_no_page_installs_the_package_of_somebody_else() -> None:
+    # `molbox` on PyPI is not ours: the line would run a stranger's code.
+    root = FOLDER.parent
+    folders = [root, root / "docs", root / "clients", root / "examples", FOLDER]
+    pages = [path for folder in folders for path in folder.glob("*.*")]
+    pages += (FOLDER / "molbox_client").glob("*.py")
+    texts = {path: path.read_text() for path in pages if path.suffix in (".md", ".ipynb", ".py")}
+    assert len(texts) > 20
+    wrong = re.compile(r"(pip|pipx|uv tool) install [\"'\\]*molbox(?![-\w])")
+    assert not [str(path) for path, text in texts.items() if wrong.search(text)]

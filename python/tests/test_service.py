@@ -92,10 +92,10 @@ def test_a_wrong_field_a_failed_task_and_a_conflict_are_told(tmp_path: Path) -> 
         file = client.upload(broken, format="pdb", name="broken")
         with pytest.raises(molbox.Conflict):
             client.upload(broken, format="pdb", name="broken")
-        system = client.build(protein=file.id, wait=False)
         with pytest.raises(molbox.TaskFailed) as failed:
-            system.cancel().wait()
-        assert failed.value.status == "cancelled"
+            client.build(protein=file.id)
+        assert failed.value.status == "failed"
+        assert failed.value.failure.message in str(failed.value)
 
 
 def test_many_requests_at_once_and_a_margin() -> None:

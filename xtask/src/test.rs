@@ -101,7 +101,7 @@ fn python_client(worker: &Path) -> Result<()> {
         &["-m", "ruff", "check", "--quiet", "."] as &[&str],
         &["-m", "ruff", "format", "--check", "--quiet", "."],
         &["-m", "mypy", "--no-error-summary", "molbox_client", "tests", "generate.py"],
-        &["-m", "pytest", "--quiet", "-n", "2"],
+        &["-m", "pytest", "--quiet"],
     ] {
         let mut command = Command::new(&python);
         command.current_dir(root().join("python")).args(arguments);
