@@ -114,8 +114,8 @@ def _pdb_of_topology(topology: Any, positions: Any) -> bytes:
 
 
 def _molfile(molecule: Any) -> bytes:
-    from rdkit import Chem
-
     if not molecule.GetNumConformers():
         raise InvalidRequest("source: the molecule has no conformer, so no coordinates")
+    from rdkit import Chem
+
     return f"{Chem.MolToMolBlock(molecule)}\n$$$$\n".encode()

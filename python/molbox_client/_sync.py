@@ -176,13 +176,18 @@ class Client:
         object
             The decoded answer; None for an empty one, bytes for one that is not JSON.
         """
-        answer = self._send(
-            method, self.base_url + path, json=json, params=params, headers=headers
-        )
+        url = self._url(path)
+        answer = self._send(method, url, json=json, params=params, headers=headers)
         if not answer.content:
             return None
         kind = answer.headers.get("content-type", "")
         return _decoded(answer) if "json" in kind else answer.content
+
+    def _url(self, path: str) -> str:
+        """An address of the service; with `@host` in the place of a path it would be another's."""
+        if not path.startswith("/"):
+            raise InvalidRequest(f"path: must begin with a slash, got {path!r}")
+        return self.base_url + path
 
     def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """The object that an operation answers."""
@@ -485,12 +490,13 @@ class Client:
         Parameters
         ----------
         structure : str, Path, bytes, MDAnalysis.AtomGroup, or (Topology, positions)
-            A file of this machine, what another library has in memory, or the name of what the
-            service knows: a registered file, or a public structure entry such as `"1VII"`.
+            A file of this machine, the bytes of a PDB file, what another library has in memory, or
+            the name of what the service knows: a registered file, or a public structure entry such
+            as `"1VII"`.
         time, temperature : float, str or quantity
             Of the production: in ns, or `"10 ns"`; in K, or `"37 C"`.
-        ligands : sequence
-            Files or molecules.
+        ligands : sequence of str, Path, bytes or rdkit.Chem.Mol
+            Files, the bytes of SDF files, or molecules with coordinates.
         preset : {"quick", "standard", "membrane"}, optional
             What to begin with, as `molbox run --preset`. Default: `membrane` when `system` has a
             membrane, else `standard`.
@@ -567,8 +573,8 @@ class Client:
             name=name_of(structure),
         )
         # What cannot be read is refused before anything is sent.
-        own = content(structure) if is_file(structure) else None
-        molecules = [content(ligand) for ligand in ligands]
+        own = content(structure, _format(structure, "pdb")) if is_file(structure) else None
+        molecules = [content(ligand, _format(ligand, "sdf")) for ligand in ligands]
         if own is None:
             build["protein"] = structure
         else:
@@ -710,6 +716,9 @@ class Client:
         except httpx.TransportError as cause:
             kept = f"{part.size} bytes arrived, kept in {part.path}; download again to resume"
             raise ConnectionFailed(f"{path}: {kept}") from cause
+        except UnexpectedAnswer:
+            part.discard()
+            raise
         finally:
             part.close()
             response.close()
@@ -725,7 +734,7 @@ class Client:
         self, path: str, to: Path, part: Part | None, headers: dict[str, str]
     ) -> tuple[httpx.Response, Part]:
         """Ask for what is missing of a part; for all when there is none, or of another content."""
-        url = self.base_url + path
+        url = self._url(path)
         whole: httpx.Response | None = None
         if part is not None:
             wanted = {**headers, "range": f"bytes={part.size}-"}
@@ -907,6 +916,11 @@ def _refused(response: httpx.Response) -> Refused:
             break
     response.close()
     return refusal(response, found)
+
+
+def _format(source: Any, usual: str) -> str | None:
+    """The format of bytes, which have no name to tell it by."""
+    return usual if isinstance(source, bytes) else None
 
 
 def _placed(to: str | Path | None, name: str) -> Path:

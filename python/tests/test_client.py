@@ -575,6 +575,38 @@ def test_a_margin_is_asked_for_at_its_own_address(tmp_path: Path) -> None:
 def test_any_operation_can_be_asked_for() -> None:
     client = answering({"GET /local/info/usage": answer("usage_view.200.json")})
     assert client.request("GET", "/info/usage") == example("usage_view.200.json")
+    with pytest.raises(molbox.InvalidRequest, match="path: must begin with a slash"):
+        unreachable().request("GET", "@elsewhere/info/usage")
+
+
+def test_structures_of_other_libraries_are_uploaded_as_files() -> None:
+    sent: list[httpx.Request] = []
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    client = answering(
+        {
+            "GET /local/submit/upload-url": httpx.Response(200, json=link),
+            "PUT /x": b"",
+            "POST /local/submit/file/": answer("file_register.200.json"),
+        },
+        sent,
+    )
+    app = pytest.importorskip("openmm.app")
+    pdb = app.PDBFile(str(FOLDER.parent / "examples/1vii.pdb"))
+    client.upload((pdb.topology, pdb.positions), name="villin")
+    content = next(one.content for one in sent if one.method == "PUT")
+    assert content.count(b"ATOM  ") == pdb.topology.getNumAtoms() == 596
+
+    class Molecule:
+        """What RDKit's looks like from outside, without coordinates."""
+
+        def GetConformers(self) -> list[object]:  # noqa: N802
+            return []
+
+        def GetNumConformers(self) -> int:  # noqa: N802
+            return 0
+
+    with pytest.raises(molbox.InvalidRequest, match="has no conformer"):
+        client.upload(Molecule(), name="ligand")
 
 
 def test_a_client_is_shared_by_threads() -> None:
