@@ -270,7 +270,8 @@ class AsyncClient:
                 return
             if token == params.get("page_token"):
                 raise UnexpectedAnswer(f"GET {path}: the page after {token} is the same one")
-            params["page_token"] = token
+            # It carries the filters.
+            params = {"page_token": token}
 
     # The service.
 
