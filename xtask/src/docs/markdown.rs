@@ -146,16 +146,17 @@ impl<'a> Reference<'a> {
         }
         let parameters: Vec<&Value> = self.parameters(operation);
         if !parameters.is_empty() {
-            out += "\n| parameter | in | type | unit | default | |\n|---|---|---|---|---|---|\n";
+            let mut rows = Vec::new();
             for parameter in parameters {
                 let name = parameter["name"].as_str().unwrap_or_default();
                 let required = if parameter["required"] == true { " (required)" } else { "" };
                 let place = parameter["in"].as_str().unwrap_or_default();
-                out += &format!(
-                    "| `{name}`{required} | {place} | {} |\n",
-                    self.cells(&parameter["schema"], parameter)
-                );
+                let [kind, unit, default, meaning] = self.cells(&parameter["schema"], parameter);
+                let name = format!("`{name}`{required}");
+                rows.push([name, place.to_owned(), kind, unit, default, meaning]);
             }
+            out +=
+                &format!("\n{}", table(["parameter", "in", "type", "unit", "default", ""], &rows));
         }
         out += &self.body(operation);
         out += "\n| status | body | |\n|---|---|---|\n";
@@ -195,18 +196,19 @@ impl<'a> Reference<'a> {
     }
 
     fn fields(&self, schema: &Value) -> String {
-        let mut out = "| field | type | unit | default | |\n|---|---|---|---|---|\n".to_owned();
+        let mut rows = Vec::new();
         let required: Vec<&Value> = schema["required"].as_array().into_iter().flatten().collect();
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let mark =
                 if required.iter().any(|required| *required == name) { " (required)" } else { "" };
-            out += &format!("| `{name}`{mark} | {} |\n", self.cells(property, property));
+            let [kind, unit, default, meaning] = self.cells(property, property);
+            rows.push([format!("`{name}`{mark}"), kind, unit, default, meaning]);
         }
-        out
+        table(["field", "type", "unit", "default", ""], &rows)
     }
 
-    /// Type with bounds, unit, default, meaning: cells of a table.
-    fn cells(&self, schema: &Value, described: &Value) -> String {
+    /// Type with bounds, unit, default, meaning.
+    fn cells(&self, schema: &Value, described: &Value) -> [String; 4] {
         let from = |key: &str| {
             let value = [described, schema, self.api.follow(schema)]
                 .into_iter()
@@ -222,7 +224,7 @@ impl<'a> Reference<'a> {
         };
         let default = from("x-default");
         let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
-        format!("{} | {} | {default} | {}", self.bounded(schema), from("x-unit"), remark(meaning))
+        [self.bounded(schema), from("x-unit"), default, remark(meaning)]
     }
 
     fn bounded(&self, schema: &Value) -> String {
@@ -372,6 +374,19 @@ impl<'a> Reference<'a> {
         });
         out + "\n## Choices\n\n" + &choices
     }
+}
+
+/// A table without the columns that are empty in every row, but for the first.
+fn table<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
+    let kept: Vec<usize> =
+        (0..N).filter(|at| *at == 0 || rows.iter().any(|row| !row[*at].is_empty())).collect();
+    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+    let mut out = line(kept.iter().map(|at| head[*at]).collect()).replace("|  |", "| |");
+    out += &format!("|{}\n", "---|".repeat(kept.len()));
+    for row in rows {
+        out += &line(kept.iter().map(|at| row[*at].as_str()).collect());
+    }
+    out
 }
 
 /// Visits every object with the keys that lead to it; those that say nothing are left out.
