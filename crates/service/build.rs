@@ -1,5 +1,5 @@
-//! Puts the portal into the program, compressed: what `cargo xtask portal` has left in
-//! `portal/dist`, and nothing when it has not been run.
+//! Puts the portal and the guides into the program, compressed: what `cargo xtask portal` has left in
+//! `portal/dist` and `cargo xtask docs` in `docs/dist`, and nothing when they have not been run.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,37 +10,48 @@ use std::{env, error};
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 
-/// Has a file that is committed: what is not there would count as changed at every build.
-const DIST: &str = "../../portal/dist";
-/// The one file of it that is not the portal's.
+/// Folders of what is served as it is, and the tables that are made of them. Each has a file that is
+/// committed: what is not there would count as changed at every build.
+const FOLDERS: [(&str, &str); 2] =
+    [("../../portal/dist", "portal.rs"), ("../../docs/dist", "docs.rs")];
+/// The one file of each that is not served.
 const README: &str = "README";
 
 fn main() -> Result<(), Box<dyn error::Error>> {
-    println!("cargo::rerun-if-changed={DIST}");
     println!("cargo::rerun-if-changed=build.rs");
-    let dist = Path::new(DIST);
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?);
+    for (folder, table) in FOLDERS {
+        println!("cargo::rerun-if-changed={folder}");
+        embed(Path::new(folder), &out, table)?;
+    }
+    Ok(())
+}
+
+/// Writes the files of a folder, compressed, and a table of them.
+fn embed(folder: &Path, out: &Path, table: &str) -> Result<(), Box<dyn error::Error>> {
     let mut paths = Vec::new();
-    list(dist, dist, &mut paths)?;
+    list(folder, folder, &mut paths)?;
     paths.sort();
-    let mut table = "&[\n".to_owned();
+    let mut rows = "&[\n".to_owned();
     for (index, path) in paths.iter().filter(|path| *path != README).enumerate() {
-        let content = fs::read(dist.join(path))?;
-        let packed = format!("{index}.gz");
+        let content = fs::read(folder.join(path))?;
+        let packed = format!("{table}.{index}.gz");
         let packed_to = File::create(out.join(&packed))?;
         let mut gzip = GzBuilder::new().write(packed_to, Compression::best());
         io::copy(&mut content.as_slice(), &mut gzip)?;
         gzip.finish()?;
         let digest = Sha256::digest(&content);
         writeln!(
-            table,
+            rows,
             "    Asset {{ path: {path:?}, media: {:?}, sha256: {:?}, gzip: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{packed}\")) }},",
-            media(path)?,
+            media(path).ok_or_else(|| {
+                format!("{}: no media type is known for it", folder.join(path).display())
+            })?,
             digest.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")),
         )?;
     }
-    table += "]\n";
-    fs::write(out.join("portal.rs"), table)?;
+    rows += "]\n";
+    fs::write(out.join(table), rows)?;
     Ok(())
 }
 
@@ -59,13 +70,18 @@ fn list(root: &Path, folder: &Path, paths: &mut Vec<String>) -> Result<(), Box<d
     Ok(())
 }
 
-fn media(path: &str) -> Result<&'static str, String> {
-    match path.rsplit_once('.').map(|(_, extension)| extension) {
-        Some("css") => Ok("text/css; charset=utf-8"),
-        Some("html") => Ok("text/html; charset=utf-8"),
-        Some("js") => Ok("text/javascript; charset=utf-8"),
-        Some("md") => Ok("text/plain; charset=utf-8"),
-        Some("svg") => Ok("image/svg+xml"),
-        _ => Err(format!("portal/dist/{path}: no media type is known for it")),
+fn media(path: &str) -> Option<&'static str> {
+    match path.rsplit_once('.')?.1 {
+        "css" => Some("text/css; charset=utf-8"),
+        "csv" => Some("text/csv; charset=utf-8"),
+        "gz" => Some("application/gzip"),
+        "html" => Some("text/html; charset=utf-8"),
+        "js" => Some("text/javascript; charset=utf-8"),
+        "json" => Some("application/json"),
+        "md" | "mol2" | "pdb" | "py" | "toml" | "txt" | "yaml" => Some("text/plain; charset=utf-8"),
+        "png" => Some("image/png"),
+        "svg" => Some("image/svg+xml"),
+        "xml" => Some("application/xml"),
+        _ => None,
     }
 }

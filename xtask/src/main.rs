@@ -65,7 +65,7 @@ enum Task {
         /// How long, in hours.
         #[arg(long, default_value_t = 1.0)]
         hours: f64,
-        /// One part: kills, service, requests, worker, fuzz, or one of several such as fuzz/mask and
+        /// One part: kills, service, requests, worker, docs, fuzz, or one of several such as fuzz/mask and
         /// kills/postgres+s3.
         #[arg(long, value_name = "PART")]
         only: Option<String>,
@@ -94,8 +94,15 @@ enum Task {
     /// Look at the document.
     #[command(subcommand)]
     Spec(spec::Spec),
-    /// Write the reference, the guides and the Rust documentation as a site to target/site.
-    Docs,
+    /// Build the site of guides and reference to target/site, and for the next build of molboxd.
+    Docs {
+        /// Run the commands of the pages instead, and compare what they answer.
+        #[arg(long)]
+        run: bool,
+        /// Of the pages that simulate for long.
+        #[arg(long, requires = "run")]
+        long: bool,
+    },
     /// Check the invariants of ARCHITECTURE.md.
     Tidy,
     /// Begin the work on another version: packages, document, worker, changelog.
@@ -128,7 +135,8 @@ fn main() -> ExitCode {
             Ok(code) => return ExitCode::from(code),
             Err(error) => Err(error),
         },
-        Task::Docs => regenerate::regenerate(true).and_then(|()| docs::site()),
+        Task::Docs { run: true, long } => docs::run(long),
+        Task::Docs { .. } => regenerate::regenerate(true).and_then(|()| docs::site()),
         Task::Tidy => tidy::tidy(),
         Task::Version { version } => release::version(&root(), &version),
         Task::Release { dry_run } => release::release(&root(), dry_run),

@@ -72,9 +72,10 @@ fn build(node: &Node) -> Result<()> {
 
 /// Makes one folder as another is but for its README, and leaves alone what is the same already:
 /// molboxd is compiled again when a file is written. Returns how many files have changed.
-fn replace(from: &Path, to: &Path) -> Result<usize> {
+pub fn replace(from: &Path, to: &Path) -> Result<usize> {
     let wanted = files(from)?;
     let mut changes = 0;
+    fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
     for path in files(to)?.difference(&wanted).filter(|path| *path != Path::new(README)) {
         fs::remove_file(to.join(path))?;
         changes += 1;
@@ -93,7 +94,7 @@ fn replace(from: &Path, to: &Path) -> Result<usize> {
 }
 
 /// The files below a folder, by their paths from it.
-fn files(folder: &Path) -> Result<BTreeSet<PathBuf>> {
+pub fn files(folder: &Path) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut left = vec![folder.to_owned()];
     while let Some(next) = left.pop() {

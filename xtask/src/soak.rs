@@ -73,6 +73,8 @@ enum Part {
     /// The engine's long tests, one in a slice, which takes as long as it takes; counted in passes
     /// of all.
     Worker,
+    /// The commands of those pages that simulate for long; counted in passes.
+    Docs,
 }
 
 impl Part {
@@ -90,7 +92,7 @@ impl Part {
                 all.push(Self::Service(backends));
             }
         }
-        all.extend([Self::Requests, Self::Worker]);
+        all.extend([Self::Requests, Self::Worker, Self::Docs]);
         Ok(all)
     }
 
@@ -102,6 +104,7 @@ impl Part {
             Self::Service(backends) => format!("service/{}", backends.name()),
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
+            Self::Docs => "docs".to_owned(),
         }
     }
 
@@ -110,7 +113,7 @@ impl Part {
             Self::Fuzz(_) => (30.0, "CPU minutes"),
             Self::Kills(_) => (1000.0, "kills"),
             Self::Requests => (60.0, "minutes"),
-            Self::Service(_) | Self::Worker => (1.0, "passes"),
+            Self::Service(_) | Self::Worker | Self::Docs => (1.0, "passes"),
         }
     }
 
@@ -118,7 +121,7 @@ impl Part {
         match self {
             Self::Fuzz(_) => MINUTE,
             Self::Kills(_) | Self::Requests => 4 * MINUTE,
-            Self::Service(_) | Self::Worker => 30 * MINUTE,
+            Self::Service(_) | Self::Worker | Self::Docs => 30 * MINUTE,
         }
     }
 }
@@ -166,7 +169,7 @@ impl State {
             let none = Progress::default();
             let progress = self.parts.get(&part.name()).unwrap_or(&none);
             let (goal, unit) = part.goal();
-            let has_seed = progress.slices > 0 && *part != Part::Worker;
+            let has_seed = progress.slices > 0 && ![Part::Worker, Part::Docs].contains(part);
             let seed = if has_seed { progress.seed.to_string() } else { String::new() };
             table += &format!(
                 "{:<20} {:>8.2} {goal:>6} {unit:<12} {seed:>20}  ",
@@ -269,6 +272,11 @@ impl Soak {
             }
             Part::Requests => self.requests(progress.slices, seconds, seed),
             Part::Worker => self.worker(progress.slices),
+            Part::Docs => {
+                let mut xtask = Command::new(std::env::current_exe().context("find xtask")?);
+                xtask.args(["docs", "--run", "--long"]);
+                self.passed("docs", xtask)
+            }
         };
         if let Ok(Some(outcome)) = &outcome {
             progress.slices += 1;

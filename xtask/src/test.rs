@@ -12,7 +12,9 @@ use anyhow::Result;
 
 use crate::backends::{Backend, Backends};
 use crate::shell::{cargo, root, run, target};
-use crate::{clients, conformance, lint, mcp, packages, portal, python, regenerate, spec, tidy};
+use crate::{
+    clients, conformance, docs, lint, mcp, packages, portal, python, regenerate, spec, tidy,
+};
 
 /// How long random requests go on; `cargo xtask soak` takes longer.
 const CONFORMANCE_SECONDS: u64 = 80;
@@ -47,6 +49,7 @@ pub fn test() -> Result<()> {
     })?;
     // Before the service is compiled, which contains it.
     let node = step("building the portal", portal::portal_where_possible)?;
+    step("the site", docs::site_where_possible)?;
     step("the packages as strangers use them", packages::packages)?;
     let python = python::environment()?;
     for name in ["gmx", "gmx_d"].into_iter().filter(|name| !has_program(name)) {
@@ -85,6 +88,7 @@ pub fn test() -> Result<()> {
         step("the portal", || portal::test(node))?;
     }
     step("assistants", mcp::assistant)?;
+    step("the commands of the pages", || docs::run(false))?;
     step("clients in other languages", || clients::clients(&[]))?;
     step("the live service against the document", || {
         conformance::conformance(CONFORMANCE_SECONDS)

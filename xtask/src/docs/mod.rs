@@ -1,7 +1,13 @@
 //! The documentation: the reference as Markdown, and all of it as one static site.
 
+mod blocks;
+mod examples;
+mod html;
 pub mod markdown;
+mod pages;
+mod presets;
 mod site;
 mod snippets;
 
-pub use site::site;
+pub use examples::run;
+pub use site::{site, site_where_possible};

@@ -1,20 +1,37 @@
-//! The reference as a page, outside of the document like the upload links: it takes no key, and
-//! everything that it needs comes from here.
+//! The documentation, outside of the document like the upload links: it takes no key, and
+//! everything that it needs comes from here. The interactive reference is always there; the guides
+//! are when `cargo xtask docs` was run before the program was built.
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
+use super::asset::{Asset, etag, file};
+use super::portal::redirect;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::http::answer::answer;
 
-/// The document as the page reads it.
+/// The guides; empty when the program was built without them.
+const SITE: &[Asset] = include!(concat!(env!("OUT_DIR"), "/docs.rs"));
+/// The front page of the guides.
+const INDEX: &str = "index.html";
+/// The interactive reference, below `/docs/`.
+const REFERENCE: &str = "api.html";
+/// What pages of the guides may load: what comes from here. Tables have inline styles.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+    img-src 'self' data:; connect-src 'self'; worker-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
+
+/// The document as the reference reads it.
 const DOCUMENT: &str =
     concat!("window.openapi = ", include_str!("../../../../openapi/openapi.json"), ";\n");
 
-/// A file of the page: its path below `/docs`, its media type, its content.
+/// A file of the reference: its path below `/docs`, its media type, its content.
 const FILES: [(&str, &str, &[u8]); 3] = [
     ("openapi.js", "text/javascript", DOCUMENT.as_bytes()),
     ("reference.js", "text/javascript", include_bytes!("../../../../docs/site/reference.js")),
@@ -45,20 +62,116 @@ fn served_at((document, default): (&str, &str), url: &str) -> Response {
     ([(CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-pub(crate) async fn page() -> Response {
-    (
-        [(CONTENT_TYPE, "text/html; charset=utf-8")],
-        include_str!("../../../../docs/site/reference.html"),
-    )
-        .into_response()
+/// From `/docs` to what is there; the way is relative, as that to the portal.
+pub(crate) async fn entrance() -> Response {
+    redirect("docs/")
 }
 
-pub(crate) async fn file(axum::extract::Path(name): axum::extract::Path<String>) -> Response {
-    match FILES.iter().find(|(file, ..)| *file == name) {
+/// `/docs/`: the guides' front page, or the reference where there are no guides.
+pub(crate) async fn index(headers: HeaderMap) -> Response {
+    answer(front(SITE, &headers))
+}
+
+fn front(site: &'static [Asset], asked: &HeaderMap) -> Result<Response, ApiError> {
+    match page(site, INDEX, asked) {
+        Some(response) => response,
+        None => Ok(redirect(REFERENCE)),
+    }
+}
+
+/// What is below `/docs/`.
+pub(crate) async fn below(Path(path): Path<String>, headers: HeaderMap) -> Response {
+    answer(at(SITE, &path, &headers))
+}
+
+fn at(site: &'static [Asset], path: &str, asked: &HeaderMap) -> Result<Response, ApiError> {
+    if path == REFERENCE {
+        return Ok(reference());
+    }
+    if path == "api" {
+        return Ok(redirect(REFERENCE));
+    }
+    if let Some((_, media, bytes)) = FILES.iter().find(|(file, ..)| *file == path) {
         // The program may be replaced by a newer one: a while, not for good.
-        Some((_, media, bytes)) => {
+        return Ok(
             ([(CONTENT_TYPE, *media), (CACHE_CONTROL, "max-age=3600")], *bytes).into_response()
+        );
+    }
+    page(site, path, asked).unwrap_or_else(|| Err(ApiError::no_such_path()))
+}
+
+/// A file of the guides; none if there is none of this path.
+fn page(
+    site: &'static [Asset],
+    path: &str,
+    asked: &HeaderMap,
+) -> Option<Result<Response, ApiError>> {
+    let asset = site.iter().find(|asset| asset.path == path)?;
+    let response = etag(asset.sha256)
+        .map_err(ApiError::internal)
+        .and_then(|etag| file(&Bytes::from_static(asset.gzip), asset.media, etag, asked));
+    Some(response.map(|mut response| {
+        if asset.media.starts_with("text/html") {
+            let policy = HeaderValue::from_static(POLICY);
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
         }
-        None => ApiError::no_such_path().into_response(),
+        response
+    }))
+}
+
+fn reference() -> Response {
+    let html = include_str!("../../../../docs/site/reference.html");
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], html).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use axum::http::StatusCode;
+    use axum::http::header::LOCATION;
+    use flate2::Compression;
+    use flate2::read::GzEncoder;
+
+    use super::*;
+
+    fn site() -> &'static [Asset] {
+        let mut gzip = Vec::new();
+        GzEncoder::new(&b"<h1>molbox</h1>"[..], Compression::fast())
+            .read_to_end(&mut gzip)
+            .unwrap();
+        let gzip: &'static [u8] = gzip.leak();
+        let html = "text/html; charset=utf-8";
+        let assets = vec![
+            Asset { path: INDEX, media: html, sha256: "e1", gzip },
+            Asset { path: "guides/install.html", media: html, sha256: "e2", gzip },
+            Asset { path: "assets/a.js", media: "text/javascript", sha256: "e3", gzip },
+        ];
+        assets.leak()
+    }
+
+    #[test]
+    fn pages_of_the_guides_load_nothing_from_elsewhere_and_run_no_script_of_their_own_text() {
+        let nothing = HeaderMap::new();
+        for response in
+            [front(site(), &nothing).unwrap(), at(site(), "guides/install.html", &nothing).unwrap()]
+        {
+            assert_eq!(response.status(), 200);
+            let policy = response.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+            assert!(policy.contains("default-src 'none'; script-src 'self';"), "{policy}");
+        }
+        let script = at(site(), "assets/a.js", &nothing).unwrap();
+        assert_eq!(script.headers()[CONTENT_TYPE], "text/javascript");
+        assert!(at(site(), "guides/none.html", &nothing).unwrap_err().is_not_found());
+    }
+
+    #[test]
+    fn without_guides_the_front_page_is_the_reference() {
+        let response = front(&[], &HeaderMap::new()).unwrap();
+        assert_eq!(response.status(), StatusCode::SEE_OTHER);
+        assert_eq!(response.headers()[LOCATION], REFERENCE);
+        let reference = at(&[], REFERENCE, &HeaderMap::new()).unwrap();
+        assert_eq!(reference.status(), 200);
+        assert!(at(&[], "index.html", &HeaderMap::new()).unwrap_err().is_not_found());
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod account;
 pub(crate) mod admin;
 pub(crate) mod analysis;
+mod asset;
 pub(crate) mod docs;
 pub(crate) mod file;
 pub(crate) mod job;

@@ -8,29 +8,19 @@ use anyhow::Result;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, InvalidHeaderValue, LOCATION, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
-use flate2::read::{GzDecoder, GzEncoder};
+use flate2::read::GzEncoder;
 use reqwest::Url;
 use sha2::{Digest, Sha256};
 
+use super::asset::{Asset, etag, file, unpacked};
 use crate::error::ApiError;
 use crate::hex::hex;
 use crate::http::answer::answer;
-
-/// A file as the build of the program found it.
-struct Asset {
-    /// Below the portal's address.
-    path: &'static str,
-    media: &'static str,
-    /// Of its content, in hexadecimal.
-    sha256: &'static str,
-    gzip: &'static [u8],
-}
 
 /// The portal; empty when the program was built without it.
 const ASSETS: &[Asset] = include!(concat!(env!("OUT_DIR"), "/portal.rs"));
@@ -141,56 +131,6 @@ fn attribute(text: &str) -> String {
     text.replace('&', "&amp;").replace('"', "&quot;")
 }
 
-fn unpacked(gzip: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    GzDecoder::new(gzip).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Weak: it is the same for the content and for its compressed form.
-fn etag(sha256: &str) -> Result<HeaderValue, InvalidHeaderValue> {
-    HeaderValue::try_from(format!("W/\"{sha256}\""))
-}
-
-/// 200 with a content as it is stored, for those who take it so; 304 when they have it.
-fn file(
-    gzip: &Bytes,
-    media: &'static str,
-    etag: HeaderValue,
-    asked: &HeaderMap,
-) -> Result<Response, ApiError> {
-    let is_known = values(asked, &IF_NONE_MATCH)
-        .any(|value| value == "*" || value.as_bytes() == etag.as_bytes());
-    let mut response = match () {
-        () if is_known => StatusCode::NOT_MODIFIED.into_response(),
-        () if takes_gzip(asked) => {
-            ([(CONTENT_ENCODING, "gzip"), (CONTENT_TYPE, media)], gzip.clone()).into_response()
-        }
-        () => ([(CONTENT_TYPE, media)], unpacked(gzip)?).into_response(),
-    };
-    let headers = response.headers_mut();
-    headers.insert(ETAG, etag);
-    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
-}
-
-/// `gzip, deflate;q=0.5`; a quality of zero refuses.
-fn takes_gzip(asked: &HeaderMap) -> bool {
-    values(asked, &ACCEPT_ENCODING).any(|value| {
-        let (name, quality) = value.split_once(';').unwrap_or((value, ""));
-        let quality = quality.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse);
-        name.trim().eq_ignore_ascii_case("gzip") && quality.is_ok_and(|quality: f64| quality > 0.0)
-    })
-}
-
-/// What a header lists, also when it is there more than once.
-fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
-    let lists = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    lists.flat_map(|list| list.split(',')).map(str::trim)
-}
-
 /// The page, at the portal's own address.
 pub(crate) async fn page(State(portal): State<Arc<Portal>>, headers: HeaderMap) -> Response {
     answer(portal.answer("", &headers))
@@ -213,6 +153,10 @@ pub(crate) fn redirect(way: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::{
+        ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
+    };
+
     use super::*;
 
     fn packed(content: &str) -> &'static [u8] {

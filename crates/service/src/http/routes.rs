@@ -209,13 +209,14 @@ pub(crate) fn operators(app: &Arc<App>) -> Router {
     finish(app, router(app, health).route("/metrics", metrics.with_state(app.clone())))
 }
 
-/// The reference, on both addresses, and the document that clients of one are generated from. They
-/// are large text; what else is downloaded of the workflow is not.
+/// The documentation, on both addresses, and the document that clients of one are generated from.
+/// They are large text; what else is downloaded of the workflow is not.
 fn docs(path: &str, document: MethodRouter) -> Router {
     Router::new()
         .route(path, document)
-        .route("/docs", on(MethodFilter::GET, handlers::docs::page))
-        .route("/docs/{file}", on(MethodFilter::GET, handlers::docs::file))
+        .route("/docs", on(MethodFilter::GET, handlers::docs::entrance))
+        .route("/docs/", on(MethodFilter::GET, handlers::docs::index))
+        .route("/docs/{*path}", on(MethodFilter::GET, handlers::docs::below))
         .layer(CompressionLayer::new())
 }
 

@@ -220,17 +220,23 @@ async fn each_address_has_the_document_that_its_clients_are_generated_from() {
 async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
     let service = Service::start();
     for address in [&service.base_url, &service.margin_url] {
-        let page = reqwest::get(format!("{address}/docs")).await.unwrap().text().await.unwrap();
+        let page = reqwest::get(format!("{address}/docs/api")).await.unwrap();
+        assert_eq!(page.url().as_str(), format!("{address}/docs/api.html"));
+        let page = page.text().await.unwrap();
         let scripts: Vec<&str> =
             page.split("src=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
         assert_eq!(scripts.len(), 3);
         for script in scripts {
-            assert!(script.starts_with("docs/"), "{script}");
-            let response = reqwest::get(format!("{address}/{script}")).await.unwrap();
+            assert!(!script.contains('/'), "{script}");
+            let response = reqwest::get(format!("{address}/docs/{script}")).await.unwrap();
             assert_eq!(response.status(), 200, "{script}");
             assert_eq!(response.headers()["content-type"], "text/javascript");
         }
         assert_eq!(reqwest::get(format!("{address}/docs/else")).await.unwrap().status(), 404);
+        // The guides where the program has them, otherwise the reference.
+        let front = reqwest::get(format!("{address}/docs")).await.unwrap();
+        assert_eq!(front.status(), 200);
+        assert!(front.url().as_str().starts_with(&format!("{address}/docs/")), "{}", front.url());
     }
 }
 
