@@ -191,7 +191,10 @@ impl Pages {
         }
         let target = normal(&from.parent().unwrap_or(Path::new("")).join(file));
         let readme = target.join("README.md");
-        let found = [&target, &readme].into_iter().find_map(|path| place(path));
+        let found = [&target, &readme].into_iter().find_map(|path| {
+            let is_there = root().join(path).is_file();
+            is_there.then(|| place(path)).flatten()
+        });
         let Some(found) = found else {
             if !root().join(&target).exists() {
                 dead.push(format!("{}: {to}", from.display()));
@@ -351,7 +354,7 @@ mod tests {
     #[test]
     fn links_lead_to_where_the_site_has_the_page_and_words_stay_of_other_files() {
         let text = "[masks](../masks.md#a-b-c) [`code`](../../Cargo.toml), [out](https://a.b) \
-                    ![p](../pictures/none.svg) [gone](nowhere.md)\n";
+                    ![p](../pictures/first_rmsd.svg) [gone](nowhere.md)\n";
         let mut dead = Vec::new();
         let masks = (PathBuf::from("docs/masks.md"), "# Masks\n\n## A `b`, c\n".to_owned());
         let pages = Pages(BTreeMap::from([masks]));
@@ -359,7 +362,7 @@ mod tests {
         assert_eq!(
             out,
             "[masks](../reference/masks.md#a-b-c) `code`, [out](https://a.b) \
-             ![p](../pictures/none.svg) gone\n"
+             ![p](../pictures/first_rmsd.svg) gone\n"
         );
         assert_eq!(dead, ["docs/guides/analyse.md: nowhere.md"]);
         pages.relinked(Path::new("docs/guides/analyse.md"), "[b](../masks.md#d)", &mut dead);

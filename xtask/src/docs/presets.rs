@@ -14,7 +14,10 @@ pub fn page(text: &str) -> Result<String> {
                    kJ/mol·nm², paddings in nm, time steps in fs, frequencies in steps. \
                    [Why these](../explanation/defaults.md).\n"
         .to_owned();
-    for (name, preset) in &presets {
+    // In the order of the file, from the quickest on.
+    let mut presets: Vec<(&String, &Value)> = presets.iter().collect();
+    presets.sort_by_key(|(name, _)| text.find(&format!("[{name}.")));
+    for (name, preset) in presets {
         write!(out, "\n## {name}\n\n{}\n", comment(text, name))?;
         for part in ["system", "job"] {
             let Some(fields) = preset.get(part).and_then(Value::as_table) else { continue };
