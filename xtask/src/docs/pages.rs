@@ -291,10 +291,10 @@ fn has_heading(text: &str, name: &str) -> bool {
                     *words += &text;
                 }
             }
-            Event::End(TagEnd::Heading(_)) => {
-                if words.take().is_some_and(|words| slug(&words) == name) {
-                    return true;
-                }
+            Event::End(TagEnd::Heading(_))
+                if words.take().is_some_and(|words| slug(&words) == name) =>
+            {
+                return true;
             }
             _ => {}
         }
