@@ -1,7 +1,7 @@
 //! Blocks of commands and code in pages, and how the site shows them.
 //!
 //! A block of `sh` has commands after `$ ` and, below each, what it answers after `#=> `, in which
-//! `…` stands for anything. The site shows commands and answers as blocks of their own, so that what
+//! `…` stands for anything; after `#=~ ` numbers are those of one run, and others will do. The site shows commands and answers as blocks of their own, so that what
 //! is copied is what is typed. A page that has the line [`LONG`] simulates for longer than a test may.
 
 use std::fs;
@@ -18,6 +18,7 @@ pub const LONG: &str = "<!-- long -->";
 const NOT_RUN: &str = "<!-- not run: ";
 const COMMAND: &str = "$ ";
 const ANSWER: &str = "#=>";
+const ABOUT: &str = "#=~";
 
 /// A block of a page between fences.
 #[derive(Debug)]
@@ -51,7 +52,15 @@ impl Block<'_> {
 #[derive(Debug, PartialEq)]
 pub struct Step {
     pub command: String,
-    pub answer: Vec<String>,
+    pub answer: Vec<Answer>,
+}
+
+/// A line that a command is to print.
+#[derive(Debug, PartialEq)]
+pub struct Answer {
+    pub line: String,
+    /// Whether its numbers may be others.
+    pub is_about: bool,
 }
 
 pub fn blocks(text: &str) -> Vec<Block<'_>> {
@@ -83,8 +92,12 @@ pub fn steps(block: &Block<'_>) -> Vec<Step> {
         if let Some(command) = line.strip_prefix(COMMAND) {
             steps.push(Step { command: command.to_owned(), answer: Vec::new() });
         } else if let Some(step) = steps.last_mut() {
-            if let Some(answer) = line.strip_prefix(ANSWER) {
-                step.answer.push(answer.strip_prefix(' ').unwrap_or(answer).to_owned());
+            let answer = [(ANSWER, false), (ABOUT, true)]
+                .into_iter()
+                .find_map(|(mark, is_about)| Some((line.strip_prefix(mark)?, is_about)));
+            if let Some((text, is_about)) = answer {
+                let line = text.strip_prefix(' ').unwrap_or(text).to_owned();
+                step.answer.push(Answer { line, is_about });
             } else {
                 step.command += &format!("\n{line}");
             }
@@ -128,7 +141,10 @@ fn split(block: &Block<'_>) -> Vec<String> {
         commands.extend(step.command.lines().map(str::to_owned));
         if !step.answer.is_empty() {
             out.extend(fenced("sh", commands.drain(..)));
-            out.extend(fenced("{ .text .answer }", step.answer.into_iter()));
+            out.extend(fenced(
+                "{ .text .answer }",
+                step.answer.into_iter().map(|answer| answer.line),
+            ));
             out.push(String::new());
         }
     }
@@ -148,13 +164,13 @@ mod tests {
     use super::*;
 
     const PAGE: &str = "# A\n\n=== \"Terminal\"\n\n    ```sh\n    $ molbox job list \\\n        --all\n    \
-                        #=> NAME  …\n    $ cd x\n    ```\n\n```text\nno code\n```\n\n```toml\na = 1\n```\n";
+                        #=> NAME  …\n    #=~ 59 at 1.5\n    $ cd x\n    ```\n\n```text\nno code\n```\n\n```toml\na = 1\n```\n";
 
     #[test]
     fn commands_and_their_answers_are_shown_apart() {
         let shown = shown(Path::new("docs/guides/a.md"), PAGE).unwrap();
         let expected = "    ``` sh\n    molbox job list \\\n        --all\n    ```\n    \n    \
-                        ``` { .text .answer }\n    NAME  …\n    ```\n";
+                        ``` { .text .answer }\n    NAME  …\n    59 at 1.5\n    ```\n";
         assert!(shown.contains(expected), "{shown}");
         assert!(!shown.contains("$ "), "{shown}");
     }
