@@ -71,14 +71,17 @@ fn list(root: &Path, folder: &Path, paths: &mut Vec<String>) -> Result<(), Box<d
 }
 
 fn media(path: &str) -> Option<&'static str> {
-    match path.rsplit_once('.')?.1 {
+    let name = path.rsplit('/').next()?;
+    match name.rsplit_once('.').map_or(name, |(_, extension)| extension) {
         "css" => Some("text/css; charset=utf-8"),
         "csv" => Some("text/csv; charset=utf-8"),
         "gz" => Some("application/gzip"),
         "html" => Some("text/html; charset=utf-8"),
         "js" => Some("text/javascript; charset=utf-8"),
         "json" => Some("application/json"),
-        "md" | "mol2" | "pdb" | "py" | "toml" | "txt" | "yaml" => Some("text/plain; charset=utf-8"),
+        "LICENSE" | "md" | "mol2" | "pdb" | "py" | "toml" | "txt" | "yaml" => {
+            Some("text/plain; charset=utf-8")
+        }
         "png" => Some("image/png"),
         "svg" => Some("image/svg+xml"),
         "xml" => Some("application/xml"),
