@@ -447,7 +447,7 @@ impl Asked {
             system: flags("system", self.system)?,
             job: flags("job", self.job)?,
             analysis: flags("analysis", self.analysis)?,
-            structure: Some(self.structure),
+            structure: vec![self.structure],
             ligand: self.ligands,
             preset: self.preset,
             file: None,
