@@ -91,7 +91,8 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "topology",
                 "ligand",
                 "force_field",
-                "trajectory"
+                "trajectory",
+                "system"
             ]
         },
         "format": {
@@ -104,7 +105,21 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "mol2",
                 "xml",
                 "dcd",
-                "xtc"
+                "xtc",
+                "prmtop",
+                "parm7",
+                "inpcrd",
+                "rst7",
+                "top",
+                "gro",
+                "psf",
+                "crd",
+                "prm",
+                "par",
+                "rtf",
+                "str",
+                "xsc",
+                "zip"
             ]
         },
         "file_id": {},
@@ -126,7 +141,9 @@ FIELDS: dict[str, dict[str, Field]] = {
         "startDate": {},
         "endDate": {},
         "addedDates": {},
-        "excludedDates": {}
+        "excludedDates": {},
+        "stressStartDate": {},
+        "stressEndDate": {}
     },
     "InvitationAcceptance": {
         "token": {},
@@ -188,7 +205,19 @@ FIELDS: dict[str, dict[str, Field]] = {
         "portfolio": {
             "object": "Portfolio"
         },
-        "seed": {}
+        "seed": {},
+        "riskMeasure": {
+            "values": [
+                "expected_shortfall",
+                "value_at_risk"
+            ]
+        },
+        "confidenceLevel": {},
+        "volatilityFloor": {},
+        "stressWeight": {},
+        "resultCurrency": {},
+        "worstScenarios": {},
+        "includeLosses": {}
     },
     "PasswordChange": {
         "password": {},
@@ -227,6 +256,7 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "octahedron"
             ]
         },
+        "built": {},
         "chain_id": {},
         "concentration": {
             "unit": "mol/L"

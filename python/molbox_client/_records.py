@@ -637,6 +637,24 @@ class MarginRow(BaseModel):
     """
 
 
+class MarginScenario(BaseModel):
+    """
+    What a scenario loses, and the days that it is made of.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    loss: float
+    """
+    Loss of the portfolio in the currency of the totals, negative for a gain.
+    """
+    dates: list[str]
+    """
+    The historical date that each day of the horizon is drawn from, YYYY-MM-DD.
+    """
+
+
 class MarginSummary(BaseModel):
     """
     Totals of a portfolio in the base currency, and what they were simulated from. Without positions there are the two margins alone.
@@ -667,7 +685,7 @@ class MarginSummary(BaseModel):
     """
     confidence: float | None = None
     """
-    Level of the expected shortfall.
+    Level of the expected shortfall and of the value at risk.
     """
     expectedShortfall: float | None = None
     """
@@ -675,7 +693,23 @@ class MarginSummary(BaseModel):
     """
     valueAtRisk: float | None = None
     """
-    Smallest loss of the worst scenarios.
+    Smallest loss that at least the level of all scenarios do not exceed.
+    """
+    riskMeasure: str | None = None
+    """
+    `value_at_risk` where the initial margin is that; absent where it is the expected shortfall.
+    """
+    stressDates: int | None = None
+    """
+    Number of dates of the time of stress; absent, like what follows from it, where there is none.
+    """
+    stressedMargin: float | None = None
+    """
+    Margin of the time of stress alone, from its returns as they were.
+    """
+    stressAddOn: float | None = None
+    """
+    What the time of stress adds to the initial margin.
     """
     initialMargin: float
     """
@@ -687,7 +721,7 @@ class MarginSummary(BaseModel):
     """
     sigma: dict[str, float] | None = None
     """
-    Volatility of a day by ticker, without the multiplier, of the logarithm of the price or, for absolute returns, in units of price.
+    Volatility of a day by ticker, at least the floor, without the multiplier, of the logarithm of the price or, for absolute returns, in units of price.
     """
 
 
@@ -1290,6 +1324,10 @@ class SystemSettings(BaseModel):
     """
     As in `SystemBuildRequest`.
     """
+    built: list[str] | None = None
+    """
+    As in `SystemBuildRequest`.
+    """
     chain_id: str | None = None
     """
     As in `SystemBuildRequest`.
@@ -1824,6 +1862,14 @@ class MarginReport(BaseModel):
     One row per position, in the order of the request.
     """
     summary: MarginSummary
+    worstScenarios: list[MarginScenario] | None = None
+    """
+    The worst scenarios, the worst first; absent where none were asked for.
+    """
+    losses: list[float] | None = None
+    """
+    The loss of each scenario in the currency of the totals, negative for a gain, in the order in which they are drawn; absent where they were not asked for.
+    """
     warnings: list[str]
     """
     What to know about the request and the data that the margin rests on.
@@ -2017,6 +2063,10 @@ class SystemRecord(BaseModel):
     """
     `queued`, `running`, `succeeded`, `failed` or `cancelled`. Treat other values as not finished while `finished_at` is absent.
     """
+    cancelling: bool | None = None
+    """
+    `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
+    """
     request: SystemSettings
     created_at: str
     """
@@ -2097,6 +2147,10 @@ class AnalysisRecord(BaseModel):
     status: str
     """
     `queued`, `running`, `succeeded`, `failed` or `cancelled`. Treat other values as not finished while `finished_at` is absent.
+    """
+    cancelling: bool | None = None
+    """
+    `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
     """
     request: AnalysisSettings
     created_at: str
@@ -2239,6 +2293,10 @@ class JobRecord(BaseModel):
     status: str
     """
     `queued`, `running`, `succeeded`, `failed` or `cancelled`. Treat other values as not finished while `finished_at` is absent.
+    """
+    cancelling: bool | None = None
+    """
+    `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
     """
     request: JobSettings
     parameters: JobSettings

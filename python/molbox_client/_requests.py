@@ -256,6 +256,14 @@ class HistoricalSettings(BaseModel):
     """
     Dates removed from the window and from the added dates, YYYY-MM-DD, at most 366000. Default: none.
     """
+    stressStartDate: str | None = None
+    """
+    First date of a time of stress, YYYY-MM-DD, whose returns are taken as they were, not scaled to the volatility of today; not after stressEndDate. Required with stressWeight. Default: none.
+    """
+    stressEndDate: str | None = None
+    """
+    Last date of the time of stress, YYYY-MM-DD, inclusive. Required with stressStartDate. Default: none.
+    """
 
 
 class JobExtension(BaseModel):
@@ -378,6 +386,11 @@ class SystemBuildRequest(BaseModel):
     box_shape: str | None = None
     """
     Shape of the periodic box: `cube`, `rectangular`, `dodecahedron` or `octahedron`. A membrane's box is always rectangular. Default: cube.
+
+    """
+    built: Annotated[list[str] | None, Field(max_length=50)] = None
+    """
+    Registered files of a system that another program has built, by id or name, at most 50: of Amber a `prmtop` and an `inpcrd`; of GROMACS a `top` and a `gro`, with what the `top` includes in a `zip`; of CHARMM or NAMD a `psf`, a `crd` or `pdb`, and the parameters (`prm`, `rtf`, `str`), with the box in a `pdb` or `xsc`; of OpenMM a serialized `System` (`xml`) and a `pdb` or `cif`. A `zip` may hold all of them. Beside it only `box_name` and `seed` can be given. Default: none.
 
     """
     chain_id: str | None = None
@@ -518,12 +531,12 @@ class FileRegistration(BaseModel):
     """
     type: str | None = None
     """
-    Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd` or `xtc`). Default: what the format suggests.
+    Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd` or `xtc`), `system` (a file of a system that another program has built: a serialized OpenMM `System` in `xml`, or any of the formats from `prmtop` on). Default: what the format and the content suggest.
 
     """
     format: str | None = None
     """
-    File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field), `dcd`, `xtc`. Default: the filetype that the upload link was asked for.
+    File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field or `System`), `dcd`, `xtc`; of built systems `prmtop` (or `parm7`), `inpcrd` (or `rst7`), `top`, `gro`, `psf`, `crd`, `prm` (or `par`), `rtf`, `str`, `xsc`, `zip`. Default: the filetype that the upload link was asked for.
 
     """
     file_id: str | None = None
@@ -679,6 +692,34 @@ class MarginJobRequest(BaseModel):
     seed: int | None = None
     """
     Seed of the scenarios; the same request, data and seed give the same bytes. Default: 42.
+    """
+    riskMeasure: str | None = None
+    """
+    What of the simulated losses the initial margin is: `expected_shortfall`, the mean of the worst, or `value_at_risk`, the loss that they are above. Default: expected_shortfall.
+    """
+    confidenceLevel: Annotated[float | None, Field(ge=0.5, le=0.9999)] = None
+    """
+    Part of the scenarios that the worst ones leave out, from 0.5 to 0.9999. Default: 0.99.
+    """
+    volatilityFloor: Annotated[float | None, Field(ge=0.0, le=1.0)] = None
+    """
+    Lower bound of the volatility of each ticker, as a part of that of its whole history, from 0 to 1. Default: 0.
+    """
+    stressWeight: Annotated[float | None, Field(ge=0.0, le=1.0)] = None
+    """
+    Part, from 0 to 1, of what the margin of a time of stress is above this one, which is added to it; the stress is from `stressStartDate` to `stressEndDate` of the settings. Default: 0.
+    """
+    resultCurrency: str | None = None
+    """
+    Currency of the totals, one of the exchange rates. Default: the one that all contracts have, or the base currency of the exchange rates.
+    """
+    worstScenarios: Annotated[int | None, Field(ge=0, le=1000)] = None
+    """
+    Number of the worst scenarios that the report has with their losses and dates, from 0 to 1000; CSV has none. Default: 0.
+    """
+    includeLosses: bool | None = None
+    """
+    Whether the report has the loss of each scenario; CSV has none. Default: false.
     """
 
 
