@@ -422,6 +422,16 @@ impl Config {
         environment: impl Iterator<Item = (String, String)>,
         settings: &[(String, String)],
     ) -> Result<Self> {
+        Self::load_with_defaults(&[], file, environment, settings)
+    }
+
+    /// The same with other defaults for some keys.
+    pub(crate) fn load_with_defaults(
+        defaults: &[(String, String)],
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+        settings: &[(String, String)],
+    ) -> Result<Self> {
         let mut table = match file {
             Some(path) => {
                 let text = std::fs::read_to_string(path)
@@ -440,6 +450,11 @@ impl Config {
         }
         for (key, value) in settings {
             set(&mut table, key, value)?;
+        }
+        for (key, value) in defaults {
+            if !is_set(&table, key) {
+                set(&mut table, key, value)?;
+            }
         }
         let config: Self = table.try_into().context("configuration")?;
         if config.stage.is_empty()
@@ -621,9 +636,33 @@ fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
+/// Whether a key has a value.
+fn is_set(table: &toml::Table, key: &str) -> bool {
+    match key.split_once('.') {
+        None => table.contains_key(key),
+        Some((section, rest)) => table
+            .get(section)
+            .and_then(toml::Value::as_table)
+            .is_some_and(|section| is_set(section, rest)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_default_gives_way_to_whatever_is_set() {
+        let settings = [("worker.cpus".to_owned(), "3".to_owned())];
+        let defaults = [("worker.cpus", "1"), ("worker.slots", "5"), ("stage", "mine")];
+        let defaults = defaults.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let config =
+            Config::load_with_defaults(&defaults, None, std::iter::empty(), &settings).unwrap();
+        assert_eq!(
+            (config.worker.cpus, config.worker.slots, config.stage.as_str()),
+            (3, 5, "mine")
+        );
+    }
 
     #[test]
     fn the_command_line_wins_over_the_environment_and_that_over_the_file() {

@@ -1,11 +1,14 @@
-//! The log: lines on standard error, many of them with one system call.
+//! The log: lines on standard error or in a file, many of them with one system call.
 //!
 //! A system call for each line would be CPU time of every short request. So lines are gathered for
 //! a moment; only warnings and errors are not. `tracing-appender` would, while nobody reads the
 //! log, have each request wait or drop its line without a word.
 
+use std::fs::{DirBuilder, File};
 use std::io::{self, Write};
 use std::mem;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -25,17 +28,27 @@ const MAX_BYTES: usize = 4 << 20;
 /// How long the service's end waits for who reads the log.
 const LAST: Duration = Duration::from_secs(2);
 
-/// Logs to standard error until the value is dropped, when every line has been written.
+/// So many bytes a file of the log has before it is put aside.
+const FILE_BYTES: u64 = 10 << 20;
+
+/// Logs to a file, or to standard error, until the value is dropped, when every line has been written.
 pub(crate) struct Log(Arc<Lines>);
 
 impl Log {
-    pub(crate) fn start() -> Result<Self> {
+    pub(crate) fn start(file: Option<&Path>) -> Result<Self> {
         let filter =
             EnvFilter::try_from_env("MOLBOXD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-        let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+        let is_terminal = file.is_none() && io::IsTerminal::is_terminal(&io::stderr());
+        let out: Box<dyn Write + Send> = match file {
+            Some(path) => Box::new(
+                Rotated::open(path.to_owned(), FILE_BYTES)
+                    .with_context(|| format!("write the log {}", path.display()))?,
+            ),
+            None => Box::new(io::stderr()),
+        };
         let lines = Arc::<Lines>::default();
         let written = lines.clone();
-        let write_all = move || written.write_all(io::stderr());
+        let write_all = move || written.write_all(out);
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(write_all)
@@ -52,6 +65,50 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.0.end();
+    }
+}
+
+/// A file to which is added, and which is put aside when it is large enough; what was put aside
+/// before is gone then.
+struct Rotated {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    most_bytes: u64,
+}
+
+impl Rotated {
+    fn open(path: PathBuf, most_bytes: u64) -> io::Result<Self> {
+        if let Some(folder) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let file = File::options().create(true).append(true).mode(0o600).open(&path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { path, file, bytes, most_bytes })
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        let mut older = self.path.clone().into_os_string();
+        older.push(".1");
+        std::fs::rename(&self.path, older)?;
+        *self = Self::open(self.path.clone(), self.most_bytes)?;
+        Ok(())
+    }
+}
+
+impl Write for Rotated {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        // Where it cannot be put aside it grows: lines are worth more than the room.
+        if self.bytes >= self.most_bytes && self.rotate().is_err() {
+            self.bytes = 0;
+        }
+        let n = self.file.write(text)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -190,6 +247,23 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_log_that_is_large_is_put_aside_and_the_one_before_it_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/molboxd.log");
+        let mut log = Rotated::open(path.clone(), 10).unwrap();
+        for line in ["first line\n", "second line\n", "third line\n"] {
+            log.write_all(line.as_bytes()).unwrap();
+        }
+        drop(log);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "third line\n");
+        let older = std::fs::read_to_string(path.with_extension("log.1")).unwrap();
+        assert_eq!(older, "second line\n");
+        // One that was begun before is added to.
+        Rotated::open(path.clone(), 100).unwrap().write_all(b"more\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "third line\nmore\n");
     }
 
     #[test]

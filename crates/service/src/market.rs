@@ -1,7 +1,7 @@
 //! Market data of the margin endpoint: loaded at start, exchanged as a whole on request.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::db::Db;
 use crate::error::ApiError;
 use crate::files;
+use crate::folder::is_served;
 use crate::http::slots::Slots;
 
 /// How long a reload may take before the command that asked for it gives up.
@@ -247,11 +248,4 @@ async fn ask_one(config: &Config, store: &Store) -> Result<()> {
         bail!("the service did not take the data; see its log");
     }
     Ok(())
-}
-
-/// Whether a service holds the lock of the data folder.
-fn is_served(data: &Path) -> Result<bool> {
-    let path = data.join("lock");
-    let file = fs::File::open(&path).with_context(|| format!("open {}", path.display()))?;
-    Ok(file.try_lock().is_err())
 }

@@ -5,8 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::accounts::session::Token;
 use crate::db::{self, Db, Deed, Uninvited};
 
-/// How long an invitation is good.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(72);
+/// How long an invitation is good that somebody has to be sent.
+pub(crate) const TO_BE_SENT: SignedDuration = SignedDuration::from_hours(72);
+/// And one that is opened where it was made.
+pub(crate) const AT_ONCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// An invitation, which is shown once.
 pub(crate) struct Invitation {
@@ -19,10 +21,11 @@ impl Invitation {
     pub(crate) async fn make(
         db: &Db,
         account: String,
+        lifetime: SignedDuration,
         deed: Deed,
     ) -> db::Result<Result<Self, Uninvited>> {
         let token = Token::generate();
-        let expires_at = deed.at.saturating_add(LIFETIME).unwrap_or(Timestamp::MAX);
+        let expires_at = deed.at.saturating_add(lifetime).unwrap_or(Timestamp::MAX);
         let done = db.invite(account, token.hash(), expires_at, deed).await?;
         Ok(done.map(|()| Self { token, expires_at }))
     }

@@ -2,9 +2,13 @@
 
 mod backup;
 mod check;
+mod deed;
 mod moving;
+mod options;
 mod queue;
+mod say;
 mod serve;
+mod up;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,10 +18,10 @@ use clap::{Args, Parser, Subcommand};
 use jiff::{Span, Timestamp};
 use molbox::workflow::types::{AccountChange, AccountRequest};
 use rustix::fs::Mode;
-use rustix::process::{getuid, umask};
+use rustix::process::{setsid, umask};
 use serde_json::json;
 
-use crate::accounts::invitation::Invitation;
+use crate::accounts::invitation::{Invitation, TO_BE_SENT};
 use crate::accounts::key::Key;
 use crate::analyze;
 use crate::clock::Clock;
@@ -36,8 +40,12 @@ use crate::random;
 use crate::record::Role;
 use crate::shown::in_bytes;
 use check::{Kind, Report};
+use deed::deed;
+use options::Options;
 use queue::{TaskCommand, account_state};
+use say::{say, say_error};
 use serve::serve;
+use up::UpOptions;
 
 /// Molecular dynamics behind a REST interface.
 #[derive(Parser)]
@@ -49,49 +57,37 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Args)]
-struct Options {
-    /// Configuration file (TOML).
-    #[arg(long, global = true, env = "MOLBOXD_CONFIG")]
-    config: Option<PathBuf>,
-    /// Folder for database, files and results.
-    #[arg(long, global = true)]
-    data: Option<PathBuf>,
-    /// Any key of the configuration, for example `worker.cpus=4`.
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = setting)]
-    set: Vec<(String, String)>,
-    /// A file with the seconds by which the clock is ahead of the machine's: for tests, and not in
-    /// builds for use.
-    #[cfg(debug_assertions)]
-    #[arg(long, global = true, hide = true, value_name = "FILE")]
-    clock_ahead: Option<PathBuf>,
-}
-
-impl Options {
-    #[cfg(debug_assertions)]
-    fn clock(&self) -> Clock {
-        Clock::ahead(self.clock_ahead.clone())
-    }
-
-    #[cfg(not(debug_assertions))]
-    fn clock(&self) -> Clock {
-        Clock::default()
-    }
-}
-
-fn setting(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
-    Ok((key.trim().to_owned(), value.trim().to_owned()))
-}
-
 fn confinement(json: &str) -> serde_json::Result<Confinement> {
     serde_json::from_str(json)
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Start a service of your own, from nothing: data folder, account, key, profile of `molbox`.
+    ///
+    /// The data lie in your home folder unless `--data` names another. A second `up` on the same data
+    /// shows where the service runs.
+    Up(UpOptions),
+    /// End the service of a data folder; running simulations go on, and the next `up` adopts them.
+    Down {
+        /// Also remove the data, the profile and the log, and end what runs.
+        #[arg(long)]
+        purge: bool,
+        /// Do not ask before.
+        #[arg(long, requires = "purge")]
+        yes: bool,
+    },
+    /// Show where the service of a data folder runs; status 3 when it does not.
+    Status,
     /// Serve the simulation workflow and the margin endpoint.
-    Serve,
+    Serve {
+        /// Log to this file, of which 10 MB and 10 MB before are kept, and not to standard error.
+        #[arg(long, value_name = "FILE")]
+        log: Option<PathBuf>,
+        /// In a session of its own, which does not end with a terminal.
+        #[arg(long, hide = true)]
+        detached: bool,
+    },
     /// Manage accounts.
     #[command(subcommand)]
     Account(AccountCommand),
@@ -337,23 +333,26 @@ fn run(cli: Cli) -> Result<u8> {
     if let Command::Analyze { folder } = &cli.command {
         return analyze::run(folder);
     }
-    let clock = cli.options.clock();
-    let mut settings = cli.options.set;
-    if let Some(data) = &cli.options.data {
-        let data = std::path::absolute(data)?;
-        settings
-            .push(("data".to_owned(), toml::Value::from(data.display().to_string()).to_string()));
+    match cli.command {
+        Command::Up(options) => return up::up(cli.options, options),
+        Command::Down { purge, yes } => return up::down(&cli.options, purge, yes),
+        Command::Status => return up::status(&cli.options),
+        _ => {}
     }
-    let mut config = Config::load(cli.options.config.as_deref(), std::env::vars(), &settings)?;
-    config.data = std::path::absolute(&config.data)?;
+    let clock = cli.options.clock();
+    let settings = cli.options.settings()?;
+    let config = cli.options.config(&[])?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // For what waits for the database outside of it.
     let handle = runtime.handle().clone();
     let _entered = handle.enter();
     match cli.command {
-        Command::Serve => {
-            let _log = Log::start()?;
-            let served = runtime.block_on(serve(config, clock));
+        Command::Serve { log, detached } => {
+            if detached {
+                setsid().context("leave the terminal's session")?;
+            }
+            let _log = Log::start(log.as_deref())?;
+            let served = runtime.block_on(serve(config, clock, |_| ()));
             // A check or a margin that is still being calculated has nobody to be answered to.
             runtime.shutdown_background();
             served?;
@@ -400,7 +399,12 @@ fn run(cli: Cli) -> Result<u8> {
             runtime.block_on(note(&to, deed(&clock, "move", None), &config.data));
         }
         Command::Doctor => return runtime.block_on(doctor(&config)),
-        Command::Analyze { .. } | Command::Confine { .. } | Command::RunTask { .. } => {
+        Command::Up(_)
+        | Command::Down { .. }
+        | Command::Status
+        | Command::Analyze { .. }
+        | Command::Confine { .. }
+        | Command::RunTask { .. } => {
             unreachable!("handled above")
         }
     }
@@ -483,25 +487,6 @@ async fn doctor(config: &Config) -> Result<u8> {
         }
     }
     Ok(code)
-}
-
-/// A command as the audit log has it.
-fn deed(clock: &Clock, action: &'static str, account: Option<&str>) -> Deed {
-    let account = account.map(str::to_owned);
-    let operator = Some(operator());
-    Deed { at: clock.now(), account, operator, action, ..Deed::default() }
-}
-
-/// The user who gives a command, and who became that user by sudo.
-fn operator() -> String {
-    let user = getuid().as_raw();
-    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let named = folder::user_name(&users, user);
-    let name = named.unwrap_or_else(|| user.to_string());
-    match std::env::var("SUDO_USER") {
-        Ok(before) if !before.is_empty() => format!("{name} (sudo: {before})"),
-        _ => name,
-    }
 }
 
 /// Notes a command that has been carried out. What has been done is done, also where it cannot be
@@ -689,7 +674,7 @@ fn account_line(account: &AccountRow) -> String {
 /// Shows a link by which a password is chosen.
 async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result<()> {
     let done = deed(clock, "invitation_create", Some(&name));
-    let invitation = match Invitation::make(db, name.clone(), done).await? {
+    let invitation = match Invitation::make(db, name.clone(), TO_BE_SENT, done).await? {
         Ok(invitation) => invitation,
         Err(Uninvited::NotFound) => bail!("there is no account named {name}"),
         Err(Uninvited::Disabled) => {
@@ -770,14 +755,4 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
         }
     }
     Ok(())
-}
-
-#[allow(clippy::print_stdout, reason = "what a command was asked for")]
-fn say(text: &str) {
-    println!("{text}");
-}
-
-#[allow(clippy::print_stderr, reason = "what a command has to say besides")]
-fn say_error(text: &str) {
-    eprintln!("{text}");
 }

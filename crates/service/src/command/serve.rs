@@ -1,11 +1,15 @@
 //! `molboxd serve`: listens, runs tasks, and ends when asked, leaving the tasks to the next.
 
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use futures::future::OptionFuture;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -20,11 +24,40 @@ use crate::objects::Key;
 use crate::objects::garbage::sweep;
 use crate::{files, folder, runner, servers, webhook};
 
+/// The file of the data folder with the addresses.
+const ADDRESSES: &str = "addresses.json";
+
 /// How long the runner may take to end.
 const GIVE_BACK: Duration = Duration::from_secs(3);
 
-/// Serves until SIGTERM or SIGINT.
-pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
+/// Where a service listens, and which process it is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct Addresses {
+    pub(super) base_url: String,
+    pub(super) margin_base_url: String,
+    pub(super) pid: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metrics_url: Option<String>,
+}
+
+impl Addresses {
+    /// Those that the last service of a data folder has announced; none when it has not.
+    pub(super) fn announced(data: &Path) -> Result<Option<Self>> {
+        let path = data.join(ADDRESSES);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.with_context(|| format!("read {}", path.display()))?,
+        };
+        serde_json::from_slice(&text).with_context(|| format!("read {}", path.display())).map(Some)
+    }
+}
+
+/// Serves until SIGTERM or SIGINT; says when it can be reached.
+pub(super) async fn serve(
+    config: Config,
+    clock: Clock,
+    listens: impl FnOnce(Addresses),
+) -> Result<()> {
     folder::make(&config.data)?;
     // Held until the process ends.
     let _lock = folder::lock(&config.data)?;
@@ -53,8 +86,9 @@ pub(crate) async fn serve(config: Config, clock: Clock) -> Result<()> {
     let (mut terminate, mut interrupt) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     // Small files, also on a full disk.
-    app.reserve.with(|| announce(&app, operators.as_ref()))?;
+    let addresses = app.reserve.with(|| announce(&app, operators.as_ref()))?;
     app.reserve.with(|| app.market.announce(&app.config, app.now()))?;
+    listens(addresses);
     let reloads = tokio::spawn(reload_on_signal(app.clone(), hangup));
     tokio::spawn(sweep_all(app.clone(), garbage));
     tokio::spawn(keep_house(app.clone()));
@@ -242,16 +276,18 @@ async fn reload(app: &Arc<App>) {
 }
 
 /// Writes the addresses to a file, for who started the service on free ports.
-fn announce(app: &App, operators: Option<&TcpListener>) -> Result<()> {
-    let mut addresses = serde_json::json!({
-        "base_url": app.base_url(),
-        "margin_base_url": app.margin_base_url(),
-        "pid": std::process::id(),
-    });
-    if let Some(operators) = operators {
-        addresses["metrics_url"] = format!("http://{}/metrics", operators.local_addr()?).into();
-    }
-    let path = app.config.data.join("addresses.json");
-    files::write(&path, addresses.to_string().as_bytes())
-        .with_context(|| format!("write {}", path.display()))
+fn announce(app: &App, operators: Option<&TcpListener>) -> Result<Addresses> {
+    let metrics = |listener: &TcpListener| {
+        listener.local_addr().map(|address| format!("http://{address}/metrics"))
+    };
+    let addresses = Addresses {
+        base_url: app.base_url(),
+        margin_base_url: app.margin_base_url().to_owned(),
+        pid: std::process::id(),
+        metrics_url: operators.map(metrics).transpose()?,
+    };
+    let path = app.config.data.join(ADDRESSES);
+    files::write(&path, &serde_json::to_vec(&addresses)?)
+        .with_context(|| format!("write {}", path.display()))?;
+    Ok(addresses)
 }

@@ -10,7 +10,9 @@ mod slurm;
 #[cfg(test)]
 mod suite;
 
+use std::fs;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -23,6 +25,26 @@ use capacity::{Capacity, Place, Share};
 use confine::Confinement;
 use process::Processes;
 use slurm::Slurm;
+
+/// Kills the tasks that run as processes of this machine in the folders of a folder, which no service
+/// has any more; how many processes that were.
+pub(crate) fn kill_all(tasks: &Path) -> io::Result<usize> {
+    let folders = match fs::read_dir(tasks) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        read => read?.collect::<io::Result<Vec<_>>>()?,
+    };
+    let mut n_killed = 0;
+    for folder in folders {
+        // What was being started while it was looked is found the next time.
+        loop {
+            match process::kill(&folder.path())? {
+                0 => break,
+                n => n_killed += n,
+            }
+        }
+    }
+    Ok(n_killed)
+}
 
 /// Where the tasks of each lane run: workers where the settings have it, analyses on this machine.
 pub(crate) struct Executors {

@@ -104,6 +104,16 @@ pub(crate) fn lock(data: &Path) -> Result<fs::File> {
     }
 }
 
+/// Whether a service holds the lock of a data folder.
+pub(crate) fn is_served(data: &Path) -> Result<bool> {
+    let path = data.join("lock");
+    let file = match fs::File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened.with_context(|| format!("open {}", path.display()))?,
+    };
+    Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// Takes from others what an earlier version let them read of what lies right in the data folder.
 pub(crate) fn tighten(data: &Path) -> Result<()> {
     for entry in fs::read_dir(data).with_context(|| format!("list {}", data.display()))? {

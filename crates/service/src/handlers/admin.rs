@@ -10,7 +10,7 @@ use molbox::workflow::types::{
 };
 use serde::Deserialize;
 
-use crate::accounts::invitation::Invitation;
+use crate::accounts::invitation::{Invitation, TO_BE_SENT};
 use crate::app::App;
 use crate::db::{AccountRow, Unchanged, Uninvited, Waiting};
 use crate::doctor;
@@ -64,7 +64,7 @@ pub(crate) async fn account_change(call: Call) -> Result<Response, ApiError> {
 
 pub(crate) async fn invitation_create(call: Call) -> Result<Response, ApiError> {
     let name = call.parameter("account");
-    let made = Invitation::make(&call.app.db, name.to_owned(), call.deed()).await?;
+    let made = Invitation::make(&call.app.db, name.to_owned(), TO_BE_SENT, call.deed()).await?;
     let invitation = made.map_err(|reason| match reason {
         Uninvited::NotFound => ApiError::no_such_account(name),
         Uninvited::Disabled => {

@@ -1,0 +1,84 @@
+//! The options of every command, and the configuration that they come to.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::clock::Clock;
+use crate::config::Config;
+
+#[derive(Args)]
+pub(super) struct Options {
+    /// Configuration file (TOML).
+    #[arg(long, global = true, env = "MOLBOXD_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// Folder for database, files and results.
+    #[arg(long, global = true)]
+    pub(super) data: Option<PathBuf>,
+    /// Any key of the configuration, for example `worker.cpus=4`.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = setting)]
+    pub(super) set: Vec<(String, String)>,
+    /// A file with the seconds by which the clock is ahead of the machine's: for tests, and not in
+    /// builds for use.
+    #[cfg(debug_assertions)]
+    #[arg(long, global = true, hide = true, value_name = "FILE")]
+    clock_ahead: Option<PathBuf>,
+    /// A file that says what is mounted where, instead of the kernel's: for tests as well.
+    #[cfg(debug_assertions)]
+    #[arg(long, global = true, hide = true, value_name = "FILE", default_value = MOUNTS)]
+    mounts: PathBuf,
+}
+
+/// Where the kernel says what is mounted.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+impl Options {
+    /// What `--set` and `--data` say.
+    pub(super) fn settings(&self) -> Result<Vec<(String, String)>> {
+        let mut settings = self.set.clone();
+        if let Some(data) = &self.data {
+            settings.push(("data".to_owned(), as_toml(&std::path::absolute(data)?)));
+        }
+        Ok(settings)
+    }
+
+    /// The configuration, with other defaults for some keys.
+    pub(super) fn config(&self, defaults: &[(String, String)]) -> Result<Config> {
+        let settings = self.settings()?;
+        let file = self.config.as_deref();
+        let mut config = Config::load_with_defaults(defaults, file, std::env::vars(), &settings)?;
+        config.data = std::path::absolute(&config.data)?;
+        Ok(config)
+    }
+
+    #[cfg(debug_assertions)]
+    pub(super) fn clock(&self) -> Clock {
+        Clock::ahead(self.clock_ahead.clone())
+    }
+
+    #[cfg(not(debug_assertions))]
+    pub(super) fn clock(&self) -> Clock {
+        Clock::default()
+    }
+
+    #[cfg(debug_assertions)]
+    pub(super) fn mounts(&self) -> &Path {
+        &self.mounts
+    }
+
+    #[cfg(not(debug_assertions))]
+    pub(super) fn mounts(&self) -> &Path {
+        Path::new(MOUNTS)
+    }
+}
+
+/// A path as the value of a setting.
+pub(super) fn as_toml(path: &Path) -> String {
+    toml::Value::from(path.display().to_string()).to_string()
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
