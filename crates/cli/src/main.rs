@@ -22,7 +22,7 @@ use crate::output::Output;
 
 /// Molecular dynamics and futures margin from a terminal or a script.
 ///
-/// Begin with `molbox login`, then `molbox run protein.pdb`. `molbox doctor` looks for what is in
+/// Begin with `molbox login`, or `molbox up` for a service of your own, then `molbox run protein.pdb`. `molbox doctor` looks for what is in
 /// the way.
 #[derive(Parser, Debug)]
 #[command(name = "molbox", version, propagate_version = true, max_term_width = 100)]
@@ -74,6 +74,8 @@ enum Command {
     ///
     /// Example: molbox api GET /info/jobs --query limit=1
     Api(Box<cmd::api::Arguments>),
+    /// Start a service of your own on this machine: `molboxd up`, with its options.
+    Up(cmd::up::Arguments),
     /// Store addresses and an API key, from standard input, as a profile.
     Login(cmd::login::Arguments),
     /// Profiles that `molbox login` has stored.
@@ -124,6 +126,13 @@ fn main() -> ExitCode {
         }
     };
     let output = Output::new(cli.global.json, cli.global.quiet, cli.global.color);
+    // Before profiles are read: this makes the first.
+    if let Command::Up(arguments) = &cli.command {
+        return cmd::up::run(arguments).unwrap_or_else(|failure| {
+            output.failure(&failure);
+            ExitCode::from(failure.code as u8)
+        });
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => {
@@ -178,6 +187,8 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         }
         Command::Man { folder } => cmd::reference::man(&context, Cli::command(), &folder),
         Command::Reference => context.output.text(&cmd::reference::markdown(Cli::command())),
-        Command::Login(_) | Command::Mcp(_) => Err(Failure::usage("answered above")),
+        Command::Login(_) | Command::Mcp(_) | Command::Up(_) => {
+            Err(Failure::usage("answered above"))
+        }
     }
 }

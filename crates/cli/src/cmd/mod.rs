@@ -19,3 +19,4 @@ pub(crate) mod run;
 pub(crate) mod service;
 pub(crate) mod system;
 pub(crate) mod task;
+pub(crate) mod up;
