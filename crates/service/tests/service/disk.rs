@@ -309,3 +309,16 @@ async fn a_copy_of_the_folder_is_a_backup() {
         molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
     assert!(crate::work::archive(&path).contains_key("system.pdb"));
 }
+
+#[test]
+fn up_wants_room_for_a_first_simulation() {
+    let disk = Disk::new(64);
+    let home = tempfile::tempdir().unwrap();
+    let mut up = disk.place().molboxd();
+    up.env("HOME", home.path()).args(["up", "--detach", "--no-browser"]);
+    let output = up.output().unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("MB are free where") && said.contains("may need 1 GB"), "{said}");
+    assert!(said.contains("--data"), "{said}");
+}

@@ -50,6 +50,7 @@ mod setup;
 mod sizes;
 mod slurm;
 mod unknown;
+mod up;
 mod views;
 mod webhooks;
 mod work;

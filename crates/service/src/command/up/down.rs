@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const NOT_RUNNING: u8 = 3;
 
 /// Shows where the service runs.
-pub(in crate::command) fn status(options: &Options) -> Result<u8> {
+pub(crate) fn status(options: &Options) -> Result<u8> {
     let folders = Folders::find(options)?;
     match running(&folders.data)? {
         Some(found) => {
@@ -58,7 +58,7 @@ fn running(data: &Path) -> Result<Option<Addresses>> {
 }
 
 /// Ends the service, and perhaps removes all that there is of it.
-pub(in crate::command) fn down(options: &Options, purge: bool, yes: bool) -> Result<u8> {
+pub(crate) fn down(options: &Options, purge: bool, yes: bool) -> Result<u8> {
     let folders = Folders::find(options)?;
     let config = options.config(&folders.defaults())?;
     let remembered = Remembered::read(&folders.data)?;
