@@ -407,3 +407,28 @@ fn hydrogen_bonds_are_asked_for_with_any_criterion() {
         assert!(shown.contains(definition), "{flags:?}: {shown}");
     }
 }
+
+#[test]
+fn up_without_the_service_says_what_brings_it_and_with_it_becomes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("molbox");
+    let built = env!("CARGO_BIN_EXE_molbox");
+    std::fs::hard_link(built, &alone).or_else(|_| std::fs::copy(built, &alone).map(drop)).unwrap();
+    let up = |path: &str| {
+        let mut up = std::process::Command::new(&alone);
+        up.args(["up", "--detach", "--data", "here"]).env_clear().env("PATH", path);
+        up.output().unwrap()
+    };
+    let output = up("/nowhere");
+    assert_eq!(output.status.code(), Some(11));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("`pip install molboxd` brings the service"), "{said}");
+    let service = folder.path().join("molboxd");
+    std::fs::write(&service, "#!/bin/sh\necho \"$0 $*\"\nexit 7\n").unwrap();
+    let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&service, runs).unwrap();
+    let output = up("/nowhere");
+    assert_eq!(output.status.code(), Some(7));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said, format!("{} up --detach --data here\n", service.display()));
+}
