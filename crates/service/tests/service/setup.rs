@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -14,6 +14,9 @@ use crate::common::wait_for;
 
 /// A user that has nothing.
 const NOBODY: u32 = 65534;
+
+/// The unit that the page installs.
+const UNIT: &str = include_str!("../../../../packaging/molbox.service");
 
 /// What only an administrator of a machine can do, noted instead; and what takes the network.
 const STANDS_FOR: [(&str, &str); 6] = [
@@ -44,9 +47,13 @@ impl Root {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Self { folder };
-        for path in ["bin", "etc", "opt/molbox", "usr/local/bin", "var/lib", "sources", "tmp"] {
+        for path in
+            ["bin", "etc", "opt/molbox", "usr/local/bin", "var/lib", "sources/packaging", "tmp"]
+        {
             fs::create_dir_all(root.path(path)).unwrap();
         }
+        fs::create_dir_all(root.path("etc/systemd/system")).unwrap();
+        fs::write(root.path("sources/packaging/molbox.service"), UNIT).unwrap();
         for (name, script) in STANDS_FOR {
             let path = root.path("bin").join(name);
             fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -73,7 +80,7 @@ impl Root {
     /// A text with this root in the place of the machine's.
     fn within(&self, text: &str) -> String {
         let root = self.folder.path().display().to_string();
-        ["/etc/molbox", "/opt/molbox", "/usr/local/bin", "/var/lib/molbox"]
+        ["/etc/molbox", "/etc/systemd", "/opt/molbox", "/usr/local/bin", "/var/lib/molbox"]
             .iter()
             .fold(text.to_owned(), |text, path| text.replace(path, &format!("{root}{path}")))
     }
@@ -200,7 +207,7 @@ fn get(host: &str, path: &str) -> String {
 
 /// The service as the unit starts it, on a free port.
 fn serve(root: &Root) -> Serving {
-    let unit = blocks(section(), "ini")[0];
+    let unit = fs::read_to_string(root.path("etc/systemd/system/molbox.service")).unwrap();
     let value = |key: &str| {
         let line = unit.lines().find_map(|line| line.strip_prefix(key));
         root.within(line.unwrap_or_else(|| panic!("no {key}")))
@@ -220,10 +227,26 @@ fn the_unit_is_one_that_systemd_takes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("molbox.service");
     // Its program is not installed here.
-    let unit = blocks(section(), "ini")[0].replace("/usr/local/bin/molboxd", "/bin/true");
-    fs::write(&path, unit).unwrap();
+    let unit = UNIT.replace("ExecStart=molboxd", "ExecStart=/bin/true");
+    fs::write(&path, &unit).unwrap();
     let output = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let of_unit: Vec<&str> = said.lines().filter(|line| line.contains("molbox.service")).collect();
     assert_eq!(of_unit, Vec::<&str>::new());
+}
+
+#[test]
+fn the_unit_is_as_tight_as_the_page_says() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/molbox.service");
+    let mut analyze = Command::new("systemd-analyze");
+    analyze.args(["security", "--offline=true", "--no-pager"]).arg(unit);
+    let output = analyze.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let rated = said.lines().last().unwrap_or_default();
+    let words = rated.split_once("molbox.service: ").map_or("", |(_, rest)| rest);
+    let exposure: f64 = words.split(' ').next().unwrap().parse().unwrap();
+    // A newer systemd looks at more.
+    assert!(exposure <= 1.5, "{said}");
+    let page = section();
+    assert!(page.contains("rates the unit 1.2 (OK)"), "{rated}");
 }
