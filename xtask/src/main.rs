@@ -13,6 +13,7 @@ mod imports;
 mod later;
 mod lint;
 mod mcp;
+mod package;
 mod packages;
 mod portal;
 mod python;
@@ -80,6 +81,14 @@ enum Task {
     },
     /// Pack what is published, and build and run crates of strangers with it.
     Packages,
+    /// Build wheels, Debian packages and an archive of this platform into target/dist.
+    Package {
+        /// Newest glibc that the programs may need, for example 2.28; they are linked by zig then.
+        #[arg(long)]
+        glibc: Option<String>,
+        #[command(subcommand)]
+        command: Option<PackageCommand>,
+    },
     /// Build the portal, which the next build of molboxd then contains.
     Portal,
     /// Make the worker's Python environment under target/.
@@ -113,9 +122,32 @@ enum Task {
     /// Release the last commit as the version that it has; RELEASING.md says what comes before and
     /// after.
     Release {
-        /// Do all of it in a clone, and take nothing over.
-        #[arg(long)]
+        /// Do all of it in a clone, and take nothing over; of `publish`, only say what would be done.
+        #[arg(long, global = true)]
         dry_run: bool,
+        #[command(subcommand)]
+        command: Option<ReleaseCommand>,
+    },
+}
+
+#[derive(Subcommand)]
+enum ReleaseCommand {
+    /// Fail unless the tag, the packages, the changelog and the document are of one version.
+    Check {
+        /// For example v0.2.0.
+        tag: String,
+    },
+    /// Publish the crates in their order, those left out that are there already.
+    Publish,
+}
+
+#[derive(Subcommand)]
+enum PackageCommand {
+    /// Install what was built into empty environments, bring a service up, run a simulation, end it.
+    Check {
+        /// The wheels alone, of the programs as the tests build them, which are made for it.
+        #[arg(long)]
+        debug: bool,
     },
 }
 
@@ -128,6 +160,13 @@ fn main() -> ExitCode {
         Task::Soak { hours, only, fresh } => soak::soak(hours, only.as_deref(), fresh),
         Task::Clients { languages } => clients::clients(&languages),
         Task::Packages => packages::packages(),
+        Task::Package { command: Some(PackageCommand::Check { debug: false }), .. } => {
+            package::check()
+        }
+        Task::Package { command: Some(PackageCommand::Check { debug: true }), .. } => {
+            package::try_out()
+        }
+        Task::Package { command: None, glibc } => package::package(glibc.as_deref()),
         Task::Portal => portal::portal(),
         Task::WorkerEnv => python::environment().map(|python| println!("{}", python.display())),
         Task::Regenerate { check } => regenerate::regenerate(check),
@@ -139,7 +178,13 @@ fn main() -> ExitCode {
         Task::Docs { .. } => regenerate::regenerate(true).and_then(|()| docs::site()),
         Task::Tidy => tidy::tidy(),
         Task::Version { version } => release::version(&root(), &version),
-        Task::Release { dry_run } => release::release(&root(), dry_run),
+        Task::Release { command: None, dry_run } => release::release(&root(), dry_run),
+        Task::Release { command: Some(ReleaseCommand::Check { tag }), .. } => {
+            release::check(&root(), &tag)
+        }
+        Task::Release { command: Some(ReleaseCommand::Publish), dry_run } => {
+            release::publish(&root(), dry_run)
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

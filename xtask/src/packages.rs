@@ -12,7 +12,7 @@ use crate::answering;
 use crate::shell::{cargo, root, run, target};
 
 /// What goes to a registry, in the order in which it has to.
-const PUBLISHED: [&str; 3] = ["molbox-codegen", "molbox", "openapi-drift"];
+pub const PUBLISHED: [&str; 3] = ["molbox-codegen", "molbox", "openapi-drift"];
 
 /// Packs them, documents them, compares what others can use with what is recorded, and builds
 /// crates of strangers with them, one of which runs the program of the README.

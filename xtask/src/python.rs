@@ -1,10 +1,12 @@
 //! Python environments under `target/`, with the versions that requirements pin.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::shell::{root, run, target};
 
@@ -80,17 +82,31 @@ fn wanted(requirements: &[PathBuf], package: Option<&Path>) -> Result<String> {
 
 /// The first Python on the path that is new enough.
 fn interpreter() -> Result<String> {
-    for name in INTERPRETERS {
-        let code = "import sys; print(*sys.version_info[:2])";
-        let output = Command::new(name).args(["-c", code]).stderr(Stdio::null()).output();
-        let Ok(output) = output else { continue };
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut parts = text.split_whitespace().filter_map(|part| part.parse().ok());
-        if let (Some(major), Some(minor)) = (parts.next(), parts.next())
-            && (major, minor) >= MIN_VERSION
-        {
-            return Ok(name.to_owned());
-        }
+    let found = INTERPRETERS.iter().find(|name| asked(Path::new(name)).is_some());
+    found.map(|name| (*name).to_owned()).with_context(|| {
+        format!("molbox needs Python 3.10 or newer; none of {} is", INTERPRETERS.join(", "))
+    })
+}
+
+/// One of each version of Python on this machine that is new enough, by the path of its program,
+/// oldest first: on the search path, and where pyenv has them.
+pub fn all() -> Result<Vec<PathBuf>> {
+    let pyenv = env::home_dir().map(|home| home.join(".pyenv/versions"));
+    let mut programs: Vec<PathBuf> = INTERPRETERS.map(PathBuf::from).into();
+    for entry in pyenv.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten() {
+        programs.push(entry?.path().join("bin/python3"));
     }
-    bail!("molbox needs Python 3.10 or newer; none of {} is", INTERPRETERS.join(", "))
+    let found = programs.iter().filter_map(|program| asked(program));
+    Ok(found.collect::<BTreeMap<_, _>>().into_values().collect())
+}
+
+/// Version and path of an interpreter, if it is new enough.
+fn asked(program: &Path) -> Option<((u32, u32), PathBuf)> {
+    let code = "import sys; print(*sys.version_info[:2], sys.executable)";
+    let output = Command::new(program).args(["-c", code]).stderr(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (major, rest) = text.trim().split_once(' ')?;
+    let (minor, path) = rest.split_once(' ')?;
+    let version = (major.parse().ok()?, minor.parse().ok()?);
+    (version >= MIN_VERSION).then(|| (version, PathBuf::from(path)))
 }

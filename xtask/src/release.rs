@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::packages::PUBLISHED;
 use crate::regenerate::document;
 use crate::shell::{run, target};
 use crate::spec::{self, numbers};
@@ -39,6 +40,13 @@ pub fn version(root: &Path, to: &str) -> Result<()> {
     }
     for file in NPM {
         change(&root.join(file), |text| Ok(of_npm(text, &from, to)))?;
+    }
+    for file in lines(git(root).args(["ls-files", "*pyproject.toml", "packaging"]))? {
+        let path = root.join(file);
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        if pinned(&text, &from) != 0 {
+            change(&path, |text| Ok(with_pins(text, &from, to)))?;
+        }
     }
     change(&root.join(CHANGELOG), |text| {
         replaced(text, "# Changelog\n", &format!("# Changelog\n\n{}\n", heading(to, UNRELEASED)))
@@ -91,6 +99,51 @@ fn of_npm(manifest: &str, from: &str, to: &str) -> String {
     own.replace(&version(from), &version(to)) + others
 }
 
+/// How a version of ours is written where others than cargo pin it: the wheels to each other, the
+/// image and the recipe of conda.
+fn pins(version: &str) -> Vec<String> {
+    let wheels = ["molbox-cli", "molbox-client", "molbox-worker", "molbox-worker[cuda]", "molboxd"];
+    let wheels = wheels.map(|name| format!("{name}=={version}"));
+    wheels.into_iter().chain([format!("  version: {version}\n")]).collect()
+}
+
+/// How often a version of ours is pinned.
+fn pinned(text: &str, version: &str) -> usize {
+    pins(version).iter().map(|pin| text.matches(pin).count()).sum()
+}
+
+fn with_pins(text: &str, from: &str, to: &str) -> String {
+    let pairs = pins(from).into_iter().zip(pins(to));
+    pairs.fold(text.to_owned(), |text, (from, to)| text.replace(&from, &to))
+}
+
+/// Where wheels of ours are pinned to another version than the packages have, by `file: pin`; and
+/// wheels that are built here and that the service's does not ask for.
+pub fn wrong_pins(root: &Path, version: &str) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for file in lines(git(root).args(["ls-files", "*pyproject.toml", "packaging"]))? {
+        let Ok(text) = fs::read_to_string(root.join(&file)) else { continue };
+        let names = pins("").into_iter().filter(|pin| pin.ends_with("=="));
+        for name in names {
+            for rest in text.split(&name).skip(1) {
+                let found = rest.split(['"', ' ', '\n']).next().unwrap_or_default();
+                // A script asks the program for its version.
+                if found != version && !found.starts_with('$') {
+                    wrong.push(format!("{file}: {name}{found}, and the packages are {version}"));
+                }
+            }
+        }
+    }
+    let service = fs::read_to_string(root.join("crates/service/pyproject.toml"))?;
+    for (folder, name) in [("worker", "molbox-worker"), ("python", "molbox-client")] {
+        let is_built = root.join(folder).join("pyproject.toml").exists();
+        if is_built && !service.contains(&format!("\"{name}=={version}\"")) {
+            wrong.push(format!("crates/service/pyproject.toml: \"{name}=={version}\" is missing"));
+        }
+    }
+    Ok(wrong)
+}
+
 /// A text with another part in the place of one that is there once.
 fn replaced(text: &str, from: &str, to: &str) -> Result<String> {
     ensure!(text.matches(from).count() == 1, "{from:?} is not there once");
@@ -137,6 +190,8 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     }
     println!("== changelog");
     change(&clone.join(CHANGELOG), |text| dated(text, &version, &date))?;
+    let wrong = wrong_pins(&clone, &version)?;
+    ensure!(wrong.is_empty(), "wheels are pinned wrong:\n  {}", wrong.join("\n  "));
     // The clone's own, which are all that others will have. Not built where this is: cargo takes
     // programs of two checkouts for the same, and the next `cargo xtask` here would work on the
     // clone.
@@ -145,19 +200,11 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     xtask(&clone, &built, &["spec", "diff"])?;
     xtask(&clone, &built, &["regenerate", "--check"])?;
     xtask(&clone, &built, &["packages"])?;
-    let released = clone.join(spec::RELEASED);
-    fs::create_dir_all(&released)?;
-    fs::copy(clone.join("openapi/openapi.json"), released.join(format!("{version}.json")))?;
+    keep_document(&clone, &version)?;
     // Nothing has changed since the document that is compared with now.
     xtask(&clone, &built, &["spec", "diff"])?;
 
-    run(git(&clone).args(["add", "--all"]))?;
-    let message = format!(
-        "release: {version}\n\n{}",
-        section(&fs::read_to_string(clone.join(CHANGELOG))?, &version)?
-    );
-    run(git(&clone).args(["commit", "--quiet", "--message", &message]))?;
-    run(git(&clone).args(["tag", "--annotate", &tag, "--message", &format!("molbox {version}")]))?;
+    commit(&clone, &version)?;
     run(git(&clone).args(["show", "--stat", "--format=%h %s", &tag]))?;
     if is_dry {
         println!("dry run: the release lies in {}, nothing was taken over", clone.display());
@@ -167,6 +214,99 @@ pub fn release(root: &Path, is_dry: bool) -> Result<()> {
     run(git(root).args(["fetch", "--quiet"]).arg(&clone).args(["tag", &tag]))?;
     println!("{tag} is made; RELEASING.md says how it is published");
     Ok(())
+}
+
+/// Keeps the document of a version, with which later ones are compared.
+fn keep_document(clone: &Path, version: &str) -> Result<()> {
+    let released = clone.join(spec::RELEASED);
+    fs::create_dir_all(&released)?;
+    fs::copy(clone.join("openapi/openapi.json"), released.join(format!("{version}.json")))?;
+    Ok(())
+}
+
+/// Commits a release and tags it.
+fn commit(clone: &Path, version: &str) -> Result<()> {
+    let changelog = fs::read_to_string(clone.join(CHANGELOG))?;
+    let message = format!("release: {version}\n\n{}", section(&changelog, version)?);
+    run(git(clone).args(["add", "--all"]))?;
+    run(git(clone).args(["commit", "--quiet", "--message", &message]))?;
+    let about = format!("molbox {version}");
+    run(git(clone).args(["tag", "--annotate", &format!("v{version}"), "--message", &about]))
+}
+
+/// Whether a tag names what lies here, as a release has it: every number the same, a date in the
+/// changelog, the document among those that were released.
+pub fn check(root: &Path, tag: &str) -> Result<()> {
+    let problems = unready(root, tag, &crate::package::version()?)?;
+    ensure!(problems.is_empty(), "{tag} cannot be released:\n  {}", problems.join("\n  "));
+    println!("{tag} is of one version throughout");
+    Ok(())
+}
+
+/// What keeps a tag from being published.
+fn unready(root: &Path, tag: &str, version: &str) -> Result<Vec<String>> {
+    let mut problems = wrong_pins(root, version)?;
+    if tag != format!("v{version}") {
+        problems.push(format!("the packages are {version}"));
+    }
+    let cargo = fs::read_to_string(root.join("Cargo.toml"))?;
+    if !cargo.contains(&format!("[workspace.package]\nversion = \"{version}\"")) {
+        problems.push(format!("Cargo.toml has another version than {DOCUMENT}, {version}"));
+    }
+    let changelog = fs::read_to_string(root.join(CHANGELOG))?;
+    let newest = changelog.lines().find(|line| line.starts_with("## ")).unwrap_or_default();
+    let date = newest.strip_prefix(&heading(version, ""));
+    if date.is_none_or(|date| date == UNRELEASED) {
+        problems.push(format!("{CHANGELOG} begins with {newest:?}, not with {version} and a date"));
+    }
+    let name = format!("{version}.json");
+    let released = fs::read(root.join(spec::RELEASED).join(&name)).ok();
+    if released != Some(fs::read(root.join("openapi/openapi.json"))?) {
+        problems.push(format!("{}/{name} is not the document as it is now", spec::RELEASED));
+    }
+    Ok(problems)
+}
+
+/// Publishes the crates, each after those that it needs. What is there already is left out, so that
+/// the command can be given again after it was cut off.
+pub fn publish(root: &Path, is_dry: bool) -> Result<()> {
+    let version = crate::package::version()?;
+    if !is_dry {
+        check(root, &format!("v{version}"))?;
+    }
+    for name in PUBLISHED {
+        if is_published(name, &version)? {
+            println!("{name} {version}: there already");
+            continue;
+        }
+        if is_dry {
+            println!("{name} {version}: would be published");
+            continue;
+        }
+        run(Command::new("cargo").current_dir(root).args([
+            "publish",
+            "--locked",
+            "--package",
+            name,
+        ]))?;
+    }
+    println!("the wheels are published by .github/workflows/release.yml, without a token");
+    Ok(())
+}
+
+/// Whether the registry has a version of a crate.
+fn is_published(name: &str, version: &str) -> Result<bool> {
+    // Elsewhere: in the workspace cargo would show what lies here.
+    let place = tempfile::tempdir()?;
+    let mut info = Command::new("cargo");
+    info.current_dir(place.path()).args(["info", "--quiet", "--registry", "crates-io"]);
+    let output = info.arg(format!("{name}@{version}")).output().context("start cargo info")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match (output.status.success(), said.contains("could not find")) {
+        (true, _) => Ok(true),
+        (false, true) => Ok(false),
+        (false, false) => bail!("the registry does not say whether it has {name}: {said}"),
+    }
 }
 
 fn xtask(clone: &Path, built: &Path, arguments: &[&str]) -> Result<()> {
@@ -235,6 +375,62 @@ mod tests {
             changes,
             ["version = \"0.2.0\"", "ours = { version = \"0.2.0\", path = \"../ours\" }"]
         );
+    }
+
+    /// A repository as small as a release allows.
+    fn repository() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (path, text) in [
+            (CHANGELOG, "# Changelog\n\n## 0.2.0, unreleased\n\n- more\n"),
+            ("Cargo.toml", "[workspace.package]\nversion = \"0.2.0\"\n"),
+            ("openapi/openapi.json", "{}"),
+            ("worker/pyproject.toml", "[project]\n"),
+            ("crates/service/pyproject.toml", "dependencies = [\"molbox-worker==0.2.0\"]\n"),
+        ] {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), text).unwrap();
+        }
+        for words in [
+            &["init", "--quiet"][..],
+            &["config", "user.name", "somebody"],
+            &["config", "user.email", "somebody@example.org"],
+            &["add", "--all"],
+            &["commit", "--quiet", "--message", "all: Begin"],
+        ] {
+            run(git(root).args(words)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_release_is_one_commit_with_a_tag_and_is_ready_to_be_published() {
+        let repository = repository();
+        let root = repository.path();
+        let before = unready(root, "v0.2.0", "0.2.0").unwrap().join("; ");
+        assert!(before.contains("unreleased") && before.contains("0.2.0.json"), "{before}");
+        change(&root.join(CHANGELOG), |text| dated(text, "0.2.0", "2026-02-03")).unwrap();
+        keep_document(root, "0.2.0").unwrap();
+        commit(root, "0.2.0").unwrap();
+        let tagged = lines(git(root).args(["show", "--no-patch", "--format=%B", "v0.2.0^{}"]));
+        assert_eq!(tagged.unwrap()[..3], ["release: 0.2.0", "", "- more"]);
+        assert_eq!(unready(root, "v0.2.0", "0.2.0").unwrap(), Vec::<String>::new());
+        let other = unready(root, "v0.3.0", "0.2.0").unwrap();
+        assert_eq!(other, ["the packages are 0.2.0"]);
+        let wheel = root.join("crates/service/pyproject.toml");
+        fs::write(wheel, "dependencies = [\"molbox-worker==0.1.0\"]\n").unwrap();
+        let other = unready(root, "v0.2.0", "0.2.0").unwrap().join("; ");
+        assert!(other.contains("molbox-worker==0.1.0, and the packages are 0.2.0"), "{other}");
+    }
+
+    #[test]
+    fn wheels_are_pinned_to_the_new_version_and_others_stay() {
+        let manifest = "dependencies = [\"molbox-cli==0.1.0\", \"numpy==0.1.0\"]\n\
+                        cuda = [\"molbox-worker[cuda]==0.1.0\"]\n";
+        assert_eq!(pinned(manifest, "0.1.0"), 2);
+        let changed = with_pins(manifest, "0.1.0", "0.2.0");
+        assert_eq!(pinned(&changed, "0.2.0"), 2);
+        assert!(changed.contains("numpy==0.1.0"), "{changed}");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::errors::{Errors, FAULTS, SOURCE};
 use crate::imports;
+use crate::package;
+use crate::release;
 use crate::rooms;
 use crate::shell::root;
 use crate::sources::each_file;
@@ -36,7 +38,7 @@ const ONLY_THERE: [(&str, &[&str], &[&str], &str); 10] = [
         &["error.rs"],
         "only error.rs maps errors to statuses",
     ),
-    ("crates/service/src", &["println!"], &["command/mod.rs"], "only the command line prints"),
+    ("crates/service/src", &["println!"], &["command/say.rs"], "only the command line prints"),
     ("crates/cli/src", &["println!", "print!("], &["output.rs"], "only output.rs prints"),
     (
         "crates/service/src",
@@ -75,6 +77,10 @@ pub fn tidy() -> Result<()> {
             })?;
         }
     }
+    problems.extend(release::wrong_pins(&root(), &package::version()?)?);
+    for folder in ["", "docs", "clients", "packaging", "portal", "python", "examples"] {
+        pages(&root().join(folder), &mut problems)?;
+    }
     dependencies(&mut problems)?;
     codes(&mut problems)?;
     rooms::check(&mut problems)?;
@@ -83,6 +89,41 @@ pub fn tidy() -> Result<()> {
         return Ok(());
     }
     bail!("invariants of ARCHITECTURE.md are broken:\n  {}", problems.join("\n  "))
+}
+
+/// On PyPI the name `molbox` is somebody else's: no page may have people install that.
+fn pages(folder: &Path, problems: &mut Vec<String>) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        let is_page = path.extension().is_some_and(|extension| {
+            ["md", "html", "toml", "yaml", "yml", "def"].iter().any(|known| extension == *known)
+        });
+        if is_page {
+            let text = fs::read_to_string(&path)?;
+            let lines = text.lines().enumerate().filter(|(_, line)| installs_another(line));
+            problems.extend(lines.map(|(n, _)| {
+                format!("{}:{}: the name molbox on PyPI is another's", path.display(), n + 1)
+            }));
+        } else if path.is_dir() && folder != root() && !path.ends_with("node_modules") {
+            pages(&path, problems)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a line installs `molbox` from PyPI.
+fn installs_another(line: &str) -> bool {
+    let installers = ["pip install", "pipx install", "uv tool install", "uv add", "pip download"];
+    installers.iter().any(|installer| {
+        line.match_indices(installer).any(|(at, _)| {
+            let rest = line[at + installer.len()..].split(['`', '&', ';', '|', '#']).next();
+            rest.unwrap_or_default().split_whitespace().any(|word| {
+                let word = word.trim_matches(['\'', '"', ',', '.', ')']);
+                word.split(['=', '[', '<', '>', '~', '!']).next() == Some("molbox")
+            })
+        })
+    })
 }
 
 /// What stands before a code in the sources.
@@ -223,4 +264,30 @@ fn lines_with<'a>(
         let word = words.iter().find(|word| !is_comment && line.contains(**word))?;
         Some(format!("{shown}:{}: {word}", number + 1))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn installing_the_name_that_is_another_s_is_found_and_our_names_are_not() {
+        for line in [
+            "pip install molbox",
+            "run `pip install 'molbox'` first",
+            "pip install --upgrade molbox==0.1.4",
+            "python -m pip install numpy molbox[gpu], then",
+            "pipx install molbox",
+        ] {
+            assert!(installs_another(line), "{line}");
+        }
+        for line in [
+            "pip install molboxd && molbox up",
+            "pip install molbox-cli molbox-client",
+            "uv tool install molboxd --with-executables-from molbox-cli",
+            "`pip install molboxd` brings molbox",
+        ] {
+            assert!(!installs_another(line), "{line}");
+        }
+    }
 }

@@ -1,0 +1,327 @@
+//! What people install on this platform: wheels, Debian packages, an archive.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::lint::quiet;
+use crate::regenerate::document;
+use crate::shell::{cargo, root, run, target};
+use crate::{portal, python};
+
+/// The packages with a program, in the order in which one needs the other: folder, program.
+pub const PROGRAMS: [(&str, &str); 2] = [("crates/cli", "molbox"), ("crates/service", "molboxd")];
+/// The Python client, when there is one.
+const CLIENT: &str = "python";
+/// Most that a wheel may have, in bytes.
+const LIMITS: [(&str, u64); 4] = [
+    ("molbox_client", 100_000),
+    ("molbox_worker", 200_000),
+    ("molbox_cli", 8_000_000),
+    ("molboxd", 12_000_000),
+];
+
+/// How programs are built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// As the tests have built them already.
+    Debug,
+    Release,
+}
+
+impl Build {
+    /// Cargo's folder of what is built so.
+    fn folder(self) -> PathBuf {
+        target().join(match self {
+            Self::Debug => "debug",
+            Self::Release => "release",
+        })
+    }
+
+    /// Where packages of it lie.
+    pub fn dist(self) -> PathBuf {
+        target().join(match self {
+            Self::Debug => "dist-debug",
+            Self::Release => "dist",
+        })
+    }
+}
+
+/// The programs that packages are made and looked at with.
+pub struct Tools {
+    pub bin: PathBuf,
+}
+
+impl Tools {
+    pub fn install() -> Result<Self> {
+        let requirements = root().join("packaging/requirements.txt");
+        let python = python::tools("package/tools", &requirements)?;
+        Ok(Self { bin: python.parent().context("an environment has a folder")?.to_owned() })
+    }
+
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        command.current_dir(root()).env("SOURCE_DATE_EPOCH", EPOCH);
+        command
+    }
+}
+
+/// The moment that all files of a package have, so that the same sources make the same package:
+/// 2020-01-01.
+const EPOCH: &str = "1577836800";
+
+/// Builds all packages of this platform into target/dist. With a version of glibc the programs need
+/// no newer one.
+pub fn package(glibc: Option<&str>) -> Result<()> {
+    portal::portal().context("the service is not packed without its portal")?;
+    let tools = Tools::install()?;
+    let dist = Build::Release.dist();
+    wheels(&tools, Build::Release, glibc)?;
+    let root = laid_out(Build::Release)?;
+    archive(&root, &dist)?;
+    debian(&tools, &root, &dist)?;
+    sums(&dist)?;
+    sizes(&dist)
+}
+
+/// Builds the wheels alone.
+pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
+    let dist = build.dist();
+    if dist.exists() {
+        fs::remove_dir_all(&dist).with_context(|| format!("clear {}", dist.display()))?;
+    }
+    fs::create_dir_all(&dist)?;
+    for (folder, name) in PROGRAMS {
+        println!("-- the wheel of {name}");
+        let mut maturin = tools.command("maturin");
+        maturin.arg("build").arg("--quiet").arg("--manifest-path");
+        maturin.arg(root().join(folder).join("Cargo.toml")).arg("--out").arg(&dist);
+        maturin.env("CARGO_TARGET_DIR", target());
+        if build == Build::Release {
+            maturin.arg("--release").env("CARGO_ENCODED_RUSTFLAGS", without_paths()?);
+        }
+        if let Some(glibc) = glibc {
+            let tag = format!("manylinux_{}", glibc.replace('.', "_"));
+            maturin.args(["--zig", "--compatibility", &tag]);
+        }
+        quiet(&mut maturin)?;
+    }
+    println!("-- the wheels of Python");
+    for folder in ["worker", CLIENT] {
+        if root().join(folder).join("pyproject.toml").exists() {
+            pure_wheel(tools, folder, &dist)?;
+        }
+    }
+    Ok(())
+}
+
+/// Flags that keep the folders of this machine out of programs.
+fn without_paths() -> Result<String> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::home_dir().map(|home| home.join(".cargo")));
+    let home = home.context("there is no home folder")?;
+    let flags = [(root(), "/molbox"), (home, "/cargo")]
+        .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    Ok(flags.join("\x1f"))
+}
+
+/// The wheel of a package in Python; of the client its sources as well, which others build from. In a
+/// copy: builds leave things behind.
+fn pure_wheel(tools: &Tools, folder: &str, dist: &Path) -> Result<()> {
+    let copy = target().join("package").join(folder);
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?;
+    }
+    copy_tracked(folder, &copy)?;
+    for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root().join(license), copy.join(license))?;
+    }
+    let mut build = tools.command("python");
+    build.args(["-m", "build", "--wheel"]);
+    if folder == CLIENT {
+        build.arg("--sdist");
+    }
+    quiet(build.arg("--outdir").arg(dist).arg(&copy))
+}
+
+/// Copies the files of a folder that git knows or would add.
+fn copy_tracked(folder: &str, to: &Path) -> Result<()> {
+    let mut git = Command::new("git");
+    git.current_dir(root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let output = git.arg("--").arg(folder).output().context("start git")?;
+    ensure!(output.status.success(), "git ls-files failed: the packages are built in a clone");
+    let files = String::from_utf8(output.stdout)?;
+    for file in files.split('\0').filter(|file| !file.is_empty()) {
+        let path = Path::new(file);
+        let place = to.join(path.strip_prefix(folder)?);
+        fs::create_dir_all(place.parent().context("a file lies in a folder")?)?;
+        fs::copy(root().join(path), &place).with_context(|| format!("copy {file}"))?;
+    }
+    Ok(())
+}
+
+/// The version of all packages.
+pub fn version() -> Result<String> {
+    Ok(document()?.value["info"]["x-release"].as_str().context("info.x-release")?.to_owned())
+}
+
+/// Lays out what archives and Debian packages have: programs, completions, man pages, settings.
+fn laid_out(build: Build) -> Result<PathBuf> {
+    let root_folder = target().join("package/root");
+    if root_folder.exists() {
+        fs::remove_dir_all(&root_folder)?;
+    }
+    for folder in ["usr/bin", "usr/share/man/man1", "completions"] {
+        fs::create_dir_all(root_folder.join(folder))?;
+    }
+    for (_, name) in PROGRAMS {
+        let to = root_folder.join("usr/bin").join(name);
+        fs::copy(build.folder().join(name), &to).with_context(|| format!("copy {name}"))?;
+        quiet(Command::new("strip").arg(&to))?;
+    }
+    let molbox = root_folder.join("usr/bin/molbox");
+    let man = root_folder.join("usr/share/man/man1");
+    quiet(Command::new(&molbox).arg("man").arg(&man))?;
+    for page in fs::read_dir(&man)? {
+        quiet(Command::new("gzip").args(["--no-name", "-9"]).arg(page?.path()))?;
+    }
+    for (shell, file) in [("bash", "molbox.bash"), ("zsh", "_molbox"), ("fish", "molbox.fish")] {
+        let text = output(Command::new(&molbox).args(["completions", shell]))?;
+        fs::write(root_folder.join("completions").join(file), text)?;
+    }
+    // As docs/operating.md makes it.
+    let settings = ["--data", "/var/lib/molbox", "--set"];
+    let mut config = Command::new(root_folder.join("usr/bin/molboxd"));
+    config.env_clear().args(settings).args(["worker.python=/opt/molbox/env/bin/python", "config"]);
+    fs::write(root_folder.join("molbox.toml"), output(&mut config)?)?;
+    // Where Debian has programs; the page that shows the unit has them in /usr/local/bin.
+    fs::copy(root().join("packaging/molbox.service"), root_folder.join("molbox.service"))?;
+    let licenses =
+        ["LICENSE-MIT", "LICENSE-APACHE"].map(|name| fs::read_to_string(root().join(name)));
+    let [mit, apache] = licenses;
+    fs::write(
+        root_folder.join("copyright"),
+        format!("MIT or Apache-2.0.\n\n{}\n{}", mit?, apache?),
+    )?;
+    Ok(root_folder)
+}
+
+pub fn output(command: &mut Command) -> Result<Vec<u8>> {
+    let output = command.output().with_context(|| crate::shell::shown(command))?;
+    ensure!(
+        output.status.success(),
+        "{} failed: {}",
+        crate::shell::shown(command),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}
+
+/// An archive for machines without Python, or where nobody installs.
+fn archive(root_folder: &Path, dist: &Path) -> Result<()> {
+    println!("-- the archive");
+    let name = format!("molbox-{}-{}-linux", version()?, env::consts::ARCH);
+    let folder = target().join("package").join(&name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let mut copy = Command::new("cp");
+    copy.arg("--recursive").arg(root_folder.join("usr/bin")).arg(root_folder.join("usr/share"));
+    quiet(copy.arg(root_folder.join("completions")).arg(&folder))?;
+    for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root().join(file), folder.join(file))?;
+    }
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--xz", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.arg(format!("--mtime=@{EPOCH}")).arg("--file").arg(dist.join(format!("{name}.tar.xz")));
+    quiet(tar.arg("--directory").arg(target().join("package")).arg(&name))
+}
+
+/// The packages of Debian.
+fn debian(tools: &Tools, root_folder: &Path, dist: &Path) -> Result<()> {
+    let version = version()?;
+    let arch = match env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => bail!("Debian's name of {other} is not known here"),
+    };
+    for name in ["molbox", "molboxd"] {
+        println!("-- the Debian package {name}");
+        let program = root_folder.join("usr/bin").join(name);
+        let date = "Wed, 01 Jan 2020 00:00:00 +0000";
+        let changelog = format!(
+            "{name} ({version}-1) unstable; urgency=medium\n\n  * See CHANGELOG.md of the sources.\n\n \
+             -- The molbox authors <molbox@example.org>  {date}\n"
+        );
+        fs::write(root_folder.join("changelog.Debian"), changelog)?;
+        let mut gzip = Command::new("gzip");
+        gzip.args(["--no-name", "--force", "-9"]).arg(root_folder.join("changelog.Debian"));
+        quiet(&mut gzip)?;
+        let mut nfpm = tools.command("nfpm");
+        nfpm.args(["package", "--packager", "deb", "--config"]);
+        nfpm.arg(packaging_config(root_folder, name)?).arg("--target").arg(dist);
+        nfpm.env("ARCH", arch).env("VERSION", &version).env("GLIBC", glibc_of(&program)?);
+        quiet(&mut nfpm)?;
+    }
+    Ok(())
+}
+
+/// nfpm's configuration, with the folder of this machine in it.
+fn packaging_config(root_folder: &Path, name: &str) -> Result<PathBuf> {
+    let from = root().join("packaging/debian").join(format!("{name}.yaml"));
+    let text = fs::read_to_string(&from).with_context(|| format!("read {}", from.display()))?;
+    let to = target().join("package").join(format!("{name}.yaml"));
+    fs::write(&to, text.replace("src: root/", &format!("src: {}/", root_folder.display())))?;
+    Ok(to)
+}
+
+/// The newest version of glibc that a program asks for.
+fn glibc_of(program: &Path) -> Result<String> {
+    let symbols =
+        String::from_utf8(output(Command::new("objdump").arg("--dynamic-syms").arg(program))?)?;
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+        let number: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let parts: Option<Vec<u32>> = number.split('.').map(|part| part.parse().ok()).collect();
+        Some((parts?, number))
+    });
+    versions.max().map(|(_, number)| number).context("the program asks for no glibc")
+}
+
+/// SHA-256 of everything, for `sha256sum --check`.
+fn sums(dist: &Path) -> Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dist)? {
+        names.push(entry?.file_name());
+    }
+    names.sort();
+    let sums = output(Command::new("sha256sum").current_dir(dist).args(&names))?;
+    fs::write(dist.join("SHA256SUMS"), sums)?;
+    Ok(())
+}
+
+/// Prints what everything has, and refuses wheels that have become too large.
+fn sizes(dist: &Path) -> Result<()> {
+    let mut entries = fs::read_dir(dist)?.collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let bytes = entry.metadata()?.len();
+        println!("{:>10.2} MB  {name}", bytes as f64 / 1e6);
+        let limit = LIMITS
+            .iter()
+            .find(|(start, _)| name.ends_with(".whl") && name.split('-').next() == Some(*start));
+        if let Some((_, limit)) = limit {
+            ensure!(bytes <= *limit, "{name} has {bytes} bytes, more than {limit}");
+        }
+    }
+    Ok(())
+}
+
+/// Builds the programs as the tests do.
+pub fn build_debug() -> Result<()> {
+    run(cargo().args(["build", "--quiet", "--package=molbox-cli", "--package=molbox-service"]))
+}

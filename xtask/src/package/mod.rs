@@ -1,0 +1,7 @@
+//! `cargo xtask package`: what people install on this platform, and the proof that it works there.
+
+mod build;
+mod check;
+
+pub use build::{package, version};
+pub use check::{check, try_out};
