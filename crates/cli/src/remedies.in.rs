@@ -35,6 +35,7 @@
     ("unsupported_media_type", "send the type that belongs to the format"),
     ("upload_broken", "send it again"),
     ("value_error.date", "another date"),
+    ("value_error.dead_series", "a `volatilityFloor`, a longer `volatilityLookbackDays`, or market data that move"),
     ("value_error.empty_pool", "a wider window, fewer excluded dates"),
     ("value_error.expired", "leave the position out"),
     ("value_error.history", "another margin date, or a risk factor with a longer history"),

@@ -237,6 +237,34 @@ fn reached(links: &BTreeMap<&Path, BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
     reached
 }
 
+/// A page without what indents its lines, a fifth of it; code is left as it is.
+pub fn without_indents(html: &str) -> String {
+    let mut out = String::with_capacity(html.len());
+    let mut rest = html;
+    while let Some(start) = rest.find("<pre") {
+        let end = rest[start..].find("</pre>").map_or(rest.len(), |length| start + length);
+        out += &joined_lines(&rest[..start]);
+        out += &rest[start..end];
+        rest = &rest[end..];
+    }
+    out + &joined_lines(rest)
+}
+
+/// Lines without blanks before them, and without empty ones; where there was a break stays one.
+fn joined_lines(text: &str) -> String {
+    let mut lines = text.split('\n');
+    let mut out = lines.next().unwrap_or_default().to_owned();
+    let n_more = lines.clone().count();
+    for (n, line) in lines.enumerate() {
+        let line = line.trim_start();
+        if !line.is_empty() || n + 1 == n_more {
+            out.push('\n');
+            out += line;
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +283,12 @@ mod tests {
     fn a_good_site_has_no_problems() {
         let front = format!("{GOOD}</script><a href=guides/b.html#one>b</a><a href=#one>c</a>");
         assert_eq!(found(&[("index.html", &front), ("guides/b.html", GOOD)]), [""; 0]);
+    }
+
+    #[test]
+    fn lines_lose_their_indents_and_code_does_not() {
+        let html = "<p>\n   a\n\n  b</p>\n  <pre>\n    c\n\n</pre>\n   <p>d\n  ";
+        assert_eq!(without_indents(html), "<p>\na\nb</p>\n<pre>\n    c\n\n</pre>\n<p>d\n");
     }
 
     #[test]

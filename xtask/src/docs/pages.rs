@@ -14,7 +14,7 @@ use super::presets;
 use crate::shell::root;
 
 /// Pages whose place in the site is another than in the repository.
-const MOVED: [(&str, &str); 21] = [
+const MOVED: [(&str, &str); 27] = [
     ("ARCHITECTURE.md", "explanation/architecture.md"),
     ("CHANGELOG.md", "reference/changelog.md"),
     ("CONTRIBUTING.md", "explanation/contributing.md"),
@@ -24,17 +24,23 @@ const MOVED: [(&str, &str); 21] = [
     ("crates/analysis/README.md", "reference/agreement.md"),
     ("docs/analyses.md", "reference/analyses.md"),
     ("docs/bundle.md", "reference/bundle.md"),
+    ("docs/built-systems.md", "guides/built-systems.md"),
     ("docs/cli.md", "reference/cli.md"),
     ("docs/cluster.md", "guides/cluster.md"),
     ("docs/engines.md", "explanation/engines.md"),
     ("docs/errors.md", "reference/errors.md"),
     ("docs/glossary.md", "reference/glossary.md"),
+    ("docs/go.md", "guides/go.md"),
     ("docs/index.md", "index.md"),
+    ("docs/install.md", "guides/install.md"),
     ("docs/lookup.md", "reference/index.md"),
     ("docs/masks.md", "reference/masks.md"),
+    ("docs/mcp.md", "guides/assistants.md"),
     ("docs/operating.md", "guides/operating.md"),
     ("docs/portal.md", "guides/portal.md"),
+    ("docs/python.md", "reference/python.md"),
     ("docs/science-margin.md", "explanation/margin.md"),
+    ("docs/typescript.md", "guides/typescript.md"),
     ("docs/units.md", "reference/units.md"),
 ];
 /// Folders of pages below `docs/` that the site has under the same name.

@@ -116,7 +116,7 @@ fn move_scripts_out(built: &Path) -> Result<()> {
             out += &format!("{before}<script src=\"{up}{name}\"></script>");
             rest = after;
         }
-        write(&built.join(path), out + rest)?;
+        write(&built.join(path), html::without_indents(&(out + rest)))?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ fn assert_close(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} and {expected}");
 }
 
-/// Statistics and probabilities that a program of NumPy and SciPy 1.17.1 (chi2.sf) gave.
+/// Statistics and probabilities that a program of `NumPy` and `SciPy` 1.17.1 (`chi2.sf`) gave.
 #[test]
 fn coverage_is_that_of_another_program() {
     let of = |n: usize, at: &[usize], level: f64| {
