@@ -51,7 +51,7 @@ pub struct Plan {
     pub structure: String,
     /// Files of this machine of a system that another program has built; with them `structure`
     /// only names the run.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub built: Vec<PathBuf>,
     /// Files of ligands of this machine.
     #[serde(default)]

@@ -106,6 +106,12 @@ type HistoricalSettings struct {
 
 	// StartDate First date of the window, YYYY-MM-DD, inclusive, not after endDate. Default: the first usable date.
 	StartDate *string `json:"startDate,omitempty"`
+
+	// StressEndDate Last date of the time of stress, YYYY-MM-DD, inclusive. Required with stressStartDate. Default: none.
+	StressEndDate *string `json:"stressEndDate,omitempty"`
+
+	// StressStartDate First date of a time of stress, YYYY-MM-DD, whose returns are taken as they were, not scaled to the volatility of today; not after stressEndDate. Required with stressWeight. Default: none.
+	StressStartDate *string `json:"stressStartDate,omitempty"`
 }
 
 // Hold Why queued tasks are not started, through no fault of theirs; absent when nothing is in the way.
@@ -137,8 +143,14 @@ type MarginAnswer = interface{}
 
 // MarginJobRequest The margin job to submit.
 type MarginJobRequest struct {
+	// ConfidenceLevel Part of the scenarios that the worst ones leave out, from 0.5 to 0.9999. Default: 0.99.
+	ConfidenceLevel *float64 `json:"confidenceLevel,omitempty"`
+
 	// EwmaDecayFactor Decay (lambda) factor of the exponentially weighted moving average, above 0 and at most 1. Default: 0.97.
 	EwmaDecayFactor *float64 `json:"ewmaDecayFactor,omitempty"`
+
+	// IncludeLosses Whether the report has the loss of each scenario; CSV has none. Default: false.
+	IncludeLosses *bool `json:"includeLosses,omitempty"`
 
 	// MarginDate Current date for which the margin is calculated, YYYY-MM-DD; no later data is used. Default: the latest settlement date of any ticker of the portfolio.
 	MarginDate *string `json:"marginDate,omitempty"`
@@ -149,24 +161,42 @@ type MarginJobRequest struct {
 	// Portfolio Portfolio of positions.
 	Portfolio *Portfolio `json:"portfolio,omitempty"`
 
+	// ResultCurrency Currency of the totals, one of the exchange rates. Default: the one that all contracts have, or the base currency of the exchange rates.
+	ResultCurrency *string `json:"resultCurrency,omitempty"`
+
+	// RiskMeasure What of the simulated losses the initial margin is: `expected_shortfall`, the mean of the worst, or `value_at_risk`, the loss that they are above. Default: expected_shortfall.
+	RiskMeasure *string `json:"riskMeasure,omitempty"`
+
 	// Seed Seed of the scenarios; the same request, data and seed give the same bytes. Default: 42.
 	Seed *int64 `json:"seed,omitempty"`
 
 	// Settings Which dates of the history the scenarios are drawn from.
 	Settings *HistoricalSettings `json:"settings,omitempty"`
 
+	// StressWeight Part, from 0 to 1, of what the margin of a time of stress is above this one, which is added to it; the stress is from `stressStartDate` to `stressEndDate` of the settings. Default: 0.
+	StressWeight *float64 `json:"stressWeight,omitempty"`
+
 	// TimeHorizonDays Days simulated forward in each scenario, in trading days, from 1 to 250. Default: 2.
 	TimeHorizonDays *int64 `json:"timeHorizonDays,omitempty"`
+
+	// VolatilityFloor Lower bound of the volatility of each ticker, as a part of that of its whole history, from 0 to 1. Default: 0.
+	VolatilityFloor *float64 `json:"volatilityFloor,omitempty"`
 
 	// VolatilityLookbackDays Lookback days for volatility calibration, in daily returns, at least 1, rounded down. Default: 250.
 	VolatilityLookbackDays *float64 `json:"volatilityLookbackDays,omitempty"`
 
 	// VolatilityMultiplier Multiplier applied to the calibrated volatilities, above 0. Default: 1.
 	VolatilityMultiplier *float64 `json:"volatilityMultiplier,omitempty"`
+
+	// WorstScenarios Number of the worst scenarios that the report has with their losses and dates, from 0 to 1000; CSV has none. Default: 0.
+	WorstScenarios *int64 `json:"worstScenarios,omitempty"`
 }
 
 // MarginReport Margin of a portfolio.
 type MarginReport struct {
+	// Losses The loss of each scenario in the currency of the totals, negative for a gain, in the order in which they are drawn; absent where they were not asked for.
+	Losses *[]float64 `json:"losses,omitempty"`
+
 	// Rows One row per position, in the order of the request.
 	Rows []MarginRow `json:"rows"`
 
@@ -175,6 +205,9 @@ type MarginReport struct {
 
 	// Warnings What to know about the request and the data that the margin rests on.
 	Warnings []string `json:"warnings"`
+
+	// WorstScenarios The worst scenarios, the worst first; absent where none were asked for.
+	WorstScenarios *[]MarginScenario `json:"worstScenarios,omitempty"`
 }
 
 // MarginRow Margin of one position, amounts in the currency of its contract. Margins of rows, converted to one currency, add up to that of the portfolio, so that of a hedge is negative.
@@ -216,6 +249,15 @@ type MarginRow struct {
 	VariationMargin float64 `json:"variationMargin"`
 }
 
+// MarginScenario What a scenario loses, and the days that it is made of.
+type MarginScenario struct {
+	// Dates The historical date that each day of the horizon is drawn from, YYYY-MM-DD.
+	Dates []string `json:"dates"`
+
+	// Loss Loss of the portfolio in the currency of the totals, negative for a gain.
+	Loss float64 `json:"loss"`
+}
+
 // MarginShape Another shape of the margin result.
 type MarginShape string
 
@@ -224,7 +266,7 @@ type MarginSummary struct {
 	// BaseCurrency Currency of the totals.
 	BaseCurrency *string `json:"baseCurrency,omitempty"`
 
-	// Confidence Level of the expected shortfall.
+	// Confidence Level of the expected shortfall and of the value at risk.
 	Confidence *float64 `json:"confidence,omitempty"`
 
 	// ExpectedShortfall Mean loss in the worst scenarios, zero where that is a gain.
@@ -248,10 +290,22 @@ type MarginSummary struct {
 	// PoolDates Number of dates that scenarios were drawn from.
 	PoolDates *int64 `json:"poolDates,omitempty"`
 
-	// Sigma Volatility of a day by ticker, without the multiplier, of the logarithm of the price or, for absolute returns, in units of price.
+	// RiskMeasure `value_at_risk` where the initial margin is that; absent where it is the expected shortfall.
+	RiskMeasure *string `json:"riskMeasure,omitempty"`
+
+	// Sigma Volatility of a day by ticker, at least the floor, without the multiplier, of the logarithm of the price or, for absolute returns, in units of price.
 	Sigma *map[string]interface{} `json:"sigma,omitempty"`
 
-	// ValueAtRisk Smallest loss of the worst scenarios.
+	// StressAddOn What the time of stress adds to the initial margin.
+	StressAddOn *float64 `json:"stressAddOn,omitempty"`
+
+	// StressDates Number of dates of the time of stress; absent, like what follows from it, where there is none.
+	StressDates *int64 `json:"stressDates,omitempty"`
+
+	// StressedMargin Margin of the time of stress alone, from its returns as they were.
+	StressedMargin *float64 `json:"stressedMargin,omitempty"`
+
+	// ValueAtRisk Smallest loss that at least the level of all scenarios do not exceed.
 	ValueAtRisk *float64 `json:"valueAtRisk,omitempty"`
 }
 

@@ -284,6 +284,9 @@ type AnalysisRecord struct {
 	// Attempts How often the analysis was started.
 	Attempts int64 `json:"attempts"`
 
+	// Cancelling `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
+	Cancelling *bool `json:"cancelling,omitempty"`
+
 	// CreatedAt When the analysis was submitted, RFC 3339 in UTC.
 	CreatedAt string `json:"created_at"`
 
@@ -773,7 +776,7 @@ type FileRegistration struct {
 	// FileId Identifier obtained with the upload link. Required unless `pdb_id` is given, and not beside it.
 	FileId *string `json:"file_id,omitempty"`
 
-	// Format File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field), `dcd`, `xtc`. Default: the filetype that the upload link was asked for.
+	// Format File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field or `System`), `dcd`, `xtc`; of built systems `prmtop` (or `parm7`), `inpcrd` (or `rst7`), `top`, `gro`, `psf`, `crd`, `prm` (or `par`), `rtf`, `str`, `xsc`, `zip`. Default: the filetype that the upload link was asked for.
 	Format *string `json:"format,omitempty"`
 
 	// Name Name given to the file, unique in the account, 1 to 200 characters that can be printed, not blanks alone. Default: the identifier of the file or of the entry.
@@ -782,7 +785,7 @@ type FileRegistration struct {
 	// PdbId Identifier of a public structure entry of the Protein Data Bank, for example `1L2Y` or `pdb_00001l2y`.
 	PdbId *PdbId `json:"pdb_id,omitempty"`
 
-	// Type Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd` or `xtc`). Default: what the format suggests.
+	// Type Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd` or `xtc`), `system` (a file of a system that another program has built: a serialized OpenMM `System` in `xml`, or any of the formats from `prmtop` on). Default: what the format and the content suggest.
 	Type *string `json:"type,omitempty"`
 }
 
@@ -967,6 +970,9 @@ type JobRecord struct {
 
 	// BoxId Identifier of the system that it simulates.
 	BoxId string `json:"box_id"`
+
+	// Cancelling `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
+	Cancelling *bool `json:"cancelling,omitempty"`
 
 	// Citations What to cite for the methods of the simulation and for its system, each with its DOI; absent before the job has results.
 	Citations *[]string `json:"citations,omitempty"`
@@ -1656,6 +1662,9 @@ type SystemBuildRequest struct {
 	// BoxShape Shape of the periodic box: `cube`, `rectangular`, `dodecahedron` or `octahedron`. A membrane's box is always rectangular. Default: cube.
 	BoxShape *string `json:"box_shape,omitempty"`
 
+	// Built Registered files of a system that another program has built, by id or name, at most 50: of Amber a `prmtop` and an `inpcrd`; of GROMACS a `top` and a `gro`, with what the `top` includes in a `zip`; of CHARMM or NAMD a `psf`, a `crd` or `pdb`, and the parameters (`prm`, `rtf`, `str`), with the box in a `pdb` or `xsc`; of OpenMM a serialized `System` (`xml`) and a `pdb` or `cif`. A `zip` may hold all of them. Beside it only `box_name` and `seed` can be given. Default: none.
+	Built *[]string `json:"built,omitempty"`
+
 	// ChainId Chains of the protein file to keep, by identifier, separated by commas; it needs a protein. Default: all.
 	ChainId *string `json:"chain_id,omitempty"`
 
@@ -1752,6 +1761,9 @@ type SystemRecord struct {
 	// BoxName Label of the system; absent without one.
 	BoxName *string `json:"box_name,omitempty"`
 
+	// Cancelling `true` from when it is cancelled until it has ended, which takes seconds; absent otherwise.
+	Cancelling *bool `json:"cancelling,omitempty"`
+
 	// Citations What to cite for the force field, the water model, lipids and ligands, each with its DOI; absent before the system has results.
 	Citations *[]string `json:"citations,omitempty"`
 
@@ -1799,6 +1811,9 @@ type SystemSettings struct {
 
 	// BoxShape As in `SystemBuildRequest`.
 	BoxShape *string `json:"box_shape,omitempty"`
+
+	// Built As in `SystemBuildRequest`.
+	Built *[]string `json:"built,omitempty"`
 
 	// ChainId As in `SystemBuildRequest`.
 	ChainId *string `json:"chain_id,omitempty"`

@@ -90,8 +90,9 @@ fn an_address_of_another_service_is_the_cause_of_paths_that_are_not_there() {
 #[test]
 fn warnings_about_a_request_come_on_standard_error() {
     let service = Service::start();
-    let warning = "warning: boxshape is not a field of this request and was ignored; did you mean \
-                   box_shape?\n";
+    let warnings = "warning: boxshape is not a field of this request and was ignored; did you mean \
+                    box_shape?\nwarning: no protein, ligands or membrane were given: the box holds \
+                    water and ions alone\n";
     let remarks = |arguments: &[&str]| {
         let output = service.molbox(arguments).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -101,8 +102,8 @@ fn warnings_about_a_request_come_on_standard_error() {
     };
     // A newer command line, for example, or another client.
     remarks(&["api", "--any-field", "POST", "/submit/system", "-F", "boxshape=cube"]);
-    assert_eq!(remarks(&["system", "show", "latest"]), warning);
-    assert_eq!(remarks(&["system", "cancel", "latest"]), warning);
+    assert_eq!(remarks(&["system", "show", "latest"]), warnings);
+    assert_eq!(remarks(&["system", "cancel", "latest"]), warnings);
     assert_eq!(remarks(&["--quiet", "system", "show", "latest"]), "");
 }
 

@@ -160,11 +160,12 @@ mod tests {
 
     #[test]
     fn a_system_that_could_do_anything_else_is_refused_with_the_line() {
+        let deep = "(".repeat(200);
         for (old, new, words) in [
             ("CustomBondForce", "PythonForce", "line 4: a PythonForce is not allowed"),
             ("CustomBondForce", "TorchForce", "line 4: a TorchForce is not allowed"),
             ("CustomBondForce", "System", "line 4: a System is not allowed"),
-            ("k*(r-r0)^2", "__import__('os')", "line 4: energy "),
+            ("k*(r-r0)^2", &deep, "line 4: energy has more than 100 parentheses"),
             ("<System ", "<!DOCTYPE a><System ", "line 2: DOCTYPE is not allowed"),
             ("\n</System>", "", "an element is not closed"),
         ] {
