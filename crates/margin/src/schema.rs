@@ -80,13 +80,22 @@ impl Part {
         match self {
             _ if text.is_empty() => Value::Null,
             Self::Number => number(text).unwrap_or_else(|| text.into()),
-            Self::Flag => text.to_lowercase().parse().map_or_else(|_| text.into(), Value::Bool),
+            Self::Flag => flag(text).map_or_else(|| text.into(), Value::Bool),
             Self::Dates => text
                 .split(|c: char| c == ',' || c.is_whitespace())
                 .filter(|date| !date.is_empty())
                 .collect(),
             _ => text.into(),
         }
+    }
+}
+
+/// True or false, in the words that the service takes beside a body.
+fn flag(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "1" | "on" | "t" | "true" | "y" | "yes" => Some(true),
+        "0" | "off" | "f" | "false" | "n" | "no" => Some(false),
+        _ => None,
     }
 }
 

@@ -408,7 +408,7 @@ fn check(schema: &Schema, value: &mut Json, is_text: bool, out: &mut Violations)
         }
         Schema::Number { bound } => number(*bound, value, is_text, out),
         Schema::Integer { minimum } => integer(*minimum, value, is_text, out),
-        Schema::Boolean => boolean(value, out),
+        Schema::Boolean => boolean(value, is_text, out),
         Schema::Array(schema) => match value {
             Json::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
@@ -604,12 +604,14 @@ fn integer(minimum: Option<i64>, value: &mut Json, is_text: bool, out: &mut Viol
     }
 }
 
-fn boolean(value: &Json, out: &mut Violations) {
+fn boolean(value: &Json, is_text: bool, out: &mut Violations) {
     const WORDS: [&str; 12] =
         ["0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes"];
     let parsing = "Input should be a valid boolean, unable to interpret input";
     match value {
         Json::Bool(_) => {}
+        // Beside a body there is nothing but text.
+        Json::Str(text) if is_text && WORDS.contains(&text.to_lowercase().as_str()) => {}
         Json::Str(text) if !WORDS.contains(&text.to_lowercase().as_str()) => {
             out.add("bool_parsing", parsing, value, None)
         }

@@ -132,6 +132,7 @@ fn allows(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
 fn item(field: &Field) -> Value {
     match field.pointer.rsplit('/').next().unwrap() {
         "ligands" => json!("ligand"),
+        "built" => json!("file"),
         "equilibration" => json!({}),
         "items" if field.pointer.contains("rmsd_masks") => json!("@CA"),
         "addedDates" | "excludedDates" => json!("2024-11-29"),
