@@ -307,8 +307,12 @@ impl World {
                 // The content has not arrived: that is looked at last.
                 let mut body = json!({ "file_id": self.pending });
                 if is("type") {
-                    let formats =
-                        [("ligand", "sdf"), ("force_field", "xml"), ("trajectory", "dcd")];
+                    let formats = [
+                        ("ligand", "sdf"),
+                        ("force_field", "xml"),
+                        ("trajectory", "dcd"),
+                        ("system", "prmtop"),
+                    ];
                     let format = formats
                         .iter()
                         .find(|(kind, _)| value == kind)
@@ -330,7 +334,8 @@ impl World {
                 {
                     body["ligands"] = json!(["ligand"]);
                 }
-                (Some(body), 200)
+                // Files are looked for when all else is well, and there are none of the name.
+                (Some(body), if is("built") { 404 } else { 200 })
             }
             "job_submit" | "job_check" => {
                 let mut body = json!({ "box_id": self.system, "equilibration": [] });
@@ -376,6 +381,10 @@ impl World {
                     // {"futures": []}
                     body["portfolio"] = json!({ "data": "eyJmdXR1cmVzIjogW119" });
                 }
+                if is("stressWeight") {
+                    let [first, last] = ["2008-09-01", "2009-03-31"];
+                    body["settings"] = json!({ "stressStartDate": first, "stressEndDate": last });
+                }
                 (Some(body), 200)
             }
             id if operation.method == Method::POST => {
@@ -398,6 +407,10 @@ impl World {
             request.csv = Some("ticker,type,quantity\nXEQ1,long,2\n");
             request.path = request.path.replace("{data_format}", "csv");
             request.query.push(("marginDate".to_owned(), "2024-12-31".to_owned()));
+            if is("stressWeight") {
+                let stress = [("stressStartDate", "2008-09-01"), ("stressEndDate", "2009-03-31")];
+                request.query.extend(stress.map(|(name, day)| (name.to_owned(), day.to_owned())));
+            }
         }
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let name = last.as_str().unwrap_or_default();
