@@ -464,8 +464,13 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_return(
     def interrupt(_: molbox.Job) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        molbox.Job(client, example("job_submit.200.json")).wait(on_progress=interrupt)
+    # What a shell starts in the background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            molbox.Job(client, example("job_submit.200.json")).wait(on_progress=interrupt)
+    finally:
+        signal.signal(signal.SIGINT, before)
     printed = capsys.readouterr()
     assert f"return by client.job('{JOB_ID}').wait()" in printed.err
     assert printed.out == ""
