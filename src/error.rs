@@ -20,6 +20,11 @@ pub enum Error {
     Refused(Box<Refusal>),
     /// The service was not reached, or the connection broke, also after retries.
     Connection(reqwest::Error),
+    /// Nothing of an upload was taken for the idle timeout, also after retries.
+    Stalled {
+        /// The idle timeout.
+        after: Duration,
+    },
     /// The service answered something that the document does not describe.
     Unexpected {
         /// Status of the answer, when it is known.
@@ -134,7 +139,7 @@ impl Error {
     /// Whether the same call may succeed later: the service was out of reach or overloaded.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Connection(_) | Self::Truncated { .. } => true,
+            Self::Connection(_) | Self::Stalled { .. } | Self::Truncated { .. } => true,
             Self::Refused(refusal) => is_transient(refusal.status),
             _ => false,
         }
@@ -150,6 +155,9 @@ impl fmt::Display for Error {
                 Some(url) => write!(f, "reach {}", url.origin().ascii_serialization()),
                 None => f.write_str("reach the service"),
             },
+            Self::Stalled { after } => {
+                write!(f, "nothing of the upload was taken for {} s", after.as_secs())
+            }
             Self::Unexpected { status: Some(status), message } => {
                 write!(f, "unexpected answer ({status}): {message}")
             }

@@ -21,6 +21,10 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Longer than this is not waited for; the error has the time to come back.
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
+/// Without a byte; events come every 15 s.
+const IDLE: Duration = Duration::from_secs(60);
+/// A margin may wait a minute for its turn and be calculated for five, in which nothing is sent.
+const IDLE_OF_MARGINS: Duration = Duration::from_secs(7 * 60);
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const MAX_REDIRECTS: usize = 5;
 /// An error body is read up to here.
@@ -39,14 +43,63 @@ pub struct Connection {
     base_url: String,
     key: ApiKey,
     connect_timeout: Duration,
-    idle_timeout: Duration,
+    /// Unless it is the one of the endpoint.
+    idle_timeout: Option<Duration>,
     deadline: Option<Duration>,
     retries: u32,
+    on_retry: OnRetry,
     /// What callers have set up of the HTTP client, in order.
     setup: Vec<Setup>,
 }
 
 type Setup = Arc<dyn Fn(ClientBuilder) -> ClientBuilder + Send + Sync>;
+
+/// A request that did not succeed and will be sent again.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Retry {
+    /// Why it did not.
+    pub error: Error,
+    /// How long is waited before it is sent again.
+    pub delay: Duration,
+    /// Which retry that will be, counted from 1.
+    pub number: u32,
+    /// The most retries of one request.
+    pub of: u32,
+}
+
+type RetryCallback = dyn Fn(&Retry) + Send + Sync;
+
+/// Who wants to know of retries.
+#[derive(Clone, Default)]
+struct OnRetry(Option<Arc<RetryCallback>>);
+
+impl fmt::Debug for OnRetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OnRetry").field(&self.0.is_some()).finish()
+    }
+}
+
+impl OnRetry {
+    /// Reports a retry, and why: reads the answer for it, which nobody else will.
+    async fn report(
+        &self,
+        result: reqwest::Result<Response>,
+        delay: Duration,
+        number: u32,
+        of: u32,
+    ) {
+        let Some(on_retry) = &self.0 else { return };
+        let error = match result {
+            Ok(response) => match readable(response).await {
+                Ok(response) => refusal(&response),
+                Err(error) => Error::Connection(error),
+            },
+            Err(error) => Error::Connection(error),
+        };
+        on_retry(&Retry { error, delay, number, of });
+    }
+}
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,9 +130,10 @@ impl Connection {
             base_url: base_url.trim_end_matches('/').to_owned(),
             key: ApiKey::new(key)?,
             connect_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: None,
             deadline: None,
             retries: 4,
+            on_retry: OnRetry::default(),
             setup: Vec::new(),
         })
     }
@@ -102,10 +156,12 @@ impl Connection {
         self
     }
 
-    /// How long to wait for the next byte. There is no limit to a whole transfer. Default: 60 s.
+    /// How long to wait for the next byte, of an answer or of an upload that is taken. There is no
+    /// limit to a whole transfer of files. Default: 60 s, of margins 7 minutes: the request must
+    /// be sent within them, and the margin calculated.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = timeout;
+        self.idle_timeout = Some(timeout);
         self
     }
 
@@ -185,13 +241,31 @@ impl Connection {
         self
     }
 
+    /// Called before each wait for a retry of a request, with why and for how long: a service
+    /// whose disk is full may be waited for for minutes. Uploads and downloads that are resumed
+    /// after their connection broke are not reported.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), molbox::Error> {
+    /// let connection = molbox::Connection::new("https://md.example.org/prod", "mbx_…")?
+    ///     .on_retry(|retry| eprintln!("{}; again in {} s", retry.error, retry.delay.as_secs()));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn on_retry(mut self, callback: impl Fn(&Retry) + Send + Sync + 'static) -> Self {
+        self.on_retry = OnRetry(Some(Arc::new(callback)));
+        self
+    }
+
     /// The client of the simulation workflow.
     ///
     /// # Errors
     ///
     /// [`Error::Connection`] when the TLS library cannot start.
     pub fn workflow(&self) -> Result<workflow::Client, Error> {
-        Ok(workflow::Client::new_with_client(&self.base_url, self.client()?, self.inner()))
+        let idle_timeout = self.idle_timeout.unwrap_or(IDLE);
+        let http = self.client(Some(idle_timeout))?;
+        Ok(workflow::Client::new_with_client(&self.base_url, http, self.inner(idle_timeout)?))
     }
 
     /// The client of the margin endpoint.
@@ -200,20 +274,29 @@ impl Connection {
     ///
     /// [`Error::Connection`] when the TLS library cannot start.
     pub fn margin(&self) -> Result<margin::Client, Error> {
-        Ok(margin::Client::new_with_client(&self.base_url, self.client()?, self.inner()))
+        let idle_timeout = self.idle_timeout.unwrap_or(IDLE_OF_MARGINS);
+        let http = self.client(Some(idle_timeout))?;
+        Ok(margin::Client::new_with_client(&self.base_url, http, self.inner(idle_timeout)?))
     }
 
-    fn inner(&self) -> Inner {
-        Inner { key: self.key.clone(), retries: self.retries, deadline: self.deadline }
+    fn inner(&self, idle_timeout: Duration) -> Result<Inner, Error> {
+        // One without its limit on reads, which counts from the beginning of a request, and would
+        // end every upload that takes longer.
+        let uploads = self.client(None)?;
+        let Self { retries, deadline, .. } = *self;
+        let on_retry = self.on_retry.clone();
+        Ok(Inner { key: self.key.clone(), retries, on_retry, deadline, idle_timeout, uploads })
     }
 
     /// The key is not among its default headers: the same client uploads to links that must
     /// not see it. Redirects are followed by [`follow`], which keeps the key at home.
-    fn client(&self) -> Result<reqwest::Client, Error> {
-        let defaults = reqwest::Client::builder()
+    fn client(&self, idle_timeout: Option<Duration>) -> Result<reqwest::Client, Error> {
+        let mut defaults = reqwest::Client::builder()
             .connect_timeout(self.connect_timeout)
-            .read_timeout(self.idle_timeout)
             .user_agent(concat!("molbox-rust/", env!("CARGO_PKG_VERSION")));
+        if let Some(timeout) = idle_timeout {
+            defaults = defaults.read_timeout(timeout);
+        }
         let wanted = self.setup.iter().fold(defaults, |http, setup| setup(http));
         // After the caller's setup, which must not bring redirects back: they would carry the key
         // to other hosts.
@@ -230,7 +313,11 @@ impl Connection {
 pub struct Inner {
     key: ApiKey,
     pub(crate) retries: u32,
+    on_retry: OnRetry,
     pub(crate) deadline: Option<Duration>,
+    pub(crate) idle_timeout: Duration,
+    /// Sends files, and has no limit of its own to the time that takes.
+    pub(crate) uploads: reqwest::Client,
 }
 
 /// An error with its causes, the deepest last.
@@ -277,9 +364,13 @@ pub(crate) async fn exchange(
     if response.status().is_success() {
         return Ok(response);
     }
-    let response = readable(response).await.map_err(Error::Connection)?;
+    Err(refusal(&readable(response).await.map_err(Error::Connection)?))
+}
+
+/// The error that an answer stands for which `readable` has read.
+pub(crate) fn refusal(response: &Response) -> Error {
     let refusal = response.extensions().get::<Refusal>().expect("put there by `readable`");
-    Err(Error::Refused(Box::new(refusal.clone())))
+    Error::Refused(Box::new(refusal.clone()))
 }
 
 fn prepare(inner: &Inner, request: &mut Request) {
@@ -326,8 +417,9 @@ async fn persist(
         let Some(delay) = delay.filter(|_| request.is_some()).filter(is_in_time) else {
             return result;
         };
-        tokio::time::sleep(delay).await;
         attempt += 1;
+        inner.on_retry.report(result, delay, attempt, inner.retries).await;
+        tokio::time::sleep(delay).await;
     }
 }
 
@@ -419,7 +511,10 @@ fn unexpected_body(response: &Response, body: &[u8]) -> ValidationError {
         None if body.is_empty() => {
             response.status().canonical_reason().unwrap_or("no explanation").to_owned()
         }
-        None => String::from_utf8_lossy(body).chars().take(500).collect(),
+        None => {
+            let text = String::from_utf8_lossy(body);
+            of_page(&text).unwrap_or_else(|| text.chars().take(500).collect())
+        }
     };
     ValidationError {
         loc: Vec::new(),
@@ -429,6 +524,25 @@ fn unexpected_body(response: &Response, body: &[u8]) -> ValidationError {
         ctx: Default::default(),
         extra: Default::default(),
     }
+}
+
+/// What to say of a web page in the place of an answer: a proxy on the way answers like this, or
+/// another server.
+fn of_page(text: &str) -> Option<String> {
+    let text = text.trim_start();
+    let lower = text.to_ascii_lowercase();
+    if !["<!doctype html", "<html"].iter().any(|start| lower.starts_with(start)) {
+        return None;
+    }
+    let title = lower.find("<title>").map(|at| at + "<title>".len());
+    let title = title.and_then(|start| {
+        let end = start + lower[start..].find('<')?;
+        let words: Vec<&str> = text[start..end].split_whitespace().collect();
+        Some(words.join(" ").chars().take(100).collect::<String>())
+    });
+    let named = title.filter(|title| !title.is_empty()).map(|title| format!(", {title:?}"));
+    let named = named.unwrap_or_default();
+    Some(format!("the answer is a web page{named}, of a proxy on the way or of another server"))
 }
 
 /// A random number that nobody else draws; std keys its hashers with the system's randomness.

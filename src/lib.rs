@@ -126,7 +126,7 @@ pub use {
     blocking::Blocking,
     call::{Answer, Call},
     error::{Error, Refusal, TaskFailure},
-    http::Connection,
+    http::{Connection, Retry},
     transfer::{Download, Upload},
     wait::{Task, Wait},
     workflow::Client,

@@ -47,7 +47,7 @@ const AT_A_TIME: usize = 4;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// A structure file of this machine, or what the service knows: a registered file's id or name,
-    /// or a public structure entry.
+    /// or a public structure entry. Empty for a box of solvent and ligands alone.
     pub structure: String,
     /// Files of this machine of a system that another program has built; with them `structure`
     /// only names the run.
@@ -56,6 +56,10 @@ pub struct Plan {
     /// Files of ligands of this machine.
     #[serde(default)]
     pub ligands: Vec<PathBuf>,
+    /// A force field's file of this machine; its name takes the place of the registered file's in
+    /// the system's `force_field`, which may name one of the service's before it and a comma.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force_field: Option<PathBuf>,
     /// How to build; `built`, `protein` and `ligands` are filled in.
     pub system: SystemBuildRequest,
     /// What to simulate; `box_id` and `batch_index` are filled in, and a seed is counted up from
@@ -75,6 +79,7 @@ impl Plan {
             structure: structure.into(),
             built: Vec::new(),
             ligands: Vec::new(),
+            force_field: None,
             system: crate::from_json("{}").expect(default),
             job: crate::from_json(r#"{"production": {}}"#).expect(default),
             analysis: Some(crate::from_json("{}").expect(default)),
@@ -192,7 +197,8 @@ impl Run {
         if plan.built.is_empty() && Path::new(&plan.structure).is_file() {
             plan.structure = text(&absolute(Path::new(&plan.structure))?)?.to_owned();
         }
-        for file in plan.built.iter_mut().chain(&mut plan.ligands) {
+        let files = plan.built.iter_mut().chain(&mut plan.ligands).chain(&mut plan.force_field);
+        for file in files {
             *file = absolute(file)?;
             text(file)?;
         }
@@ -308,7 +314,8 @@ impl Run {
             let wanted: Vec<PathBuf> = if is_built {
                 self.plan.built.clone()
             } else {
-                is_file.then_some(structure).into_iter().chain(self.plan.ligands.clone()).collect()
+                let ligands = self.plan.ligands.iter().chain(&self.plan.force_field).cloned();
+                is_file.then_some(structure).into_iter().chain(ligands).collect()
             };
             for path in wanted.iter().skip(self.files.len()) {
                 let file = self.upload(client, path, on_event).await?;
@@ -321,9 +328,17 @@ impl Run {
             if is_built {
                 request.built = files.collect();
             } else {
-                request.protein =
-                    if is_file { files.next() } else { Some(self.plan.structure.clone()) };
-                request.ligands = files.collect();
+                request.protein = match self.plan.structure.as_str() {
+                    _ if is_file => files.next(),
+                    "" => None,
+                    known => Some(known.to_owned()),
+                };
+                request.ligands = files.by_ref().take(self.plan.ligands.len()).collect();
+                if let Some(file) = files.next() {
+                    let ours = request.force_field.as_deref().and_then(|name| name.split_once(','));
+                    request.force_field =
+                        Some(ours.map_or(file.clone(), |(ours, _)| format!("{ours},{file}")));
+                }
             }
             let key = format!("{}-system", self.id);
             let system = client

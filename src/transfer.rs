@@ -2,20 +2,24 @@
 
 use std::future::IntoFuture;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::{Either, select};
 use progenitor_client::{ByteStream, ResponseValue};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, TRANSFER_ENCODING};
 use reqwest::{Body, StatusCode};
 use sha2::{Digest, Sha256};
 use tokio::fs::{self, File, OpenOptions};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 
 use crate::workflow::Client;
 use crate::workflow::types::{AnalysedId, FileRecord, UploadLink};
-use crate::{Error, InvalidRequest, Refusal, http};
+use crate::{Error, InvalidRequest, http};
 
 const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -302,8 +306,10 @@ impl<'a> Upload<'a> {
 
 /// Formats whose files are known by their name without its extension. Those of built systems are
 /// many of one name.
-const OF_ONE_NAME: [&str; 11] =
-    ["pdb", "ent", "cif", "mmcif", "sdf", "mol", "mol2", "xml", "dcd", "xtc", "gz"];
+const OF_ONE_NAME: [&str; 15] = [
+    "pdb", "ent", "cif", "mmcif", "sdf", "mol", "mol2", "xml", "dcd", "xtc", "trr", "nc", "ncdf",
+    "netcdf", "gz",
+];
 
 /// The name under which the file of a path is registered, unless another is given.
 pub(crate) fn usual_name(path: &Path) -> Option<String> {
@@ -325,6 +331,7 @@ fn usual(extension: String) -> String {
         "parm7" => "prmtop".to_owned(),
         "rst7" | "restrt" | "ncrst" => "inpcrd".to_owned(),
         "par" => "prm".to_owned(),
+        "ncdf" | "netcdf" => "nc".to_owned(),
         "cor" => "crd".to_owned(),
         _ => extension,
     }
@@ -342,32 +349,58 @@ async fn put(
     let mut content = source.open().await?.expect("nothing has read it");
     let mut attempt = 0;
     loop {
-        let body = Body::wrap_stream(chunks(content, size, on_progress.clone()));
+        let (moves, moved) = watch::channel(());
+        let on_progress = on_progress.clone();
+        let on_move = move |done, all| {
+            report(&on_progress, done, all);
+            moves.send_replace(());
+        };
+        let body = Body::wrap_stream(chunks(content, size, Arc::new(Mutex::new(on_move))));
         let mut request =
-            client.client.put(&link.upload_url).header(CONTENT_LENGTH, size).body(body);
+            client.inner.uploads.put(&link.upload_url).header(CONTENT_LENGTH, size).body(body);
         if let Some(content_type) = &link.content_type {
             request = request.header(CONTENT_TYPE, content_type);
         }
         if let Some(deadline) = client.inner.deadline {
             request = request.timeout(deadline);
         }
-        let error = match request.send().await {
-            Ok(response) if response.status().is_success() => return Ok(()),
-            Ok(response) => {
-                let response = http::readable(response).await.map_err(Error::Connection)?;
-                let refusal =
-                    response.extensions().get::<Refusal>().expect("put there by `readable`");
-                Error::Refused(Box::new(refusal.clone()))
+        let sent = async {
+            let response = request.send().await.map_err(Error::Connection)?;
+            if response.status().is_success() {
+                return Ok(());
             }
-            Err(error) => Error::Connection(error),
+            Err(http::refusal(&http::readable(response).await.map_err(Error::Connection)?))
+        };
+        let Err(error) = unless_idle(client.inner.idle_timeout, moved, sent).await else {
+            return Ok(());
         };
         if !error.is_transient() || attempt == client.inner.retries {
             return Err(error);
         }
         let Some(again) = source.open().await? else { return Err(error) };
         content = again;
-        tokio::time::sleep(http::backoff(attempt)).await;
+        sleep(http::backoff(attempt)).await;
         attempt += 1;
+    }
+}
+
+/// The result of an upload, unless nothing of it moves for a time: its content, or the answer once
+/// all of that has gone.
+async fn unless_idle(
+    idle_timeout: Duration,
+    mut moved: watch::Receiver<()>,
+    upload: impl Future<Output = Result<(), Error>>,
+) -> Result<(), Error> {
+    let idle = async {
+        while let Ok(Ok(())) = timeout(idle_timeout, moved.changed()).await {}
+        if moved.has_changed().is_err() {
+            // All of the content has gone.
+            sleep(idle_timeout).await;
+        }
+    };
+    match select(pin!(upload), pin!(idle)).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => Err(Error::Stalled { after: idle_timeout }),
     }
 }
 
@@ -477,7 +510,7 @@ impl<'a> Download<'a> {
             match self.transfer(&mut part).await {
                 Ok(()) => break,
                 Err(error) if error.is_transient() && attempt < self.client.inner.retries => {
-                    tokio::time::sleep(http::backoff(attempt)).await;
+                    sleep(http::backoff(attempt)).await;
                     attempt += 1;
                 }
                 Err(error) => return Err(error),
@@ -601,7 +634,7 @@ async fn copy(
         match receive(client, content, &mut arrived, to).await {
             Ok(()) => break,
             Err(error) if error.is_transient() && attempt < client.inner.retries => {
-                tokio::time::sleep(http::backoff(attempt)).await;
+                sleep(http::backoff(attempt)).await;
                 attempt += 1;
             }
             Err(error) => return Err(error),

@@ -226,7 +226,7 @@ fn kind_of(error: &Error) -> &'static str {
     match error {
         Error::Invalid(_) => "invalid",
         Error::Refused(_) => "refused",
-        Error::Connection(_) | Error::Truncated { .. } => "connection",
+        Error::Connection(_) | Error::Stalled { .. } | Error::Truncated { .. } => "connection",
         Error::Unexpected { .. } => "unexpected",
         Error::TaskFailed(_) => "failed",
         Error::Damaged { .. } => "damaged",

@@ -15,6 +15,7 @@ use molbox::workflow::types::{
 };
 use molbox::{Client, Connection, Error, NonNegative, Positive};
 use sha2::{Digest, Sha256};
+use tokio::io::AsyncWriteExt;
 
 // What is refused before anything is sent.
 
@@ -408,6 +409,30 @@ async fn retry_after_is_waited_for_and_one_too_far_off_is_reported() {
 }
 
 #[tokio::test]
+async fn a_retry_is_reported_with_its_reason_before_it_is_waited_for() {
+    let server = Server::start(|number, _| match number {
+        0 => answer("503 Service Unavailable", "retry-after: 1\r\n", r#"{"detail": "disk full"}"#),
+        1 => Answer::Broken(Vec::new()),
+        _ => json("200 OK", JOB),
+    })
+    .await;
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let (log, start) = (reported.clone(), Instant::now());
+    let connection = server.connection().on_retry(move |retry| {
+        let entry = (retry.error.to_string(), retry.delay, start.elapsed());
+        log.lock().unwrap().push((entry, retry.number, retry.of));
+    });
+    connection.workflow().unwrap().job_view().job_id(JOB_ID).send().await.unwrap();
+    let reported = reported.lock().unwrap();
+    let [((first, delay, at), 1, 4), ((second, ..), 2, 4)] = reported.as_slice() else {
+        panic!("{reported:?}")
+    };
+    assert!(first.contains("503") && first.contains("disk full"), "{first}");
+    assert!(*delay >= Duration::from_secs(1) && at < delay, "{delay:?}, at {at:?}");
+    assert!(second.starts_with("reach http://127.0.0.1:"), "{second}");
+}
+
+#[tokio::test]
 async fn retries_come_to_an_end() {
     let server = Server::always(|| json("503 Service Unavailable", "{}")).await;
     let molbox = server.connection().retries(2).workflow().unwrap();
@@ -443,7 +468,12 @@ async fn an_error_gives_the_status_every_violation_and_the_request_id() {
 #[tokio::test]
 async fn an_error_with_another_body_keeps_its_status_and_its_words() {
     let cases: [(&str, &str, &str, &str); 7] = [
-        ("422 Unprocessable Entity", "text/html", "<html>no</html>", "<html>no</html>"),
+        (
+            "422 Unprocessable Entity",
+            "text/html",
+            "<html>no</html>",
+            "the answer is a web page, of a proxy on the way or of another server",
+        ),
         ("422 Unprocessable Entity", "application/json", r#"{"message": "too cold"}"#, "too cold"),
         ("403 Forbidden", "application/json", r#"{"detail": "Forbidden here"}"#, "Forbidden here"),
         ("404 Not Found", "text/plain", "", "Not Found"),
@@ -525,6 +555,41 @@ async fn a_slow_transfer_is_not_cut_off_but_one_that_stands_still_is() {
         idle(&server).job_download().job_id(JOB_ID).send().await.unwrap().into_inner_stream();
     assert!(stream.next().await.unwrap().is_err());
     assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn the_idle_timeout_does_not_end_an_upload_that_moves() {
+    let client = |server: &Server| {
+        server.connection().idle_timeout(Duration::from_millis(300)).retries(0).workflow().unwrap()
+    };
+    let server = upload_server(1 << 20, |_| answer("200 OK", "", "")).await;
+    let (mut writer, reader) = tokio::io::duplex(4);
+    let written = tokio::spawn(async move {
+        for _ in 0..8 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            writer.write_all(b"data").await.unwrap();
+        }
+    });
+    client(&server).upload_reader("pdb", reader, 32).await.unwrap();
+    written.await.unwrap();
+
+    // All was sent, and no answer comes.
+    let server = upload_server(1 << 20, |_| Answer::Slow {
+        head: String::new(),
+        pieces: vec![Vec::new()],
+        pause: Duration::from_secs(20),
+    })
+    .await;
+    let start = Instant::now();
+    let error = client(&server).upload_bytes("pdb", "END").await.unwrap_err();
+    assert!(matches!(error, molbox::Error::Stalled { .. }), "{error:?}");
+    assert!(start.elapsed() < Duration::from_secs(10));
+
+    // What is to be sent does not come.
+    let server = upload_server(1 << 20, |_| answer("200 OK", "", "")).await;
+    let (_writer, reader) = tokio::io::duplex(4);
+    let error = client(&server).upload_reader("pdb", reader, 32).await.unwrap_err();
+    assert!(matches!(error, molbox::Error::Stalled { .. }), "{error:?}");
 }
 
 // Listings.

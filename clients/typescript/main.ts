@@ -91,7 +91,7 @@ const calculate = (numScenarios?: number) =>
   });
 const answer = await calculate();
 const report = expect(answer);
-if (Array.isArray(report)) throw new Error("lines, not a report");
+if (Array.isArray(report) || "portfolios" in report) throw new Error("not one report");
 console.log(`margin ${answer.response.headers.get("x-margin-initial")} ${report.summary.baseCurrency}`);
 console.log(`of a ${report.rows[0]?.positionType} position in ${report.rows[0]?.ticker}`);
 showRefusal(await calculate(0));

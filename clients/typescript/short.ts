@@ -106,7 +106,7 @@ console.log(`a later service: ${record.status}, ${record.parameters.trajectory_o
 
 const job = { marginDate: "2024-12-31", portfolio: { futures: [{ ticker: "XEQ1", type: "long", quantity: 10 }] } };
 const report = hoped(await molbox.margin(job));
-if (Array.isArray(report)) throw new Error("lines, not a report");
+if (Array.isArray(report) || "portfolios" in report) throw new Error("not one report");
 console.log(`margin ${report.summary.initialMargin} ${report.summary.baseCurrency}`);
 console.log(`of a ${report.rows[0]?.positionType} position in ${report.rows[0]?.ticker}`);
 showRefusal(await molbox.margin({ ...job, numScenarios: 0 }));

@@ -5,7 +5,7 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use molbox_analysis::{AtomSet, Error, Frame, Structure, Trajectory};
+use molbox_analysis::{AtomSet, Error, Frame, Structure, Topology, Trajectory};
 use molbox_margin::{DataFormat, File, Request, Run, Store};
 use serde_json::json;
 
@@ -13,6 +13,18 @@ use serde_json::json;
 pub fn structure(structure: &Structure) {
     assert_eq!(structure.topology.n_atoms(), structure.positions.len());
     assert!(structure.positions.iter().flatten().all(|x| x.is_finite()));
+}
+
+/// Holds a topology that was read against itself.
+pub fn topology(topology: &Topology) {
+    let again = Topology::new(
+        topology.atoms(),
+        topology.residues(),
+        topology.chains(),
+        topology.bonds().to_vec(),
+    );
+    assert_eq!(again.map(|again| again.n_molecules()), Ok(topology.n_molecules()));
+    assert!((0..topology.n_atoms()).all(|atom| topology.charge_e(atom).is_some_and(f64::is_finite)));
 }
 
 /// Reads a trajectory to its last frame.

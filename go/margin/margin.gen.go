@@ -161,6 +161,9 @@ type MarginJobRequest struct {
 	// Portfolio Portfolio of positions.
 	Portfolio *Portfolio `json:"portfolio,omitempty"`
 
+	// Portfolios In the place of `portfolio`, not beside it, several, at most 100, by the same fields; an empty list is none. The answer has each under its name, with the numbers that it has by itself; `includeLosses` is for at most 1000000 losses of all. Default: none.
+	Portfolios *[]NamedPortfolio `json:"portfolios,omitempty"`
+
 	// ResultCurrency Currency of the totals, one of the exchange rates. Default: the one that all contracts have, or the base currency of the exchange rates.
 	ResultCurrency *string `json:"resultCurrency,omitempty"`
 
@@ -208,6 +211,12 @@ type MarginReport struct {
 
 	// WorstScenarios The worst scenarios, the worst first; absent where none were asked for.
 	WorstScenarios *[]MarginScenario `json:"worstScenarios,omitempty"`
+}
+
+// MarginReports Margins of several portfolios.
+type MarginReports struct {
+	// Portfolios One for each portfolio, in the order of the request.
+	Portfolios []NamedMarginReport `json:"portfolios"`
 }
 
 // MarginRow Margin of one position, amounts in the currency of its contract. Margins of rows, converted to one currency, add up to that of the portfolio, so that of a hedge is negative.
@@ -307,6 +316,30 @@ type MarginSummary struct {
 
 	// ValueAtRisk Smallest loss that at least the level of all scenarios do not exceed.
 	ValueAtRisk *float64 `json:"valueAtRisk,omitempty"`
+}
+
+// NamedMarginReport Margin of one of several portfolios.
+type NamedMarginReport struct {
+	// Name What the request calls the portfolio.
+	Name string `json:"name"`
+
+	// Report Margin of a portfolio.
+	Report MarginReport `json:"report"`
+}
+
+// NamedPortfolio One of several portfolios.
+type NamedPortfolio struct {
+	// Data In the place of `futures`, not beside them, the portfolio as a document in the data format. Default: none.
+	Data *string `json:"data,omitempty"`
+
+	// Encoding How `data` is encoded: absent for text as it is, or `base64`. Default: none.
+	Encoding *string `json:"encoding,omitempty"`
+
+	// Futures Positions in futures, at most 1000000.
+	Futures *[]FuturesPosition `json:"futures,omitempty"`
+
+	// Name Name, of its own, from 1 to 100 characters, by which the answer calls it. Required.
+	Name *string `json:"name,omitempty"`
 }
 
 // Portfolio Portfolio of positions.

@@ -176,6 +176,9 @@ type AccountLimits struct {
 	// Bytes Most that it may hold, in bytes, 0 to 1000000000000000; 0 for any number. Default: `limits.account_bytes` of the configuration.
 	Bytes *int64 `json:"bytes,omitempty"`
 
+	// Hours Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued, in h, 0 to 100000000; 0 for any time. Default: `limits.account_hours` of the configuration.
+	Hours *int64 `json:"hours,omitempty"`
+
 	// OpenTasks Tasks that it may have queued or running at a time, 0 to 1000000; 0 for any number. Default: `limits.open_tasks` of the configuration.
 	OpenTasks *int64 `json:"open_tasks,omitempty"`
 }
@@ -245,8 +248,14 @@ type AnalysisGroup struct {
 	// Atoms How many atoms it has; absent in results of old.
 	Atoms *int64 `json:"atoms,omitempty"`
 
+	// FirstAtom Its first atom, by chain, residue with its number in the file, and name: `A:MET41@CA`; absent in results of old.
+	FirstAtom *string `json:"first_atom,omitempty"`
+
 	// Label Its mask, as it was read; where none was asked for, what it is, such as `solute`.
 	Label string `json:"label"`
+
+	// LastAtom Its last atom, unless that is the first.
+	LastAtom *string `json:"last_atom,omitempty"`
 
 	// Role Its part in the definition: `a`, `fit`, `solvent`.
 	Role string `json:"role"`
@@ -293,6 +302,9 @@ type AnalysisRecord struct {
 	// Error Why a task failed.
 	Error *Failure `json:"error,omitempty"`
 
+	// ExpiresAt When the service deletes the analysis with its results, RFC 3339 in UTC, as its operator keeps results for a time; absent until that is announced. To use it again puts that off.
+	ExpiresAt *string `json:"expires_at,omitempty"`
+
 	// FinishedAt When the analysis ended; absent before.
 	FinishedAt *string `json:"finished_at,omitempty"`
 
@@ -326,17 +338,50 @@ type AnalysisRequest struct {
 	// AllowUnfinished Analyse a job that is queued or running, too, as far as its trajectory goes by the time the analysis starts. Default: false.
 	AllowUnfinished *bool `json:"allow_unfinished,omitempty"`
 
-	// ContactDistance Largest distance of two atoms in contact, in Å, inclusive, above 0 and at most 20. Default: 4.5.
+	// ClusterCount Number of clusters that are left, in place of a cutoff, from 1 to 1000; not with `gromos`. Default: none.
+	ClusterCount *int64 `json:"cluster_count,omitempty"`
+
+	// ClusterCutoff Largest distance of two clusters that are joined, of `gromos` largest RMSD of neighbours, in Å, inclusive, above 0 and at most 100. Default: 2.
+	ClusterCutoff *float64 `json:"cluster_cutoff,omitempty"`
+
+	// ClusterMasks RMSD of all pairs of frames, each mask superposed on itself, and clusters of frames by them: populations, medoids (the frame with the least sum of RMSD to its cluster) and the cluster of each frame. At most 1000 frames are compared; of more, one of every two, three and so on, with a warning. Default: none.
+	ClusterMasks *[]string `json:"cluster_masks,omitempty"`
+
+	// ClusterMethod How frames become clusters: `average`, `complete` and `single`, a tree that joins the two closest clusters again and again, their distance being the mean, the largest or the smallest RMSD of their members; `gromos`, the frame with most others within `cluster_cutoff` makes a cluster with them, which are taken out, and so on (Daura and others 1999). Default: average.
+	ClusterMethod *string `json:"cluster_method,omitempty"`
+
+	// ContactDistance Largest distance of two atoms in contact, native contacts too, in Å, inclusive, above 0 and at most 20. Default: 4.5.
 	ContactDistance *float64 `json:"contact_distance,omitempty"`
 
 	// ContactMasks Contacts, which are pairs of atoms of different residues within `contact_distance`, minimum image: a string of one mask looks within it, a string of two masks separated by a blank between them. Counts in each frame, the fraction of the contacts of the first analysed frame that is kept, and pairs of residues with their occupancy. More than 100 molecules of water on both sides are refused. Default: none.
 	ContactMasks *[]string `json:"contact_masks,omitempty"`
+
+	// Convergence Add to the results how well the mean of each series is known, from ten frames on: start of equilibrium, statistical inefficiency, independent samples, standard error, and errors by blocks of any length. Default: true.
+	Convergence *bool `json:"convergence,omitempty"`
+
+	// DensityAxis Axis of density profiles, and normal of membranes: `x`, `y` or `z`. Default: z.
+	DensityAxis *string `json:"density_axis,omitempty"`
+
+	// DensityBin Thickness of a slice of density profiles, in Å, from 0.05 to 10, inclusive. Default: 0.5.
+	DensityBin *float64 `json:"density_bin,omitempty"`
+
+	// DensityMasks Density profiles along `density_axis`: atoms, mass and electrons of a mask in slices of the cell, by the volume of each frame; from the centre of mass of a second mask, separated by a blank, or else of all molecules but water and ions. Refused without a cell, or where its other edges lean against the axis. Default: none.
+	DensityMasks *[]string `json:"density_masks,omitempty"`
+
+	// DihedralAngles Which dihedral angles, each where a residue has it: `phi`, `psi`, `omega` (with the next residue), `chi1`, `chi2`, `chi3`, `chi4`, `chi5`. Default: phi, psi, omega and chi1.
+	DihedralAngles *[]string `json:"dihedral_angles,omitempty"`
+
+	// DihedralMasks Dihedral angles of the residues that a mask selects an atom of: circular mean and deviation, rotamers, the angles of each frame, and maps of φ and ψ (Ramachandran) and of χ1 and χ2. Default: none.
+	DihedralMasks *[]string `json:"dihedral_masks,omitempty"`
 
 	// DistanceMasks Distances between centres of mass, minimum image: each string holds two masks separated by a blank, for example `:25@CA :124@CA`; strings of one mask each are taken in pairs. Default: none.
 	DistanceMasks *[]string `json:"distance_masks,omitempty"`
 
 	// DownsampleFrames Stride: frames 0, N, 2N and so on are analysed. A whole number, from 1 to 9007199254740992. Default: 1.
 	DownsampleFrames *float64 `json:"downsample_frames,omitempty"`
+
+	// EndToEndMasks Distances between the first atom of a mask and the last, the molecule being whole, for example of `@CA`. Default: none.
+	EndToEndMasks *[]string `json:"end_to_end_masks,omitempty"`
 
 	// FirstFrame First frame that is analysed, counted from 0, inclusive; `downsample_frames` counts from it. Default: 0.
 	FirstFrame *int64 `json:"first_frame,omitempty"`
@@ -362,7 +407,31 @@ type AnalysisRequest struct {
 	// LastFrame Last frame that may be analysed, counted from 0, inclusive; not less than `first_frame`. Default: none; the last of the trajectory.
 	LastFrame *int64 `json:"last_frame,omitempty"`
 
-	// ReferenceFile Registered structure file, `pdb` or `cif`, by id or name, that RMSD are measured from; masks as with `reference_job`. At most one of `reference_job`, `reference_system` and `reference_file`. Default: none.
+	// LipidMasks Lipid bilayer across `density_axis`, of the molecules that a mask selects an atom of: area per lipid and thickness between phosphorus atoms in each frame, and the order parameter of each carbon by its bonds to hydrogen. Refused without a cell, or where all lipids are on one side. Default: none.
+	LipidMasks *[]string `json:"lipid_masks,omitempty"`
+
+	// NativeContactMasks Fraction of native contacts: the pairs of heavy atoms, of different chains or at least four residues apart, that are within `contact_distance` in the first analysed frame or the `reference_…`; a string of one mask looks within it, a string of two masks separated by a blank between them. Soft (Best, Hummer and Eaton 2013; β = 5 Å⁻¹, λ = 1.8) and within the distance, in each frame and by pairs of residues. Default: none.
+	NativeContactMasks *[]string `json:"native_contact_masks,omitempty"`
+
+	// PcaComponents How many principal components, from 1 to 50. Default: 5.
+	PcaComponents *int64 `json:"pca_components,omitempty"`
+
+	// PcaMasks Principal components of the positions of a mask, superposed on its average, at most 500 atoms: variance and cosine content of each, projections of the frames, and the modes. Default: none.
+	PcaMasks *[]string `json:"pca_masks,omitempty"`
+
+	// Priority Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// RdfBin Width of a bin of radial distribution functions, in Å, from 0.001 to 5, inclusive, and at most `rdf_distance`. Default: 0.05.
+	RdfBin *float64 `json:"rdf_bin,omitempty"`
+
+	// RdfDistance Largest distance of radial distribution functions, in Å, above 0 and at most 50. Default: 10.
+	RdfDistance *float64 `json:"rdf_distance,omitempty"`
+
+	// RdfMasks Radial distribution functions g(r) of the atoms of a mask, or of two masks separated by a blank, for example `@NA :HOH@O`: pairs at each distance relative to as many spread evenly over the cell, by the volume of each frame, and the mean number of neighbours up to there. Up to half the least width of the cell; refused without one. Default: none.
+	RdfMasks *[]string `json:"rdf_masks,omitempty"`
+
+	// ReferenceFile Registered structure file, `pdb`, `cif` or `gro`, by id or name, that RMSD are measured from; masks as with `reference_job`. At most one of `reference_job`, `reference_system` and `reference_file`. Default: none.
 	ReferenceFile *string `json:"reference_file,omitempty"`
 
 	// ReferenceFrame Frame, counted from 0, that RMSD are measured from: of the trajectory that is analysed, whether it is among the analysed frames or not, or of `reference_job`. Default: none; the first analysed frame, or frame 0 of `reference_job`.
@@ -377,7 +446,7 @@ type AnalysisRequest struct {
 	// RmsdMasks Root-mean-square deviations from the first analysed frame, or from the `reference_…`: `[mask]` superposes and measures on one mask; `[fit, measure, …]` superposes on the first and measures the others without a further fit. Default: none.
 	RmsdMasks *[][]string `json:"rmsd_masks,omitempty"`
 
-	// RmsfMasks Root-mean-square fluctuations about the average structure, each mask superposed on itself, per atom and per residue. Default: none.
+	// RmsfMasks Root-mean-square fluctuations about the average structure, each mask superposed on itself, per atom and per residue, with B-factors and mean positions; of a string of two masks separated by a blank the second, superposed on the first. Default: none.
 	RmsfMasks *[]string `json:"rmsf_masks,omitempty"`
 
 	// SecondaryStructureMasks Secondary structure of the residues that a mask selects an atom of, in each frame, by the definition and with the letters of DSSP (Kabsch and Sander 1983). Default: none.
@@ -386,16 +455,16 @@ type AnalysisRequest struct {
 	// SkipDamagedFrames Leave out frames that cannot be read, or whose coordinates or cell are no numbers, and list them in a warning. Otherwise the first of them fails the analysis. Default: false.
 	SkipDamagedFrames *bool `json:"skip_damaged_frames,omitempty"`
 
-	// SurfaceMasks Solvent-accessible surface areas (Shrake and Rupley 1973; Bondi's radii, 960 points on each atom) in each frame and of each residue, each mask as if it were alone. Default: none.
+	// SurfaceMasks Solvent-accessible surface areas (Shrake and Rupley 1973; Bondi's radii, 960 points on each atom) in each frame and of each residue, each mask without the atoms around it; in a small box its own images cover it. Default: none.
 	SurfaceMasks *[]string `json:"surface_masks,omitempty"`
 
 	// SurfaceProbe Radius of the probe that rolls over the surface, in Å, from 0 to 5, inclusive. Default: 1.4, that of water.
 	SurfaceProbe *float64 `json:"surface_probe,omitempty"`
 
-	// Topology Registered structure file, `pdb` or `cif`, by id or name, that names the atoms of `trajectory`, as many as it has. Default: none; the job's own topology.
+	// Topology Registered file, `pdb`, `cif`, `gro`, `prmtop` or `psf`, by id or name, that names the atoms of `trajectory`, as many as it has. Where it has no positions, distances in masks are measured in the first frame. Default: none; the job's own topology.
 	Topology *string `json:"topology,omitempty"`
 
-	// Trajectory Registered trajectory file, `dcd` or `xtc`, by id or name, to analyse in place of a job's. Default: none; the job's production trajectory.
+	// Trajectory Registered trajectory file, `dcd`, `xtc`, `trr` or `nc`, by id or name, to analyse in place of a job's. Default: none; the job's production trajectory.
 	Trajectory *string `json:"trajectory,omitempty"`
 }
 
@@ -404,17 +473,50 @@ type AnalysisSettings struct {
 	// AllowUnfinished As in `AnalysisRequest`.
 	AllowUnfinished *bool `json:"allow_unfinished,omitempty"`
 
+	// ClusterCount As in `AnalysisRequest`.
+	ClusterCount *int64 `json:"cluster_count,omitempty"`
+
+	// ClusterCutoff As in `AnalysisRequest`, in Å.
+	ClusterCutoff *float64 `json:"cluster_cutoff,omitempty"`
+
+	// ClusterMasks As in `AnalysisRequest`.
+	ClusterMasks *[]string `json:"cluster_masks,omitempty"`
+
+	// ClusterMethod As in `AnalysisRequest`.
+	ClusterMethod *string `json:"cluster_method,omitempty"`
+
 	// ContactDistance As in `AnalysisRequest`, in Å.
 	ContactDistance *float64 `json:"contact_distance,omitempty"`
 
 	// ContactMasks As in `AnalysisRequest`.
 	ContactMasks *[]string `json:"contact_masks,omitempty"`
 
+	// Convergence As in `AnalysisRequest`.
+	Convergence *bool `json:"convergence,omitempty"`
+
+	// DensityAxis As in `AnalysisRequest`.
+	DensityAxis *string `json:"density_axis,omitempty"`
+
+	// DensityBin As in `AnalysisRequest`, in Å.
+	DensityBin *float64 `json:"density_bin,omitempty"`
+
+	// DensityMasks As in `AnalysisRequest`.
+	DensityMasks *[]string `json:"density_masks,omitempty"`
+
+	// DihedralAngles As in `AnalysisRequest`.
+	DihedralAngles *[]string `json:"dihedral_angles,omitempty"`
+
+	// DihedralMasks As in `AnalysisRequest`.
+	DihedralMasks *[]string `json:"dihedral_masks,omitempty"`
+
 	// DistanceMasks As in `AnalysisRequest`.
 	DistanceMasks *[]string `json:"distance_masks,omitempty"`
 
 	// DownsampleFrames As in `AnalysisRequest`.
 	DownsampleFrames *float64 `json:"downsample_frames,omitempty"`
+
+	// EndToEndMasks As in `AnalysisRequest`.
+	EndToEndMasks *[]string `json:"end_to_end_masks,omitempty"`
 
 	// FirstFrame As in `AnalysisRequest`.
 	FirstFrame *int64 `json:"first_frame,omitempty"`
@@ -439,6 +541,30 @@ type AnalysisSettings struct {
 
 	// LastFrame As in `AnalysisRequest`.
 	LastFrame *int64 `json:"last_frame,omitempty"`
+
+	// LipidMasks As in `AnalysisRequest`.
+	LipidMasks *[]string `json:"lipid_masks,omitempty"`
+
+	// NativeContactMasks As in `AnalysisRequest`.
+	NativeContactMasks *[]string `json:"native_contact_masks,omitempty"`
+
+	// PcaComponents As in `AnalysisRequest`.
+	PcaComponents *int64 `json:"pca_components,omitempty"`
+
+	// PcaMasks As in `AnalysisRequest`.
+	PcaMasks *[]string `json:"pca_masks,omitempty"`
+
+	// Priority As in `AnalysisRequest`.
+	Priority *int64 `json:"priority,omitempty"`
+
+	// RdfBin As in `AnalysisRequest`, in Å.
+	RdfBin *float64 `json:"rdf_bin,omitempty"`
+
+	// RdfDistance As in `AnalysisRequest`, in Å.
+	RdfDistance *float64 `json:"rdf_distance,omitempty"`
+
+	// RdfMasks As in `AnalysisRequest`.
+	RdfMasks *[]string `json:"rdf_masks,omitempty"`
 
 	// ReferenceFile As in `AnalysisRequest`.
 	ReferenceFile *string `json:"reference_file,omitempty"`
@@ -656,6 +782,12 @@ type Estimate struct {
 	// Atoms Atoms of the system, sites of water that are no atoms included. Of one that is yet to be built, to within a few per cent.
 	Atoms *int64 `json:"atoms,omitempty"`
 
+	// BoxMiddle Middle of that box in the coordinates of the structure file, three numbers in nm.
+	BoxMiddle *[]float64 `json:"box_middle,omitempty"`
+
+	// BoxVectors The three vectors of the periodic box of a system that is yet to be built, by rows, three numbers each, in nm, to within a few per cent; absent for a membrane, and for what another program has built.
+	BoxVectors *[][]float64 `json:"box_vectors,omitempty"`
+
 	// Frames Frames that a job would write in all stages, or that an analysis would read.
 	Frames *int64 `json:"frames,omitempty"`
 
@@ -776,7 +908,7 @@ type FileRegistration struct {
 	// FileId Identifier obtained with the upload link. Required unless `pdb_id` is given, and not beside it.
 	FileId *string `json:"file_id,omitempty"`
 
-	// Format File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field or `System`), `dcd`, `xtc`; of built systems `prmtop` (or `parm7`), `inpcrd` (or `rst7`), `top`, `gro`, `psf`, `crd`, `prm` (or `par`), `rtf`, `str`, `xsc`, `zip`. Default: the filetype that the upload link was asked for.
+	// Format File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field or `System`), `dcd`, `xtc`, `trr`, `nc` (or `ncdf`, `netcdf`: Amber's); of built systems `prmtop` (or `parm7`), `inpcrd` (or `rst7`), `top`, `gro`, `psf`, `crd`, `prm` (or `par`), `rtf`, `str`, `xsc`, `zip`. Default: the filetype that the upload link was asked for.
 	Format *string `json:"format,omitempty"`
 
 	// Name Name given to the file, unique in the account, 1 to 200 characters that can be printed, not blanks alone. Default: the identifier of the file or of the entry.
@@ -785,7 +917,7 @@ type FileRegistration struct {
 	// PdbId Identifier of a public structure entry of the Protein Data Bank, for example `1L2Y` or `pdb_00001l2y`.
 	PdbId *PdbId `json:"pdb_id,omitempty"`
 
-	// Type Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd` or `xtc`), `system` (a file of a system that another program has built: a serialized OpenMM `System` in `xml`, or any of the formats from `prmtop` on). Default: what the format and the content suggest.
+	// Type Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory, and may be `gro`, `prmtop` or `psf` too), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd`, `xtc`, `trr` or `nc`), `system` (a file of a system that another program has built: a serialized OpenMM `System` in `xml`, or any of the formats from `prmtop` on). Default: what the format and the content suggest.
 	Type *string `json:"type,omitempty"`
 }
 
@@ -896,6 +1028,9 @@ type JobCreateParams struct {
 	// EwaldErrorTolerance Error tolerance of the particle-mesh Ewald sum, a relative error of the forces, from 0.000001 to 0.05: beyond these its mesh has no points, or more than memory. Default: 0.0005.
 	EwaldErrorTolerance *float64 `json:"ewald_error_tolerance,omitempty"`
 
+	// Excerpt Atoms of which production has a trajectory of their own besides, `excerpt.dcd`, with their structure, `excerpt.pdb`: `solute` for everything but water, ions and lipids, or an Amber mask. Its numbers are those of the whole trajectory. Default: none.
+	Excerpt *string `json:"excerpt,omitempty"`
+
 	// Friction Friction coefficient of the Langevin thermostat, in ps⁻¹. Default: 1.
 	Friction *float64 `json:"friction,omitempty"`
 
@@ -910,6 +1045,9 @@ type JobCreateParams struct {
 
 	// Pressure Pressure of the NPT stages, in bar. Default: 1.
 	Pressure *float64 `json:"pressure,omitempty"`
+
+	// Priority Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Production Production simulation parameters; an empty object runs the default production of 1 ns. Default: no production.
 	Production *ProductionParams `json:"production,omitempty"`
@@ -986,6 +1124,9 @@ type JobRecord struct {
 	// Error Why a task failed.
 	Error *Failure `json:"error,omitempty"`
 
+	// ExpiresAt When the service deletes the job with its results, RFC 3339 in UTC, as its operator keeps results for a time; absent until that is announced. To use it again puts that off.
+	ExpiresAt *string `json:"expires_at,omitempty"`
+
 	// FinishedAt When the job ended; absent before.
 	FinishedAt *string `json:"finished_at,omitempty"`
 
@@ -1058,6 +1199,9 @@ type JobSettings struct {
 	// EwaldErrorTolerance As in `JobCreateParams`.
 	EwaldErrorTolerance *float64 `json:"ewald_error_tolerance,omitempty"`
 
+	// Excerpt As in `JobCreateParams`.
+	Excerpt *string `json:"excerpt,omitempty"`
+
 	// Friction As in `JobCreateParams`, in ps⁻¹.
 	Friction *float64 `json:"friction,omitempty"`
 
@@ -1072,6 +1216,9 @@ type JobSettings struct {
 
 	// Pressure As in `JobCreateParams`, in bar.
 	Pressure *float64 `json:"pressure,omitempty"`
+
+	// Priority As in `JobCreateParams`.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Production The production stage of a job, in its record.
 	Production *ProductionSettings `json:"production,omitempty"`
@@ -1237,6 +1384,9 @@ type Notice struct {
 type OwnLimits struct {
 	// Bytes Most that it may hold, in bytes, 0 for any number; absent when that is the service's.
 	Bytes *int64 `json:"bytes,omitempty"`
+
+	// Hours Time that its tasks may have slots before nothing more is queued, in h, 0 for any time; absent when that is the service's.
+	Hours *int64 `json:"hours,omitempty"`
 
 	// OpenTasks Tasks that it may have queued or running at a time, 0 for any number; absent when that is the service's.
 	OpenTasks *int64 `json:"open_tasks,omitempty"`
@@ -1704,6 +1854,9 @@ type SystemBuildRequest struct {
 	// PH pH at which hydrogens are placed, from 0 to 14. Default: 7.4.
 	PH *float64 `json:"pH,omitempty"`
 
+	// Priority Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
+	Priority *int64 `json:"priority,omitempty"`
+
 	// Protein Registered structure file, by id or name, or a public structure entry such as `1L2Y`. Without protein and ligands the box holds solvent only. Default: none.
 	Protein *string `json:"protein,omitempty"`
 
@@ -1772,6 +1925,9 @@ type SystemRecord struct {
 
 	// Error Why a task failed.
 	Error *Failure `json:"error,omitempty"`
+
+	// ExpiresAt When the service deletes the system with its results, RFC 3339 in UTC, as its operator keeps results for a time; absent until that is announced. To use it again puts that off.
+	ExpiresAt *string `json:"expires_at,omitempty"`
 
 	// FinishedAt When the build ended; absent before.
 	FinishedAt *string `json:"finished_at,omitempty"`
@@ -1853,6 +2009,9 @@ type SystemSettings struct {
 
 	// PH As in `SystemBuildRequest`.
 	PH *float64 `json:"pH,omitempty"`
+
+	// Priority As in `SystemBuildRequest`.
+	Priority *int64 `json:"priority,omitempty"`
 
 	// Protein As in `SystemBuildRequest`.
 	Protein *string `json:"protein,omitempty"`
@@ -1953,6 +2112,9 @@ type Usage struct {
 	// Files Registered files, and upload links that wait for their content.
 	Files UsedFiles `json:"files"`
 
+	// Hours Time that tasks had slots, in the last `days` days of the calendar in UTC, today among them.
+	Hours *UsedHours `json:"hours,omitempty"`
+
 	// OpenTasks Systems, jobs and analyses that are queued or running.
 	OpenTasks UsedTasks `json:"open_tasks"`
 }
@@ -1973,6 +2135,18 @@ type UsedFiles struct {
 
 	// Used Those of the account.
 	Used int64 `json:"used"`
+}
+
+// UsedHours Time that tasks had slots, in the last `days` days of the calendar in UTC, today among them.
+type UsedHours struct {
+	// Days How many days are counted.
+	Days int64 `json:"days"`
+
+	// Most What it may be served before nothing more is queued, in h; absent for any time.
+	Most *float64 `json:"most,omitempty"`
+
+	// Used What the account was served, with what runs, in h.
+	Used float64 `json:"used"`
 }
 
 // UsedTasks Systems, jobs and analyses that are queued or running.

@@ -63,6 +63,8 @@ LAST_POLL = 5.0
 LONGEST_SILENCE = 300.0
 # The service sends something every 15 s; a proxy that holds events back does not.
 QUIET = 40.0
+# A margin may wait a minute for its turn and be calculated for five, in which nothing is sent.
+LONGEST_MARGIN = 420.0
 # Streams of events that are open together. Each takes a connection; what waits besides asks.
 MOST_STREAMS = 8
 
@@ -87,7 +89,8 @@ class AsyncClient:
     retries : int
         How often a request is repeated after an error that passes, when it is safe to.
     timeout : float
-        Seconds to wait for the next byte; there is no limit to a whole transfer.
+        Seconds to wait for the next byte, but for a margin at least 420; there is no limit to a
+        whole transfer.
     http : httpx.AsyncClient, optional
         An own one, for proxies, certificates, or tests. It is not closed with this.
     """
@@ -656,7 +659,10 @@ class AsyncClient:
         """
         data_format, job = margin_request(portfolio, date, settings)
         url = f"{self.margin_url}/margin/submit_job/historical/{data_format}"
-        answer = _decoded(await self._send("POST", url, json=job, params={"shape": "report"}))
+        patience = httpx.Timeout(max(self._timeout, LONGEST_MARGIN), connect=10)
+        answer = _decoded(
+            await self._send("POST", url, json=job, params={"shape": "report"}, timeout=patience)
+        )
         if not isinstance(answer, dict):
             raise UnexpectedAnswer(f"POST {url}: is no margin: {str(answer)[:200]}")
         return Margin(answer)

@@ -23,7 +23,10 @@ FIELDS: dict[str, dict[str, Field]] = {
     },
     "AccountLimits": {
         "open_tasks": {},
-        "bytes": {}
+        "bytes": {},
+        "hours": {
+            "unit": "h"
+        }
     },
     "AccountRequest": {
         "account": {},
@@ -58,6 +61,56 @@ FIELDS: dict[str, dict[str, Field]] = {
             "unit": "Å"
         },
         "secondary_structure_masks": {},
+        "cluster_masks": {},
+        "cluster_method": {
+            "values": [
+                "average",
+                "complete",
+                "single",
+                "gromos"
+            ]
+        },
+        "cluster_cutoff": {
+            "unit": "Å"
+        },
+        "cluster_count": {},
+        "dihedral_masks": {},
+        "dihedral_angles": {
+            "values": [
+                "phi",
+                "psi",
+                "omega",
+                "chi1",
+                "chi2",
+                "chi3",
+                "chi4",
+                "chi5"
+            ]
+        },
+        "native_contact_masks": {},
+        "rdf_masks": {},
+        "rdf_distance": {
+            "unit": "Å"
+        },
+        "rdf_bin": {
+            "unit": "Å"
+        },
+        "density_masks": {},
+        "density_axis": {
+            "values": [
+                "x",
+                "y",
+                "z"
+            ]
+        },
+        "density_bin": {
+            "unit": "Å"
+        },
+        "pca_masks": {},
+        "pca_components": {},
+        "lipid_masks": {},
+        "end_to_end_masks": {},
+        "convergence": {},
         "first_frame": {},
         "last_frame": {},
         "reference_frame": {},
@@ -68,7 +121,8 @@ FIELDS: dict[str, dict[str, Field]] = {
         "job_id": {},
         "allow_unfinished": {},
         "topology": {},
-        "trajectory": {}
+        "trajectory": {},
+        "priority": {}
     },
     "EquilibrationStep": {
         "traj_freq": {},
@@ -106,6 +160,10 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "xml",
                 "dcd",
                 "xtc",
+                "trr",
+                "nc",
+                "ncdf",
+                "netcdf",
                 "prmtop",
                 "parm7",
                 "inpcrd",
@@ -181,7 +239,9 @@ FIELDS: dict[str, dict[str, Field]] = {
         "minimization_steps": {},
         "trajectory_output_format": {},
         "seed": {},
-        "engine": {}
+        "engine": {},
+        "excerpt": {},
+        "priority": {}
     },
     "JobExtension": {
         "time": {
@@ -205,6 +265,9 @@ FIELDS: dict[str, dict[str, Field]] = {
         "portfolio": {
             "object": "Portfolio"
         },
+        "portfolios": {
+            "object": "NamedPortfolio"
+        },
         "seed": {},
         "riskMeasure": {
             "values": [
@@ -218,6 +281,18 @@ FIELDS: dict[str, dict[str, Field]] = {
         "resultCurrency": {},
         "worstScenarios": {},
         "includeLosses": {}
+    },
+    "NamedPortfolio": {
+        "name": {},
+        "futures": {
+            "object": "FuturesPosition"
+        },
+        "data": {},
+        "encoding": {
+            "values": [
+                "base64"
+            ]
+        }
     },
     "PasswordChange": {
         "password": {},
@@ -312,6 +387,7 @@ FIELDS: dict[str, dict[str, Field]] = {
                 "tip5pew"
             ]
         },
-        "seed": {}
+        "seed": {},
+        "priority": {}
     }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -72,7 +73,8 @@ def refusal(response: httpx.Response, body: bytes) -> Refused:
 
 
 def _violations(response: httpx.Response, body: bytes) -> list[dict[str, Any]]:
-    message = body.decode("utf-8", "replace")[:500] or response.reason_phrase
+    text = body.decode("utf-8", "replace")
+    message = _of_page(text) or text[:500] or response.reason_phrase
     try:
         answer = httpx.Response(200, content=body).json()
     except ValueError:
@@ -85,6 +87,16 @@ def _violations(response: httpx.Response, body: bytes) -> list[dict[str, Any]]:
         texts = [answer.get(key) for key in ("detail", "message", "error")]
         message = next((text for text in texts if isinstance(text, str)), message)
     return [{"loc": [], "msg": message or "no explanation", "type": "unexpected_body"}]
+
+
+def _of_page(text: str) -> str | None:
+    """What to say of a web page, which a proxy on the way answers with, or another server."""
+    if not re.match(r"\s*<(!doctype html|html)", text, re.IGNORECASE):
+        return None
+    title = re.search(r"<title>([^<]*)<", text, re.IGNORECASE)
+    words = " ".join(title[1].split())[:100] if title else ""
+    named = f', "{words}"' if words else ""
+    return f"the answer is a web page{named}, of a proxy on the way or of another server"
 
 
 def is_at_home(url: httpx.URL, other: httpx.URL) -> bool:

@@ -79,6 +79,14 @@ class AnalysisGroup(BaseModel):
     """
     How many atoms it has; absent in results of old.
     """
+    first_atom: str | None = None
+    """
+    Its first atom, by chain, residue with its number in the file, and name: `A:MET41@CA`; absent in results of old.
+    """
+    last_atom: str | None = None
+    """
+    Its last atom, unless that is the first.
+    """
 
 
 class AnalysisSettings(BaseModel):
@@ -146,6 +154,78 @@ class AnalysisSettings(BaseModel):
     """
     As in `AnalysisRequest`.
     """
+    cluster_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    cluster_method: str | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    cluster_cutoff: float | None = None
+    """
+    As in `AnalysisRequest`, in Å.
+    """
+    cluster_count: int | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    dihedral_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    dihedral_angles: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    native_contact_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    rdf_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    rdf_distance: float | None = None
+    """
+    As in `AnalysisRequest`, in Å.
+    """
+    rdf_bin: float | None = None
+    """
+    As in `AnalysisRequest`, in Å.
+    """
+    density_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    density_axis: str | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    density_bin: float | None = None
+    """
+    As in `AnalysisRequest`, in Å.
+    """
+    pca_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    pca_components: int | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    lipid_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    end_to_end_masks: list[str] | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    convergence: bool | None = None
+    """
+    As in `AnalysisRequest`.
+    """
     first_frame: int | None = None
     """
     As in `AnalysisRequest`.
@@ -187,6 +267,10 @@ class AnalysisSettings(BaseModel):
     As in `AnalysisRequest`.
     """
     trajectory: str | None = None
+    """
+    As in `AnalysisRequest`.
+    """
+    priority: int | None = None
     """
     As in `AnalysisRequest`.
     """
@@ -835,6 +919,10 @@ class OwnLimits(BaseModel):
     """
     Most that it may hold, in bytes, 0 for any number; absent when that is the service's.
     """
+    hours: int | None = None
+    """
+    Time that its tasks may have slots before nothing more is queued, in h, 0 for any time; absent when that is the service's.
+    """
 
 
 class ProductionSettings(BaseModel):
@@ -1392,6 +1480,10 @@ class SystemSettings(BaseModel):
     """
     As in `SystemBuildRequest`.
     """
+    priority: int | None = None
+    """
+    As in `SystemBuildRequest`.
+    """
 
 
 class SystemSummary(BaseModel):
@@ -1545,6 +1637,28 @@ class UsedFiles(BaseModel):
     """
 
 
+class UsedHours(BaseModel):
+    """
+    Time that tasks had slots, in the last `days` days of the calendar in UTC, today among them.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    used: float
+    """
+    What the account was served, with what runs, in h.
+    """
+    most: float | None = None
+    """
+    What it may be served before nothing more is queued, in h; absent for any time.
+    """
+    days: int
+    """
+    How many days are counted.
+    """
+
+
 class UsedTasks(BaseModel):
     """
     Systems, jobs and analyses that are queued or running.
@@ -1663,6 +1777,14 @@ class Estimate(BaseModel):
     """
     Time from its start to its end, in h, at the speed that was last measured at this service, scaled to this number of atoms; absent when nothing comparable has run.
 
+    """
+    box_vectors: list[list[float]] | None = None
+    """
+    The three vectors of the periodic box of a system that is yet to be built, by rows, three numbers each, in nm, to within a few per cent; absent for a membrane, and for what another program has built.
+    """
+    box_middle: list[float] | None = None
+    """
+    Middle of that box in the coordinates of the structure file, three numbers in nm.
     """
     queue: QueuePlace | None = None
 
@@ -1847,6 +1969,14 @@ class JobSettings(BaseModel):
     """
     As in `JobCreateParams`.
     """
+    excerpt: str | None = None
+    """
+    As in `JobCreateParams`.
+    """
+    priority: int | None = None
+    """
+    As in `JobCreateParams`.
+    """
 
 
 class MarginReport(BaseModel):
@@ -1874,6 +2004,21 @@ class MarginReport(BaseModel):
     """
     What to know about the request and the data that the margin rests on.
     """
+
+
+class NamedMarginReport(BaseModel):
+    """
+    Margin of one of several portfolios.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    name: str
+    """
+    What the request calls the portfolio.
+    """
+    report: MarginReport
 
 
 class Notice(BaseModel):
@@ -2080,6 +2225,10 @@ class SystemRecord(BaseModel):
     """
     When the build ended; absent before.
     """
+    expires_at: str | None = None
+    """
+    When the service deletes the system with its results, RFC 3339 in UTC, as its operator keeps results for a time; absent until that is announced. To use it again puts that off.
+    """
     attempts: int
     """
     How often the build was started.
@@ -2110,6 +2259,7 @@ class Usage(BaseModel):
     open_tasks: UsedTasks
     files: UsedFiles
     bytes: UsedBytes
+    hours: UsedHours | None = None
 
 
 class AnalysisPreview(BaseModel):
@@ -2164,6 +2314,10 @@ class AnalysisRecord(BaseModel):
     finished_at: str | None = None
     """
     When the analysis ended; absent before.
+    """
+    expires_at: str | None = None
+    """
+    When the service deletes the analysis with its results, RFC 3339 in UTC, as its operator keeps results for a time; absent until that is announced. To use it again puts that off.
     """
     attempts: int
     """
@@ -2312,6 +2466,10 @@ class JobRecord(BaseModel):
     """
     When the job ended; absent before.
     """
+    expires_at: str | None = None
+    """
+    When the service deletes the job with its results, RFC 3339 in UTC, as its operator keeps results for a time; absent until that is announced. To use it again puts that off.
+    """
     attempts: int
     """
     How often the job was started; more than 1 when it resumed from a checkpoint or was retried.
@@ -2379,10 +2537,17 @@ class ManagedAccount(BaseModel):
     limits: OwnLimits
 
 
-class MarginAnswer(RootModel[MarginReport | list[str]]):
-    root: MarginReport | list[str]
+class MarginReports(BaseModel):
     """
-    A margin as JSON, with `shape=lines` the lines of the CSV file without their ends.
+    Margins of several portfolios.
+    """
+
+    model_config = ConfigDict(
+        extra="allow",
+    )
+    portfolios: list[NamedMarginReport]
+    """
+    One for each portfolio, in the order of the request.
     """
 
 
@@ -2473,4 +2638,11 @@ class JobPage(BaseModel):
     next_page: str | None = None
     """
     The `page_token` of the page after this; null or absent on the last page.
+    """
+
+
+class MarginAnswer(RootModel[MarginReport | MarginReports | list[str]]):
+    root: MarginReport | MarginReports | list[str]
+    """
+    A margin as JSON, with `shape=lines` the lines of the CSV file without their ends.
     """

@@ -23,6 +23,10 @@ class AccountLimits(BaseModel):
     """
     Most that it may hold, in bytes, 0 to 1000000000000000; 0 for any number. Default: `limits.account_bytes` of the configuration.
     """
+    hours: Annotated[int | None, Field(ge=0, le=100000000)] = None
+    """
+    Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued, in h, 0 to 100000000; 0 for any time. Default: `limits.account_hours` of the configuration.
+    """
 
 
 class RmsdMask(RootModel[list[str]]):
@@ -60,7 +64,7 @@ class AnalysisRequest(BaseModel):
     """
     rmsf_masks: list[str] | None = None
     """
-    Root-mean-square fluctuations about the average structure, each mask superposed on itself, per atom and per residue. Default: none.
+    Root-mean-square fluctuations about the average structure, each mask superposed on itself, per atom and per residue, with B-factors and mean positions; of a string of two masks separated by a blank the second, superposed on the first. Default: none.
 
     """
     hbond_angle: Annotated[float | None, Field(ge=0.0, le=180.0)] = None
@@ -88,7 +92,7 @@ class AnalysisRequest(BaseModel):
     """
     contact_distance: Annotated[float | None, Field(gt=0.0, le=20.0)] = None
     """
-    Largest distance of two atoms in contact, in Å, inclusive, above 0 and at most 20. Default: 4.5.
+    Largest distance of two atoms in contact, native contacts too, in Å, inclusive, above 0 and at most 20. Default: 4.5.
     """
     gyration_masks: list[str] | None = None
     """
@@ -97,7 +101,7 @@ class AnalysisRequest(BaseModel):
     """
     surface_masks: list[str] | None = None
     """
-    Solvent-accessible surface areas (Shrake and Rupley 1973; Bondi's radii, 960 points on each atom) in each frame and of each residue, each mask as if it were alone. Default: none.
+    Solvent-accessible surface areas (Shrake and Rupley 1973; Bondi's radii, 960 points on each atom) in each frame and of each residue, each mask without the atoms around it; in a small box its own images cover it. Default: none.
 
     """
     surface_probe: Annotated[float | None, Field(ge=0.0, le=5.0)] = None
@@ -107,6 +111,96 @@ class AnalysisRequest(BaseModel):
     secondary_structure_masks: list[str] | None = None
     """
     Secondary structure of the residues that a mask selects an atom of, in each frame, by the definition and with the letters of DSSP (Kabsch and Sander 1983). Default: none.
+
+    """
+    cluster_masks: list[str] | None = None
+    """
+    RMSD of all pairs of frames, each mask superposed on itself, and clusters of frames by them: populations, medoids (the frame with the least sum of RMSD to its cluster) and the cluster of each frame. At most 1000 frames are compared; of more, one of every two, three and so on, with a warning. Default: none.
+
+    """
+    cluster_method: str | None = None
+    """
+    How frames become clusters: `average`, `complete` and `single`, a tree that joins the two closest clusters again and again, their distance being the mean, the largest or the smallest RMSD of their members; `gromos`, the frame with most others within `cluster_cutoff` makes a cluster with them, which are taken out, and so on (Daura and others 1999). Default: average.
+
+    """
+    cluster_cutoff: Annotated[float | None, Field(gt=0.0, le=100.0)] = None
+    """
+    Largest distance of two clusters that are joined, of `gromos` largest RMSD of neighbours, in Å, inclusive, above 0 and at most 100. Default: 2.
+
+    """
+    cluster_count: Annotated[int | None, Field(ge=1, le=1000)] = None
+    """
+    Number of clusters that are left, in place of a cutoff, from 1 to 1000; not with `gromos`. Default: none.
+
+    """
+    dihedral_masks: list[str] | None = None
+    """
+    Dihedral angles of the residues that a mask selects an atom of: circular mean and deviation, rotamers, the angles of each frame, and maps of φ and ψ (Ramachandran) and of χ1 and χ2. Default: none.
+
+    """
+    dihedral_angles: list[str] | None = None
+    """
+    Which dihedral angles, each where a residue has it: `phi`, `psi`, `omega` (with the next residue), `chi1`, `chi2`, `chi3`, `chi4`, `chi5`. Default: phi, psi, omega and chi1.
+
+    """
+    native_contact_masks: list[str] | None = None
+    """
+    Fraction of native contacts: the pairs of heavy atoms, of different chains or at least four residues apart, that are within `contact_distance` in the first analysed frame or the `reference_…`; a string of one mask looks within it, a string of two masks separated by a blank between them. Soft (Best, Hummer and Eaton 2013; β = 5 Å⁻¹, λ = 1.8) and within the distance, in each frame and by pairs of residues. Default: none.
+
+    """
+    rdf_masks: list[str] | None = None
+    """
+    Radial distribution functions g(r) of the atoms of a mask, or of two masks separated by a blank, for example `@NA :HOH@O`: pairs at each distance relative to as many spread evenly over the cell, by the volume of each frame, and the mean number of neighbours up to there. Up to half the least width of the cell; refused without one. Default: none.
+
+    """
+    rdf_distance: Annotated[float | None, Field(gt=0.0, le=50.0)] = None
+    """
+    Largest distance of radial distribution functions, in Å, above 0 and at most 50. Default: 10.
+
+    """
+    rdf_bin: Annotated[float | None, Field(ge=0.001, le=5.0)] = None
+    """
+    Width of a bin of radial distribution functions, in Å, from 0.001 to 5, inclusive, and at most `rdf_distance`. Default: 0.05.
+
+    """
+    density_masks: list[str] | None = None
+    """
+    Density profiles along `density_axis`: atoms, mass and electrons of a mask in slices of the cell, by the volume of each frame; from the centre of mass of a second mask, separated by a blank, or else of all molecules but water and ions. Refused without a cell, or where its other edges lean against the axis. Default: none.
+
+    """
+    density_axis: str | None = None
+    """
+    Axis of density profiles, and normal of membranes: `x`, `y` or `z`. Default: z.
+
+    """
+    density_bin: Annotated[float | None, Field(ge=0.05, le=10.0)] = None
+    """
+    Thickness of a slice of density profiles, in Å, from 0.05 to 10, inclusive. Default: 0.5.
+
+    """
+    pca_masks: list[str] | None = None
+    """
+    Principal components of the positions of a mask, superposed on its average, at most 500 atoms: variance and cosine content of each, projections of the frames, and the modes. Default: none.
+
+    """
+    pca_components: Annotated[int | None, Field(ge=1, le=50)] = None
+    """
+    How many principal components, from 1 to 50. Default: 5.
+
+    """
+    lipid_masks: list[str] | None = None
+    """
+    Lipid bilayer across `density_axis`, of the molecules that a mask selects an atom of: area per lipid and thickness between phosphorus atoms in each frame, and the order parameter of each carbon by its bonds to hydrogen. Refused without a cell, or where all lipids are on one side. Default: none.
+
+    """
+    end_to_end_masks: list[str] | None = None
+    """
+    Distances between the first atom of a mask and the last, the molecule being whole, for example of `@CA`. Default: none.
+
+    """
+    convergence: bool | None = None
+    """
+    Add to the results how well the mean of each series is known, from ten frames on: start of equilibrium, statistical inefficiency, independent samples, standard error, and errors by blocks of any length. Default: true.
 
     """
     first_frame: Annotated[int | None, Field(ge=0)] = None
@@ -136,7 +230,7 @@ class AnalysisRequest(BaseModel):
     """
     reference_file: str | None = None
     """
-    Registered structure file, `pdb` or `cif`, by id or name, that RMSD are measured from; masks as with `reference_job`. At most one of `reference_job`, `reference_system` and `reference_file`. Default: none.
+    Registered structure file, `pdb`, `cif` or `gro`, by id or name, that RMSD are measured from; masks as with `reference_job`. At most one of `reference_job`, `reference_system` and `reference_file`. Default: none.
 
     """
     skip_damaged_frames: bool | None = None
@@ -156,12 +250,17 @@ class AnalysisRequest(BaseModel):
     """
     topology: str | None = None
     """
-    Registered structure file, `pdb` or `cif`, by id or name, that names the atoms of `trajectory`, as many as it has. Default: none; the job's own topology.
+    Registered file, `pdb`, `cif`, `gro`, `prmtop` or `psf`, by id or name, that names the atoms of `trajectory`, as many as it has. Where it has no positions, distances in masks are measured in the first frame. Default: none; the job's own topology.
 
     """
     trajectory: str | None = None
     """
-    Registered trajectory file, `dcd` or `xtc`, by id or name, to analyse in place of a job's. Default: none; the job's production trajectory.
+    Registered trajectory file, `dcd`, `xtc`, `trr` or `nc`, by id or name, to analyse in place of a job's. Default: none; the job's production trajectory.
+
+    """
+    priority: Annotated[int | None, Field(ge=0, le=100)] = None
+    """
+    Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
 
     """
 
@@ -295,6 +394,32 @@ class KeyRequest(BaseModel):
     days: Annotated[int | None, Field(ge=1, le=3650)] = None
     """
     When the key expires, in days from now, 1 to 3650. Default: never.
+    """
+
+
+class NamedPortfolio(BaseModel):
+    """
+    One of several portfolios.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    name: Annotated[str | None, Field(max_length=100, min_length=1)] = None
+    """
+    Name, of its own, from 1 to 100 characters, by which the answer calls it. Required.
+    """
+    futures: Annotated[list[FuturesPosition] | None, Field(max_length=1000000)] = None
+    """
+    Positions in futures, at most 1000000.
+    """
+    data: str | None = None
+    """
+    In the place of `futures`, not beside them, the portfolio as a document in the data format. Default: none.
+    """
+    encoding: str | None = None
+    """
+    How `data` is encoded: absent for text as it is, or `base64`. Default: none.
     """
 
 
@@ -470,6 +595,11 @@ class SystemBuildRequest(BaseModel):
     Seed of everything random in the build, up to 2147483647. The same request and seed on the same machine and version give the same system, but for membranes. Default: drawn, and recorded.
 
     """
+    priority: Annotated[int | None, Field(ge=0, le=100)] = None
+    """
+    Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
+
+    """
 
 
 class AccountChange(BaseModel):
@@ -531,12 +661,12 @@ class FileRegistration(BaseModel):
     """
     type: str | None = None
     """
-    Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd` or `xtc`), `system` (a file of a system that another program has built: a serialized OpenMM `System` in `xml`, or any of the formats from `prmtop` on). Default: what the format and the content suggest.
+    Kind of file: `protein`, `structure` or `topology` (any biomolecular structure, in `pdb` or `cif`; `topology` names the atoms of a trajectory, and may be `gro`, `prmtop` or `psf` too), `ligand` (in `sdf`, `mol`, `mol2` or `pdb`), `force_field` (in `xml`), `trajectory` (in `dcd`, `xtc`, `trr` or `nc`), `system` (a file of a system that another program has built: a serialized OpenMM `System` in `xml`, or any of the formats from `prmtop` on). Default: what the format and the content suggest.
 
     """
     format: str | None = None
     """
-    File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field or `System`), `dcd`, `xtc`; of built systems `prmtop` (or `parm7`), `inpcrd` (or `rst7`), `top`, `gro`, `psf`, `crd`, `prm` (or `par`), `rtf`, `str`, `xsc`, `zip`. Default: the filetype that the upload link was asked for.
+    File format: `pdb`, `cif` (or `mmcif`), `sdf`, `mol`, `mol2`, `xml` (OpenMM force field or `System`), `dcd`, `xtc`, `trr`, `nc` (or `ncdf`, `netcdf`: Amber's); of built systems `prmtop` (or `parm7`), `inpcrd` (or `rst7`), `top`, `gro`, `psf`, `crd`, `prm` (or `par`), `rtf`, `str`, `xsc`, `zip`. Default: the filetype that the upload link was asked for.
 
     """
     file_id: str | None = None
@@ -652,6 +782,16 @@ class JobCreateParams(BaseModel):
     The program that runs the stages. Default: what the service is set to, `auto` unless its operator chose another.
 
     """
+    excerpt: str | None = None
+    """
+    Atoms of which production has a trajectory of their own besides, `excerpt.dcd`, with their structure, `excerpt.pdb`: `solute` for everything but water, ions and lipids, or an Amber mask. Its numbers are those of the whole trajectory. Default: none.
+
+    """
+    priority: Annotated[int | None, Field(ge=0, le=100)] = None
+    """
+    Which of the account's own tasks that wait is next, 0 to 100: the one with the highest, of equal ones the oldest. It changes nothing for other accounts. Default: none, which counts as 50.
+
+    """
 
 
 class MarginJobRequest(BaseModel):
@@ -689,6 +829,10 @@ class MarginJobRequest(BaseModel):
     """
     settings: HistoricalSettings | None = None
     portfolio: Portfolio | None = None
+    portfolios: Annotated[list[NamedPortfolio] | None, Field(max_length=100)] = None
+    """
+    In the place of `portfolio`, not beside it, several, at most 100, by the same fields; an empty list is none. The answer has each under its name, with the numbers that it has by itself; `includeLosses` is for at most 1000000 losses of all. Default: none.
+    """
     seed: int | None = None
     """
     Seed of the scenarios; the same request, data and seed give the same bytes. Default: 42.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -73,11 +75,24 @@ def content(source: Any, format: str | None = None) -> Content:
 def _of_file(path: Path, format: str | None) -> Content:
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
-    extension = path.suffix.removeprefix(".").lower()
+    name = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    extension = name.suffix.removeprefix(".").lower()
     found = format or _USUAL.get(extension, extension)
     if not found:
         raise InvalidRequest(f"format: {path} has no extension to tell it by; give it")
-    return Content(path, found, path.stem)
+    return Content(_unpacked(path), found, name.stem)
+
+
+def _unpacked(path: Path) -> Path | bytes:
+    """A file, or what is in it when it is compressed, whatever it is called."""
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return path
+    try:
+        with gzip.open(path) as packed:
+            return packed.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InvalidRequest(f"source: {path} cannot be decompressed: {error}") from error
 
 
 def is_file(source: Any) -> bool:

@@ -1,3 +1,3 @@
 """The version, which is that of the whole repository: `cargo xtask version` changes it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import inspect
 import json
@@ -582,6 +583,29 @@ def test_any_operation_can_be_asked_for() -> None:
     assert client.request("GET", "/info/usage") == example("usage_view.200.json")
     with pytest.raises(molbox.InvalidRequest, match="path: must begin with a slash"):
         unreachable().request("GET", "@elsewhere/info/usage")
+
+
+def test_a_compressed_file_is_uploaded_as_what_is_in_it(tmp_path: Path) -> None:
+    sent: list[httpx.Request] = []
+    link = example("upload_url_create.200.json") | {"upload_url": "http://store/x"}
+    client = answering(
+        {
+            "GET /local/submit/upload-url": httpx.Response(200, json=link),
+            "PUT /x": b"",
+            "POST /local/submit/file/": answer("file_register.200.json"),
+        },
+        sent,
+    )
+    packed = tmp_path / "villin.pdb.gz"
+    packed.write_bytes(gzip.compress(b"END\n"))
+    client.upload(packed)
+    asked, put, registered = sent
+    assert asked.url.params["filetype"] == "pdb"
+    assert put.content == b"END\n"
+    assert json.loads(registered.content)["name"] == "villin"
+    packed.write_bytes(packed.read_bytes()[:-6])
+    with pytest.raises(molbox.InvalidRequest, match="cannot be decompressed"):
+        client.upload(packed)
 
 
 def test_structures_of_other_libraries_are_uploaded_as_files() -> None:

@@ -65,7 +65,7 @@ const calculate = (numScenarios?: number) =>
     },
   });
 const report = await calculate();
-if (Array.isArray(report)) throw new Error("lines, not a report");
+if (Array.isArray(report) || "portfolios" in report) throw new Error("not one report");
 console.log(`margin ${report.summary.initialMargin} ${report.summary.baseCurrency}`);
 console.log(`of a ${report.rows[0]?.positionType} position in ${report.rows[0]?.ticker}`);
 await showRefusal(calculate(0));

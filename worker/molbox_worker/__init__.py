@@ -4,4 +4,4 @@ The worker knows no HTTP and no SQL: its one tie to the service is the directory
 described in `molbox_worker.directory`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

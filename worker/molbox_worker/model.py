@@ -62,8 +62,8 @@ class Model:
         # Production may be given more steps; anything else that changes makes another simulation.
         for stage, content in zip(self.plan.stages, plan["stages"], strict=True):
             content["steps"] = 0 if stage.is_production else stage.steps
-        # Either engine resumes what the other has left.
-        del plan["engine"]
+        # Either engine resumes what the other has left, and excerpts are made of what is written.
+        del plan["engine"], plan["excerpt_atoms"]
         inputs = json.dumps(plan, sort_keys=True) + str(self.seed) + self._system_xml
         return hashlib.sha256(inputs.encode()).hexdigest()
 

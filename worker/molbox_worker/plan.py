@@ -219,7 +219,7 @@ class SimulatePlan:
     """A simulation that is to be run.
 
     A commit is that of one plan: a field that is added, renamed or removed leaves the jobs that are
-    under way without theirs.
+    under way without theirs, unless `Model.fingerprint` leaves it out.
 
     Attributes
     ----------
@@ -241,6 +241,8 @@ class SimulatePlan:
         At most; 0 for none.
     engine : str
         ``openmm`` or ``gromacs`` for that one, ``auto`` for the faster that can run a stage.
+    excerpt_atoms : list of int
+        Atoms of which production has files of their own besides; empty for none.
     hydrogen_mass_da : float or None
         Mass of hydrogens outside of water; None leaves all masses as they are.
     stages : list of Stage
@@ -259,6 +261,7 @@ class SimulatePlan:
     minimization_steps: int
     hydrogen_mass_da: float | None
     engine: Literal["auto", "openmm", "gromacs"]
+    excerpt_atoms: list[int]
     stages: list[Stage]
 
 

@@ -6,7 +6,9 @@ import dataclasses
 import time
 from typing import Any
 
+import numpy as np
 import openmm
+from numpy.typing import NDArray
 from openmm import app
 
 from molbox_worker.commit import CommitFolder, File
@@ -86,15 +88,20 @@ class Simulation:
         replace(self.task.output / f"{ended}.state.xml", content)
         return self.commits.put("start.xml", content)
 
-    def write_structure(self, name: str, context: openmm.Context) -> None:
-        """Write the present structure with molecules whole and in the box."""
+    def write_structure(self, name: str, context: openmm.Context, atoms: NDArray[np.int64] | None = None) -> None:
+        """Write the present structure with molecules whole and in the box; of these atoms alone, which ascend."""
         state = context.getState(positions=True, enforcePeriodicBox=True)
-        topology = self.model.topology
+        topology, positions = self.model.topology, state.getPositions()
         topology.setPeriodicBoxVectors(state.getPeriodicBoxVectors())
-        as_pdb = self.model.n_atoms <= MAX_PDB_ATOMS
+        if atoms is not None:
+            chosen = set(atoms.tolist())
+            part = app.Modeller(topology, positions)
+            part.delete([atom for atom in topology.atoms() if atom.index not in chosen])
+            topology, positions = part.topology, part.positions
+        as_pdb = topology.getNumAtoms() <= MAX_PDB_ATOMS
         writer = app.PDBFile if as_pdb else app.PDBxFile
         with (self.task.output / f"{name}.{'pdb' if as_pdb else 'cif'}").open("w") as file:
-            writer.writeFile(topology, state.getPositions(), file, keepIds=True)
+            writer.writeFile(topology, positions, file, keepIds=True)
 
     def report(
         self,

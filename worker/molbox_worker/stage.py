@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import openmm
 
+from molbox_worker import excerpt, method
 from molbox_worker.commit import Checkpoint
 from molbox_worker.diagnose import Chunk, explained
 from molbox_worker.engine import DALTON_PER_NM3
@@ -101,6 +102,8 @@ class StageRun:
         n_frames = self._files.close()
         seconds = self._clock.seconds()
         simulation.write_structure(stage.name, context)
+        if stage.is_production and n_frames and self._model.plan.excerpt_atoms:
+            self._write_excerpt(context)
         start = simulation.put_start(stage.name, context.getState(positions=True, velocities=True))
         speed = self._model.ns_per_day(stage.steps / seconds) if stage.steps and seconds > 0 else None
         ended = StageResult(stage.name, stage.steps, n_frames, round(seconds, 3), ns_per_day=speed)
@@ -118,6 +121,23 @@ class StageRun:
         simulation.report(self._index + 1, stage.name, stage.steps, stage.steps, is_end=True)
         simulation.task.log(f"{stage.name}: {stage.steps} steps, {n_frames} frames, {seconds:.1f} s")
 
+    def _write_excerpt(self, context: openmm.Context) -> None:
+        """Write the frames and the last structure of the atoms that have files of their own.
+
+        Stopped meanwhile, it leaves what there is: it is written anew when the stage ends again.
+        """
+        task, stage = self._simulation.task, self._stage
+
+        def report() -> None:
+            if task.stop_requested:
+                raise Stopped
+            self._simulation.report(self._index + 1, stage.name, stage.steps, stage.steps)
+
+        atoms = np.array(self._model.plan.excerpt_atoms)
+        source, target = task.output / f"{stage.name}.dcd", task.output / f"{excerpt.NAME}.dcd"
+        excerpt.write_trajectory(source, target, atoms, report)
+        self._simulation.write_structure(excerpt.NAME, context, atoms)
+
 
 class OpenMMRun(StageRun):
     """The run of one stage by OpenMM."""
@@ -126,6 +146,7 @@ class OpenMMRun(StageRun):
         """Put a context where the stage starts or was left; returns the step."""
         self._context = context = self._model.context(self._stage, start)
         self._weigh(context.getSystem())
+        method.write(self._simulation.task.output, method.of_openmm(self._model, self._stage, context))
         checkpoint = self._commits.last.checkpoint
         if checkpoint is None:
             place(context, start)

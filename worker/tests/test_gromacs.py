@@ -54,6 +54,30 @@ def test_a_job_has_the_same_files_as_with_openmm(water: Directory, simulation: S
     assert written[0].shape == written[1].shape == (5, written[0].shape[1], 3)
 
 
+def test_a_stage_has_its_method_as_gromacs_was_given_it(villin: Directory, simulation: Simulator) -> None:
+    stages = [{"name": "equilibration_1", "ensemble": "NVT", "steps": 20}, {"ensemble": "NPT", "steps": 20}]
+    jobs = {engine: simulation(villin, stages, engine=engine) for engine in ("openmm", "gromacs")}
+    for job in jobs.values():
+        assert job.run() == 0, job.log()
+    openmms, ours = (json.loads(job.output("production.method.json").read_text()) for job in jobs.values())
+    assert ours.keys() == openmms.keys()
+    for same in ("stage", "ensemble", "steps", "removes_drift", "machine"):
+        assert ours[same] == openmms[same], same
+    for same in ("of_water", "of_others"):
+        assert ours["constraints"][same] == openmms["constraints"][same]
+    assert ours["constraints"]["algorithms"] == ["SETTLE", "LINCS"]
+    assert ours["integrator"]["name"] == "sd"
+    for same in ("timestep_fs", "temperature_k", "friction_per_ps"):
+        assert ours["integrator"][same] == pytest.approx(openmms["integrator"][same])
+    assert (ours["barostat"]["name"], ours["barostat"]["tau_ps"]) == ("C-rescale", 5.0)
+    assert ours["nonbonded"]["width_per_nm"] == pytest.approx(openmms["nonbonded"]["width_per_nm"], rel=1e-6)
+    # OpenMM tells its mesh on a GPU alone.
+    as_both = {"width_per_nm": 0, "mesh": None}
+    assert {**ours["nonbonded"], **as_both} == {**openmms["nonbonded"], **as_both}
+    first = json.loads(jobs["gromacs"].output("equilibration_1.method.json").read_text())
+    assert "barostat" not in first
+
+
 def test_killed_at_any_moment_it_gives_the_same_bytes(water: Directory, gromacs: Simulator) -> None:
     stages = [
         {"name": "equilibration_1", "ensemble": "NVT", "steps": 230, "log_freq": 10},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import platform
 import shutil
 import signal
 import struct
@@ -18,7 +19,9 @@ import openmm
 import pytest
 from conftest import Directory
 from numpy.typing import NDArray
+from openmm import app
 
+from molbox_worker import excerpt
 from molbox_worker.dcd import AKMA_PS, DcdFile
 from molbox_worker.directory import dump
 
@@ -70,6 +73,87 @@ def test_stages_run_in_order_and_write_what_was_asked(water: Directory, simulati
     assert np.isfinite(frames(job.output("production.dcd"))).all()
     for name in ("minimization", "equilibration_1", "production"):
         assert job.output(f"{name}.pdb").exists()
+
+
+def test_an_excerpt_has_the_numbers_of_its_atoms_in_every_frame_to_the_bit(
+    villin: Directory, simulation: Callable[..., Directory]
+) -> None:
+    # With gaps, and the last atom; more frames than are read at a time would be slow to simulate.
+    atoms = [*range(0, 596, 2), 4000]
+    job = simulation(villin, [{"ensemble": "NPT", "steps": 40, "traj_freq": 10}], excerpt_atoms=atoms)
+    assert job.run() == 0, job.log()
+    whole, part = job.output("production.dcd"), job.output("excerpt.dcd")
+    expected = frames(whole)[:, atoms]
+    assert (frames(part).view(np.uint32) == expected.view(np.uint32)).all()
+    # Times and cells are those of the whole.
+    n_atoms = struct.unpack_from("<i", whole.read_bytes(), 268)[0]
+    assert whole.read_bytes()[:268] == part.read_bytes()[:268]
+    cells = [
+        [path.read_bytes()[276 + n * size :][:56] for n in range(4)]
+        for path, size in ((whole, 56 + 3 * (4 * n_atoms + 8)), (part, 56 + 3 * (4 * len(atoms) + 8)))
+    ]
+    assert cells[0] == cells[1]
+    of_all, of_part = (app.PDBFile(str(job.output(f"{name}.pdb"))) for name in ("production", "excerpt"))
+    named = [(atom.name, atom.residue.name, atom.residue.id, atom.residue.chain.id) for atom in of_all.topology.atoms()]
+    found = [
+        (atom.name, atom.residue.name, atom.residue.id, atom.residue.chain.id) for atom in of_part.topology.atoms()
+    ]
+    assert found == [named[atom] for atom in atoms]
+    positions = of_all.getPositions(asNumpy=True)._value[atoms]
+    assert (of_part.getPositions(asNumpy=True)._value == positions).all()
+    assert of_part.topology.getPeriodicBoxVectors() == of_all.topology.getPeriodicBoxVectors()
+
+
+def test_an_excerpt_is_written_in_as_many_parts_as_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = DcdFile(tmp_path / "whole.dcd", 5, 1, 0.001, None)
+    generator = np.random.default_rng(3)
+    for _ in range(7):
+        whole.write(generator.normal(size=(5, 3)), np.diag([1.0, 2.0, 3.0]))
+    whole.commit()
+    whole.close()
+    monkeypatch.setattr(excerpt, "CHUNK_BYTES", 2 * (56 + 3 * 28))
+    calls: list[None] = []
+    atoms = np.array([1, 4])
+    excerpt.write_trajectory(tmp_path / "whole.dcd", tmp_path / "part.dcd", atoms, lambda: calls.append(None))
+    assert (frames(tmp_path / "part.dcd") == frames(tmp_path / "whole.dcd")[:, atoms]).all()
+    assert len(calls) == 4
+
+
+def test_a_stage_has_its_method_as_the_engine_was_given_it(
+    villin: Directory, simulation: Callable[..., Directory]
+) -> None:
+    held = list(range(20))
+    stages = [
+        {"name": "equilibration_1", "ensemble": "NVT", "steps": 2, "restraint_force": 500.0, "restraint_atoms": held},
+        {"ensemble": "NPT", "steps": 2},
+    ]
+    job = simulation(villin, stages, timestep_fs=4.0, hydrogen_mass_da=3.0, cutoff_nm=0.9, threads=2)
+    assert job.run() == 0, job.log()
+    first, last = (
+        json.loads(job.output(f"{name}.method.json").read_text()) for name in ("equilibration_1", "production")
+    )
+    system = openmm.XmlSerializer.deserialize(villin.output("system.xml").read_text())
+    constraints = first["constraints"]
+    assert constraints["of_water"] + constraints["of_others"] == system.getNumConstraints()
+    molecules = villin.result["summary"]["molecules"]
+    assert constraints["of_water"] == 3 * molecules["water"], "three distances each"
+    assert constraints["algorithms"] == ["SETTLE", "CCMA"]
+    assert first["restraint"] == {"atoms": 20, "force": 500.0}
+    assert "restraint" not in last
+    assert "barostat" not in first
+    assert (last["barostat"]["name"], last["barostat"]["pressure_bar"]) == ("MonteCarloBarostat", 1.0)
+    assert first["integrator"]["name"] == "LangevinMiddleIntegrator"
+    assert (first["integrator"]["timestep_fs"], first["hydrogen_mass_da"]) == (4.0, 3.0)
+    assert first["integrator"]["seed"] != last["integrator"]["seed"]
+    nonbonded = last["nonbonded"]
+    assert (nonbonded["method"], nonbonded["cutoff_nm"], nonbonded["dispersion_correction"]) == ("PME", 0.9, True)
+    # What the direct space leaves out at the cutoff is the tolerance, by OpenMM's definition.
+    left_out = math.exp(-((nonbonded["width_per_nm"] * 0.9) ** 2)) / 2
+    assert left_out == pytest.approx(nonbonded["ewald_tolerance"], rel=1e-6)
+    machine = last["machine"]
+    assert (machine["threads"], machine["architecture"]) == (2, platform.machine())
+    assert machine["processor"]
+    assert last["engine"]["version"] == job.result["versions"]["openmm"]
 
 
 def test_nvt_keeps_the_volume_and_npt_changes_it(water: Directory, simulation: Callable[..., Directory]) -> None:

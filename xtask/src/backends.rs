@@ -66,6 +66,7 @@ impl Backend {
                 "queue::",
                 "quotas::",
                 "repeats::",
+                "retention::",
                 "sessions::",
                 "webhooks::",
             ],

@@ -16,6 +16,7 @@ mod mcp;
 mod package;
 mod packages;
 mod portal;
+mod publish;
 mod python;
 mod regenerate;
 mod release;
@@ -137,8 +138,10 @@ enum ReleaseCommand {
         /// For example v0.2.0.
         tag: String,
     },
-    /// Publish the crates in their order, those left out that are there already.
-    Publish,
+    /// Publish what lies here, what is there already left out: all, or the steps that are named.
+    Publish { steps: Vec<publish::Step> },
+    /// Print what the changelog says of this version.
+    Notes,
 }
 
 #[derive(Subcommand)]
@@ -182,9 +185,10 @@ fn main() -> ExitCode {
         Task::Release { command: Some(ReleaseCommand::Check { tag }), .. } => {
             release::check(&root(), &tag)
         }
-        Task::Release { command: Some(ReleaseCommand::Publish), dry_run } => {
-            release::publish(&root(), dry_run)
+        Task::Release { command: Some(ReleaseCommand::Publish { steps }), dry_run } => {
+            publish::publish(&root(), &steps, dry_run)
         }
+        Task::Release { command: Some(ReleaseCommand::Notes), .. } => release::notes(&root()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,6 +16,8 @@ const INTERPRETERS: [&str; 7] =
 const MIN_VERSION: (u32, u32) = (3, 10);
 const REQUIREMENTS: [&str; 2] = ["requirements.txt", "requirements-test.txt"];
 
+const UV: &str = "uv==0.13.9";
+
 /// Makes the worker's environment, or brings it up to date; returns its interpreter.
 pub fn environment() -> Result<PathBuf> {
     let worker = root().join("worker");
@@ -48,17 +50,13 @@ fn make(name: &str, requirements: &[PathBuf], package: Option<&Path>) -> Result<
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
-        run(Command::new(&base).args(["-m", "venv"]).arg(&folder)).with_context(|| {
-            format!(
-                "make a virtual environment with {base} (on Debian: apt-get install python3-venv)"
-            )
-        })?;
-        let mut install = Command::new(&python);
-        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        for file in requirements {
-            install.arg("--requirement").arg(file);
+        match uv() {
+            Ok(uv) => install_with_uv(&uv, &base, &folder, requirements, package.is_some())?,
+            Err(error) => {
+                eprintln!("without uv, which is faster: {error:#}");
+                install_with_pip(&base, &folder, requirements)?;
+            }
         }
-        run(&mut install)?;
         if let Some(package) = package {
             let site = Command::new(&python)
                 .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
@@ -70,6 +68,56 @@ fn make(name: &str, requirements: &[PathBuf], package: Option<&Path>) -> Result<
         fs::write(&stamp, wanted)?;
     }
     Ok(python)
+}
+
+/// The program that makes environments a few times as fast as pip does: seconds rather than minutes
+/// of a run of all tests.
+pub fn uv() -> Result<PathBuf> {
+    let folder = target().join(UV);
+    let program = folder.join("bin/uv");
+    if !program.exists() {
+        make_empty(&interpreter()?, &folder)?;
+        let mut pip = Command::new(folder.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV]);
+        run(&mut pip)?;
+    }
+    Ok(program)
+}
+
+fn make_empty(base: &str, folder: &Path) -> Result<()> {
+    run(Command::new(base).args(["-m", "venv"]).arg(folder)).with_context(|| {
+        format!("make a virtual environment with {base} (on Debian: apt-get install python3-venv)")
+    })
+}
+
+fn install_with_pip(base: &str, folder: &Path, requirements: &[PathBuf]) -> Result<()> {
+    make_empty(base, folder)?;
+    let mut install = Command::new(folder.join("bin/python"));
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    for file in requirements {
+        install.arg("--requirement").arg(file);
+    }
+    run(&mut install)
+}
+
+fn install_with_uv(
+    uv: &Path,
+    base: &str,
+    folder: &Path,
+    requirements: &[PathBuf],
+    is_sandboxed: bool,
+) -> Result<()> {
+    run(Command::new(uv).args(["venv", "--quiet", "--seed", "--python", base]).arg(folder))?;
+    let mut install = Command::new(uv);
+    install.args(["pip", "install", "--quiet", "--python"]).arg(folder.join("bin/python"));
+    if is_sandboxed {
+        // A worker cannot write beside its code: it would compile all of it at every start.
+        install.arg("--compile-bytecode");
+    }
+    for file in requirements {
+        install.arg("--requirement").arg(file);
+    }
+    run(&mut install)
 }
 
 fn wanted(requirements: &[PathBuf], package: Option<&Path>) -> Result<String> {

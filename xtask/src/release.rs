@@ -6,7 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::packages::PUBLISHED;
 use crate::regenerate::document;
 use crate::shell::{run, target};
 use crate::spec::{self, numbers};
@@ -26,31 +25,7 @@ pub fn version(root: &Path, to: &str) -> Result<()> {
     let old = numbers(&from);
     ensure!(new.is_some(), "{to} is no version such as 0.2.0");
     ensure!(new > old, "{to} is not newer than {from}");
-    for file in lines(git(root).args(["ls-files", "*Cargo.toml"]))? {
-        change(&root.join(file), |text| Ok(of_packages(text, &from, to)))?;
-    }
-    change(&root.join(DOCUMENT), |text| {
-        replaced(text, &format!("x-release: {from}"), &format!("x-release: {to}"))
-    })?;
-    for file in PYTHON {
-        change(&root.join(file), |text| {
-            let [from, to] = [&*from, to].map(|version| format!("__version__ = \"{version}\""));
-            replaced(text, &from, &to)
-        })?;
-    }
-    for file in NPM {
-        change(&root.join(file), |text| Ok(of_npm(text, &from, to)))?;
-    }
-    for file in lines(git(root).args(["ls-files", "*pyproject.toml", "packaging"]))? {
-        let path = root.join(file);
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        if pinned(&text, &from) != 0 {
-            change(&path, |text| Ok(with_pins(text, &from, to)))?;
-        }
-    }
-    change(&root.join(CHANGELOG), |text| {
-        replaced(text, "# Changelog\n", &format!("# Changelog\n\n{}\n", heading(to, UNRELEASED)))
-    })?;
+    number(root, &from, to)?;
     for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
         let mut update = Command::new("cargo");
         update.current_dir(root).args([
@@ -67,11 +42,48 @@ pub fn version(root: &Path, to: &str) -> Result<()> {
     Ok(())
 }
 
+/// Writes another number to every file that has it.
+fn number(root: &Path, from: &str, to: &str) -> Result<()> {
+    for file in lines(git(root).args(["ls-files", "*Cargo.toml"]))? {
+        change(&root.join(file), |text| Ok(of_packages(text, from, to)))?;
+    }
+    change(&root.join(DOCUMENT), |text| {
+        replaced(text, &format!("x-release: {from}"), &format!("x-release: {to}"))
+    })?;
+    for file in PYTHON {
+        change(&root.join(file), |text| {
+            let [from, to] = [from, to].map(|version| format!("__version__ = \"{version}\""));
+            replaced(text, &from, &to)
+        })?;
+    }
+    for file in NPM {
+        change(&root.join(file), |text| Ok(of_npm(text, from, to)))?;
+    }
+    for file in lines(git(root).args(["ls-files", "*pyproject.toml", "packaging"]))? {
+        let path = root.join(file);
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        if pinned(&text, from) != 0 {
+            change(&path, |text| Ok(with_pins(text, from, to)))?;
+        }
+    }
+    change(&root.join(CHANGELOG), |text| Ok(begun(text, to)))?;
+    Ok(())
+}
+
 /// What stands in the changelog for the date of a version that was not released.
 const UNRELEASED: &str = "unreleased";
 
 fn heading(version: &str, date: &str) -> String {
     format!("## {version}, {date}")
+}
+
+/// The changelog with a section for a version: that of what has no version yet, if there is one.
+fn begun(changelog: &str, version: &str) -> String {
+    let heading = heading(version, UNRELEASED);
+    if changelog.contains("\n## Unreleased\n") {
+        return changelog.replace("\n## Unreleased\n", &format!("\n{heading}\n"));
+    }
+    changelog.replacen("# Changelog\n", &format!("# Changelog\n\n{heading}\n"), 1)
 }
 
 /// A manifest in which our packages have another version: its own, and where it names another of
@@ -127,8 +139,7 @@ pub fn wrong_pins(root: &Path, version: &str) -> Result<Vec<String>> {
         for name in names {
             for rest in text.split(&name).skip(1) {
                 let found = rest.split(['"', ' ', '\n']).next().unwrap_or_default();
-                // A script asks the program for its version.
-                if found != version && !found.starts_with('$') {
+                if found != version {
                     wrong.push(format!("{file}: {name}{found}, and the packages are {version}"));
                 }
             }
@@ -267,46 +278,10 @@ fn unready(root: &Path, tag: &str, version: &str) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Publishes the crates, each after those that it needs. What is there already is left out, so that
-/// the command can be given again after it was cut off.
-pub fn publish(root: &Path, is_dry: bool) -> Result<()> {
-    let version = crate::package::version()?;
-    if !is_dry {
-        check(root, &format!("v{version}"))?;
-    }
-    for name in PUBLISHED {
-        if is_published(name, &version)? {
-            println!("{name} {version}: there already");
-            continue;
-        }
-        if is_dry {
-            println!("{name} {version}: would be published");
-            continue;
-        }
-        run(Command::new("cargo").current_dir(root).args([
-            "publish",
-            "--locked",
-            "--package",
-            name,
-        ]))?;
-    }
-    println!("the wheels are published by .github/workflows/release.yml, without a token");
-    Ok(())
-}
-
-/// Whether the registry has a version of a crate.
-fn is_published(name: &str, version: &str) -> Result<bool> {
-    // Elsewhere: in the workspace cargo would show what lies here.
-    let place = tempfile::tempdir()?;
-    let mut info = Command::new("cargo");
-    info.current_dir(place.path()).args(["info", "--quiet", "--registry", "crates-io"]);
-    let output = info.arg(format!("{name}@{version}")).output().context("start cargo info")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    match (output.status.success(), said.contains("could not find")) {
-        (true, _) => Ok(true),
-        (false, true) => Ok(false),
-        (false, false) => bail!("the registry does not say whether it has {name}: {said}"),
-    }
+/// Prints what the changelog says of the version that the packages have.
+pub fn notes(root: &Path) -> Result<()> {
+    let changelog = fs::read_to_string(root.join(CHANGELOG))?;
+    crate::shell::print(&format!("{}\n", section(&changelog, &crate::package::version()?)?))
 }
 
 fn xtask(clone: &Path, built: &Path, arguments: &[&str]) -> Result<()> {
@@ -336,14 +311,14 @@ fn section<'a>(changelog: &'a str, version: &str) -> Result<&'a str> {
     Ok(rest.split("\n## ").next().unwrap_or_default().trim())
 }
 
-fn git(folder: &Path) -> Command {
+pub fn git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("-C").arg(folder);
     git
 }
 
 /// What a program prints, by lines.
-fn lines(command: &mut Command) -> Result<Vec<String>> {
+pub fn lines(command: &mut Command) -> Result<Vec<String>> {
     let output =
         command.output().with_context(|| format!("start {}", crate::shell::shown(command)))?;
     ensure!(
@@ -421,6 +396,53 @@ mod tests {
         fs::write(wheel, "dependencies = [\"molbox-worker==0.1.0\"]\n").unwrap();
         let other = unready(root, "v0.2.0", "0.2.0").unwrap().join("; ");
         assert!(other.contains("molbox-worker==0.1.0, and the packages are 0.2.0"), "{other}");
+    }
+
+    #[test]
+    fn the_last_commit_can_be_released_as_the_next_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let clone = folder.path().join("clone");
+        let mut get = Command::new("git");
+        get.args(["clone", "--quiet", "--shared"]).arg(crate::shell::root()).arg(&clone);
+        run(&mut get).unwrap();
+        for pair in [["user.name", "somebody"], ["user.email", "somebody@example.org"]] {
+            run(git(&clone).arg("config").args(pair)).unwrap();
+        }
+        let from = crate::package::version().unwrap();
+        let [major, minor, _] = numbers(&from).unwrap();
+        let next = format!("{major}.{}.0", minor + 1);
+        number(&clone, &from, &next).unwrap();
+        // Right after a release there is nothing to report yet.
+        let more = |text: &str| Ok(text.replacen(", unreleased\n", ", unreleased\n\n- more\n", 1));
+        change(&clone.join(CHANGELOG), more).unwrap();
+        change(&clone.join(CHANGELOG), |text| dated(text, &next, "2026-02-03")).unwrap();
+        keep_document(&clone, &next).unwrap();
+        commit(&clone, &next).unwrap();
+        assert_eq!(unready(&clone, &format!("v{next}"), &next).unwrap(), Vec::<String>::new());
+        let left = lines(git(&clone).args([
+            "grep",
+            "--line-number",
+            "--fixed-strings",
+            &from,
+            "--",
+            "*pyproject.toml",
+            "packaging",
+            "*_version.py",
+            "typescript/package.json",
+        ]));
+        assert!(left.is_err(), "the old number is left: {left:?}");
+    }
+
+    #[test]
+    fn what_has_no_version_yet_gets_it_in_the_changelog() {
+        let with =
+            begun("# Changelog\n\n## Unreleased\n\n- more\n\n## 0.1.0, 2026-01-01\n", "0.2.0");
+        assert_eq!(section(&with, "0.2.0").unwrap(), "- more");
+        let without = begun("# Changelog\n\n## 0.1.0, 2026-01-01\n\n- all\n", "0.2.0");
+        assert!(
+            without.starts_with("# Changelog\n\n## 0.2.0, unreleased\n\n## 0.1.0"),
+            "{without}"
+        );
     }
 
     #[test]

@@ -93,8 +93,8 @@ const ROOMS: [(&str, &[&str]); 12] = [
     (
         "runner",
         &[
-            "app", "config", "db", "exec", "files", "folder", "objects", "plan", "queue", "random",
-            "record", "shown", "speed", "worker",
+            "app", "config", "db", "exec", "files", "folder", "formats", "objects", "plan",
+            "queue", "random", "record", "shown", "speed", "worker",
         ],
     ),
 ];

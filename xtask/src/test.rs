@@ -133,6 +133,11 @@ fn cannot_run(python: &Path) -> Result<Vec<(&'static str, &'static str)>> {
     let is_root = fs::metadata("/proc/self")?.uid() == 0;
     let needs = [
         ("engines::", has_program("gmx"), "needs gmx: Debian's package gromacs"),
+        (
+            "proxy::",
+            has_program("nginx"),
+            "needs nginx and openssl: Debian's packages of these names",
+        ),
         ("disk::", can_mount(), "no file system can be mounted here"),
         (
             "confinement::as_root::",

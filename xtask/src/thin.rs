@@ -13,7 +13,8 @@ use crate::regenerate::stale_from;
 use crate::shell::{root, target};
 use crate::spec::published::Address;
 
-const TYPESCRIPT: &str = "clients/typescript-package";
+/// Where the package of TypeScript is built, under target/.
+pub const TYPESCRIPT: &str = "clients/typescript-package";
 const GO: &str = "clients/go-module";
 /// The generator of Go types, and its version.
 const OAPI_CODEGEN: [&str; 2] =

@@ -11,9 +11,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use molbox_analysis::{
-    Analysis, AtomSet, Between, Contacts, Control, Damaged, Distance, Frame, FrameRange, Group,
-    HydrogenBonds, Images, Mask, PROBE_RADIUS, Request, Rmsd, Rmsf, SecondaryStructure, Series,
-    Structure, Superpose, SurfaceArea, Topology, Values, Weights, analyze,
+    Analysis, AtomSet, Axis, Between, Clustering, Clusters, Contacts, Control, Damaged, Density,
+    DihedralKind, Dihedrals, Distance, Frame, FrameRange, Group, HydrogenBonds, Images, Mask,
+    NativeContacts, PROBE_RADIUS, PrincipalComponents, Rdf, Request, Rmsd, Rmsf,
+    SecondaryStructure, Series, Structure, Superpose, SurfaceArea, Topology, Values, Weights,
+    analyze,
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -79,7 +81,11 @@ fn tasks(topology: &Topology, system: &str, task: &str) -> Result<Vec<Analysis>,
             })]
         }
         "rmsf" => {
-            vec![Analysis::Rmsf(Rmsf { group: alpha_carbons()?, superpose: Superpose::Average })]
+            vec![Analysis::Rmsf(Rmsf {
+                group: alpha_carbons()?,
+                superpose: Superpose::Average,
+                fit: None,
+            })]
         }
         "distance" => {
             let distance = Distance {
@@ -100,6 +106,30 @@ fn tasks(topology: &Topology, system: &str, task: &str) -> Result<Vec<Analysis>,
         "contacts" => {
             let heavy = || group(&format!("({solute})&!@/H"));
             vec![Analysis::Contacts(Contacts { a: heavy()?, b: heavy()?, max_distance: 4.5 })]
+        }
+        "clusters" => {
+            let method = Clustering::Neighbours { cutoff: 1.0 };
+            vec![Analysis::Clusters(Clusters { group: alpha_carbons()?, method })]
+        }
+        "dihedrals" => {
+            let kinds = DihedralKind::USUAL.to_vec();
+            vec![Analysis::Dihedrals(Dihedrals { group: group(solute)?, kinds })]
+        }
+        "native" => {
+            let (a, b) = (group(solute)?, group(solute)?);
+            vec![Analysis::NativeContacts(NativeContacts { a, b, max_distance: 4.5 })]
+        }
+        "rdf" => {
+            let (a, b) = (group(":HOH@O")?, group(":HOH@O")?);
+            vec![Analysis::Rdf(Rdf { a, b, max_distance: 10.0, bin: 0.05 })]
+        }
+        "density" => {
+            let (group, centre) = (group(":HOH")?, group(solute)?);
+            vec![Analysis::Density(Density { group, centre, axis: Axis::Z, bin: 0.5 })]
+        }
+        "principal" => {
+            let group = alpha_carbons()?;
+            vec![Analysis::PrincipalComponents(PrincipalComponents { group, n_components: 5 })]
         }
         "secondary" => {
             vec![Analysis::SecondaryStructure(SecondaryStructure { group: group(solute)? })]

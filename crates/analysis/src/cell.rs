@@ -208,6 +208,12 @@ pub(crate) fn nearest_integer(x: f64) -> f64 {
     (x + LARGE) - LARGE
 }
 
+/// In Å³.
+pub(crate) fn volume(cell: &Cell) -> f64 {
+    let [a, b, c] = cell.edges.vectors;
+    dot(a, cross(b, c)).abs()
+}
+
 pub(crate) fn dot(u: [f64; 3], v: [f64; 3]) -> f64 {
     u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
 }

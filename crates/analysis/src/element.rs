@@ -33,6 +33,12 @@ impl Element {
         Some(Self::from_number(row as u8 + 1))
     }
 
+    /// The element of an atomic number; none of 0 and below, as virtual sites have.
+    pub fn from_atomic_number(number: i64) -> Option<Self> {
+        let number = u8::try_from(number).ok().filter(|n| usize::from(*n) <= TABLE.len())?;
+        NonZeroU8::new(number).map(Self)
+    }
+
     /// Whether it forms ions and complexes rather than molecules.
     pub fn is_metal(self) -> bool {
         !matches!(self.number(), 1 | 2 | 5..=10 | 14..=18 | 33..=36 | 52..=54 | 85 | 86)

@@ -45,6 +45,11 @@ impl Episodes {
         self.n_frames
     }
 
+    /// Runs that began before the first frame or end after the last.
+    fn n_cut(&self, last: u32) -> u32 {
+        (u32::from(self.first == 0) + u32::from(self.last == last)).min(self.n_runs)
+    }
+
     /// Columns that say how often and how long each of several things is there.
     pub(crate) fn columns<'a>(
         all: impl Iterator<Item = &'a Self> + Clone,
@@ -56,6 +61,8 @@ impl Episodes {
         let occupancies = all.clone().map(|one| f64::from(one.n_frames) / n_analyzed);
         let means =
             all.clone().map(|one| interval * f64::from(one.n_frames) / f64::from(one.n_runs));
+        let last = frames.n_analyzed().saturating_sub(1) as u32;
+        let cut = all.clone().map(|one| i64::from(one.n_cut(last)));
         let longest = all.clone().map(|one| interval * f64::from(one.longest));
         vec![
             Column::integers(
@@ -72,7 +79,13 @@ impl Episodes {
             Column::integers(
                 "episodes",
                 "runs of frames in a row with one",
-                all.map(|one| one.n_runs.into()).collect(),
+                all.clone().map(|one| one.n_runs.into()).collect(),
+            ),
+            Column::integers(
+                "censored_episodes",
+                "those of them that the first or the last frame cuts off, so that they are longer \
+                 than they seem",
+                cut.collect(),
             ),
             Column::numbers(
                 format!("mean_lifetime_{unit}"),

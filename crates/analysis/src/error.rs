@@ -143,6 +143,49 @@ pub enum Error {
         /// The group.
         label: String,
     },
+    /// No pair of atoms that is in contact in the reference.
+    #[error(
+        "no heavy atoms of {:?} and {:?}, four residues apart or more, are within {max_distance} Å in the reference, so \
+         that there are no native contacts", labels[0], labels[1]
+    )]
+    NoNativeContacts {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The groups.
+        labels: [String; 2],
+        /// Largest distance of a contact in Å.
+        max_distance: f64,
+    },
+    /// What needs a volume, of a trajectory without a cell.
+    #[error("the trajectory has no periodic cell, and without its volume there is no density")]
+    NoCell {
+        /// Which analysis of the request.
+        analysis: usize,
+    },
+    /// A cell whose faces are not perpendicular to an axis.
+    #[error(
+        "the edges of the cell lean against {axis}, so that no slice across it has a constant area; take a box, or \
+         another axis"
+    )]
+    LeaningCell {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The axis.
+        axis: &'static str,
+    },
+    /// Lipids that all are on one side.
+    #[error(
+        "the lipids of {label:?} are all on one side of their centre along {axis}, so that there are no two leaflets; \
+         name another axis, or lipids of both"
+    )]
+    NoLeaflets {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// The axis.
+        axis: &'static str,
+    },
     /// A parameter is out of its bounds.
     #[error("{name} must be {bounds}")]
     Parameter {
@@ -227,6 +270,20 @@ pub enum FormatErrorKind {
     /// The parts contradict each other.
     #[error("the parts do not fit together")]
     Topology(#[source] InvalidTopology),
+}
+
+/// So much of a text tells what it is.
+const MOST_SHOWN: usize = 60;
+
+impl FormatErrorKind {
+    /// Something else stands there, of which the start is shown.
+    pub(crate) fn unexpected_text(expected: &'static str, found: &str) -> Self {
+        let found = match found.char_indices().nth(MOST_SHOWN) {
+            Some((end, _)) => format!("`{}…`", &found[..end]),
+            None => format!("`{found}`"),
+        };
+        Self::Unexpected { expected, found }
+    }
 }
 
 impl Error {

@@ -213,8 +213,8 @@ struct Sites {
     /// Whether each is of both groups.
     is_in_all: Vec<bool>,
     hydrogens: Vec<Named>,
-    /// Which atom each hydrogen is bonded to.
-    donors: Vec<u32>,
+    /// The first hydrogen of each atom, and of one more.
+    first_hydrogens: Vec<u32>,
 }
 
 /// An atom, where it is read, and what it counts as in the results.
@@ -238,14 +238,14 @@ impl Sites {
         atoms: impl Iterator<Item = usize>,
         is_in_all: impl Fn(usize) -> bool,
     ) -> Self {
-        let mut sites = Self::default();
-        for (n, atom) in atoms.enumerate() {
+        let mut sites = Self { first_hydrogens: vec![0], ..Self::default() };
+        for atom in atoms {
             sites.atoms.push(Named::new(setup, atom));
             sites.residues.push(setup.topology().atom(atom).residue as u32);
             sites.is_in_all.push(is_in_all(atom));
             let hydrogens = hydrogens.get(&atom).into_iter().flatten();
             sites.hydrogens.extend(hydrogens.map(|hydrogen| Named::new(setup, *hydrogen)));
-            sites.donors.resize(sites.hydrogens.len(), n as u32);
+            sites.first_hydrogens.push(sites.hydrogens.len() as u32);
         }
         sites
     }
@@ -282,14 +282,24 @@ struct Scratch {
     bound: Vec<[u32; 2]>,
 }
 
-/// Where sites are in a frame.
+/// Where sites are in a frame: all of them, or those that are near others.
 #[derive(Debug, Default)]
 struct Positions {
+    /// Which of the sites these are.
+    sites: Vec<u32>,
     atoms: Cloud,
+    /// Which of the hydrogens these are, and to which of these atoms each is bonded.
+    own_hydrogens: Vec<u32>,
+    donors: Vec<u32>,
     hydrogens: Cloud,
     /// From each donor to its hydrogen, in Å.
     bonds: Vec<[f64; 3]>,
+    /// All sites, of which some are near.
+    all: Cloud,
 }
+
+/// So many times as large a set is searched for what is near the other first.
+const MUCH_LARGER: usize = 2;
 
 /// Donor, hydrogen and acceptor, by what they count as.
 type Key = [u32; 3];
@@ -316,14 +326,28 @@ impl Task for Search {
     fn frame(&self, view: &View<'_>, tally: &mut Tally) {
         let Tally { scratch: Scratch { neighbours, a, b, bound }, bonds, .. } = tally;
         let cell = view.frame.cell().filter(|_| self.request.nearest_image);
-        a.read(view.frame, cell, &self.a);
-        b.read(view.frame, cell, &self.b);
+        a.read(view.frame, &self.a);
+        a.read_hydrogens(view.frame, cell, &self.a);
+        let is_within = matches!(self.request.between, Between::Within(_));
+        let is_much_larger = self.b.atoms.len() > MUCH_LARGER * self.a.atoms.len();
+        match self.farthest_acceptor() {
+            Some(cutoff) if is_much_larger && !is_within => {
+                b.read_near(view.frame, cell, &self.b, &a.atoms, cutoff, neighbours);
+            }
+            _ => b.read(view.frame, &self.b),
+        }
+        if !is_within {
+            b.read_hydrogens(view.frame, cell, &self.b);
+        }
         bound.clear();
+        let is_solvent = matches!(self.request.between, Between::Solvent(..));
         let mut count = 0;
         let now = Episodes::at(tally.n_frames);
         let mut add = |key: Key, residues: [u32; 2], distance, angle_deg| {
             count += 1;
-            bound.push(residues);
+            if is_solvent {
+                bound.push(residues);
+            }
             let bond = Bond { n_bonds: 1, distance, angle_deg, episodes: now };
             bonds.entry(key).and_modify(|sum| sum.append(bond)).or_insert(bond);
         };
@@ -336,7 +360,7 @@ impl Task for Search {
                 add(key, [self.b.residues[acceptor], self.a.residues[donor]], distance, angle_deg);
             },
         );
-        if !matches!(self.request.between, Between::Within(_)) {
+        if !is_within {
             self.donated(
                 (&self.b, b),
                 (&self.a, a),
@@ -412,10 +436,11 @@ impl Search {
             cell,
             self.reach(&from.bonds),
             |h, acceptor| {
-                let donor = donors.donors[h] as usize;
-                let d = &donors.atoms[donor];
-                let h_atom = &donors.hydrogens[h];
-                let a = &acceptors.atoms[acceptor];
+                let donor = from.donors[h] as usize;
+                let donor_site = from.sites[donor] as usize;
+                let acceptor_site = to.sites[acceptor] as usize;
+                let d = &donors.atoms[donor_site];
+                let a = &acceptors.atoms[acceptor_site];
                 if d.atom == a.atom {
                     return;
                 }
@@ -450,17 +475,27 @@ impl Search {
                     }
                 };
                 if is_bond {
+                    let h_atom = &donors.hydrogens[from.own_hydrogens[h] as usize];
                     let at_hydrogen = angle_deg(product / lengths);
                     found(
                         [d.counts_as, h_atom.counts_as, a.counts_as],
-                        donor,
-                        acceptor,
+                        donor_site,
+                        acceptor_site,
                         square.sqrt(),
                         at_hydrogen,
                     );
                 }
             },
         );
+    }
+
+    /// How far an acceptor can be from a donor, in Å, where the criterion says so by itself.
+    fn farthest_acceptor(&self) -> Option<f64> {
+        match self.request.criterion {
+            Criterion::Angle { max_distance, .. } => Some(max_distance),
+            Criterion::WernetNilsson => Some(WERNET_NILSSON.0),
+            Criterion::BakerHubbard => None,
+        }
     }
 
     /// How far an acceptor can be from a hydrogen, in Å. In the triangle of the three the side
@@ -607,11 +642,42 @@ fn n_bridges(bound: &mut Vec<[u32; 2]>) -> i64 {
 }
 
 impl Positions {
-    fn read(&mut self, frame: &Frame, cell: Option<&Cell>, sites: &Sites) {
+    /// Takes all sites.
+    fn read(&mut self, frame: &Frame, sites: &Sites) {
+        self.sites.clear();
+        self.sites.extend(0..sites.atoms.len() as u32);
         self.atoms.read(frame, sites.atoms.iter().map(|atom| atom.slot));
-        self.hydrogens.read(frame, sites.hydrogens.iter().map(|hydrogen| hydrogen.slot));
+    }
+
+    /// Takes the sites that may be closer than a cutoff in Å to one of others.
+    fn read_near(
+        &mut self,
+        frame: &Frame,
+        cell: Option<&Cell>,
+        sites: &Sites,
+        others: &Cloud,
+        cutoff: f64,
+        neighbours: &mut Neighbours,
+    ) {
+        self.all.read(frame, sites.atoms.iter().map(|atom| atom.slot));
+        neighbours.near(others, &self.all, cell, cutoff, &mut self.sites);
+        self.atoms.take(&self.all, &self.sites);
+    }
+
+    /// Takes the hydrogens of the sites that were taken.
+    fn read_hydrogens(&mut self, frame: &Frame, cell: Option<&Cell>, sites: &Sites) {
+        self.own_hydrogens.clear();
+        self.donors.clear();
+        for (n, site) in self.sites.iter().enumerate() {
+            let site = *site as usize;
+            let hydrogens = sites.first_hydrogens[site]..sites.first_hydrogens[site + 1];
+            self.own_hydrogens.extend(hydrogens);
+            self.donors.resize(self.own_hydrogens.len(), n as u32);
+        }
+        let slots = self.own_hydrogens.iter().map(|own| sites.hydrogens[*own as usize].slot);
+        self.hydrogens.read(frame, slots);
         self.bonds.clear();
-        self.bonds.extend(sites.donors.iter().enumerate().map(|(h, donor)| {
+        self.bonds.extend(self.donors.iter().enumerate().map(|(h, donor)| {
             let along = difference(self.hydrogens.get(h), self.atoms.get(*donor as usize));
             Cell::nearest_or(cell, along)
         }));

@@ -7,23 +7,35 @@
 
 mod atom_set;
 mod cell;
+mod cluster;
 mod contact;
+mod convergence;
+mod density;
+mod dihedral;
 mod distance;
+mod eigen;
 mod element;
+mod end_to_end;
 mod episodes;
 mod error;
 mod frames;
 mod group;
 mod gyration;
 mod hbond;
+mod linkage;
 mod mask;
 mod matching;
+mod membrane;
 mod mmcif;
+mod native;
 mod neighbours;
 mod parallel;
 mod params;
+mod pdb;
 mod points;
 mod prepare;
+mod principal;
+mod rdf;
 mod read;
 mod reference;
 mod request;
@@ -44,23 +56,33 @@ mod write;
 
 pub use atom_set::AtomSet;
 pub use cell::Cell;
+pub use cluster::{Clustering, Clusters};
 pub use contact::Contacts;
+pub use convergence::{Equilibration, block_error, equilibration, statistical_inefficiency};
+pub use density::{Axis, Density};
+pub use dihedral::{DihedralKind, Dihedrals};
 pub use distance::Distance;
 pub use element::Element;
+pub use end_to_end::EndToEnd;
 pub use error::{Damage, Error, FormatError, FormatErrorKind, Place};
 pub use frames::FrameRange;
 pub use group::{Group, Weights};
 pub use gyration::Gyration;
 pub use hbond::{Between, Criterion, HydrogenBonds};
+pub use linkage::{Cut, Linkage};
 pub use mask::{Expected, Kind, Mask, MaskWarning, ParseError, SelectError, Selection};
 pub use matching::ReferenceStructure;
+pub use membrane::Membrane;
 pub use mmcif::MmcifWriter;
+pub use native::NativeContacts;
 pub use params::{Files, Params, Parsed, Selected, analyze_files};
+pub use principal::PrincipalComponents;
+pub use rdf::Rdf;
 pub use read::{
-    ChainContents, Contents, Dcd, Excerpt, Frame, Heterogen, MissingPlace, MissingRun, ReadPlan,
-    ResidueKind, Series, Structure, Trajectory, Xtc, XtcIndex,
+    ChainContents, Contents, Dcd, Excerpt, Frame, Heterogen, MissingPlace, MissingRun, Netcdf,
+    ReadPlan, ResidueKind, Series, Structure, TopologyFile, Trajectory, Trr, Xtc, XtcIndex,
 };
-pub use reference::{Reference, frame_positions};
+pub use reference::{Reference, first_positions, frame_positions};
 pub use request::{Analysis, Control, Damaged, Images, Request};
 pub use rmsd::Rmsd;
 pub use rmsf::{Rmsf, Superpose};

@@ -24,6 +24,9 @@ const MAX_PARTS: f32 = 256.0;
 /// points at a time.
 const POINTS_PER_PART: f32 = 2.0;
 
+/// Parts of a grid that only says which of them are near a point.
+const MAX_NEAR_PARTS: usize = 1 << 16;
+
 /// In place of the part of a point that is in none.
 const OUTSIDE: i32 = -1;
 
@@ -48,6 +51,15 @@ impl Cloud {
         }
     }
 
+    /// Takes some points of others, in place of what it held.
+    pub(crate) fn take(&mut self, others: &Self, which: &[u32]) {
+        let columns = [&others.x, &others.y, &others.z];
+        for (column, to) in columns.into_iter().zip(self.columns_mut()) {
+            to.clear();
+            to.extend(which.iter().map(|n| column[*n as usize]));
+        }
+    }
+
     fn columns_mut(&mut self) -> [&mut Vec<f32>; 3] {
         [&mut self.x, &mut self.y, &mut self.z]
     }
@@ -69,6 +81,10 @@ pub(crate) struct Neighbours {
     sorted: Cloud,
     /// Where each of them was before.
     order: Vec<u32>,
+    /// Whether each part is near a point of the smaller set; one more part is far from all.
+    are_near: Vec<u8>,
+    spread: Vec<u8>,
+    parts: Vec<u32>,
 }
 
 /// Points on the grid.
@@ -123,7 +139,7 @@ impl Neighbours {
     ) {
         self.few.start(few, cell);
         self.many.start(many, cell);
-        let Some(axes) = self.axes(cell, cutoff) else {
+        let Some(axes) = self.axes(cell, cutoff, many.len()) else {
             return (0..few.len()).for_each(|i| (0..many.len()).for_each(|j| found(i, j)));
         };
         self.few.place(&axes, |axis| axis.has_images);
@@ -145,8 +161,100 @@ impl Neighbours {
         }
     }
 
-    /// A grid for both sets; none if the cell is too small for one, so that any two are near.
-    fn axes(&self, cell: Option<&Cell>, cutoff: f32) -> Option<[Axis; 3]> {
+    /// Finds the points of a large set that may be closer than a cutoff in Å to one of a small set,
+    /// or a nearest image of which may be: all that are, and some that are not. They come in their
+    /// order, in place of what `into` held.
+    ///
+    /// Most of the water around a molecule is near none of it. This costs a few additions for each
+    /// of its molecules, where sorting all of it took most of the time of a search.
+    pub(crate) fn near(
+        &mut self,
+        few: &Cloud,
+        many: &Cloud,
+        cell: Option<&Cell>,
+        cutoff: f64,
+        into: &mut Vec<u32>,
+    ) {
+        into.clear();
+        self.few.start(few, cell);
+        let n_points = MAX_NEAR_PARTS * POINTS_PER_PART as usize;
+        let Some(axes) = self.axes(cell, cutoff as f32 + SLACK, n_points) else {
+            into.extend(0..many.len() as u32);
+            return;
+        };
+        self.few.place(&axes, |axis| axis.has_images);
+        self.few.flatten(&axes);
+        let n_parts: usize = axes.iter().map(|axis| axis.n_parts as usize).product();
+        self.are_near.clear();
+        self.are_near.resize(n_parts + 1, 0);
+        for part in self.few.parts.iter().filter(|part| **part != OUTSIDE) {
+            self.are_near[*part as usize] = 1;
+        }
+        self.spread(&axes);
+        self.find_parts(many, cell, &axes);
+        // A branch for each point would be guessed wrong as often as not.
+        into.resize(many.len() + 1, 0);
+        let mut n_found = 0;
+        for (n, part) in self.parts.iter().enumerate() {
+            into[n_found] = n as u32;
+            n_found += usize::from(self.are_near[*part as usize]);
+        }
+        into.truncate(n_found);
+    }
+
+    /// Marks the parts next to those that are marked, along one axis after the other.
+    fn spread(&mut self, axes: &[Axis; 3]) {
+        let Self { are_near, spread, .. } = self;
+        let n_parts = are_near.len() - 1;
+        let mut step = 1;
+        for axis in axes {
+            let n = axis.n_parts as usize;
+            spread.clone_from(are_near);
+            // Rows of `n` parts that are `step` apart follow each other.
+            let row = n * step;
+            for first in (0..n_parts).step_by(row) {
+                let from = &spread[first..first + row];
+                let to = &mut are_near[first..first + row];
+                to[step..].iter_mut().zip(from).for_each(|(to, from)| *to |= from);
+                to.iter_mut().zip(&from[step..]).for_each(|(to, from)| *to |= from);
+                if axis.has_images {
+                    to[..step]
+                        .iter_mut()
+                        .zip(&from[row - step..])
+                        .for_each(|(to, from)| *to |= from);
+                    to[row - step..].iter_mut().zip(from).for_each(|(to, from)| *to |= from);
+                }
+            }
+            step = row;
+        }
+    }
+
+    /// The part of each point, or the one that is far from all.
+    fn find_parts(&mut self, points: &Cloud, cell: Option<&Cell>, axes: &[Axis; 3]) {
+        let rows = cell.map_or(IDENTITY, |cell| cell.reduced().1).map(|row| row.map(|x| x as f32));
+        let places = Places {
+            rows,
+            firsts: axes.map(|axis| axis.first),
+            wraps: axes.map(|axis| if axis.edge.is_some() { 1.0 } else { 0.0 }),
+            densities: axes.map(|axis| axis.density),
+            counts: axes.map(|axis| axis.n_parts as f32),
+            none: (self.are_near.len() - 1) as f32,
+        };
+        self.parts.resize(points.len(), 0);
+        let (chunks, rest) = self.parts.as_chunks_mut::<LANES>();
+        let [(x, x_rest), (y, y_rest), (z, z_rest)] =
+            [&points.x, &points.y, &points.z].map(|column| column.as_chunks::<LANES>());
+        for (((parts, x), y), z) in chunks.iter_mut().zip(x).zip(y).zip(z) {
+            *parts = places.parts(x, y, z);
+        }
+        for (((part, x), y), z) in rest.iter_mut().zip(x_rest).zip(y_rest).zip(z_rest) {
+            *part = places.parts(&[*x; LANES], &[*y; LANES], &[*z; LANES])[0];
+        }
+    }
+
+    /// A grid for both sets, of which the larger has so many points; none if the cell is too small
+    /// for one, so that any two are near.
+    fn axes(&self, cell: Option<&Cell>, cutoff: f32, n_points: usize) -> Option<[Axis; 3]> {
         let (edges, rows) = cell.map_or((IDENTITY, IDENTITY), Cell::reduced);
         let mut lengths = [0.0; 3];
         let mut axes = [0, 1, 2].map(|k| {
@@ -162,8 +270,7 @@ impl Neighbours {
         });
         // As many parts as can be across the rows, and along them as many as there are points for.
         let most = lengths.map(|length| (length / cutoff).min(MAX_PARTS));
-        let filled =
-            self.many.points.len() as f32 / (POINTS_PER_PART * most[1].max(1.0) * most[2].max(1.0));
+        let filled = n_points as f32 / (POINTS_PER_PART * most[1].max(1.0) * most[2].max(1.0));
         let n_parts = [most[0].min(filled), most[1], most[2]];
         for ((axis, n_parts), most) in axes.iter_mut().zip(n_parts).zip(most) {
             if axis.has_images && most < 3.0 {
@@ -273,6 +380,47 @@ impl Neighbours {
             }
             self.search(axes, &ranges, position, cutoff_2, found);
         }
+    }
+}
+
+/// How the part of a point is found.
+struct Places {
+    rows: [[f32; 3]; 3],
+    firsts: [f32; 3],
+    /// 1 where the next image follows.
+    wraps: [f32; 3],
+    densities: [f32; 3],
+    counts: [f32; 3],
+    /// The part of points that are in none.
+    none: f32,
+}
+
+impl Places {
+    #[inline(always)]
+    fn parts(&self, x: &[f32; LANES], y: &[f32; LANES], z: &[f32; LANES]) -> [u32; LANES] {
+        // Added to a whole number below this, it leaves that in the last bits.
+        const LARGE: f32 = (1 << 23) as f32;
+        let mut parts = [0.0; LANES];
+        let mut are_inside = [true; LANES];
+        for axis in [2, 1, 0] {
+            let [u, v, w] = self.rows[axis];
+            let count = self.counts[axis];
+            for k in 0..LANES {
+                let along = u * x[k] + v * y[k] + w * z[k] - self.firsts[axis];
+                let place = (along - self.wraps[axis] * floor(along)) * self.densities[axis];
+                are_inside[k] &= (place >= 0.0) & (place <= count);
+                // Rounding may put the last ones one part too far.
+                let whole = floor(place);
+                let part = if whole < count - 1.0 { whole } else { count - 1.0 };
+                parts[k] = parts[k] * count + part;
+            }
+        }
+        let mut numbers = [0; LANES];
+        for k in 0..LANES {
+            let part = if are_inside[k] { parts[k] } else { self.none };
+            numbers[k] = (part + LARGE).to_bits() - LARGE.to_bits();
+        }
+        numbers
     }
 }
 
@@ -441,6 +589,45 @@ mod tests {
                             is_small || found.iter().all(|(i, j)| distance(*i, *j) < cutoff + 0.02)
                         );
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_point_that_is_near_is_left_out() {
+        let mut state = 11;
+        let cells = [
+            None,
+            Cell::from_lengths_angles([40.0, 30.0, 31.0], [90.0; 3]),
+            Cell::from_lengths_angles([32.0; 3], [60.0, 60.0, 90.0]),
+            Cell::from_lengths_angles([30.0; 3], [109.471_22; 3]),
+            Cell::from_lengths_angles([7.0, 8.0, 40.0], [90.0; 3]),
+        ];
+        let mut search = Neighbours::default();
+        let mut near = Vec::new();
+        for cell in &cells {
+            for size in [[60.0; 3], [15.0, 14.0, 13.0], [100.0, 3.0, 0.0], [0.0; 3]] {
+                let few = cloud(&mut state, 20, size);
+                let many = cloud(&mut state, 600, [70.0; 3]);
+                search.near(&few, &many, cell.as_ref(), 3.0, &mut near);
+                assert!(near.is_sorted_by(|a, b| a < b));
+                let (few, many) = (positions(&few), positions(&many));
+                let distance = |n: usize| {
+                    few.iter()
+                        .map(|point| {
+                            let apart = sub(*point, many[n]);
+                            norm(cell.as_ref().map_or(apart, |cell| cell.nearest(apart)))
+                        })
+                        .fold(f64::INFINITY, f64::min)
+                };
+                for n in 0..many.len() {
+                    let is_found = near.binary_search(&(n as u32)).is_ok();
+                    assert!(is_found || distance(n) > 3.0, "{cell:?} {size:?} {n}");
+                    // A part is at least as thin as two cutoffs, across the corner of which no
+                    // point is farther than this.
+                    let is_small = cell.as_ref().is_some_and(|cell| cell.half_width() < 10.0);
+                    assert!(is_small || !is_found || distance(n) < 4.0 * 3.0 * 3_f64.sqrt());
                 }
             }
         }

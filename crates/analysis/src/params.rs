@@ -1,18 +1,28 @@
 //! What is asked of a trajectory in words: masks as people write them, each at its place.
 
+use std::iter;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use crate::cluster::{self, Clustering, Clusters};
 use crate::contact::{Contacts, MAX_CONTACT_DISTANCE};
+use crate::density::{self, Axis, Density};
+use crate::dihedral::{DihedralKind, Dihedrals};
 use crate::distance::Distance;
+use crate::end_to_end::EndToEnd;
 use crate::frames::FrameRange;
 use crate::group::Weights;
 use crate::gyration::Gyration;
 use crate::hbond::{self, Between, Criterion, HydrogenBonds};
+use crate::linkage::{Cut, Linkage};
 use crate::mask::{Mask, MaskWarning, Selection};
 use crate::matching::{ReferenceStructure, same_atoms};
-use crate::read::{Series, Structure};
-use crate::reference::{Reference, frame_positions};
+use crate::membrane::Membrane;
+use crate::native::NativeContacts;
+use crate::principal::{self, PrincipalComponents};
+use crate::rdf::{self, Rdf};
+use crate::read::{Series, Structure, TopologyFile};
+use crate::reference::{Reference, first_positions, frame_positions};
 use crate::request::{Control, Damaged, Images};
 use crate::rmsd::Rmsd;
 use crate::rmsf::{Rmsf, Superpose};
@@ -42,7 +52,8 @@ pub struct Params {
     /// `[mask]` superposes and measures on one mask, `[fit, measure, …]` superposes on the first
     /// and measures the others.
     pub rmsd_masks: Vec<Vec<String>>,
-    /// Each superposed on itself, about the average.
+    /// Each superposed on itself, about the average; of two masks, separated by a blank, the second,
+    /// superposed on the first.
     pub rmsf_masks: Vec<String>,
     /// Least angle donor–hydrogen–acceptor in degrees; to give it asks for hydrogen bonds.
     pub hbond_angle: Option<f64>,
@@ -65,6 +76,44 @@ pub struct Params {
     pub surface_probe: Option<f64>,
     /// Secondary structure.
     pub secondary_structure_masks: Vec<String>,
+    /// Deviations of all frames from each other, and clusters of frames, each mask superposed on
+    /// itself.
+    pub cluster_masks: Vec<String>,
+    /// `average`, `complete`, `single` or `gromos`, by default `average`.
+    pub cluster_method: Option<String>,
+    /// Largest distance of what is joined to a cluster in Å, by default 2.
+    pub cluster_cutoff: Option<f64>,
+    /// How many clusters are made, in place of a cutoff.
+    pub cluster_count: Option<u64>,
+    /// Dihedral angles of the residues that a mask selects an atom of.
+    pub dihedral_masks: Vec<String>,
+    /// Which, of `phi`, `psi`, `omega` and `chi1` to `chi5`; by default the first four.
+    pub dihedral_angles: Vec<String>,
+    /// Native contacts within a mask or between two, separated by a blank, by `contact_distance`.
+    pub native_contact_masks: Vec<String>,
+    /// Radial distribution functions within a mask or between two, separated by a blank.
+    pub rdf_masks: Vec<String>,
+    /// Largest distance in Å, by default 10.
+    pub rdf_distance: Option<f64>,
+    /// Width of a bin in Å, by default 0.05.
+    pub rdf_bin: Option<f64>,
+    /// Density profiles of a mask, from the centre of another one after a blank or else of the
+    /// solute.
+    pub density_masks: Vec<String>,
+    /// `x`, `y` or `z`, by default `z`.
+    pub density_axis: Option<String>,
+    /// Width of a slice in Å, by default 0.5.
+    pub density_bin: Option<f64>,
+    /// Principal components of the positions.
+    pub pca_masks: Vec<String>,
+    /// How many components, by default 5.
+    pub pca_components: Option<u64>,
+    /// Lipids of a bilayer across `density_axis`.
+    pub lipid_masks: Vec<String>,
+    /// Distances between the first atom and the last of a mask.
+    pub end_to_end_masks: Vec<String>,
+    /// Whether tables of convergence are left out.
+    pub without_convergence: bool,
     /// The first frame that is analysed, counted from 0, by default 0.
     pub first_frame: Option<u64>,
     /// The last frame that may be, counted from 0, by default the last there is.
@@ -81,7 +130,7 @@ pub struct Parsed {
     frames: FrameRange,
     distances: Vec<[Placed; 2]>,
     rmsds: Vec<Vec<Placed>>,
-    rmsfs: Vec<Placed>,
+    rmsfs: Vec<Sides>,
     bonds: Vec<Sides>,
     criterion: Criterion,
     /// The field that asks for the hydrogen bonds of the solute.
@@ -92,6 +141,21 @@ pub struct Parsed {
     surfaces: Vec<Placed>,
     probe_radius: f64,
     secondary_structures: Vec<Placed>,
+    clusters: Vec<Placed>,
+    clustering: Clustering,
+    dihedrals: Vec<Placed>,
+    dihedral_kinds: Vec<DihedralKind>,
+    native_contacts: Vec<Sides>,
+    rdfs: Vec<Sides>,
+    rdf_distance: f64,
+    rdf_bin: f64,
+    densities: Vec<Sides>,
+    density_axis: Axis,
+    density_bin: f64,
+    principals: Vec<Placed>,
+    n_components: usize,
+    membranes: Vec<Placed>,
+    ends: Vec<Placed>,
     /// Fields that nothing is asked for that they apply to, and what that would be.
     without_effect: Vec<(&'static str, &'static str)>,
     damaged: Damaged,
@@ -115,7 +179,7 @@ struct Sides {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selected {
     /// The request: distances, RMSD, RMSF, hydrogen bonds, contacts, radii of gyration, surface
-    /// areas and secondary structure, each in the order of its field.
+    /// areas, secondary structure, clusters and dihedral angles, each in the order of its field.
     pub request: Request,
     /// For each analysis where it was asked for; nothing for those made by default.
     pub fields: Vec<Option<Field>>,
@@ -126,18 +190,18 @@ pub struct Selected {
 /// What analyses read.
 #[derive(Clone, Copy, Debug)]
 pub struct Files<'a> {
-    /// The structure that names the atoms, in PDB or mmCIF.
+    /// What names the atoms: PDB, mmCIF, GRO, Amber's prmtop or PSF.
     pub topology: &'a Path,
     /// The trajectory, in one file or several, in their order.
     pub trajectory: &'a [PathBuf],
-    /// The structure that RMSD are measured from, if it is neither of these.
+    /// The structure that RMSD are measured from, if it is neither of these: PDB, mmCIF or GRO.
     pub reference: Option<&'a Path>,
 }
 
 /// Makes the analyses that parameters ask for, from files.
 ///
-/// Distances in masks are measured in the structure of the topology file. A trajectory that is
-/// still growing gives the frames so far.
+/// Distances in masks are measured in the structure of the topology file, or in the first frame
+/// where that has no positions. A trajectory that is still growing gives the frames so far.
 ///
 /// # Errors
 ///
@@ -148,20 +212,21 @@ pub fn analyze_files(
     control: &Control<'_>,
 ) -> Result<Report, Error> {
     let parsed = params.parse().map_err(Error::Params)?;
-    let structure = Structure::open(files.topology)?;
+    let named = TopologyFile::open(files.topology)?;
+    let topology = named.topology();
     let trajectory = Series::open(files.trajectory)?;
+    let skips_damaged = params.skip_damaged_frames;
+    let own = match &named {
+        TopologyFile::Structure(structure) => &structure.positions,
+        TopologyFile::Topology(_) => {
+            &first_positions(topology, &trajectory, skips_damaged, control.cancelled)?
+        }
+    };
     let other = files.reference.map(Structure::open).transpose()?;
     let frame = params.reference_frame.map(|frame| usize::try_from(frame).unwrap_or(usize::MAX));
     let positions = match (&other, frame) {
         (None, Some(frame)) => {
-            let skips_damaged = params.skip_damaged_frames;
-            frame_positions(
-                &structure.topology,
-                &trajectory,
-                frame,
-                skips_damaged,
-                control.cancelled,
-            )?
+            frame_positions(topology, &trajectory, frame, skips_damaged, control.cancelled)?
         }
         _ => Vec::new(),
     };
@@ -180,12 +245,26 @@ pub fn analyze_files(
         }),
         _ => None,
     };
-    let selected = parsed.select(&structure.topology, &structure.positions, reference.as_ref());
-    let selected = selected.map_err(Error::Params)?;
-    let report = analyze(&structure.topology, &trajectory, &selected.request, control)?;
+    let selected = parsed.select(topology, own, reference.as_ref()).map_err(Error::Params)?;
+    let report = analyze(topology, &trajectory, &selected.request, control)?;
     let mut warnings = selected.warnings;
+    if let TopologyFile::Structure(structure) = &named {
+        let n_atoms = structure.n_far_hydrogens();
+        warnings.extend((n_atoms > 0).then_some(Warning::FarHydrogens { n_atoms }));
+    }
     warnings.extend(report.warnings);
-    Ok(Report { warnings, ..report })
+    Ok(Report { warnings, ..report }.completed(params, control))
+}
+
+impl Report {
+    /// The report with what parameters ask for on all its series together.
+    pub fn completed(self, params: &Params, control: &Control<'_>) -> Self {
+        if params.without_convergence {
+            self
+        } else {
+            self.with_convergence(control.n_threads.get())
+        }
+    }
 }
 
 impl Params {
@@ -216,7 +295,7 @@ impl Params {
                     .add(Field { name: "rmsd_masks", indexes: vec![n] }, ViolationKind::NoMask);
             }
         }
-        let rmsfs = violations.masks("rmsf_masks", &self.rmsf_masks);
+        let rmsfs = violations.sides("rmsf_masks", &self.rmsf_masks);
         let criterion = self.criterion(&mut violations);
         let contact_distance = self.contact_distance.unwrap_or(MAX_CONTACT_DISTANCE);
         let bounds = "above 0 and at most 20 Å";
@@ -227,15 +306,81 @@ impl Params {
         );
         let probe_radius = self.surface_probe.unwrap_or(PROBE_RADIUS);
         violations.require((0.0..=5.0).contains(&probe_radius), "surface_probe", "from 0 to 5 Å");
+        let rdf_distance = self.rdf_distance.unwrap_or(rdf::MAX_DISTANCE);
+        let is_within = rdf_distance > 0.0 && rdf_distance <= 50.0;
+        violations.require(is_within, "rdf_distance", "above 0 and at most 50 Å");
+        let rdf_bin = self.rdf_bin.unwrap_or(rdf::BIN.min(rdf_distance));
+        if self.rdf_bin.is_some() {
+            let is_narrow = !is_within || rdf_bin <= rdf_distance;
+            let bounds = "from 0.001 to 5 Å, and at most `rdf_distance`";
+            violations.require((0.001..=5.0).contains(&rdf_bin) && is_narrow, "rdf_bin", bounds);
+        }
+        let density_axis = match self.density_axis.as_deref().map(plain).as_deref() {
+            Some("x") => Axis::X,
+            Some("y") => Axis::Y,
+            None | Some("z") => Axis::Z,
+            Some(_) => {
+                violations.require(false, "density_axis", "`x`, `y` or `z`");
+                Axis::Z
+            }
+        };
+        let density_bin = self.density_bin.unwrap_or(density::BIN);
+        violations.require(
+            (0.05..=10.0).contains(&density_bin),
+            "density_bin",
+            "from 0.05 to 10 Å",
+        );
+        let n_components = self.pca_components.map_or(principal::N_COMPONENTS, |n| n as usize);
+        violations.require((1..=50).contains(&n_components), "pca_components", "from 1 to 50");
+        let clustering = self.clustering(&mut violations);
         // Forms that send all they have state defaults; what is no default was meant for something.
         let changed = [
             (
                 "contact_distance",
-                contact_distance != MAX_CONTACT_DISTANCE,
+                contact_distance != MAX_CONTACT_DISTANCE && self.native_contact_masks.is_empty(),
                 "contact_masks",
                 &self.contact_masks,
             ),
+            ("rdf_distance", rdf_distance != rdf::MAX_DISTANCE, "rdf_masks", &self.rdf_masks),
+            (
+                "density_axis",
+                density_axis != Axis::Z && self.lipid_masks.is_empty(),
+                "density_masks",
+                &self.density_masks,
+            ),
+            ("density_bin", density_bin != density::BIN, "density_masks", &self.density_masks),
+            (
+                "pca_components",
+                n_components != principal::N_COMPONENTS,
+                "pca_masks",
+                &self.pca_masks,
+            ),
+            (
+                "rdf_bin",
+                self.rdf_bin.is_some_and(|bin| bin != rdf::BIN),
+                "rdf_masks",
+                &self.rdf_masks,
+            ),
             ("surface_probe", probe_radius != PROBE_RADIUS, "surface_masks", &self.surface_masks),
+            (
+                "cluster_method",
+                self.cluster_method.as_deref().is_some_and(|method| plain(method) != "average"),
+                "cluster_masks",
+                &self.cluster_masks,
+            ),
+            (
+                "cluster_cutoff",
+                self.cluster_cutoff.is_some_and(|cutoff| cutoff != cluster::CUTOFF),
+                "cluster_masks",
+                &self.cluster_masks,
+            ),
+            (
+                "dihedral_angles",
+                !self.dihedral_angles.is_empty(),
+                "dihedral_masks",
+                &self.dihedral_masks,
+            ),
+            ("cluster_count", self.cluster_count.is_some(), "cluster_masks", &self.cluster_masks),
         ];
         let useless =
             changed.into_iter().filter(|(_, is_changed, _, masks)| *is_changed && masks.is_empty());
@@ -262,6 +407,21 @@ impl Params {
             probe_radius,
             secondary_structures: violations
                 .masks("secondary_structure_masks", &self.secondary_structure_masks),
+            clusters: violations.masks("cluster_masks", &self.cluster_masks),
+            clustering,
+            dihedrals: violations.masks("dihedral_masks", &self.dihedral_masks),
+            dihedral_kinds: self.dihedral_kinds(&mut violations),
+            native_contacts: violations.sides("native_contact_masks", &self.native_contact_masks),
+            rdfs: violations.sides("rdf_masks", &self.rdf_masks),
+            rdf_distance,
+            rdf_bin,
+            densities: violations.sides("density_masks", &self.density_masks),
+            density_axis,
+            density_bin,
+            principals: violations.masks("pca_masks", &self.pca_masks),
+            n_components,
+            membranes: violations.masks("lipid_masks", &self.lipid_masks),
+            ends: violations.masks("end_to_end_masks", &self.end_to_end_masks),
             without_effect,
             damaged: if self.skip_damaged_frames { Damaged::LeaveOut } else { Damaged::Fail },
         };
@@ -291,12 +451,7 @@ impl Params {
             "hbond_distance",
             "above 0 and at most 10 Å",
         );
-        // As people write it: without regard to case and to what stands between words.
-        let plain = self
-            .hbond_criterion
-            .as_ref()
-            .map(|name| name.to_lowercase().replace(['_', '-', ' '], ""));
-        let named = match plain.as_deref() {
+        let named = match self.hbond_criterion.as_deref().map(plain).as_deref() {
             None | Some("angle") => return Criterion::Angle { max_distance, min_angle_deg },
             Some("bakerhubbard") => Criterion::BakerHubbard,
             Some("wernetnilsson") => Criterion::WernetNilsson,
@@ -320,6 +475,59 @@ impl Params {
             );
         }
         named
+    }
+
+    fn clustering(&self, violations: &mut Violations) -> Clustering {
+        let cutoff = self.cluster_cutoff.unwrap_or(cluster::CUTOFF);
+        let bounds = "above 0 and at most 100 Å";
+        violations.require(cutoff > 0.0 && cutoff <= 100.0, "cluster_cutoff", bounds);
+        let count = self.cluster_count.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        let bounds = "from 1 to 1000";
+        let is_within = count.is_none_or(|count| (1..=1000).contains(&count));
+        violations.require(is_within, "cluster_count", bounds);
+        let cut = match count {
+            Some(count) => Cut::Count(count),
+            None => Cut::Distance(cutoff),
+        };
+        let is_either = count.is_none() || self.cluster_cutoff.is_none();
+        let other = "left out where `cluster_cutoff` is given, as either one ends the joining";
+        violations.require(is_either, "cluster_count", other);
+        let linkage = match self.cluster_method.as_deref().map(plain).as_deref() {
+            None | Some("average") => Linkage::Average,
+            Some("complete") => Linkage::Complete,
+            Some("single") => Linkage::Single,
+            Some("gromos") => {
+                let other = "left out, as `gromos` makes as many clusters as the cutoff gives";
+                violations.require(count.is_none(), "cluster_count", other);
+                return Clustering::Neighbours { cutoff };
+            }
+            Some(_) => {
+                let known = "`average`, `complete`, `single` or `gromos`";
+                violations.require(false, "cluster_method", known);
+                Linkage::Average
+            }
+        };
+        Clustering::Hierarchical { linkage, cut }
+    }
+
+    fn dihedral_kinds(&self, violations: &mut Violations) -> Vec<DihedralKind> {
+        if self.dihedral_angles.is_empty() {
+            return DihedralKind::USUAL.to_vec();
+        }
+        let mut kinds = Vec::new();
+        for (n, name) in self.dihedral_angles.iter().enumerate() {
+            match DihedralKind::named(&plain(name)) {
+                Some(kind) => kinds.push(kind),
+                None => {
+                    let at = Field { name: "dihedral_angles", indexes: vec![n] };
+                    let known = "`phi`, `psi`, `omega` or one of `chi1` to `chi5`";
+                    violations.add(at, ViolationKind::Bounds(known));
+                }
+            }
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
     }
 
     fn distances(&self, violations: &mut Violations) -> Vec<[Placed; 2]> {
@@ -356,9 +564,9 @@ impl Params {
 }
 
 impl Parsed {
-    /// Whether RMSD are among the analyses, so that a reference is of use.
+    /// Whether RMSD or native contacts are among the analyses, so that a reference is of use.
     pub fn measures_rmsd(&self) -> bool {
-        !self.rmsds.is_empty() || self.is_default()
+        !self.rmsds.is_empty() || !self.native_contacts.is_empty() || self.is_default()
     }
 
     /// Whether no analysis is asked for, so that the default ones are made.
@@ -372,6 +580,14 @@ impl Parsed {
             gyrations,
             surfaces,
             secondary_structures,
+            clusters,
+            dihedrals,
+            native_contacts,
+            rdfs,
+            densities,
+            principals,
+            membranes,
+            ends,
             ..
         } = self;
         let asked = [
@@ -382,8 +598,19 @@ impl Parsed {
             contacts.len(),
             gyrations.len(),
         ];
-        let others =
-            [surfaces.len(), secondary_structures.len(), self.solute_bonds.is_some().into()];
+        let others = [
+            surfaces.len(),
+            secondary_structures.len(),
+            clusters.len(),
+            dihedrals.len(),
+            native_contacts.len(),
+            rdfs.len(),
+            densities.len(),
+            principals.len(),
+            membranes.len(),
+            ends.len(),
+            self.solute_bonds.is_some().into(),
+        ];
         asked.into_iter().chain(others).sum::<usize>() == 0
     }
 
@@ -426,11 +653,18 @@ impl Parsed {
             analyses
                 .push((Analysis::Rmsd(rmsd), Some(Field { name: "rmsd_masks", indexes: vec![n] })));
         }
-        for placed in &self.rmsfs {
-            let rmsf = Rmsf { group: selecting.group(placed), superpose: Superpose::Average };
-            analyses.push((Analysis::Rmsf(rmsf), Some(placed.at.clone())));
+        for Sides { a, b } in &self.rmsfs {
+            let first = selecting.group(a);
+            let second = b.as_ref().map(|b| selecting.group(b));
+            let (fit, group) = match second {
+                Some(group) => (Some(first), group),
+                None => (None, first),
+            };
+            let rmsf = Rmsf { group, superpose: Superpose::Average, fit };
+            analyses.push((Analysis::Rmsf(rmsf), Some(a.at.clone())));
         }
-        for placed in self.rmsds.iter().map(|masks| &masks[0]).chain(&self.rmsfs) {
+        let superposed = self.rmsds.iter().map(|masks| &masks[0]);
+        for placed in superposed.chain(self.rmsfs.iter().map(|sides| &sides.a)) {
             selecting.require_two_atoms(placed);
         }
         if let Some(name) = self.solute_bonds {
@@ -465,6 +699,56 @@ impl Parsed {
             let structure = SecondaryStructure { group: selecting.group(placed) };
             selecting.require_backbone(&structure, placed);
             analyses.push((Analysis::SecondaryStructure(structure), Some(placed.at.clone())));
+        }
+        for placed in &self.clusters {
+            let clusters = Clusters { group: selecting.group(placed), method: self.clustering };
+            selecting.require_two_atoms(placed);
+            analyses.push((Analysis::Clusters(clusters), Some(placed.at.clone())));
+        }
+        for placed in &self.dihedrals {
+            let kinds = self.dihedral_kinds.clone();
+            let dihedrals = Dihedrals { group: selecting.group(placed), kinds };
+            selecting.require_dihedrals(&dihedrals, placed);
+            analyses.push((Analysis::Dihedrals(dihedrals), Some(placed.at.clone())));
+        }
+        for sides in &self.native_contacts {
+            let (a, b) = selecting.sides(sides);
+            let b = b.unwrap_or_else(|| a.clone());
+            let contacts = NativeContacts { a, b, max_distance: self.contact_distance };
+            analyses.push((Analysis::NativeContacts(contacts), Some(sides.a.at.clone())));
+        }
+        for sides in &self.rdfs {
+            let a = selecting.group(&sides.a);
+            let b = sides.b.as_ref().map_or_else(|| a.clone(), |b| selecting.group(b));
+            let rdf = Rdf { a, b, max_distance: self.rdf_distance, bin: self.rdf_bin };
+            selecting.require_pair(&rdf, &sides.a);
+            analyses.push((Analysis::Rdf(rdf), Some(sides.a.at.clone())));
+        }
+        for sides in &self.densities {
+            let group = selecting.group(&sides.a);
+            let centre = match &sides.b {
+                Some(b) => selecting.group(b),
+                None => solute(topology),
+            };
+            let (axis, bin) = (self.density_axis, self.density_bin);
+            let density = Density { group, centre, axis, bin };
+            analyses.push((Analysis::Density(density), Some(sides.a.at.clone())));
+        }
+        for placed in &self.principals {
+            let group = selecting.group(placed);
+            selecting.require_two_atoms(placed);
+            selecting.require_few_atoms(&group, placed);
+            let components = PrincipalComponents { group, n_components: self.n_components };
+            analyses.push((Analysis::PrincipalComponents(components), Some(placed.at.clone())));
+        }
+        for placed in &self.membranes {
+            let membrane = Membrane { group: selecting.group(placed), axis: self.density_axis };
+            analyses.push((Analysis::Membrane(membrane), Some(placed.at.clone())));
+        }
+        for placed in &self.ends {
+            let ends = EndToEnd { group: selecting.group(placed) };
+            selecting.require_two_atoms(placed);
+            analyses.push((Analysis::EndToEnd(ends), Some(placed.at.clone())));
         }
         if self.is_default() {
             let default = default_analyses(topology, &mut selecting.warnings);
@@ -554,31 +838,50 @@ impl Parsed {
         selecting: &mut Selecting<'_>,
     ) -> Vec<(Field, Group, AtomSet)> {
         let there = structure.topology;
-        if self.rmsds.is_empty() {
+        if self.is_default() {
             let other = there.map_or_else(|| AtomSet::none(0), |there| backbone(there).atoms);
             let at = Field { name: structure.field, indexes: Vec::new() };
             return vec![(at, backbone(selecting.topology), other)];
         }
         let mut measured = Vec::new();
-        for placed in self.rmsds.iter().flatten() {
+        let sides =
+            self.native_contacts.iter().flat_map(|sides| iter::once(&sides.a).chain(&sides.b));
+        let all = self.rmsds.iter().flatten().map(|placed| (placed, false));
+        for (placed, is_heavy) in all.chain(sides.map(|placed| (placed, true))) {
+            // Of native contacts hydrogens are left out, which crystal structures lack.
+            let kept = |atoms: AtomSet, of: &Topology| {
+                let is_kept = |atom| {
+                    atoms.contains(atom) && !(is_heavy && of.element(atom) == Some(Element::H))
+                };
+                AtomSet::from_fn(of.n_atoms(), is_kept)
+            };
             // What is wrong with it here has been found before.
             let Ok(here) = placed.mask.select(selecting.topology, Some(selecting.positions)) else {
                 continue;
             };
-            let other =
-                match there.map(|there| placed.mask.select(there, Some(structure.positions))) {
-                    None => AtomSet::none(0),
-                    Some(Ok(selection)) => selection.atoms,
-                    Some(Err(error)) => {
-                        selecting.violations.add(placed.at.clone(), ViolationKind::Select(error));
-                        continue;
-                    }
-                };
-            let group = Group { label: placed.mask.to_string(), atoms: here.atoms };
+            let other = there.map(|there| {
+                let selection = placed.mask.select(there, Some(structure.positions))?;
+                Ok(kept(selection.atoms, there))
+            });
+            let other = match other {
+                None => AtomSet::none(0),
+                Some(Ok(atoms)) => atoms,
+                Some(Err(error)) => {
+                    selecting.violations.add(placed.at.clone(), ViolationKind::Select(error));
+                    continue;
+                }
+            };
+            let atoms = kept(here.atoms, selecting.topology);
+            let group = Group { label: placed.mask.to_string(), atoms };
             measured.push((placed.at.clone(), group, other));
         }
         measured
     }
+}
+
+/// A word as people write it: without regard to case and to what stands between its parts.
+fn plain(word: &str) -> String {
+    word.to_lowercase().replace(['_', '-', ' '], "")
 }
 
 fn default_analyses(topology: &Topology, warnings: &mut Vec<Warning>) -> Vec<Analysis> {
@@ -589,7 +892,7 @@ fn default_analyses(topology: &Topology, warnings: &mut Vec<Warning>) -> Vec<Ana
             measures: vec![group.clone()],
             weights: Weights::Equal,
         }),
-        Analysis::Rmsf(Rmsf { group, superpose: Superpose::Average }),
+        Analysis::Rmsf(Rmsf { group, superpose: Superpose::Average, fit: None }),
     ];
     let bonds = HydrogenBonds::new(Between::Within(solute(topology)));
     match bonds.lacks(topology) {
@@ -734,6 +1037,31 @@ impl Selecting<'_> {
     fn require_backbone(&mut self, structure: &SecondaryStructure, Placed { at, mask }: &Placed) {
         if !structure.group.atoms.is_empty() && structure.atoms(self.topology).is_empty() {
             self.violations.add(at.clone(), ViolationKind::NoBackbone { mask: mask.to_string() });
+        }
+    }
+
+    fn require_few_atoms(&mut self, group: &Group, Placed { at, .. }: &Placed) {
+        let n_atoms = group.atoms.len();
+        if n_atoms > principal::MAX_ATOMS {
+            let kind = ViolationKind::ManyAtoms {
+                mask: group.label.clone(),
+                n_atoms,
+                limit: principal::MAX_ATOMS,
+            };
+            self.violations.add(at.clone(), kind);
+        }
+    }
+
+    fn require_pair(&mut self, rdf: &Rdf, Placed { at, .. }: &Placed) {
+        if rdf.a.atoms.len() == 1 && rdf.a.atoms == rdf.b.atoms {
+            let mask = rdf.a.label.clone();
+            self.violations.add(at.clone(), ViolationKind::SameAtom { mask });
+        }
+    }
+
+    fn require_dihedrals(&mut self, dihedrals: &Dihedrals, Placed { at, mask }: &Placed) {
+        if !dihedrals.group.atoms.is_empty() && dihedrals.is_empty(self.topology) {
+            self.violations.add(at.clone(), ViolationKind::NoDihedral { mask: mask.to_string() });
         }
     }
 

@@ -7,13 +7,13 @@ use crate::points::Weighing;
 use crate::read::{Frame, Series};
 use crate::request::{Analysis, Control, Damaged, Images, Request};
 use crate::setup::Setup;
-use crate::source::{Source, has_broken_molecules};
+use crate::source::Source;
 use crate::superpose::Target;
 use crate::task::Tasks;
 use crate::warning::Warning;
 use crate::{AtomSet, Error, Topology};
 
-/// Reads the first frame and finds out which molecules must be made whole or unwrapped.
+/// Reads the first frame and decides which molecules are made whole or unwrapped.
 ///
 /// # Errors
 ///
@@ -51,14 +51,8 @@ pub(crate) fn prepare<'a>(
             warnings.push(warning);
         }
     }
-    match request.images {
-        Images::AsWritten => images = ImagesNeeded::none(topology),
-        Images::Unwrapped if images.whole.is_empty() => {}
-        Images::Unwrapped if has_broken_molecules(trajectory, topology)? => {
-            warnings.push(Warning::BrokenMolecules);
-            images.whole.union_with(&images.tracked);
-        }
-        Images::Unwrapped => images.whole = AtomSet::none(topology.n_molecules()),
+    if request.images == Images::AsWritten {
+        images = ImagesNeeded::none(topology);
     }
     let whole = AtomSet::from_fn(topology.n_atoms(), |atom| {
         images.whole.contains(topology.molecule_of(atom))
@@ -86,6 +80,10 @@ pub(crate) fn prepare<'a>(
         warnings.push(Warning::LeftOut { frames: left_out.clone() });
     }
     let frames = Frames { topology, trajectory, range, n_threads, analyzed, left_out };
+    warnings.extend(request.analyses.iter().enumerate().filter_map(|(analysis, one)| {
+        let (step, label) = one.thinned(frames.n_analyzed(), topology)?;
+        Some(Warning::Thinned { analysis, label, step, n_kept: frames.n_analyzed().div_ceil(step) })
+    }));
     if frames.n_analyzed() == 1 {
         warnings.push(Warning::OneFrame);
     }

@@ -6,7 +6,7 @@ use crate::atom_set::AtomSet;
 use crate::group::Group;
 use crate::points::Points;
 use crate::read::{Frame, Series};
-use crate::source::{Source, Unwrapping, has_broken_molecules};
+use crate::source::{Source, Unwrapping};
 use crate::{Error, Topology};
 
 /// Positions of some atoms of a topology, from which RMSD are measured.
@@ -53,6 +53,30 @@ impl Reference {
     }
 }
 
+/// Where all atoms are in the first frame, or in the first that is not damaged where
+/// `skips_damaged`, in Å: what distances in masks are measured in where a topology has no positions.
+///
+/// # Errors
+///
+/// See [`frame_positions`].
+pub fn first_positions(
+    topology: &Topology,
+    trajectory: &Series,
+    skips_damaged: bool,
+    cancelled: &AtomicBool,
+) -> Result<Vec<[f64; 3]>, Error> {
+    let mut frame = 0;
+    loop {
+        let read = frame_positions(topology, trajectory, frame, skips_damaged, cancelled);
+        let is_last = frame + 1 >= trajectory.n_frames();
+        match read {
+            Err(Error::NoSuchFrame { .. }) => return Err(Error::NoFrames),
+            Err(error) if skips_damaged && error.is_of_a_frame() && !is_last => frame += 1,
+            read => return read,
+        }
+    }
+}
+
 /// Where all atoms are in one frame, in Å: broken molecules made whole, and those that are neither
 /// water nor single atoms unwrapped from frame 0 on.
 ///
@@ -87,9 +111,8 @@ pub fn frame_positions(
     if tracked.len() == 1 {
         tracked.clear();
     }
-    let whole = if has_broken_molecules(trajectory, topology)? { &all } else { &none };
-    let source = Source::new(trajectory, topology, &all, &tracked, whole);
-    let skipped = Source::new(trajectory, topology, &none, &tracked, whole);
+    let source = Source::new(trajectory, topology, &all, &tracked, &all);
+    let skipped = Source::new(trajectory, topology, &none, &tracked, &all);
     let mut unwrapping = Unwrapping::new(tracked.len());
     let mut read = Frame::new();
     for n in (0..frame).filter(|_| !tracked.is_empty()) {

@@ -1,18 +1,20 @@
 //! Root-mean-square fluctuation of atoms about their mean positions.
 
+use std::f64::consts::PI;
 use std::ops::Range;
 
 use crate::cell::dot;
 use crate::frames::{BLOCK_FRAMES, Frames};
 use crate::group::{Group, ImageGroup, Weights};
 use crate::parallel::in_order;
+use crate::pdb::pdb;
 use crate::points::Points;
 use crate::setup::Setup;
 use crate::source::{Members, View};
 use crate::superpose::{Motion, Target};
 use crate::table::{Column, Table, TableGroup};
 use crate::task::{Outcome, Task};
-use crate::{Error, Topology};
+use crate::{AtomSet, Error, Topology};
 
 /// The fluctuation of each atom, in Å: √(⟨|xᵢ − ⟨xᵢ⟩|²⟩), averages over all analysed frames, each
 /// counted once; and of each residue, the mean over its atoms weighted by mass.
@@ -20,8 +22,10 @@ use crate::{Error, Topology};
 pub struct Rmsf {
     /// The atoms.
     pub group: Group,
-    /// What frames are superposed on, all atoms of the group alike, before the averages are taken.
+    /// What frames are superposed on, all atoms alike, before the averages are taken.
     pub superpose: Superpose,
+    /// The atoms that are superposed, in place of those that are measured.
+    pub fit: Option<Group>,
 }
 
 /// What frames are superposed on.
@@ -43,7 +47,9 @@ const KEPT_BYTES: usize = 64 << 20;
 impl Rmsf {
     pub(crate) fn image_group(&self) -> ImageGroup {
         let in_place = self.superpose == Superpose::Nothing;
-        ImageGroup { atoms: self.group.atoms.clone(), label: self.group.label.clone(), in_place }
+        let mut atoms = self.group.atoms.clone();
+        self.fit.iter().for_each(|fit| atoms.union_with(&fit.atoms));
+        ImageGroup { atoms, label: self.group.label.clone(), in_place }
     }
 
     pub(crate) fn task(&self, setup: &Setup<'_>, analysis: usize) -> Result<Fluctuation, Error> {
@@ -51,9 +57,17 @@ impl Rmsf {
         let weighing = setup.weighing(&self.group, Weights::Equal)?;
         let bytes = 12 * members.len() * setup.frames.n_analyzed();
         let reference = Target::new(&setup.first_positions(&members), weighing);
+        let fit = self.fit.as_ref().map(|group| {
+            let members = setup.members(group);
+            let weighing = setup.weighing(group, Weights::Equal)?;
+            let target = Target::new(&setup.first_positions(&members), weighing);
+            Ok::<_, Error>((members, target))
+        });
+        let fit = fit.transpose()?;
         if self.superpose != Superpose::Nothing {
-            reference.check(false).map_err(|problem| {
-                let label = self.group.label.clone();
+            let superposed = fit.as_ref().map_or(&reference, |(_, target)| target);
+            superposed.check(fit.is_some()).map_err(|problem| {
+                let label = self.fit.as_ref().unwrap_or(&self.group).label.clone();
                 Error::NoRotation { analysis, label, problem }
             })?;
         }
@@ -61,12 +75,14 @@ impl Rmsf {
             reference,
             stage: match self.superpose {
                 Superpose::Average => {
-                    Stage::Average { keeps: !members.is_tracked() && bytes <= KEPT_BYTES }
+                    let keeps = fit.is_none() && !members.is_tracked() && bytes <= KEPT_BYTES;
+                    Stage::Average { keeps }
                 }
                 Superpose::First => Stage::Last,
                 Superpose::Nothing => Stage::Still,
             },
-            atoms: Atoms::new(setup.topology(), &self.group),
+            atoms: Atoms::new(setup.topology(), &self.group, self.fit.as_ref()),
+            fit,
             superpose: self.superpose,
             members,
         })
@@ -80,6 +96,8 @@ pub(crate) struct Fluctuation {
     stage: Stage,
     members: Members,
     reference: Target,
+    /// What is superposed, if that is not what is measured.
+    fit: Option<(Members, Target)>,
     atoms: Atoms,
 }
 
@@ -102,6 +120,10 @@ pub(crate) struct Sums {
     /// Coordinates of the frames, if they are kept: all x, then y, then z of each.
     kept: Vec<f32>,
     points: Points,
+    /// Positions of what is superposed, and sums of its deviations.
+    fit_points: Points,
+    fit_deviation: Points,
+    fit_square: Vec<f64>,
 }
 
 impl Task for Fluctuation {
@@ -109,12 +131,16 @@ impl Task for Fluctuation {
 
     fn start(&self) -> Sums {
         let deviation = Points::zeros(self.members.len());
+        let fit_deviation = Points::zeros(self.fit.as_ref().map_or(0, |(fit, _)| fit.len()));
         Sums {
             n_frames: 0,
             square: deviation.x.clone(),
             deviation,
             kept: Vec::new(),
             points: Points::default(),
+            fit_points: Points::default(),
+            fit_square: fit_deviation.x.clone(),
+            fit_deviation,
         }
     }
 
@@ -128,7 +154,14 @@ impl Task for Fluctuation {
                 columns.into_iter().flat_map(|column| column[..n].iter().map(|x| *x as f32)),
             );
         }
-        self.add(sums);
+        let motion = self.fit.as_ref().map(|(fit, target)| {
+            fit.positions(view, &mut sums.fit_points);
+            let motion = target.fit(&sums.fit_points);
+            let Sums { fit_points, fit_deviation, fit_square, .. } = &mut *sums;
+            target.add_deviations(fit_points, &motion, fit_deviation, fit_square);
+            motion
+        });
+        self.add(sums, motion);
     }
 
     fn append(&self, sums: &mut Sums, mut next: Sums) {
@@ -139,18 +172,26 @@ impl Task for Fluctuation {
             sum.iter_mut().zip(next).for_each(|(sum, next)| *sum += *next);
         }
         sums.square.iter_mut().zip(next.square).for_each(|(sum, next)| *sum += next);
+        let columns = sums.fit_deviation.columns_mut().into_iter();
+        for (sum, next) in columns.zip(next.fit_deviation.columns_mut()) {
+            sum.iter_mut().zip(next).for_each(|(sum, next)| *sum += *next);
+        }
         sums.kept.append(&mut next.kept);
     }
 
     fn finish(&self, mut sums: Sums, frames: &Frames<'_>) -> Outcome {
         let Stage::Average { keeps } = self.stage else {
-            return Outcome::Tables(self.tables(&sums));
+            return Outcome::Tables(self.tables(&sums, frames.topology));
         };
         let reference = self.reference.moved(&sums.deviation, sums.n_frames);
+        let fit = self.fit.as_ref().map(|(members, target)| {
+            (members.clone(), target.moved(&sums.fit_deviation, sums.n_frames))
+        });
         let kept = std::mem::take(&mut sums.kept);
         let last = Self {
             stage: Stage::Last,
             reference,
+            fit,
             members: self.members.clone(),
             atoms: self.atoms.clone(),
             ..*self
@@ -158,17 +199,18 @@ impl Task for Fluctuation {
         if !keeps {
             return Outcome::Again(Box::new(last));
         }
-        Outcome::Tables(last.tables(&last.sums_of(&kept, frames)))
+        Outcome::Tables(last.tables(&last.sums_of(&kept, frames), frames.topology))
     }
 }
 
 impl Fluctuation {
-    /// Adds the frame whose positions are in `sums.points`.
-    fn add(&self, sums: &mut Sums) {
-        let motion = if self.stage == Stage::Still {
-            Motion::IDENTITY
-        } else {
-            self.reference.fit(&sums.points)
+    /// Adds the frame whose positions are in `sums.points`, moved as what is superposed is, if that
+    /// is something else.
+    fn add(&self, sums: &mut Sums, motion: Option<Motion>) {
+        let motion = match motion {
+            _ if self.stage == Stage::Still => Motion::IDENTITY,
+            Some(motion) => motion,
+            None => self.reference.fit(&sums.points),
         };
         self.reference.add_deviations(&sums.points, &motion, &mut sums.deviation, &mut sums.square);
         sums.n_frames += 1;
@@ -187,7 +229,7 @@ impl Fluctuation {
                 {
                     column.iter_mut().zip(from).for_each(|(to, from)| *to = f64::from(*from));
                 }
-                self.add(&mut sums);
+                self.add(&mut sums, None);
             }
             sums
         });
@@ -196,7 +238,7 @@ impl Fluctuation {
         total
     }
 
-    fn tables(&self, sums: &Sums) -> Vec<Table> {
+    fn tables(&self, sums: &Sums, topology: &Topology) -> Vec<Table> {
         let n_frames = sums.n_frames as f64;
         // One frame is its own average, about which nothing fluctuates.
         let n_atoms = if sums.n_frames > 1 { self.members.len() } else { 0 };
@@ -221,14 +263,28 @@ impl Fluctuation {
                 "root-mean-square fluctuation about the mean position, without superposition"
             }
         };
-        self.atoms.tables(definition, fluctuations)
+        let b_factors: Vec<f64> = fluctuations.iter().map(|rmsf| b_factor(*rmsf)).collect();
+        let definition = if self.fit.is_some() {
+            format!("{definition}; superposed are the atoms of the fit group")
+        } else {
+            definition.to_owned()
+        };
+        let mut tables = self.atoms.tables(&definition, fluctuations);
+        if n_atoms > 0 {
+            let positions = self.reference.moved(&sums.deviation, sums.n_frames).positions(n_atoms);
+            let remark = "MEAN POSITIONS; B-FACTORS 8 PI^2 / 3 RMSF^2";
+            let text = pdb(topology, &self.atoms.atoms, &positions, &b_factors, remark);
+            tables[0].pdb = Some(text);
+        }
+        tables
     }
 }
 
 /// What the tables say of the atoms.
 #[derive(Clone, Debug)]
 struct Atoms {
-    group: TableGroup,
+    groups: Vec<TableGroup>,
+    atoms: AtomSet,
     rows: Vec<AtomRow>,
     residues: Vec<ResidueRow>,
 }
@@ -254,7 +310,7 @@ struct ResidueRow {
 }
 
 impl Atoms {
-    fn new(topology: &Topology, group: &Group) -> Self {
+    fn new(topology: &Topology, group: &Group, fit: Option<&Group>) -> Self {
         let mut rows: Vec<AtomRow> = Vec::new();
         let mut residues: Vec<ResidueRow> = Vec::new();
         for (n, atom) in group.atoms.iter().enumerate() {
@@ -279,7 +335,10 @@ impl Atoms {
                 residue: residues.len() - 1,
             });
         }
-        Self { group: TableGroup::new("group", group), rows, residues }
+        let atoms = group.atoms.clone();
+        let mut groups = vec![TableGroup::new("group", group)];
+        groups.extend(fit.map(|fit| TableGroup::new("fit", fit)));
+        Self { groups, atoms, rows, residues }
     }
 
     /// A table by atom, and one by residue if that is something else; without a row if there is no
@@ -305,12 +364,11 @@ impl Atoms {
             ),
         ];
         columns.extend(residue_columns(of_atoms));
-        columns.push(Column::numbers(
-            "rmsf_angstrom",
-            Some("Å"),
-            "fluctuation of the atom",
-            fluctuations,
-        ));
+        let b_factors = fluctuations.iter().map(|rmsf| b_factor(*rmsf)).collect();
+        columns.extend([
+            Column::numbers("rmsf_angstrom", Some("Å"), "fluctuation of the atom", fluctuations),
+            Column::numbers("b_factor_angstrom2", Some("Å²"), "8π²/3 of its square", b_factors),
+        ]);
         tables.push(self.table("rmsf", "RMSF of atoms", definition.to_owned(), columns));
         if self.residues.len() < self.rows.len() {
             let reduced = "mean over the atoms of a residue, weighted by mass, or equally where \
@@ -351,7 +409,7 @@ impl Atoms {
         definition: String,
         columns: Vec<Column>,
     ) -> Table {
-        Table::new(kind, title, definition, vec![self.group.clone()], columns)
+        Table::new(kind, title, definition, self.groups.clone(), columns)
     }
 
     fn mean(&self, fluctuations: &[f64], atoms: &Range<usize>) -> f64 {
@@ -365,6 +423,11 @@ impl Atoms {
         let sum: f64 = weights.iter().zip(&fluctuations[atoms.clone()]).map(|(w, f)| w * f).sum();
         sum / total
     }
+}
+
+/// The isotropic B-factor of a fluctuation in Å, in Å²: 8π²/3·RMSF².
+fn b_factor(rmsf: f64) -> f64 {
+    8.0 * PI * PI / 3.0 * rmsf * rmsf
 }
 
 /// Where residues stand, for people: their chains and the numbers that the author gave them.

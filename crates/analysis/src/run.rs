@@ -84,14 +84,20 @@ fn run(setup: Setup<'_>, request: &Request, control: &Control<'_>) -> Result<Rep
     let tables = tables.into_iter().flat_map(|(analysis, tables)| {
         tables.into_iter().map(move |table| Table { analysis, ..table })
     });
-    let tables = numbered(tables.collect());
+    let mut tables = numbered(tables.collect());
+    let groups = tables.iter_mut().flat_map(|table| &mut table.groups);
+    groups.for_each(|group| group.name_ends(setup.frames.topology));
     tables.iter().try_for_each(Table::check)?;
+    let mut warnings = setup.warnings;
+    if setup.source.has_mended() || setup.skipped.has_mended() {
+        warnings.push(Warning::BrokenMolecules);
+    }
     Ok(Report {
         tables,
         n_frames: setup.frames.trajectory.n_frames(),
         n_analyzed: setup.frames.n_analyzed(),
         stride: setup.frames.range.stride.get(),
-        warnings: setup.warnings,
+        warnings,
     })
 }
 

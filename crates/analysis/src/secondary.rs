@@ -246,19 +246,28 @@ struct Ladder {
 }
 
 impl Assignment {
-    /// Where N, CA, C or O of a residue is, in Å.
-    fn position(&self, frame: &Frame, residue: usize, k: usize) -> [f64; 3] {
-        frame.position(self.slots[residue][k] as usize)
+    /// Where N, CA, C and O of each residue are, in Å: in the image that is nearest to its CA, as a
+    /// program may have wrapped atoms one by one.
+    fn backbones(&self, frame: &Frame) -> Vec<[[f64; 3]; 4]> {
+        let backbone = |slots: &[u32; 4]| {
+            let positions = slots.map(|slot| frame.position(slot as usize));
+            let alpha = positions[CA];
+            positions.map(|position| {
+                let near = Cell::nearest_or(frame.cell(), sub(position, alpha));
+                [0, 1, 2].map(|k| alpha[k] + near[k])
+            })
+        };
+        self.slots.iter().map(backbone).collect()
     }
 
     /// Where DSSP has the hydrogen on N: 1 Å from it against the C=O before, or on it at a start.
-    fn hydrogen(&self, frame: &Frame, residue: usize) -> [f64; 3] {
-        let nitrogen = self.position(frame, residue, N);
+    fn hydrogen(&self, backbones: &[[[f64; 3]; 4]], residue: usize) -> [f64; 3] {
+        let nitrogen = backbones[residue][N];
         if !self.follows[residue] {
             return nitrogen;
         }
-        let [carbon, oxygen] = [C, O].map(|k| self.position(frame, residue - 1, k));
-        let along = Cell::nearest_or(frame.cell(), sub(carbon, oxygen));
+        let before = &backbones[residue - 1];
+        let along = sub(before[C], before[O]);
         let length = norm(along);
         // Where C and O lie in one point there is no direction; a hydrogen on N makes no bond.
         if length == 0.0 { nitrogen } else { [0, 1, 2].map(|k| nitrogen[k] + along[k] / length) }
@@ -266,8 +275,9 @@ impl Assignment {
 
     fn bonds(&self, frame: &Frame, neighbours: &mut Neighbours, carbons: &Cloud) -> Bonds {
         let cell = frame.cell();
+        let backbones = self.backbones(frame);
         let hydrogens: Vec<_> =
-            (0..self.slots.len()).map(|residue| self.hydrogen(frame, residue)).collect();
+            (0..self.slots.len()).map(|residue| self.hydrogen(&backbones, residue)).collect();
         let mut best = vec![[(0.0, usize::MAX); 2]; self.slots.len()];
         let max_square = LARGEST_CA_DISTANCE * LARGEST_CA_DISTANCE;
         neighbours.pairs(carbons, carbons, cell, LARGEST_CA_DISTANCE, |donor, acceptor| {
@@ -283,13 +293,10 @@ impl Assignment {
             }
             let image = sub(near, apart);
             let [carbon, oxygen] = [C, O].map(|k| {
-                let [x, y, z] = self.position(frame, acceptor, k);
+                let [x, y, z] = backbones[acceptor][k];
                 [x + image[0], y + image[1], z + image[2]]
             });
-            let bond = (
-                energy(self.position(frame, donor, N), hydrogens[donor], carbon, oxygen),
-                acceptor,
-            );
+            let bond = (energy(backbones[donor][N], hydrogens[donor], carbon, oxygen), acceptor);
             let [first, second] = &mut best[donor];
             // Equals go by their place in the chain, so that the order of the search does not
             // matter.

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cell::{dot, nearest_integer, sub};
 use crate::error::Damage;
@@ -17,10 +18,6 @@ use crate::{AtomSet, Error, Topology};
 
 /// No bond is as long as this, in Å, unless one end is in another image of the cell.
 const LONGEST_BOND: f64 = 5.0;
-
-/// Frames that are looked at to see whether molecules are broken. Where a program wraps atoms
-/// one by one, some water molecule is broken in every frame.
-const N_PROBED: usize = 4;
 
 /// How some atoms are read.
 #[derive(Debug)]
@@ -32,6 +29,8 @@ pub(crate) struct Source {
     tracked: Vec<Vec<Range<usize>>>,
     /// Whether a frame without a cell is damaged, since the first one has a cell.
     pub(crate) needs_cell: bool,
+    /// Whether a frame that was read had a broken molecule.
+    has_mended: AtomicBool,
 }
 
 /// One frame, as an analysis sees it.
@@ -44,6 +43,9 @@ pub(crate) struct View<'a> {
 impl Source {
     /// A source of some atoms, of the tracked molecules, and of all that it takes to make molecules
     /// whole.
+    ///
+    /// Bonds are looked at in every frame: a protein without its water may cross the boundary in
+    /// any of them. Only those are, and only their atoms are read, that lead to an atom of these.
     pub(crate) fn new(
         trajectory: &Series,
         topology: &Topology,
@@ -52,14 +54,12 @@ impl Source {
         whole: &AtomSet,
     ) -> Self {
         let mut needed = atoms.clone();
-        needed.union_with(whole);
         let is_tracked = |atom: usize| tracked.binary_search(&topology.molecule_of(atom)).is_ok();
         needed.union_with(&AtomSet::from_fn(topology.n_atoms(), is_tracked));
+        let bonds = paths_to(&mut needed, spanning_trees(topology, whole));
         let plan = trajectory.read_plan(&needed);
         let slot = |atom| plan.slot(atom).expect("the plan holds what is needed");
-        let bonds = spanning_trees(topology, whole)
-            .into_iter()
-            .map(|bond| bond.map(|atom| slot(atom) as u32));
+        let bonds = bonds.into_iter().map(|bond| bond.map(|atom| slot(atom) as u32));
         let mut slots = vec![Vec::new(); tracked.len()];
         for atoms in AtomSet::from_fn(topology.n_atoms(), is_tracked).ranges() {
             for atom in atoms {
@@ -69,7 +69,18 @@ impl Source {
                 push_slot(&mut slots[molecule], slot(atom));
             }
         }
-        Self { bonds: bonds.collect(), tracked: slots, plan, needs_cell: false }
+        Self {
+            bonds: bonds.collect(),
+            tracked: slots,
+            plan,
+            needs_cell: false,
+            has_mended: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a molecule was made whole in a frame that was read so far.
+    pub(crate) fn has_mended(&self) -> bool {
+        self.has_mended.load(Ordering::Relaxed)
     }
 
     pub(crate) fn read_plan(&self) -> &ReadPlan {
@@ -92,13 +103,18 @@ impl Source {
             return Err(trajectory.damaged(frame, Damage::NoCell));
         }
         if let Some(cell) = into.cell().copied() {
+            let mut is_broken = false;
             for [to, from] in self.bonds.iter().map(|bond| bond.map(|slot| slot as usize)) {
                 let apart = sub(into.position(from), into.position(to));
                 if dot(apart, apart) > LONGEST_BOND * LONGEST_BOND {
                     let near = cell.nearest(apart);
+                    is_broken |= dot(near, near) < LONGEST_BOND * LONGEST_BOND;
                     let to = into.position(to);
                     into.set_position(from, [0, 1, 2].map(|k| to[k] + near[k]));
                 }
+            }
+            if is_broken {
+                self.has_mended.store(true, Ordering::Relaxed);
             }
         }
         Ok(())
@@ -282,36 +298,6 @@ fn push_slot(runs: &mut Vec<Range<usize>>, slot: usize) {
     }
 }
 
-/// Whether a trajectory has molecules that are broken across the boundary.
-pub(crate) fn has_broken_molecules(
-    trajectory: &Series,
-    topology: &Topology,
-) -> Result<bool, Error> {
-    let n_frames = trajectory.n_frames();
-    let plan = trajectory.read_plan(&AtomSet::all(topology.n_atoms()));
-    let mut frame = Frame::new();
-    for n in 0..N_PROBED.min(n_frames) {
-        match trajectory.read(n * (n_frames - 1) / (N_PROBED - 1), &plan, &mut frame) {
-            Ok(()) => {}
-            // Perhaps by an atom that no analysis needs; if it is needed, it will be noticed.
-            Err(error) if error.is_of_a_frame() => continue,
-            Err(error) => return Err(error),
-        }
-        let Some(cell) = frame.cell() else { continue };
-        let is_broken = topology.bonds().iter().any(|bond| {
-            let [a, b] = bond.map(|atom| frame.position(atom as usize));
-            let apart = sub(a, b);
-            let near = cell.nearest(apart);
-            dot(apart, apart) > LONGEST_BOND * LONGEST_BOND
-                && dot(near, near) < LONGEST_BOND * LONGEST_BOND
-        });
-        if is_broken {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Bonds that lead from the first atom of each molecule to all its others, the nearer end first.
 fn spanning_trees(topology: &Topology, atoms: &AtomSet) -> Vec<[usize; 2]> {
     let mut starts = vec![0_u32; topology.n_atoms() + 1];
@@ -346,6 +332,21 @@ fn spanning_trees(topology: &Topology, atoms: &AtomSet) -> Vec<[usize; 2]> {
         }
     }
     tree
+}
+
+/// The bonds of spanning trees that lead to needed atoms; the atoms on the way are needed then.
+fn paths_to(needed: &mut AtomSet, trees: Vec<[usize; 2]>) -> Vec<[usize; 2]> {
+    let mut paths = trees;
+    paths.reverse();
+    paths.retain(|[to, from]| {
+        let leads_there = needed.contains(*from);
+        if leads_there {
+            needed.insert(*to);
+        }
+        leads_there
+    });
+    paths.reverse();
+    paths
 }
 
 fn sum(column: &[f32]) -> f64 {

@@ -160,6 +160,12 @@ impl Target {
         Self::new(&points, self.weighing.clone())
     }
 
+    /// Where so many of the points are, in Å.
+    pub(crate) fn positions(&self, n_points: usize) -> Vec<[f64; 3]> {
+        let positions = (0..n_points).map(|n| self.centred.get(n));
+        positions.map(|at| [0, 1, 2].map(|k| at[k] + self.centre[k])).collect()
+    }
+
     /// Σ w·(x − from)·yᵀ over points x and reference points y.
     fn covariance(&self, points: &Points, from: [f64; 3]) -> Matrix3 {
         let [u, v, w] = self.weighted.columns();
@@ -178,6 +184,22 @@ impl Target {
         };
         [row(&points.x, from[0]), row(&points.y, from[1]), row(&points.z, from[2])]
     }
+}
+
+/// The least root mean square of the distances of so many points from others, in Å, over all
+/// rotations. Both are about their centres, padded with zeros, and `squares` is Σ|x|² + Σ|y|².
+/// Below 1e-6 of their extent it is rounding.
+pub(crate) fn least_rmsd(x: &Points, y: &Points, squares: f64, n_points: usize) -> f64 {
+    let mut sums = [[[0.0; LANES]; 3]; 3];
+    for (x, y) in x.chunks().zip(y.chunks()) {
+        for (row, x) in sums.iter_mut().zip(x) {
+            for (sum, y) in row.iter_mut().zip(y) {
+                (0..LANES).for_each(|k| sum[k] += x[k] * y[k]);
+            }
+        }
+    }
+    let most = largest_eigenvalue(sums.map(|row| row.map(total)));
+    ((squares - 2.0 * most).max(0.0) / n_points as f64).sqrt()
 }
 
 /// The largest eigenvalue of a symmetric matrix (Smith, Commun. ACM 4, 168, 1961).

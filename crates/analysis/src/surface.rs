@@ -28,8 +28,10 @@ const CAPS_BETWEEN_LOOKS: usize = 4;
 /// It is the area over which the centre of a probe can roll (Shrake and Rupley, J. Mol. Biol. 79,
 /// 351, 1973): around each atom a sphere of its van der Waals radius and that of the probe, of
 /// which the part that is in no other atom's sphere counts, by 960 points on a golden spiral. Radii
-/// are [Bondi's](crate::Element::radius). The group is taken as if it were alone, and its atoms
-/// where nearest periodic images put them; what is no element has no surface.
+/// are [Bondi's](crate::Element::radius). The group is taken as if it were alone in its periodic
+/// cell: its atoms cover each other where nearest images put them, so that in a narrow cell, or
+/// where a chain goes through it, images of the group cover it too. What is no element has no
+/// surface.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurfaceArea {
     /// The atoms.
@@ -220,8 +222,8 @@ impl Surface {
     fn table(&self, kind: &'static str, title: &str, columns: Vec<Column>) -> Table {
         let SurfaceArea { group, probe_radius } = &self.request;
         let definition = format!(
-            "solvent-accessible surface area of the group alone (Shrake and Rupley 1973), \
-             {N_POINTS} points on each atom, radii of Bondi (1964), probe of {probe_radius} Å"
+            "solvent-accessible surface area of the group and its periodic images alone (Shrake \
+             and Rupley 1973), {N_POINTS} points on each atom, radii of Bondi (1964), probe of {probe_radius} Å"
         );
         Table::new(kind, title, definition, vec![TableGroup::new("group", group)], columns)
     }

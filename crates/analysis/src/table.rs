@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::Error;
 use crate::group::Group;
+use crate::{Error, Topology};
 
 /// A result of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,10 +22,13 @@ pub struct Table {
     pub groups: Vec<TableGroup>,
     /// Columns of equal length.
     pub columns: Vec<Column>,
+    /// The same as a structure in PDB format, where the rows are atoms at some place.
+    #[serde(skip)]
+    pub pdb: Option<String>,
 }
 
 /// A group of atoms behind a table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TableGroup {
     /// Its part in the definition: `fit`, `measure`, `donor`.
     pub role: &'static str,
@@ -34,11 +37,29 @@ pub struct TableGroup {
     /// Number of atoms in it.
     #[serde(rename = "atoms")]
     pub n_atoms: usize,
+    /// Its first atom in words, `A:MET41@CA`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_atom: Option<String>,
+    /// Its last atom, unless that is the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_atom: Option<String>,
+    /// The same two by their indices.
+    #[serde(skip)]
+    pub ends: Option<[usize; 2]>,
 }
 
 impl TableGroup {
     pub(crate) fn new(role: &'static str, group: &Group) -> Self {
-        Self { role, label: group.label.clone(), n_atoms: group.atoms.len() }
+        let ends = group.atoms.iter().next().zip(group.atoms.iter().last()).map(<[usize; 2]>::from);
+        let (label, n_atoms) = (group.label.clone(), group.atoms.len());
+        Self { role, label, n_atoms, ends, ..Self::default() }
+    }
+
+    /// Says which atoms it begins and ends with: a mask may have selected others than were meant.
+    pub(crate) fn name_ends(&mut self, topology: &Topology) {
+        let Some([first, last]) = self.ends else { return };
+        self.first_atom = Some(topology.atom_label(first));
+        self.last_atom = (last != first).then(|| topology.atom_label(last));
     }
 }
 
@@ -108,6 +129,23 @@ impl Column {
         }
     }
 
+    /// The first row, and each of so many after it.
+    pub(crate) fn every(&self, step: usize) -> Self {
+        self.picked(&(0..self.values.len()).step_by(step).collect::<Vec<_>>())
+    }
+
+    /// Some of the rows.
+    pub(crate) fn picked(&self, rows: &[usize]) -> Self {
+        let values = match &self.values {
+            Values::Numbers(values) => Values::Numbers(rows.iter().map(|n| values[*n]).collect()),
+            Values::Integers(values) => Values::Integers(rows.iter().map(|n| values[*n]).collect()),
+            Values::Texts(values) => {
+                Values::Texts(rows.iter().map(|n| values[*n].clone()).collect())
+            }
+        };
+        Self { name: self.name.clone(), definition: self.definition.clone(), values, ..*self }
+    }
+
     pub(crate) fn texts(name: &str, definition: impl Into<String>, values: Vec<String>) -> Self {
         Self {
             name: name.to_owned(),
@@ -129,7 +167,14 @@ impl Table {
         let mut labels: Vec<_> = groups.iter().map(|group| group.label.as_str()).collect();
         labels.dedup();
         let title = format!("{title}: {}", labels.join(", "));
-        Self { analysis: 0, kind, name: kind.to_owned(), title, definition, groups, columns }
+        let name = kind.to_owned();
+        Self { analysis: 0, kind, name, title, definition, groups, columns, pdb: None }
+    }
+
+    /// The same with a title that stands alone, where there are no groups.
+    pub(crate) fn untitled(self) -> Self {
+        let title = self.title.trim_end_matches(": ").to_owned();
+        Self { title, ..self }
     }
 
     /// Checks that all numbers are finite, as they are where positions, cells and masses are.

@@ -47,12 +47,15 @@ pub struct Topology {
     bonds: Vec<[u32; 2]>,
     molecule_of: Vec<u32>,
     n_molecules: usize,
+    /// In elementary charges; none if the source has none.
+    charges: Vec<f64>,
 }
 
-/// What programs and force fields call water.
-pub(crate) const WATER: [&str; 13] = [
-    "HOH", "WAT", "SOL", "TIP3", "TIP3P", "TP3", "TIP4", "TIP4P", "TP4", "TIP5", "SPC", "H2O",
-    "DOD",
+/// What programs and force fields call water. OPC, T3P and T4P are not here, though force fields
+/// have them: they are ligands in the Protein Data Bank, and water by their atoms.
+pub(crate) const WATER: [&str; 22] = [
+    "HOH", "WAT", "SOL", "TIP", "TIP3", "TIP3P", "TP3", "TP3M", "TIP4", "TIP4P", "TP4", "TP4E",
+    "T4E", "TIP5", "TIP5P", "TP5", "SPC", "SPCE", "SPC/E", "OPC3", "H2O", "DOD",
 ];
 
 /// Index into the distinct names of a topology.
@@ -170,7 +173,23 @@ impl Topology {
         bonds.sort_unstable();
         bonds.dedup();
         let (molecule_of, n_molecules) = molecules(n_atoms, &bonds);
-        Ok(Self { names: names.names, atoms, residues, chains, bonds, molecule_of, n_molecules })
+        let (names, charges) = (names.names, Vec::new());
+        Ok(Self { names, atoms, residues, chains, bonds, molecule_of, n_molecules, charges })
+    }
+
+    /// The same with the charge of each atom, in elementary charges.
+    ///
+    /// # Panics
+    ///
+    /// When there is not one for each atom.
+    pub fn with_charges(self, charges: Vec<f64>) -> Self {
+        assert_eq!(charges.len(), self.n_atoms(), "each atom has a charge");
+        Self { charges, ..self }
+    }
+
+    /// The charge of an atom in elementary charges, where the source has one.
+    pub fn charge_e(&self, atom: usize) -> Option<f64> {
+        self.charges.get(atom).copied()
     }
 
     /// Number of atoms.
@@ -253,9 +272,27 @@ impl Topology {
         self.molecule_of[atom] as usize
     }
 
-    /// Whether a residue is water, by its name.
+    /// Whether a residue is water, by its name or by its atoms: an oxygen, two hydrogens, and sites
+    /// that are no elements.
     pub fn is_water(&self, residue: usize) -> bool {
-        WATER.contains(&self.residue(residue).name)
+        WATER.contains(&self.residue(residue).name) || self.has_atoms_of_water(residue)
+    }
+
+    fn has_atoms_of_water(&self, residue: usize) -> bool {
+        let atoms = self.residue_atoms(residue);
+        // Models have up to three sites besides the atoms.
+        if !(3..=6).contains(&atoms.len()) {
+            return false;
+        }
+        let [mut n_oxygens, mut n_hydrogens] = [0; 2];
+        for element in atoms.filter_map(|atom| self.atom(atom).element) {
+            match element {
+                Element::O => n_oxygens += 1,
+                Element::H => n_hydrogens += 1,
+                _ => return false,
+            }
+        }
+        n_oxygens == 1 && n_hydrogens == 2
     }
 
     /// An atom in words: `A:LYS10B@NZ`; the chain is left out where it has no id.

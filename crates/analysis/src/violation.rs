@@ -77,6 +77,33 @@ pub enum ViolationKind {
         /// The mask.
         mask: String,
     },
+    /// Residues of which none has a dihedral angle that is asked for.
+    #[error(
+        "{mask:?} selects no residue with an angle of `dihedral_angles`; take residues of a protein, with their \
+         neighbours in the chain, or other angles"
+    )]
+    NoDihedral {
+        /// The mask.
+        mask: String,
+    },
+    /// More atoms than a covariance is made of.
+    #[error(
+        "{mask:?} selects {n_atoms} atoms, at most {limit} may be; take α-carbons, as by `@CA`, or a part"
+    )]
+    ManyAtoms {
+        /// The mask.
+        mask: String,
+        /// Atoms that it selects.
+        n_atoms: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// One atom has no distance from itself.
+    #[error("{mask:?} selects one atom, which is at no distance from itself; give a second mask")]
+    SameAtom {
+        /// The mask.
+        mask: String,
+    },
     /// Nothing is asked for that the field applies to.
     #[error("has no effect without `{needs}`; give these, or leave it out")]
     Unused {

@@ -22,6 +22,12 @@ pub enum Warning {
     /// Molecules are broken across the boundary in the trajectory, and were made whole by their
     /// bonds.
     BrokenMolecules,
+    /// Hydrogens of the structure that names the atoms are far from all atoms that they could be
+    /// bonded to.
+    FarHydrogens {
+        /// How many.
+        n_atoms: usize,
+    },
     /// The trajectory ends with part of a frame, which was left out.
     PartOfAFrame {
         /// Bytes after the last whole frame.
@@ -41,6 +47,17 @@ pub enum Warning {
     LeftOut {
         /// Which, counted from 0.
         frames: Vec<usize>,
+    },
+    /// Fewer frames than were analysed have rows of their own, as these would be too many.
+    Thinned {
+        /// Which analysis of the request.
+        analysis: usize,
+        /// The group.
+        label: String,
+        /// Of how many frames one is kept.
+        step: usize,
+        /// Frames that are kept.
+        n_kept: usize,
     },
     /// There is only one frame.
     OneFrame,
@@ -110,6 +127,13 @@ impl fmt::Display for Warning {
                 "molecules are broken across the periodic boundary in the trajectory; they were \
                  made whole by their bonds",
             ),
+            Self::FarHydrogens { n_atoms } => write!(
+                f,
+                "{n_atoms} hydrogens are more than 1.6 Å from the atoms that they were bonded to in \
+                 the structure that names the atoms, which may be broken across a periodic boundary \
+                 without giving its cell; give one that is whole, or has its cell, for bonds to be \
+                 right"
+            ),
             Self::PartOfAFrame { n_bytes } => {
                 write!(
                     f,
@@ -134,6 +158,11 @@ impl fmt::Display for Warning {
                 frames.len(),
                 if frames.len() == 1 { "frame was" } else { "frames were" },
                 ranges(frames)
+            ),
+            Self::Thinned { label, step, n_kept, .. } => write!(
+                f,
+                "of {label}, {n_kept} frames are compared or listed one by one: one of every {step} \
+                 that are analysed; `downsample_frames` lets you choose which"
             ),
             Self::OneFrame => f.write_str(
                 "only one frame was analysed: deviations from it are 0 by definition, and \

@@ -131,10 +131,11 @@ fn a_hole_in_a_file_is_no_frame() {
     );
 }
 
-/// Tables without the numbers of frames, which are others where frames are left out.
+/// Tables without the numbers and times of frames, which are others where frames are left out.
 fn values(report: &Report) -> Vec<Vec<Values>> {
-    let is_compared =
-        |name: &str| !["frame", "time_ps"].contains(&name) && !name.ends_with("lifetime_ps");
+    let is_compared = |name: &str| {
+        !["frame", "time_ps", "lifetime_ps", "block_ps"].iter().any(|end| name.ends_with(end))
+    };
     let columns = |table: &Table| {
         table
             .columns
@@ -505,7 +506,7 @@ fn atoms_without_a_mass_are_reported_where_mass_weighs() {
     let error = run(&structure, &frames, Analysis::Rmsd(Rmsd { fit: Some(select(":2")), ..rmsd }))
         .unwrap_err();
     assert!(matches!(&error, Error::NoMass { label } if label == ":2"), "{error}");
-    let rmsf = Rmsf { group: select("*"), superpose: Superpose::Nothing };
+    let rmsf = Rmsf { group: select("*"), superpose: Superpose::Nothing, fit: None };
     let report = run(&structure, &frames, Analysis::Rmsf(rmsf)).unwrap();
     let atoms = report.tables[0].numbers("rmsf_angstrom").unwrap();
     let residues = report.tables[1].numbers("rmsf_angstrom").unwrap();

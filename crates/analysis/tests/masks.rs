@@ -304,6 +304,37 @@ fn a_number_of_the_file_that_is_none_by_count_is_hinted_at() {
 }
 
 #[test]
+fn a_number_of_the_file_is_hinted_at_although_a_water_has_it_by_count() {
+    let atom = |number: usize, name: &str, atom: &str, chain: &str| {
+        format!(
+            "ATOM  {number:5}  {atom:<3} {name:>3} {chain}{number:4}    {:8.3}{:8.3}{:8.3}  1.00  0.00\n",
+            3.8 * number as f64,
+            0.0,
+            0.0
+        )
+    };
+    let mut pdb: String = ["N", "CA", "C"].map(|name| atom(4, "GLY", name, "A")).concat();
+    pdb += &atom(5, "NME", "N", "A");
+    (3..=6).for_each(|number| pdb += &atom(number, "HOH", "O", "W"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("water_numbered_as_counted.pdb");
+    fs::write(&path, pdb).unwrap();
+    let topology = File::open(&path).unwrap().topology;
+    let warned = |mask: &str| {
+        let selection = Mask::parse(mask).unwrap().select(&topology, None).unwrap();
+        selection.warnings.iter().map(MaskWarning::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        warned(":4"),
+        [
+            "column 2: `:4` counts residues from the first, to W:HOH4; A:GLY4, number 4 of the file, \
+             is `:;4`"
+        ]
+    );
+    assert!(warned(":5")[0].ends_with("A:NME5, number 5 of the file, is `:;5`"));
+    assert_eq!(warned(":3"), [""; 0], "no molecule has this number");
+}
+
+#[test]
 fn a_distance_needs_something_to_measure() {
     let systems = Systems::read();
     let topology = &systems.0["mini"].topology;

@@ -129,15 +129,18 @@ impl Case {
                 let distance = Distance { a, b: groups.next()?, weights, nearest_image };
                 (Analysis::Distance(distance), "distance_angstrom")
             }
-            "rmsf_nofit" => {
-                (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Nothing }), "rmsf_angstrom")
-            }
-            "rmsf_fit_first" => {
-                (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::First }), "rmsf_angstrom")
-            }
-            "rmsf_fit_average" => {
-                (Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Average }), "rmsf_angstrom")
-            }
+            "rmsf_nofit" => (
+                Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Nothing, fit: None }),
+                "rmsf_angstrom",
+            ),
+            "rmsf_fit_first" => (
+                Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::First, fit: None }),
+                "rmsf_angstrom",
+            ),
+            "rmsf_fit_average" => (
+                Analysis::Rmsf(Rmsf { group: a, superpose: Superpose::Average, fit: None }),
+                "rmsf_angstrom",
+            ),
             _ => return None,
         })
     }

@@ -74,6 +74,8 @@ fn parameters_become_tables() {
         "rmsf_by_residue",
         "hydrogen_bonds",
         "hydrogen_bonds_by_frame",
+        "convergence",
+        "block_averages",
     ];
     assert_eq!(names, expected);
     assert_eq!((report.n_frames, report.n_analyzed, report.stride), (60, 30, 2));
@@ -90,7 +92,9 @@ fn parameters_become_tables() {
 fn nothing_asked_for_is_the_usual() {
     let report = analyzed(&mini(), &Params::default()).unwrap();
     let names: Vec<_> = report.tables.iter().map(|table| table.name.as_str()).collect();
-    assert_eq!(names, ["rmsd", "rmsf", "hydrogen_bonds", "hydrogen_bonds_by_frame"]);
+    let usual = ["rmsd", "rmsf", "hydrogen_bonds", "hydrogen_bonds_by_frame"];
+    assert_eq!(names[..4], usual);
+    assert_eq!(names[4..], ["convergence", "block_averages"]);
     assert_eq!(report.tables[1].n_rows(), 24, "an atom of each residue");
 }
 
@@ -231,6 +235,34 @@ fn a_file_that_was_cut_off_says_so() {
 }
 
 #[test]
+fn a_structure_in_pieces_that_has_no_cell_is_warned_of() {
+    let text = std::fs::read_to_string(data("mini.pdb")).unwrap();
+    let warnings = |name: &str, text: &str| {
+        let topology = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&topology, text).unwrap();
+        let trajectory = [data("mini_md.dcd")];
+        let files = Files { topology: &topology, trajectory: &trajectory, reference: None };
+        let params = Params { gyration_masks: vec![":1-12".to_owned()], ..Params::default() };
+        let cancelled = AtomicBool::new(false);
+        let n_threads = NonZeroUsize::MIN;
+        let control = Control { n_threads, progress: &|_, _| {}, cancelled: &cancelled };
+        analyze_files(&files, &params, &control).unwrap().warnings
+    };
+    let is_far = |warning: &Warning| matches!(warning, Warning::FarHydrogens { .. });
+    assert!(!warnings("whole.pdb", &text).iter().any(is_far));
+    // H2 of the first residue at the other face.
+    let torn = text.replacen("   0.279   2.437  -8.123", "  42.279   2.437  -8.123", 1);
+    assert_ne!(torn, text);
+    assert!(!warnings("torn_with_cell.pdb", &torn).iter().any(is_far));
+    let torn: String = torn
+        .lines()
+        .filter(|line| !line.starts_with("CRYST1"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(warnings("torn.pdb", &torn).contains(&Warning::FarHydrogens { n_atoms: 1 }));
+}
+
+#[test]
 fn every_format_has_the_same_values() {
     let report = analyzed(&mini(), &everything()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
@@ -353,6 +385,123 @@ fn criteria_are_chosen_by_name() {
     assert_eq!(invalid(&with("luzar"))[0].0, "hbond_criterion");
 }
 
+fn clusters(method: Option<&str>, cutoff: Option<f64>, count: Option<u64>) -> Params {
+    Params {
+        cluster_masks: texts(&["@CA"]),
+        cluster_method: method.map(str::to_owned),
+        cluster_cutoff: cutoff,
+        cluster_count: count,
+        ..Params::default()
+    }
+}
+
+#[test]
+fn every_analysis_of_a_paper_has_a_field() {
+    let params = Params {
+        rmsf_masks: texts(&[":1-12"]),
+        cluster_masks: texts(&[":1-12@CA"]),
+        cluster_method: Some("gromos".to_owned()),
+        cluster_cutoff: Some(0.5),
+        dihedral_masks: texts(&[":1-24"]),
+        dihedral_angles: texts(&["psi", "Phi", "chi-1", "chi2"]),
+        native_contact_masks: texts(&[":1-12", ":1-6 :7-12"]),
+        rdf_masks: texts(&["@/NA :HOH@O", ":HOH@O"]),
+        rdf_distance: Some(8.0),
+        density_masks: texts(&[":HOH", ":HOH :1-12"]),
+        pca_masks: texts(&["@CA"]),
+        pca_components: Some(3),
+        end_to_end_masks: texts(&[":1-12@CA"]),
+        ..Params::default()
+    };
+    let report = analyzed(&mini(), &params).unwrap();
+    let names: Vec<_> = report.tables.iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "rmsf",
+            "rmsf_by_residue",
+            "clusters",
+            "clusters_by_frame",
+            "pairwise_rmsd",
+            "dihedrals",
+            "dihedrals_by_frame",
+            "ramachandran",
+            "side_chain_map",
+            "native_contacts",
+            "native_contacts_by_frame",
+            "native_contacts_2",
+            "native_contacts_by_frame_2",
+            "rdf",
+            "rdf_2",
+            "density",
+            "density_2",
+            "principal_components",
+            "projections",
+            "principal_modes",
+            "end_to_end",
+            "convergence",
+            "block_averages",
+        ]
+    );
+    let table = |name: &str| report.tables.iter().find(|table| table.name == name).unwrap();
+    // The ion and the nearest water touch; far from it there is as much water as anywhere.
+    let g = table("rdf").numbers("g").unwrap();
+    assert!(g[..30].iter().all(|g| *g == 0.0) && g[40..60].iter().any(|g| *g > 3.0));
+    let of_series = table("convergence");
+    assert_eq!(of_series.n_rows(), 2 + 2 + 3 + 1);
+    let samples = of_series.numbers("effective_samples").unwrap();
+    assert!(samples.iter().all(|n| (1.0..=61.0).contains(n)), "{samples:?}");
+    let without = Params { without_convergence: true, ..params };
+    assert_eq!(analyzed(&mini(), &without).unwrap().tables.len(), names.len() - 2);
+}
+
+#[test]
+fn mean_positions_have_their_b_factors_as_a_structure() {
+    let params = Params { rmsf_masks: texts(&[":1-12&!@/H"]), ..Params::default() };
+    let report = analyzed(&mini(), &params).unwrap();
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rmsf.pdb");
+    let text = report.tables[0].pdb.as_ref().unwrap();
+    std::fs::write(&path, text).unwrap();
+    let read = Structure::open(&path).unwrap();
+    let fluctuations = report.tables[0].numbers("rmsf_angstrom").unwrap();
+    assert_eq!(read.topology.n_atoms(), fluctuations.len());
+    let atoms = text.lines().filter(|line| line.starts_with("ATOM"));
+    for ((line, rmsf), atom) in atoms.zip(fluctuations).zip(read.topology.atoms()) {
+        let factor: f64 = line[60..66].trim().parse().unwrap();
+        let expected = 8.0 * std::f64::consts::PI.powi(2) / 3.0 * rmsf * rmsf;
+        assert!((factor - expected).abs() <= 0.005 + 1e-9, "{line} {expected}");
+        assert_eq!(atom.name, line[12..16].trim());
+        assert!(atom.element.is_some(), "{line}");
+    }
+}
+
+#[test]
+fn native_contacts_of_a_structure_need_no_hydrogens_there() {
+    let text = std::fs::read_to_string(data("mini.pdb")).unwrap();
+    let heavy = text.lines().filter(|line| {
+        !(line.starts_with("ATOM") || line.starts_with("HETATM")) || line[76..78].trim() != "H"
+    });
+    let heavy = heavy.filter(|line| !line.starts_with("CONECT")).collect::<Vec<_>>().join("\n");
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("heavy.pdb");
+    std::fs::write(&path, heavy).unwrap();
+    let params = Params { native_contact_masks: texts(&[":1-12"]), ..Params::default() };
+    let control = Control {
+        n_threads: NonZeroUsize::MIN,
+        progress: &|_, _| {},
+        cancelled: &AtomicBool::new(false),
+    };
+    let with = |reference: &PathBuf| {
+        let topology = data("mini.pdb");
+        let trajectory = mini();
+        let files =
+            Files { topology: &topology, trajectory: &trajectory, reference: Some(reference) };
+        analyze_files(&files, &params, &control).unwrap().tables.remove(1)
+    };
+    let found = with(&path);
+    assert!(found.definition.contains("heavy.pdb"), "{}", found.definition);
+    assert_eq!(found.columns, with(&data("mini.pdb")).columns);
+}
+
 #[test]
 fn what_would_say_nothing_is_refused_at_its_field() {
     for (params, at) in [
@@ -363,6 +512,48 @@ fn what_would_say_nothing_is_refused_at_its_field() {
         (
             Params { secondary_structure_masks: texts(&[":HOH"]), ..Params::default() },
             "secondary_structure_masks[0]",
+        ),
+        (Params { dihedral_masks: texts(&[":HOH"]), ..Params::default() }, "dihedral_masks[0]"),
+        (
+            Params {
+                dihedral_masks: texts(&[":1-12"]),
+                dihedral_angles: texts(&["phi", "kappa"]),
+                ..Params::default()
+            },
+            "dihedral_angles[1]",
+        ),
+        (Params { cluster_masks: texts(&[":1@CA"]), ..Params::default() }, "cluster_masks[0]"),
+        (clusters(Some("ward"), None, None), "cluster_method"),
+        (clusters(None, Some(0.0), None), "cluster_cutoff"),
+        (clusters(None, None, Some(0)), "cluster_count"),
+        (clusters(None, Some(1.0), Some(3)), "cluster_count"),
+        (clusters(Some("gromos"), None, Some(3)), "cluster_count"),
+        (Params { rdf_masks: texts(&[":1@CA"]), ..Params::default() }, "rdf_masks[0]"),
+        (
+            Params {
+                rdf_masks: texts(&[":HOH@O"]),
+                rdf_distance: Some(0.5),
+                rdf_bin: Some(1.0),
+                ..Params::default()
+            },
+            "rdf_bin",
+        ),
+        (
+            Params {
+                density_masks: texts(&[":HOH"]),
+                density_axis: Some("w".to_owned()),
+                ..Params::default()
+            },
+            "density_axis",
+        ),
+        (Params { pca_masks: texts(&[":HOH"]), ..Params::default() }, "pca_masks[0]"),
+        (
+            Params { pca_masks: texts(&["@CA"]), pca_components: Some(0), ..Params::default() },
+            "pca_components",
+        ),
+        (
+            Params { end_to_end_masks: texts(&[":1@CA"]), ..Params::default() },
+            "end_to_end_masks[0]",
         ),
         (
             Params {

@@ -13,6 +13,7 @@ use molbox_analysis::{
     Analysis, Between, Cell, Contacts, Control, Criterion, Damaged, Distance, Error, FrameRange,
     Group, Gyration, HydrogenBonds, Images, Mask, Report, Request, Rmsd, Rmsf, SecondaryStructure,
     Series, Structure, Superpose, SurfaceArea, Topology, Values, Warning, Weights, analyze,
+    frame_positions,
 };
 
 fn mini() -> Topology {
@@ -36,9 +37,9 @@ fn everything(topology: &Topology) -> Vec<Analysis> {
     vec![
         rmsd(topology, Some(":1-24@CA"), ":1-24@CA"),
         rmsd(topology, Some(":1-12@CA"), ":13-24&!@/H"),
-        Analysis::Rmsf(Rmsf { group: group(":1-12"), superpose: Superpose::Average }),
-        Analysis::Rmsf(Rmsf { group: group(":1-24@CA"), superpose: Superpose::Average }),
-        Analysis::Rmsf(Rmsf { group: group(":1-12@CA"), superpose: Superpose::First }),
+        Analysis::Rmsf(Rmsf { group: group(":1-12"), superpose: Superpose::Average, fit: None }),
+        Analysis::Rmsf(Rmsf { group: group(":1-24@CA"), superpose: Superpose::Average, fit: None }),
+        Analysis::Rmsf(Rmsf { group: group(":1-12@CA"), superpose: Superpose::First, fit: None }),
         Analysis::Distance(distance(":1-12", ":13-24", Weights::Mass)),
         Analysis::Distance(distance(":NA", ":1-12", Weights::Equal)),
         Analysis::Gyration(Gyration { group: group(":1-24"), weights: Weights::Mass }),
@@ -221,6 +222,64 @@ fn molecules_in_pieces_are_put_together() {
         b.warnings.contains(&Warning::BrokenMolecules)
             && !a.warnings.contains(&Warning::BrokenMolecules)
     );
+}
+
+#[test]
+fn a_molecule_that_is_broken_in_two_frames_is_put_together_in_these() {
+    let topology = mini();
+    let frames = frames(&data("mini_md.dcd"));
+    let centred = |n: usize, x: [f64; 3]| [0, 1, 2].map(|k| x[k] - f64::from(frames[n].1[100][k]));
+    let whole = changed("centred.dcd", &frames, true, |_, n, _, x| centred(n, x));
+    let torn = changed("torn_twice.dcd", &frames, true, |cell, n, _, x| {
+        let x = centred(n, x);
+        if n != 5 && n != 6 {
+            return x;
+        }
+        let whole = cell.edge_sum(cell.fractions(x).map(f64::floor));
+        [0, 1, 2].map(|k| x[k] - whole[k])
+    });
+    let analyses = || vec![rmsd(&topology, None, ":1-24@CA")];
+    let [a, b] = [&whole, &torn].map(|path| run(&topology, path, analyses(), 1, 2));
+    let [a_rmsd, b_rmsd] =
+        [&a, &b].map(|report| report.tables[0].numbers("rmsd_angstrom").unwrap());
+    assert_eq!(a_rmsd[..5], b_rmsd[..5]);
+    assert!(difference(&a, &b) < 3e-4, "{}", difference(&a, &b));
+    assert!(
+        b.warnings.contains(&Warning::BrokenMolecules)
+            && !a.warnings.contains(&Warning::BrokenMolecules)
+    );
+
+    let trajectory = Series::open(&[torn]).unwrap();
+    let positions =
+        frame_positions(&topology, &trajectory, 5, false, &AtomicBool::new(false)).unwrap();
+    let longest = topology.bonds().iter().map(|bond| {
+        let [a, b] = bond.map(|atom| positions[atom as usize]);
+        (0..3).map(|k| (a[k] - b[k]).powi(2)).sum::<f64>().sqrt()
+    });
+    assert!(longest.fold(0.0, f64::max) < 3.0);
+}
+
+#[test]
+fn secondary_structure_of_wrapped_atoms_is_that_of_whole_molecules() {
+    let Structure { topology, positions, .. } = Structure::open(&data("helices.pdb")).unwrap();
+    let cell = Cell::from_lengths_angles([60.0, 61.0, 62.0], [90.0, 80.0, 70.0]);
+    let frame = vec![(cell, positions.iter().map(|x| x.map(|x| x as f32)).collect::<Vec<_>>())];
+    let states = |name, change: &dyn Fn(&Cell, [f64; 3]) -> [f64; 3]| {
+        let path = changed(name, &frame, true, |cell, _, _, x| change(cell, x));
+        let group = Group::solute(&topology);
+        let analyses = vec![Analysis::SecondaryStructure(SecondaryStructure { group })];
+        run(&topology, &path, analyses, 1, 1).tables
+    };
+    let whole = states("helices.dcd", &|_, x| x);
+    // The corner of the cell comes to lie in one residue after the other.
+    for nth in 0..8 {
+        let wrapped = states("wrapped.dcd", &|cell, x| {
+            let x = [0, 1, 2].map(|k| x[k] - positions[nth * positions.len() / 8][k]);
+            let whole = cell.edge_sum(cell.fractions(x).map(f64::floor));
+            [0, 1, 2].map(|k| x[k] - whole[k])
+        });
+        assert_eq!(whole, wrapped);
+    }
 }
 
 #[test]

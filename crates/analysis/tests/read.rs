@@ -5,10 +5,13 @@ mod common;
 
 use std::fs;
 use std::io::Write;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use common::{Random, data, frames, parameters};
-use molbox_analysis::{AtomSet, Cell, Error, Excerpt, Frame, FrameRange, Structure, Trajectory};
+use molbox_analysis::{
+    AtomSet, Cell, Error, Excerpt, Frame, FrameRange, Structure, Topology, Trajectory,
+};
 
 /// A DCD file to be written.
 #[derive(Clone, Copy, Debug)]
@@ -534,6 +537,59 @@ fn bonds_are_those_of_openmm() {
             "{name}"
         );
     }
+}
+
+/// The two peptides of `mini.pdb`, their records changed.
+fn peptides(change: impl Fn(&str) -> Option<String>) -> Topology {
+    let text = fs::read_to_string(data("mini.pdb")).unwrap();
+    let (head, atoms): (Vec<_>, Vec<_>) = text.lines().partition(|line| !line.starts_with("ATOM"));
+    let cell = head.into_iter().find(|line| line.starts_with("CRYST1")).unwrap().to_owned();
+    let of_peptides =
+        atoms.into_iter().filter(|line| matches!(&line[21..22], "A" | "B")).filter_map(change);
+    let lines: Vec<_> = iter::once(cell).chain(of_peptides).collect();
+    Structure::from_pdb(&lines.join("\n")).unwrap().topology
+}
+
+fn sorted_bonds(topology: &Topology) -> Vec<[u32; 2]> {
+    let mut bonds: Vec<_> = topology.bonds().to_vec();
+    bonds.iter_mut().for_each(|bond| bond.sort_unstable());
+    bonds.sort_unstable();
+    bonds
+}
+
+#[test]
+fn ends_of_chains_are_bonded_whatever_their_atoms_are_called() {
+    let expected = peptides(|line| Some(line.to_owned()));
+    assert_eq!(expected.n_molecules(), 2);
+    // Of Amber's force fields in GROMACS, of CHARMM's, and of nobody's.
+    for [o, oxt] in [["OC1", "OC2"], ["O1 ", "O2 "], ["OT1", "OT2"], ["OY ", "OZ "]] {
+        let renamed = peptides(|line| {
+            let is_end = line[22..26].trim() == "11" && line[17..20] == *"LYS";
+            let name = match &line[13..16] {
+                "O  " if is_end => o,
+                "OXT" if is_end => oxt,
+                name => name,
+            };
+            Some(format!("{}{name}{}", &line[..13], &line[16..]))
+        });
+        assert_eq!(sorted_bonds(&renamed), sorted_bonds(&expected), "{o} {oxt}");
+    }
+}
+
+#[test]
+fn chains_that_no_record_tells_apart_are_not_bonded_to_each_other() {
+    let expected = peptides(|line| Some(line.to_owned()));
+    let run_on = |line: &str| {
+        let number: i64 = line[22..26].trim().parse().unwrap();
+        let number = if line[21..22] == *"B" { number + 12 } else { number };
+        format!("{} {number:>4}{}", &line[..21], &line[26..])
+    };
+    let joined = peptides(|line| Some(run_on(line)));
+    assert_eq!(sorted_bonds(&joined), sorted_bonds(&expected));
+    // Where the atoms at the ends do not show them, the distance does.
+    let is_of_an_end = |line: &str| matches!(line[12..16].trim(), "OXT" | "H2" | "H3");
+    let joined = peptides(|line| (!is_of_an_end(line)).then(|| run_on(line)));
+    assert_eq!(joined.n_molecules(), 2);
 }
 
 fn pdb_line(name: &str, location: char, residue: &str, number: &str, x: f64) -> String {

@@ -1,11 +1,13 @@
 //! What a file of this machine is, by its first bytes: known before a folder is made and anything
 //! is sent.
 
-use std::fs::File;
+use std::env;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use tempfile::TempDir;
 
 use crate::failure::Failure;
 
@@ -29,14 +31,37 @@ pub(crate) fn stem(path: &str) -> Option<String> {
 
 /// The content, which is decompressed when it is gzip.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    let mut magic = Vec::new();
-    File::open(path)?.take(2).read_to_end(&mut magic)?;
     let file = File::open(path)?;
-    Ok(if magic == GZIP { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
+    Ok(if is_gzip(path)? { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
 }
 
-/// Whether the content is compressed, whatever the name says.
-pub(crate) fn is_gzip(path: &Path) -> io::Result<bool> {
+/// Decompresses a file into a folder, which is made, when its content is gzip, whatever its name says: under
+/// that name without `.gz`. None is a file that can be sent as it is.
+pub(crate) fn unpacked(path: &Path, folder: &Path) -> Result<Option<PathBuf>, Failure> {
+    if !is_gzip(path).map_err(|e| Failure::file(path, &e))? {
+        return Ok(None);
+    }
+    let to = folder.join(unpacked_name(path).file_name().unwrap_or_default());
+    let unpack = || -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        io::copy(&mut open(path)?, &mut File::create(&to)?).map(drop)
+    };
+    unpack().map_err(|e| Failure::file(path, &e))?;
+    Ok(Some(to))
+}
+
+/// What is sent of a file: itself, or, when it is compressed, what is in it, in a folder that is there as
+/// long as it is held.
+pub(crate) fn to_send(path: PathBuf) -> Result<(PathBuf, Option<TempDir>), Failure> {
+    if !is_gzip(&path).map_err(|e| Failure::file(&path, &e))? {
+        return Ok((path, None));
+    }
+    let folder = tempfile::tempdir().map_err(|e| Failure::file(&env::temp_dir(), &e))?;
+    let unpacked = unpacked(&path, folder.path())?;
+    Ok((unpacked.unwrap_or(path), Some(folder)))
+}
+
+fn is_gzip(path: &Path) -> io::Result<bool> {
     let mut magic = Vec::new();
     File::open(path)?.take(2).read_to_end(&mut magic)?;
     Ok(magic == GZIP)

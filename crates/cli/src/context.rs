@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
-use molbox::{Connection, margin, workflow};
+use molbox::{Connection, Retry, margin, workflow};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Code, Failure};
+use crate::failure::{self, Code, Failure};
 use crate::output::{Output, When};
+use crate::units;
 
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8080/local";
 pub(crate) const DEFAULT_MARGIN_URL: &str = "http://127.0.0.1:8081";
+
+/// A retry that comes sooner is not reported: a connection that broke is mostly there again.
+const WORTH_A_LINE: Duration = Duration::from_secs(2);
 
 /// Flags of every command.
 #[derive(Args, Debug)]
@@ -56,7 +61,14 @@ pub(crate) struct Global {
     pub(crate) key_file: Option<PathBuf>,
 
     /// How often to repeat a request after a transient error.
-    #[arg(long, global = true, value_name = "COUNT", default_value_t = 4, help_heading = "Global")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "COUNT",
+        default_value_t = 4,
+        value_parser = |text: &str| units::whole(text, 0u32),
+        help_heading = "Global"
+    )]
     pub(crate) retries: u32,
 
     /// JSON on standard output, one document on each line where records follow each other. Without
@@ -170,6 +182,12 @@ pub(crate) struct Context {
     retries: u32,
 }
 
+/// Where margins are asked for of the service at an address, when nobody says: there too, but for a
+/// service of this machine, whose margins have an address of their own also when it is an old one.
+pub(crate) fn margin_url_of(base_url: &str) -> String {
+    if base_url == DEFAULT_URL { DEFAULT_MARGIN_URL } else { base_url }.to_owned()
+}
+
 impl Context {
     pub(crate) fn new(global: &Global, output: Output) -> Result<Self, Failure> {
         let profiles = Profiles::load()?;
@@ -201,15 +219,13 @@ impl Context {
                 .or(profile.api_key),
         };
         let margin_url = global.margin_url.clone().or(profile.margin_url);
+        let base_url = global.base_url.clone().or(profile.base_url);
+        let base_url = base_url.unwrap_or_else(|| DEFAULT_URL.to_owned());
         Ok(Self {
             output,
-            base_url: global
-                .base_url
-                .clone()
-                .or(profile.base_url)
-                .unwrap_or_else(|| DEFAULT_URL.to_owned()),
             has_margin: margin_url.is_some(),
-            margin_url: margin_url.unwrap_or_else(|| DEFAULT_MARGIN_URL.to_owned()),
+            margin_url: margin_url.unwrap_or_else(|| margin_url_of(&base_url)),
+            base_url,
             key,
             profile: wanted,
             retries: global.retries,
@@ -230,7 +246,13 @@ impl Context {
             let scheme = if is_of_this_machine(url) { "http" } else { "https" };
             return Err(failure.remedy(format!("give it as {scheme}://{url}")));
         }
-        Ok(Connection::new(url, key)?.retries(self.retries))
+        let output = self.output.clone();
+        let report = move |retry: &Retry| {
+            if retry.delay >= WORTH_A_LINE {
+                output.note(&failure::retried(retry));
+            }
+        };
+        Ok(Connection::new(url, key)?.retries(self.retries).on_retry(report))
     }
 
     pub(crate) fn needed_key(&self) -> Result<&str, Failure> {

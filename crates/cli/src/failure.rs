@@ -3,9 +3,11 @@
 use std::fmt;
 use std::path::Path;
 
-use molbox::workflow::types::ValidationError;
-use molbox::{Error, Refusal};
+use molbox::workflow::types::{LocItem, ValidationError};
+use molbox::{Error, Refusal, Retry};
 use serde_json::{Value, json};
+
+use crate::flag_names;
 
 /// Exit statuses. They are part of the interface: scripts depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,13 +23,16 @@ pub(crate) enum Code {
     TaskFailed = 9,
     Unreachable = 10,
     File = 11,
+    Alike = 12,
+    Different = 13,
+    Damaged = 14,
     Interrupted = 130,
     /// Standard output was closed by who reads it: no failure.
     Closed = 0,
 }
 
 /// The statuses with their names and meaning, for the reference.
-pub(crate) const CODES: [(u8, &str, &str); 13] = [
+pub(crate) const CODES: [(u8, &str, &str); 16] = [
     (0, "ok", "done; also when the reader of the output has gone"),
     (1, "other", "anything else, an error of the service among it"),
     (2, "usage", "an unknown command or flag, or a value that does not fit it"),
@@ -44,6 +49,13 @@ pub(crate) const CODES: [(u8, &str, &str); 13] = [
     (9, "task_failed", "what was waited for failed or was cancelled"),
     (10, "unreachable", "no connection, or the service is not available (502, 503, 504)"),
     (11, "file", "a file of this machine cannot be read or written"),
+    (
+        12,
+        "alike",
+        "a repetition gave other bytes, and averages that do not differ by more than their errors",
+    ),
+    (13, "different", "a repetition gave something else, or too little to tell"),
+    (14, "damaged", "a bundle is not what it was when it was made"),
     (130, "interrupted", "ended by Ctrl-C"),
 ];
 
@@ -82,7 +94,7 @@ impl Failure {
         let message = match problems.as_slice() {
             [] => return None,
             [(at, problem)] if at.is_empty() => problem.clone(),
-            [(at, problem)] => format!("{at}: {problem}"),
+            [(at, problem)] => format!("{}: {problem}", flag_names::shown_place(at)),
             many => format!("{} things are wrong with the request", many.len()),
         };
         let fields = problems.into_iter().map(|(at, problem)| (at, problem, None)).collect();
@@ -132,6 +144,7 @@ impl fmt::Display for Failure {
             }
             fields => {
                 for (at, problem, remedy) in fields {
+                    let at = flag_names::shown_place(at);
                     write!(f, "\n  {at}{}{problem}", if at.is_empty() { "" } else { ": " })?;
                     if let Some(remedy) = remedy {
                         write!(f, " ({remedy})")?;
@@ -162,24 +175,15 @@ impl From<Error> for Failure {
                 502..=504 => Code::Unreachable,
                 _ => Code::Other,
             },
-            Error::Connection(_) | Error::Truncated { .. } => Code::Unreachable,
+            Error::Connection(_) | Error::Stalled { .. } | Error::Truncated { .. } => {
+                Code::Unreachable
+            }
             Error::TaskFailed(_) => Code::TaskFailed,
             Error::TimedOut { .. } => Code::Timeout,
             Error::File { .. } | Error::Damaged { .. } => Code::File,
             _ => Code::Other,
         };
-        let message = match &error {
-            Error::Refused(refusal) => refused(refusal),
-            Error::File { path, source } => format!("{}: {source}", path.display()),
-            Error::Connection(source) => match source
-                .url()
-                .filter(|_| is_connection_refused(source))
-            {
-                Some(url) => format!("nothing listens at {}", url.origin().ascii_serialization()),
-                None => format!("cannot {error}: {}", readable(&innermost(source))),
-            },
-            _ => error.to_string(),
-        };
+        let message = message(&error);
         let fields = match code {
             // All that there is to say is in the message.
             Code::Auth => Vec::new(),
@@ -198,7 +202,8 @@ impl From<Error> for Failure {
                      `molbox login --base-url URL`, --base-url or MOLBOX_BASE_URL"
                 }
                 Error::Refused(_) => {
-                    "try again later; it is the operator of the service who can put it right"
+                    "try again in some minutes; it is the operator of the service who can put it \
+                     right"
                 }
                 Error::Connection(source) if is_plain(&innermost(source)) => {
                     "it speaks http there: give the address with http:// in place of https://"
@@ -231,9 +236,42 @@ impl From<Error> for Failure {
     }
 }
 
+/// What went wrong, for people.
+fn message(error: &Error) -> String {
+    match error {
+        Error::Refused(refusal) => refused(refusal),
+        Error::File { path, source } => format!("{}: {source}", path.display()),
+        Error::Connection(source) => match source.url().filter(|_| is_connection_refused(source)) {
+            Some(url) => format!("nothing listens at {}", url.origin().ascii_serialization()),
+            None => format!("cannot {error}: {}", readable(&innermost(source))),
+        },
+        _ => error.to_string(),
+    }
+}
+
+/// Why a request is sent again, and when.
+pub(crate) fn retried(retry: &Retry) -> String {
+    let seconds = retry.delay.as_secs_f64().ceil();
+    let Retry { error, number, of, .. } = retry;
+    format!("{}; trying again in {seconds} s ({number} of {of})", message(error))
+}
+
 /// Where something is wrong with a request, what, and what helps.
 fn field(violation: &ValidationError) -> (String, String, Option<&'static str>) {
-    (violation.path().trim_end().to_owned(), violation.msg.clone(), remedy_of(&violation.type_))
+    (place(violation), violation.msg.clone(), remedy_of(&violation.type_))
+}
+
+/// The field that a violation is about; nothing where it is about what the address names.
+fn place(violation: &ValidationError) -> String {
+    match violation.loc.first() {
+        // Its message names it.
+        Some(LocItem::String(first))
+            if first == "path" && violation.type_ != "string_pattern_mismatch" =>
+        {
+            String::new()
+        }
+        _ => violation.path().trim_end().to_owned(),
+    }
 }
 
 /// Why the service did not do it, for people.
@@ -249,9 +287,9 @@ fn refused(refusal: &Refusal) -> String {
             "there is no molbox service at this address".to_owned()
         }
         (502..=504, None) => "the service is not available now".to_owned(),
-        (_, Some(violation)) => match violation.path().trim_end() {
+        (_, Some(violation)) => match place(violation).as_str() {
             "" => violation.msg.clone(),
-            place => format!("{place}: {}", violation.msg),
+            place => format!("{}: {}", flag_names::shown_place(place), violation.msg),
         },
         (_, None) if refusal.violations.is_empty() => {
             format!("the service answered {}", refusal.status)
@@ -308,7 +346,9 @@ impl From<anyhow::Error> for Failure {
 const REMEDIES: &[(&str, &str)] = include!("remedies.in.rs");
 
 fn remedy_of(kind: &str) -> Option<&'static str> {
-    REMEDIES.iter().find(|(known, _)| *known == kind).map(|(_, remedy)| *remedy)
+    let remedy = REMEDIES.iter().find(|(known, _)| *known == kind).map(|(_, remedy)| *remedy);
+    // Nobody sees headers here; the retries have waited for what this one says.
+    remedy.filter(|remedy| !remedy.contains("retry-after"))
 }
 
 #[cfg(test)]
@@ -319,6 +359,7 @@ mod tests {
     fn remedies_come_from_the_table_of_errors() {
         assert_eq!(remedy_of("too_large"), Some("a smaller one, or the same without compression"));
         assert_eq!(remedy_of("no_such_type"), None);
+        assert_eq!(remedy_of("unavailable"), None, "it names a header");
         assert_eq!(remedy_of("out_of_range"), None, "its remedy is in the message");
     }
 }

@@ -1,10 +1,13 @@
 //! `molbox`: molecular dynamics and futures margin from a terminal or a script.
 
 mod archive;
+mod bundle;
 mod cmd;
+mod compare;
 mod content;
 mod context;
 mod failure;
+mod flag_names;
 mod output;
 mod request;
 mod schema;
@@ -54,6 +57,15 @@ enum Command {
     /// Analyses of trajectories at the service.
     #[command(subcommand)]
     Analysis(cmd::analysis::Command),
+    /// Results of this machine: whether a bundle is whole, and who made it.
+    #[command(subcommand)]
+    Bundle(cmd::bundle::Command),
+    /// Repeat what a bundle has, at any service, and compare.
+    ///
+    /// Sends the same files, requests and seeds, and compares bit by bit; where bits differ, by
+    /// averages with their errors. Ends with status 0 for the same, 12 for statistically the same,
+    /// 13 for different. When it is interrupted, the same command resumes it.
+    Rerun(Box<cmd::rerun::Arguments>),
     /// What a request would come to: atoms, memory, disk, time, place in the queue.
     #[command(subcommand)]
     Estimate(cmd::estimate::Command),
@@ -171,6 +183,8 @@ async fn run(Cli { global, command }: Cli, output: Output) -> Result<(), Failure
         Command::System(command) => cmd::system::run(&context, command).await,
         Command::Job(command) => cmd::job::run(&context, command).await,
         Command::Analysis(command) => cmd::analysis::run(&context, command).await,
+        Command::Bundle(command) => cmd::bundle::run(&context, command),
+        Command::Rerun(arguments) => cmd::rerun::run(&context, &arguments).await,
         Command::Estimate(command) => cmd::estimate::run(&context, command).await,
         Command::Margin(command) => cmd::margin::run(&context, command).await,
         Command::Analyze(arguments) => cmd::analyze::run(&context, &arguments),

@@ -89,10 +89,15 @@ impl Output {
         }
     }
 
+    /// The same for what goes on before the result, which is the only thing on standard output.
+    pub(crate) fn without_events(&self) -> Self {
+        Self { is_json: false, ..self.clone() }
+    }
+
     /// A record as people read it.
     pub(crate) fn readable(&self, record: &Value) -> String {
         let mut text = String::new();
-        self.members(&mut text, record, 0);
+        self.members(&mut text, record, "", 0);
         text
     }
 
@@ -137,7 +142,7 @@ impl Output {
             members.remove("warnings");
         }
         let mut text = String::new();
-        self.members(&mut text, &value, 0);
+        self.members(&mut text, &value, "", 0);
         self.text(&text)
     }
 
@@ -158,7 +163,8 @@ impl Output {
         }
     }
 
-    fn members(&self, text: &mut String, value: &Value, depth: usize) {
+    /// Writes the members of a value, which is itself one of this name.
+    fn members(&self, text: &mut String, value: &Value, within: &str, depth: usize) {
         let mut members: Vec<(String, &Value)> = match value {
             Value::Object(members) => {
                 members.iter().map(|(name, value)| (name.clone(), value)).collect()
@@ -179,19 +185,28 @@ impl Output {
                 Value::Array(items) if items.is_empty() => {}
                 Value::Object(members) if members.is_empty() => {}
                 Value::Null => {}
+                Value::Array(items) if items.iter().all(is_flat) && is_long(items) => {
+                    // Citations of a job were a line of 1071 characters.
+                    let margin = " ".repeat(2 * depth + width);
+                    for (nth, item) in items.iter().enumerate() {
+                        let head =
+                            if nth == 0 { format!("{indent}{head}") } else { margin.clone() };
+                        let _ = writeln!(text, "{head}  {}", cell(item));
+                    }
+                }
                 Value::Array(items) if items.iter().all(is_flat) => {
                     let items: Vec<String> = items.iter().map(cell).collect();
                     let _ = writeln!(text, "{indent}{head}  {}", items.join(", "));
                 }
                 Value::Array(_) | Value::Object(_) => {
                     let _ = writeln!(text, "{indent}{}", self.styled(DIM, &name));
-                    self.members(text, value, depth + 1);
+                    self.members(text, value, &name, depth + 1);
                 }
                 _ if name == "status" => {
                     let _ = writeln!(text, "{indent}{head}  {}", self.status(&cell(value)));
                 }
                 _ => {
-                    let _ = writeln!(text, "{indent}{head}  {}", with_unit(&name, value));
+                    let _ = writeln!(text, "{indent}{head}  {}", with_unit(within, &name, value));
                 }
             }
         }
@@ -203,10 +218,10 @@ impl Output {
             return self.json(&rows);
         }
         let width = usize::from(console::Term::stdout().size().1);
-        let Sheet { columns, cells, dropped } = Sheet::of(columns, rows, width);
+        let sheet = Sheet::of(columns, rows, width);
         let mut table = Table::new();
         table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        if cells_width(&columns, &cells) > width {
+        if sheet.width() > width {
             table.set_content_arrangement(ContentArrangement::Dynamic);
             table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
         }
@@ -215,9 +230,9 @@ impl Output {
         } else {
             table.force_no_tty();
         }
-        table.set_header(
-            columns.iter().map(|(head, _)| Cell::new(head).add_attribute(Attribute::Bold)),
-        );
+        let heads = sheet.columns.iter().map(|(head, _)| Cell::new(sheet.head(head)));
+        table.set_header(heads.map(|head| head.add_attribute(Attribute::Bold)));
+        let Sheet { columns, cells, dropped, .. } = sheet;
         for row in cells {
             table.add_row(columns.iter().zip(row).map(|((_, pointer), text)| {
                 let color = (*pointer == "/status").then(|| status_color(&text));
@@ -251,10 +266,10 @@ impl Output {
 
     fn status(&self, status: &str) -> String {
         let color = match status_color(status) {
-            Color::Green => AnsiColor::Green,
-            Color::Red => AnsiColor::Red,
-            Color::Blue => AnsiColor::Blue,
-            Color::Magenta => AnsiColor::Magenta,
+            Color::DarkGreen => AnsiColor::Green,
+            Color::DarkRed => AnsiColor::Red,
+            Color::DarkBlue => AnsiColor::Blue,
+            Color::DarkMagenta => AnsiColor::Magenta,
             _ => AnsiColor::Yellow,
         };
         self.styled(color.on_default(), status)
@@ -298,11 +313,14 @@ impl Output {
         Ok(line)
     }
 
-    /// Asks who sits at a terminal before something is lost; a script says `--yes`, or is taken at
-    /// its word.
+    /// Asks who sits at a terminal before something is lost; a script says `--yes`.
     pub(crate) fn confirm(&self, question: &str, is_sure: bool) -> Result {
-        if is_sure || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        if is_sure {
             return Ok(());
+        }
+        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+            let failure = Failure::usage("nothing was deleted: there is no terminal to ask at");
+            return Err(failure.remedy("give --yes"));
         }
         let answer = self.answer(&format!("{question} [y/N] "))?;
         match answer.trim().to_lowercase().as_str() {
@@ -364,7 +382,10 @@ const GAP: u16 = 2;
 const SHORT_ID: usize = 6;
 
 /// What is given up first where a table does not fit, by the pointers of columns.
-const DROPPED_FIRST: [&str; 16] = [
+const DROPPED_FIRST: [&str; 19] = [
+    "/rows",
+    "/least",
+    "/largest",
     "/has_key",
     "/variationMargin",
     "/currentMarketValue",
@@ -387,6 +408,9 @@ const DROPPED_FIRST: [&str; 16] = [
 struct Sheet<'a> {
     columns: Vec<(&'a str, &'a str)>,
     cells: Vec<Vec<String>>,
+    /// Whether each word of a head is on a line of its own: heads with units are longer than the
+    /// numbers below them.
+    has_tall_heads: bool,
     /// Heads of the columns that did not fit.
     dropped: Vec<&'a str>,
 }
@@ -410,32 +434,72 @@ impl<'a> Sheet<'a> {
             let row = |row: &Value| columns.iter().map(|column| cell(row, column.1)).collect();
             rows.iter().map(row).collect()
         };
-        let mut cells = cells_of(&columns, false);
-        let mut dropped = Vec::new();
-        if cells_width(&columns, &cells) > width {
-            cells = cells_of(&columns, true);
+        let mut sheet = Self {
+            cells: cells_of(&columns, false),
+            columns,
+            has_tall_heads: false,
+            dropped: Vec::new(),
+        };
+        if sheet.width() > width {
+            sheet.cells = cells_of(&sheet.columns, true);
+        }
+        if sheet.width() > width {
+            sheet.has_tall_heads = true;
+            cut_names(&sheet.columns, &mut sheet.cells, width / 3);
         }
         for pointer in DROPPED_FIRST {
-            if cells_width(&columns, &cells) <= width {
-                break;
-            }
-            if let Some(at) = columns.iter().skip(1).position(|column| column.1 == pointer) {
-                dropped.push(columns.remove(at + 1).0);
-                cells = cells_of(&columns, true);
+            let nth = sheet.columns.iter().skip(1).position(|column| column.1 == pointer);
+            if let Some(nth) = nth.filter(|_| sheet.width() > width) {
+                let head = sheet.remove(nth + 1);
+                sheet.dropped.push(head);
             }
         }
-        Self { columns, cells, dropped }
+        // Words can be wrapped, numbers cannot: the last of them give way.
+        while sheet.width() > width && sheet.columns.len() > 2 {
+            let numbers = (1..sheet.columns.len()).rev().find(|nth| sheet.is_of_numbers(*nth));
+            let Some(nth) = numbers else { break };
+            let head = sheet.remove(nth);
+            sheet.dropped.insert(0, head);
+        }
+        sheet
+    }
+
+    fn remove(&mut self, nth: usize) -> &'a str {
+        for row in &mut self.cells {
+            row.remove(nth);
+        }
+        self.columns.remove(nth).0
+    }
+
+    fn head(&self, head: &str) -> String {
+        if self.has_tall_heads { head.replace(' ', "\n") } else { head.to_owned() }
+    }
+
+    fn is_of_numbers(&self, nth: usize) -> bool {
+        self.cells.iter().all(|row| row[nth].is_empty() || row[nth].parse::<f64>().is_ok())
+    }
+
+    /// What the table takes of a line.
+    fn width(&self) -> usize {
+        let of_column = |(nth, (head, _)): (usize, &(&str, &str))| {
+            let texts = self.cells.iter().map(|row| console::measure_text_width(&row[nth]));
+            let head = self.head(head).lines().map(console::measure_text_width).max();
+            texts.chain(head).max().unwrap_or(0)
+        };
+        let texts: usize = self.columns.iter().enumerate().map(of_column).sum();
+        texts + usize::from(GAP) * self.columns.len().saturating_sub(1)
     }
 }
 
-/// What a table takes of a line.
-fn cells_width(columns: &[(&str, &str)], cells: &[Vec<String>]) -> usize {
-    let of_column = |(nth, (head, _)): (usize, &(&str, &str))| {
-        let texts = cells.iter().map(|row| console::measure_text_width(&row[nth]));
-        texts.chain([console::measure_text_width(head)]).max().unwrap_or(0)
-    };
-    let texts: usize = columns.iter().enumerate().map(of_column).sum();
-    texts + usize::from(GAP) * columns.len().saturating_sub(1)
+/// Cuts names that are longer than so many characters, which would leave no room for the rest.
+fn cut_names(columns: &[(&str, &str)], cells: &mut [Vec<String>], longest: usize) {
+    let is_name = |column: &&(&str, &str)| column.1.ends_with("name");
+    for nth in columns.iter().enumerate().filter(|(_, column)| is_name(column)).map(|(nth, _)| nth)
+    {
+        for row in &mut *cells {
+            row[nth] = console::truncate_str(&row[nth], longest, "…").into_owned();
+        }
+    }
 }
 
 /// An identifier as short as people can tell it from others.
@@ -448,12 +512,14 @@ fn short(id: &str) -> String {
     }
 }
 
-/// How long ago a time was, for people; a later one, and what is no time, as it is.
+/// How long ago a time was, for people, or in how long it is; what is no time, as it is.
 fn ago(rfc3339: &str) -> String {
     let Ok(at) = rfc3339.parse::<Timestamp>() else { return rfc3339.to_owned() };
     let seconds = Timestamp::now().as_second() - at.as_second();
     match seconds {
-        ..0 => format!("{} UTC", at.strftime("%Y-%m-%d %H:%M")),
+        ..=-172_800 => format!("in {} days", -seconds / 86_400),
+        -172_799..=-7200 => format!("in {} h", -seconds / 3600),
+        -7199..0 => format!("in {} min", -seconds / 60 + 1),
         0..60 => "just now".to_owned(),
         60..3600 => format!("{} min ago", seconds / 60),
         3600..86_400 => format!("{} h ago", seconds / 3600),
@@ -463,13 +529,15 @@ fn ago(rfc3339: &str) -> String {
     }
 }
 
+/// The dark colours of a table are the normal ones of a terminal, which it can be read in on any
+/// background; the others are the bright ones.
 fn status_color(status: &str) -> Color {
     match status {
-        "succeeded" | "ready" | "ok" => Color::Green,
-        "failed" => Color::Red,
-        "running" => Color::Blue,
-        "cancelled" => Color::Magenta,
-        _ => Color::Yellow,
+        "succeeded" | "ready" | "ok" => Color::DarkGreen,
+        "failed" => Color::DarkRed,
+        "running" => Color::DarkBlue,
+        "cancelled" => Color::DarkMagenta,
+        _ => Color::DarkYellow,
     }
 }
 
@@ -488,22 +556,66 @@ fn is_flat(value: &Value) -> bool {
     !value.is_object() && !value.is_array()
 }
 
+/// More than this of a list in one line is read by nobody.
+const LONGEST_LIST: usize = 80;
+
+fn is_long(items: &[Value]) -> bool {
+    let length = |item: &Value| cell(item).chars().count();
+    items.len() > 1
+        && items.iter().all(Value::is_string)
+        && items.iter().map(length).sum::<usize>() > LONGEST_LIST
+}
+
 /// A member as text; of a number what can matter.
 fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         Value::Number(number) if number.is_f64() => {
-            let rounded =
-                number.as_f64().map_or_else(String::new, |number| format!("{number:.8e}"));
-            rounded.parse::<f64>().map_or(rounded, |number| number.to_string())
+            number.as_f64().map_or_else(String::new, |number| rounded(number).to_string())
         }
         other => other.to_string(),
     }
 }
 
-/// A member of a record for people: with its unit, times with their age.
-fn with_unit(name: &str, value: &Value) -> String {
+/// A number of more than six digits with four of them, or, where it is large, to the hundredth:
+/// amounts of money keep their cents.
+fn rounded(number: f64) -> f64 {
+    let parsed = |text: String| text.parse::<f64>().unwrap_or(number);
+    match number.abs() {
+        _ if parsed(format!("{number:.5e}")) == number => number,
+        ..100.0 => significant(number),
+        _ => parsed(format!("{number:.2}")),
+    }
+}
+
+/// A number with four digits.
+fn significant(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+/// A time as people tell it: `3.077 s`, `25 min 22 s`, `2 h 5 min`.
+pub(crate) fn duration(seconds: f64) -> String {
+    // Rounded first: 59.9 min are no `60 min`.
+    let whole = seconds.round();
+    let minutes = (seconds / 60.0).round();
+    match whole {
+        ..60.0 => format!("{} s", significant(seconds)),
+        60.0..3600.0 => of_two(whole, "min", "s"),
+        _ => of_two(minutes, "h", "min"),
+    }
+}
+
+/// A whole number of a unit in the next larger one, of which it is a sixtieth, and the rest.
+fn of_two(number: f64, larger: &str, smaller: &str) -> String {
+    match (number / 60.0).floor() {
+        whole if number % 60.0 == 0.0 => format!("{whole} {larger}"),
+        whole => format!("{whole} {larger} {} {smaller}", number % 60.0),
+    }
+}
+
+/// A member of a record for people, within another: with its unit, times with their age.
+fn with_unit(within: &str, name: &str, value: &Value) -> String {
     match value {
         Value::Number(number) if name.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
@@ -511,9 +623,11 @@ fn with_unit(name: &str, value: &Value) -> String {
         Value::Number(number) if name == "fraction" => number
             .as_f64()
             .map_or_else(String::new, |fraction| format!("{:.0} %", 100.0 * fraction)),
-        Value::Number(_) => match schema::unit_of(name) {
-            Some(unit) => format!("{} {unit}", cell(value)),
-            None => cell(value),
+        Value::Number(number) => match (schema::unit_of(within, name), number.as_f64()) {
+            (Some("s"), Some(seconds)) if seconds >= 0.0 => duration(seconds),
+            (Some("h"), Some(hours)) if hours >= 0.0 => duration(3600.0 * hours),
+            (Some(unit), _) => format!("{} {unit}", cell(value)),
+            (None, _) => cell(value),
         },
         Value::String(text) if name.ends_with("_at") => match text.parse::<Timestamp>() {
             Ok(at) => format!("{} UTC, {}", at.strftime("%Y-%m-%d %H:%M:%S"), ago(text)),
@@ -537,5 +651,63 @@ fn shown(pointer: &str, value: &Value) -> String {
         }
         Value::String(text) if pointer.ends_with("_at") => ago(text),
         other => cell(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Sheet, duration, rounded, with_unit};
+
+    #[test]
+    fn numbers_are_as_long_as_they_matter() {
+        for (number, text) in [
+            (0.0088905750951, "0.008891"),
+            (1522.07842, "1522.08"),
+            (58269.5613, "58269.56"),
+            (310.15, "310.15"),
+            (0.0005, "0.0005"),
+            (12345.0, "12345"),
+        ] {
+            assert_eq!(rounded(number).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn times_are_in_hours_minutes_and_seconds() {
+        for (seconds, text) in [
+            (3.07667, "3.077 s"),
+            (1522.07842, "25 min 22 s"),
+            (3599.9, "1 h"),
+            (7500.0, "2 h 5 min"),
+            (120.0, "2 min"),
+        ] {
+            assert_eq!(duration(seconds), text, "{seconds}");
+        }
+        assert_eq!(with_unit("estimate", "hours", &json!(0.000854630935)), "3.077 s");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_the_other_columns_stay() {
+        let columns = [("ID", "/job_id"), ("BATCH", "/batch_name"), ("STATUS", "/status")];
+        let rows = [
+            json!({"job_id": "job_0123456789abcdefghij", "batch_name": "n".repeat(200), "status": "queued"}),
+        ];
+        let sheet = Sheet::of(&columns, &rows, 60);
+        assert_eq!(sheet.dropped, Vec::<&str>::new());
+        assert_eq!(sheet.cells[0][1], format!("{}…", "n".repeat(19)));
+        assert!(sheet.width() <= 60);
+    }
+
+    #[test]
+    fn where_numbers_do_not_fit_the_last_columns_are_left_out() {
+        let columns = [("STEP", "/0"), ("TIME (ps)", "/1"), ("POTENTIAL ENERGY (kJ/mol)", "/2")];
+        let rows = [json!([5814, 11.5, -20345.25])];
+        let sheet = Sheet::of(&columns, &rows, 30);
+        assert_eq!(sheet.cells, [["5814", "11.5", "-20345.25"]], "heads have more lines");
+        let sheet = Sheet::of(&columns, &rows, 20);
+        assert_eq!(sheet.dropped, ["POTENTIAL ENERGY (kJ/mol)"]);
+        assert_eq!(sheet.cells, [["5814", "11.5"]]);
     }
 }

@@ -13,14 +13,15 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Code, Failure};
-use crate::{schema, units};
+use crate::{flag_names, schema, units};
 
 /// A request that a command line can make.
 pub(crate) trait Body: Send + Sync + 'static {
     /// Name of its schema.
     const SCHEMA: &'static str;
     /// Fields that have no flag.
-    const WITHOUT: &'static [&'static str] = &["portfolio.data", "portfolio.encoding"];
+    const WITHOUT: &'static [&'static str] =
+        &["portfolio.data", "portfolio.encoding", "portfolios"];
     /// The client's type of it.
     type Checked: molbox::Request + Serialize;
 }
@@ -46,24 +47,6 @@ body! {
     Analysis: "AnalysisRequest", workflow::types::AnalysisRequest;
     Margin: "MarginJobRequest", margin::types::MarginJobRequest;
 }
-
-/// Flags with names of their own; the others are called as their field.
-const NAMES: [(&str, &str); 14] = [
-    ("pH", "ph"),
-    ("keep_Hs", "keep-hs"),
-    ("ligands", "ligand"),
-    ("production.type", "ensemble"),
-    ("distance_masks", "distance"),
-    ("rmsd_masks", "rmsd"),
-    ("rmsf_masks", "rmsf"),
-    ("hbond_masks", "hbond"),
-    ("contact_masks", "contact"),
-    ("gyration_masks", "gyration"),
-    ("surface_masks", "surface"),
-    ("secondary_structure_masks", "secondary-structure"),
-    ("portfolio.futures", "future"),
-    ("downsample_frames", "stride"),
-];
 
 struct Flag {
     /// `["production", "time"]`.
@@ -219,7 +202,10 @@ fn flags(name: &str, without: &[&str]) -> Vec<Flag> {
 
 fn flag(path: Vec<&'static str>, schema: &'static Value) -> Flag {
     let whole = path.join(".");
-    let own = NAMES.iter().find(|(field, _)| *field == whole).map(|(_, name)| (*name).to_owned());
+    let own = flag_names::NAMES
+        .iter()
+        .find(|(field, _)| *field == whole)
+        .map(|(_, name)| (*name).to_owned());
     let name = own.unwrap_or_else(|| kebab(path.last().copied().unwrap_or_default()));
     Flag { path, name, schema }
 }

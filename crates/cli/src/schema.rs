@@ -1,6 +1,7 @@
 //! The document: fields of requests, their units and descriptions.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::OnceLock;
 
 use molbox_codegen::{Document, Operation, Part, referred_name};
@@ -44,21 +45,42 @@ pub(crate) fn description(field: &'static Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The unit of a member of that name: that of a field of requests, or of what is logged.
-pub(crate) fn unit_of(name: &str) -> Option<&'static str> {
-    static UNITS: OnceLock<HashMap<&str, &str>> = OnceLock::new();
-    let units = UNITS.get_or_init(|| {
+/// Units by name: none where things of this name have several, or some of them none.
+type Units<K> = HashMap<K, Option<&'static str>>;
+
+/// The unit of a member of a record, by its name and by that of the member that it is in.
+pub(crate) fn unit_of(within: &str, name: &str) -> Option<&'static str> {
+    type ByPlace = Units<(&'static str, &'static str)>;
+    static UNITS: OnceLock<(ByPlace, Units<&str>)> = OnceLock::new();
+    let (by_place, by_name) = UNITS.get_or_init(|| {
+        let (mut by_place, mut by_name) = (Units::new(), Units::new());
         let schemas = document().value["components"]["schemas"].as_object();
-        let members = schemas
-            .into_iter()
-            .flat_map(serde_json::Map::values)
-            .filter_map(|schema| schema["properties"].as_object());
-        let units = members
-            .flatten()
-            .filter_map(|(name, field)| Some((name.as_str(), field["x-unit"].as_str()?)));
-        units.collect()
+        let members = schemas.into_iter().flat_map(serde_json::Map::values).flat_map(properties);
+        for (name, field) in members {
+            note(&mut by_name, name, field);
+            for (inner, field) in properties(resolved(field)) {
+                note(&mut by_place, (name, inner), field);
+            }
+        }
+        (by_place, by_name)
     });
-    units.get(name).copied()
+    by_place.get(&(within, name)).or_else(|| by_name.get(name)).copied().flatten()
+}
+
+fn properties(schema: &'static Value) -> impl Iterator<Item = (&'static str, &'static Value)> {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    properties.map(|(name, field)| (name.as_str(), field))
+}
+
+fn note<K: Eq + Hash>(units: &mut Units<K>, key: K, field: &'static Value) {
+    if !matches!(field["type"].as_str(), Some("number" | "integer")) {
+        return;
+    }
+    let unit = field["x-unit"].as_str();
+    let known = units.entry(key).or_insert(unit);
+    if *known != unit {
+        *known = None;
+    }
 }
 
 /// The unit of a number; of a plain one, nothing.
@@ -100,4 +122,25 @@ pub(crate) fn id(operation: &Operation<'static>) -> &'static str {
 /// The values that a schema allows or names.
 fn listed(schema: &Value) -> Option<&Vec<Value>> {
     schema["enum"].as_array().or_else(|| schema["x-values"].as_array())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_has_the_unit_of_its_place() {
+        for (within, name, unit) in [
+            ("queue", "length", None),
+            ("longest_bond", "length", Some("nm")),
+            ("bytes", "used", Some("bytes")),
+            ("files", "used", None),
+            ("", "temperature", Some("K")),
+            ("[0]", "restraint_force", Some("kJ/mol·nm²")),
+            // Some have one, and it is not known which this is.
+            ("elsewhere", "length", None),
+        ] {
+            assert_eq!(unit_of(within, name), unit, "{within}.{name}");
+        }
+    }
 }

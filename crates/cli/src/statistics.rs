@@ -1,6 +1,10 @@
 //! What can be said of the mean of a series whose values depend on each other, as frames of a
 //! simulation do.
 
+use std::iter;
+
+use molbox_analysis::block_error;
+
 /// Fewer values or blocks than this tell nothing of their spread.
 const LEAST: usize = 8;
 
@@ -23,14 +27,11 @@ pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
 /// largest error of all levels is taken, for the one where it levels off is rarely clear. None of a
 /// series that is too short.
 pub(crate) fn standard_error(values: &[f64]) -> Option<f64> {
-    let mut blocks = values.to_vec();
-    let mut largest: Option<f64> = None;
-    while blocks.len() >= LEAST {
-        let error = deviation(&blocks)? / (blocks.len() as f64).sqrt();
-        largest = Some(largest.map_or(error, |largest| largest.max(error)));
-        blocks = blocks.chunks_exact(2).map(mean).collect();
-    }
-    largest
+    let lengths = iter::successors(Some(1), |block| Some(2 * block));
+    lengths
+        .take_while(|block| values.len() / block >= LEAST)
+        .map(|block| block_error(values, block).0)
+        .reduce(f64::max)
 }
 
 /// By how much the last third of a series is above its first, when that is more than three times

@@ -105,9 +105,27 @@ pub(crate) fn duration(text: &str) -> Result<std::time::Duration, String> {
         .map_err(|_| format!("must be a time >= 0, got {text:?}"))
 }
 
+/// A whole number that is not less than another.
+pub(crate) fn whole<T>(text: &str, least: T) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+{
+    let number = text.trim().parse().ok().filter(|number| *number >= least);
+    number.ok_or_else(|| format!("must be a whole number >= {least}, got {text:?}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, whole};
+
+    #[test]
+    fn what_is_no_whole_number_is_refused_in_words() {
+        assert_eq!(whole("3", 1u32), Ok(3));
+        for text in ["x", "0", "-1", "1.5"] {
+            let message = format!("must be a whole number >= 1, got {text:?}");
+            assert_eq!(whole(text, 1u32), Err(message));
+        }
+    }
 
     #[test]
     fn units_are_converted_without_noise() {

@@ -51,6 +51,7 @@ mod run;
 pub mod sample;
 mod scenario;
 mod schema;
+mod several;
 mod store;
 mod unknown;
 
@@ -61,5 +62,6 @@ pub use portfolio::{DataFormat, MAX_DOCUMENT_BYTES, MAX_POSITIONS, Side};
 pub use report::{Report, Row, Scenario, Simulation, Stress, Summary};
 pub use request::Request;
 pub use run::Run;
+pub use several::{NamedReport, Reports, Requests};
 pub use store::{Contract, File, ReturnType, Series, Store};
 pub use unknown::{UnknownField, UnknownFields};

@@ -1,5 +1,6 @@
 //! The margin: a measure of the simulated losses, and the share of each position in it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -88,6 +89,8 @@ impl Request {
         let simulation = Simulation {
             margin_date: date,
             base_currency: currency.clone(),
+            seed: self.model.seed as i64,
+            rates: self.rates(currency),
             n_pool_dates: pool.len(),
             first_pool_date: history.date(pool[0]),
             last_pool_date: history.date(pool[pool.len() - 1]),
@@ -273,6 +276,15 @@ impl Request {
             losses: if self.wanted.losses { vec![0.0; self.model.n_scenarios] } else { Vec::new() },
             is_simulated: false,
         }
+    }
+
+    /// Exchange rates of the currencies other than that of the totals.
+    fn rates(&self, currency: &Arc<str>) -> Vec<(Arc<str>, f64)> {
+        let all = self.book.tickers.iter().map(|valued| (self.contract(valued), valued.fx));
+        let others = all.filter(|(contract, _)| contract.currency != *currency);
+        let rates: BTreeMap<_, _> =
+            others.map(|(contract, rate)| (contract.currency.clone(), rate)).collect();
+        rates.into_iter().collect()
     }
 
     /// The positions, with the share of one long contract of each ticker in the margin.

@@ -91,6 +91,12 @@ pub struct Simulation {
     /// Currency of the totals: the one that was asked for, the common one of the contracts, or
     /// that of the exchange rates.
     pub base_currency: Arc<str>,
+    /// What orders the dates that scenarios are drawn from: with the same and the same data the same
+    /// margin comes out. Not in the written report.
+    pub seed: i64,
+    /// Exchange rates of the contracts' other currencies on that day: units of the currency of the
+    /// totals for one of each. Not in the written report.
+    pub rates: Vec<(Arc<str>, f64)>,
     /// Number of dates that scenarios were drawn from.
     pub n_pool_dates: usize,
     /// Earliest of them.

@@ -113,8 +113,11 @@ impl Request {
         let mut draft = Draft::new(store);
         let read =
             portfolio::read(document, format, &mut draft.positions).map_err(ValueError::of_body)?;
-        let mut job =
-            if read.get("portfolio").is_some() { read } else { json!({ "portfolio": read }) };
+        let mut job = if read.get("portfolio").or(read.get("portfolios")).is_some() {
+            read
+        } else {
+            json!({ "portfolio": read })
+        };
         draft.check_futures(&job["portfolio"]);
         for (name, text) in fields {
             draft.add_field(&mut job, name, text);
@@ -222,7 +225,7 @@ impl<'s> Draft<'s> {
                 (None, Some(field)) => (Place::Settings, &mut job["settings"], field),
                 (None, None) => return,
             };
-        if matches!(part, Part::Settings | Part::Portfolio)
+        if matches!(part, Part::Settings | Part::Portfolio | Part::Portfolios)
             || !(fields.is_object() || fields.is_null())
         {
             return;
@@ -243,6 +246,7 @@ impl<'s> Draft<'s> {
         if !job.is_object() {
             return Err(ValueError::new("type_error", "must be an object").of_body());
         }
+        self.violations.field(Place::Body, "portfolios", job, none);
         let date = self
             .violations
             .field(Place::Body, "marginDate", job, |v| check::optional(v, check::date));
@@ -478,6 +482,15 @@ fn known_encoding(v: &Value) -> Result<(), ValueError> {
     } else {
         Err(ValueError::new("type_error.enum", "must be base64"))
     }
+}
+
+/// Clients that were generated for some languages send a list that was not given as an empty one.
+fn none(v: &Value) -> Result<(), ValueError> {
+    if v.is_null() || v.as_array().is_some_and(Vec::is_empty) {
+        return Ok(());
+    }
+    let msg = "several portfolios are taken from a job that is the whole JSON body";
+    Err(ValueError::new("value_error", msg))
 }
 
 fn list(v: &Value) -> Result<(), ValueError> {

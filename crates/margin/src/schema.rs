@@ -10,6 +10,8 @@ pub(crate) enum Part {
     Document,
     Settings,
     Portfolio,
+    /// A list of portfolios, which only [`crate::Requests`] reads.
+    Portfolios,
     /// A list of positions.
     Futures,
     Position,
@@ -23,7 +25,7 @@ pub(crate) enum Part {
 
 type Field = (&'static str, Part);
 
-const JOB: [Field; 16] = [
+const JOB: [Field; 17] = [
     ("marginDate", Part::Text),
     ("numScenarios", Part::Number),
     ("timeHorizonDays", Part::Number),
@@ -40,6 +42,7 @@ const JOB: [Field; 16] = [
     ("includeLosses", Part::Flag),
     ("settings", Part::Settings),
     ("portfolio", Part::Portfolio),
+    ("portfolios", Part::Portfolios),
 ];
 const SETTINGS: [Field; 6] = [
     ("startDate", Part::Text),
@@ -68,7 +71,12 @@ impl Part {
             Self::Settings => &SETTINGS,
             Self::Portfolio => &PORTFOLIO,
             Self::Position => &POSITION,
-            Self::Futures | Self::Dates | Self::Text | Self::Number | Self::Flag => &[],
+            Self::Portfolios
+            | Self::Futures
+            | Self::Dates
+            | Self::Text
+            | Self::Number
+            | Self::Flag => &[],
         };
         fields.iter().find(|(field, _)| *field == name).copied()
     }
@@ -78,6 +86,8 @@ impl Part {
     pub(crate) fn of_text(self, text: &str) -> Value {
         let text = text.trim();
         match self {
+            // Elements in it are no text: it is never an empty list.
+            Self::Portfolios => [Value::Null].into_iter().collect(),
             _ if text.is_empty() => Value::Null,
             Self::Number => number(text).unwrap_or_else(|| text.into()),
             Self::Flag => flag(text).map_or_else(|| text.into(), Value::Bool),

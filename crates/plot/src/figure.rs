@@ -1,4 +1,6 @@
-//! What a figure shows: panels of lines over one horizontal axis.
+//! What a figure shows: panels of lines over one horizontal axis, or a map.
+
+use crate::Map;
 
 /// A figure.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,8 @@ pub struct Figure {
     pub x_is_whole: bool,
     /// The panels from top to bottom.
     pub panels: Vec<Panel>,
+    /// A map in their place.
+    pub map: Option<Map>,
     /// Places on the horizontal axis, each with a word for what begins there.
     pub marks: Vec<(f64, String)>,
 }

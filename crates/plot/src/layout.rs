@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 
 use crate::envelope::envelope;
+use crate::map::{Grid, LEVELS};
 use crate::text::{shortened, width, wrapped};
 use crate::ticks::{Ticks, power};
-use crate::{Figure, Panel};
+use crate::{Figure, Map, Panel};
 
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 24.0;
@@ -20,6 +21,10 @@ const TICK: f64 = 5.0;
 /// Length of a line's sample in the legend, and what is left free after an entry.
 const SAMPLE: f64 = 24.0;
 const AFTER_ENTRY: f64 = 26.0;
+/// Sides of a map, width of its scale, and what is free between the two.
+const MAP: f64 = 660.0;
+const SCALE_WIDTH: f64 = 22.0;
+const BEFORE_SCALE: f64 = 26.0;
 /// From one tick to the next, about.
 const TICK_SPACING: [f64; 2] = [90.0, 50.0];
 /// What a line leaves free above and below, as a part of its range.
@@ -70,6 +75,11 @@ pub(crate) enum Shape {
         area: Area,
         curves: Vec<Curve>,
     },
+    /// Cells of a map.
+    Grid {
+        area: Area,
+        grid: Grid,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -104,6 +114,9 @@ struct Axis {
 
 impl Layout {
     pub(crate) fn of(figure: &Figure) -> Self {
+        if let Some(map) = &figure.map {
+            return Self::of_map(figure, map);
+        }
         let panel_height = match figure.panels.len() {
             0 | 1 => 400.0,
             2 => 240.0,
@@ -128,9 +141,18 @@ impl Layout {
                 n + 1 == figure.panels.len(),
             );
         }
-        let description =
-            [figure.title.as_str(), figure.subtitle.as_str()].join(" ").trim().to_owned();
-        Self { width: WIDTH, height: sheet.y + MARGIN - 8.0, description, shapes: sheet.shapes }
+        sheet.laid_out(figure)
+    }
+
+    fn of_map(figure: &Figure, map: &Map) -> Self {
+        let y_axis = exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, MAP);
+        let labels = y_axis.ticks.labels.iter().map(|label| width(label, SMALL));
+        let left = MARGIN + LABEL + 12.0 + labels.fold(0.0, f64::max) + TICK + 4.0;
+        let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, MAP);
+        let mut sheet = Sheet { shapes: Vec::new(), left, y: MARGIN };
+        sheet.titles(figure);
+        sheet.map(map, &x_axis, &y_axis);
+        sheet.laid_out(figure)
     }
 }
 
@@ -267,20 +289,79 @@ impl Sheet {
         {
             self.line(from, to, INK, 1.2);
         }
-        self.shapes.push(Shape::Text {
-            at: (MARGIN + 0.8 * LABEL, area.top + height / 2.0),
-            text: shortened(&y_axis.label, LABEL, height + BETWEEN_PANELS),
-            size: LABEL,
-            color: INK,
-            anchor: Anchor::Middle,
-            is_upright: true,
-        });
+        let at = (MARGIN + 0.8 * LABEL, area.top + height / 2.0);
+        self.upright(at, &y_axis.label, height + BETWEEN_PANELS);
         self.y = bottom + BETWEEN_PANELS;
         if is_last {
             self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
             let label = shortened(&x_axis.label, LABEL, self.room());
             self.text((area.left + area.width / 2.0, self.y), label, LABEL, INK, Anchor::Middle);
         }
+    }
+
+    fn laid_out(self, figure: &Figure) -> Layout {
+        let description =
+            [figure.title.as_str(), figure.subtitle.as_str()].join(" ").trim().to_owned();
+        let height = self.y + MARGIN - 8.0;
+        Layout { width: WIDTH, height, description, shapes: self.shapes }
+    }
+
+    /// Cells, axes around them, and what the colours stand for.
+    fn map(&mut self, map: &Map, x_axis: &Axis, y_axis: &Axis) {
+        let area = Area { left: self.left, top: self.y, width: MAP, height: MAP };
+        let bottom = area.top + MAP;
+        self.shapes.push(Shape::Grid { area, grid: map.grid() });
+        self.frame(area);
+        for (tick, label) in y_axis.ticks.at.iter().zip(&y_axis.ticks.labels) {
+            let y = y_axis.place(*tick, bottom, -MAP);
+            self.line((area.left - TICK, y), (area.left, y), INK, 1.0);
+            self.text((area.left - TICK - 4.0, y + 0.35 * SMALL), label, SMALL, INK, Anchor::End);
+        }
+        for (tick, label) in x_axis.ticks.at.iter().zip(&x_axis.ticks.labels) {
+            let x = x_axis.place(*tick, area.left, MAP);
+            self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
+            self.text((x, bottom + TICK + 4.0 + SMALL), label, SMALL, INK, Anchor::Middle);
+        }
+        self.upright((MARGIN + 0.8 * LABEL, area.top + MAP / 2.0), &y_axis.label, MAP);
+        self.scale(map, area);
+        self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
+        let label = shortened(&x_axis.label, LABEL, MAP);
+        self.text((area.left + MAP / 2.0, self.y), label, LABEL, INK, Anchor::Middle);
+    }
+
+    /// The colours from the least value to the largest, to the right of a map.
+    fn scale(&mut self, map: &Map, beside: Area) {
+        let left = beside.left + beside.width + BEFORE_SCALE;
+        let area = Area { left, width: SCALE_WIDTH, ..beside };
+        let levels = (0..LEVELS).rev().map(Some).collect();
+        self.shapes.push(Shape::Grid { area, grid: Grid { n_columns: 1, n_rows: LEVELS, levels } });
+        self.frame(area);
+        let axis = exact_axis(map.range(), &map.label, &map.unit, false, area.height);
+        let right = area.left + area.width;
+        let mut widest = 0.0_f64;
+        for (tick, label) in axis.ticks.at.iter().zip(&axis.ticks.labels) {
+            let y = axis.place(*tick, area.top + area.height, -area.height);
+            self.line((right, y), (right + TICK, y), INK, 1.0);
+            let at = (right + TICK + 4.0, y + 0.35 * SMALL);
+            self.text(at, label, SMALL, INK, Anchor::Start);
+            widest = widest.max(width(label, SMALL));
+        }
+        let at = (right + TICK + 4.0 + widest + 10.0 + LABEL, area.top + area.height / 2.0);
+        self.upright(at, &axis.label, area.height);
+    }
+
+    fn frame(&mut self, Area { left, top, width, height }: Area) {
+        let corners =
+            [(left, top), (left + width, top), (left + width, top + height), (left, top + height)];
+        for k in 0..4 {
+            self.line(corners[k], corners[(k + 1) % 4], INK, 1.2);
+        }
+    }
+
+    fn upright(&mut self, at: (f64, f64), text: &str, room: f64) {
+        let text = shortened(text, LABEL, room);
+        let (size, color, anchor) = (LABEL, INK, Anchor::Middle);
+        self.shapes.push(Shape::Text { at, text, size, color, anchor, is_upright: true });
     }
 
     /// The names of marks above the panel, each at its mark; one that would run into another is a
@@ -339,6 +420,13 @@ fn x_axis(figure: &Figure, room: f64) -> Axis {
         .find(|ticks| labels_fit(ticks, room))
         .unwrap_or_else(|| Ticks::of(&range, 1, figure.x_is_whole));
     Axis { label: label(&figure.x_label, &figure.x_unit, ticks.exponent), range, ticks }
+}
+
+/// An axis from here to there, without room on the sides.
+fn exact_axis((low, high): (f64, f64), text: &str, unit: &str, is_whole: bool, room: f64) -> Axis {
+    let range = low..=high;
+    let ticks = Ticks::of(&range, (room / TICK_SPACING[0]) as usize, is_whole);
+    Axis { label: label(text, unit, ticks.exponent), range, ticks }
 }
 
 /// Whether there is room for the labels, with half a label between two.

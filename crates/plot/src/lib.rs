@@ -1,4 +1,5 @@
-//! Plots of quantities over time or residues: panels below each other with one horizontal axis.
+//! Plots of quantities over time or residues, panels below each other with one horizontal axis,
+//! and maps.
 //!
 //! A figure is drawn once, as SVG; the PNG is a picture of that. The font is part of the crate, so
 //! that a picture looks the same on a machine without any.
@@ -7,6 +8,7 @@ mod envelope;
 mod figure;
 mod layout;
 mod log;
+mod map;
 mod picture;
 mod svg;
 mod table;
@@ -14,3 +16,4 @@ mod text;
 mod ticks;
 
 pub use figure::{Figure, Line, Panel};
+pub use map::Map;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::layout::{Anchor, Area, Curve, Layout, Shape};
+use crate::map::{Grid, LEVELS, color};
 use crate::text::FAMILY;
 
 const CURVE_WIDTH: f64 = 1.6;
@@ -55,6 +56,7 @@ fn add(svg: &mut String, shape: &Shape) {
             );
         }
         Shape::Curves { area, curves } => add_curves(svg, area, curves),
+        Shape::Grid { area, grid } => add_grid(svg, area, grid),
     }
 }
 
@@ -90,6 +92,34 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
                 ),
             );
         }
+    }
+    svg.push_str("</svg>\n");
+}
+
+/// A path for each colour, of runs of cells that have it.
+fn add_grid(svg: &mut String, Area { left, top, width, height }: &Area, grid: &Grid) {
+    let Grid { n_columns, n_rows, levels } = grid;
+    append(
+        svg,
+        format_args!(
+            "<svg x=\"{left:.2}\" y=\"{top:.2}\" width=\"{width:.2}\" height=\"{height:.2}\" \
+             viewBox=\"0 0 {n_columns} {n_rows}\" preserveAspectRatio=\"none\" \
+             shape-rendering=\"crispEdges\">\n"
+        ),
+    );
+    let mut paths = vec![String::new(); LEVELS];
+    for (row, levels) in levels.chunks(*n_columns).enumerate() {
+        let mut column = 0;
+        for run in levels.chunk_by(|a, b| a == b) {
+            let n = run.len();
+            if let Some(level) = run[0] {
+                append(&mut paths[level], format_args!("M{column} {row}h{n}v1h-{n}z"));
+            }
+            column += n;
+        }
+    }
+    for (level, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
+        append(svg, format_args!("<path fill=\"{}\" d=\"{path}\"/>\n", color(level)));
     }
     svg.push_str("</svg>\n");
 }

@@ -2,7 +2,7 @@
 
 use molbox_analysis::{Column, Table, TableGroup, Values};
 
-use crate::{Figure, Line, Panel};
+use crate::{Figure, Line, Map, Panel};
 
 /// Lines of a panel; with more the colours repeat.
 const MAX_LINES: usize = 7;
@@ -26,6 +26,20 @@ impl Figure {
         match table.kind {
             "rmsf" | "rmsf_by_residue" => fluctuations(table),
             "secondary_structure_by_frame" => secondary_structure(table),
+            "pairwise_rmsd" => pairwise(table),
+            "clusters" => None,
+            "clusters_by_frame" => cluster_course(table),
+            "block_averages" => block_errors(table),
+            "dihedrals_by_frame" => dihedral_course(table),
+            "ramachandran" => angles(table, ["phi_deg", "psi_deg"], ["φ", "ψ"]),
+            "side_chain_map" => angles(table, ["chi1_deg", "chi2_deg"], ["χ1", "χ2"]),
+            "contacts" => residue_pairs(table, "occupancy", "occupancy"),
+            "native_contacts" => residue_pairs(table, "soft_fraction", "fraction of contacts"),
+            "rdf" => profile(table, 0, "distance", "Å"),
+            "density" => profile(table, 0, "from the centre", "Å"),
+            "principal_components" => profile(table, 0, "component", ""),
+            "lipid_order" => lipid_order(table),
+            "principal_modes" | "convergence" | "dihedrals" => None,
             _ => course(table),
         }
     }
@@ -68,6 +82,7 @@ fn course(table: &Table) -> Option<Figure> {
         x_unit: x_unit.to_owned(),
         x_is_whole,
         panels,
+        map: None,
         marks: Vec::new(),
     };
     (!figure.panels.is_empty()).then_some(figure)
@@ -100,7 +115,260 @@ fn secondary_structure(table: &Table) -> Option<Figure> {
         x_unit: x_unit.to_owned(),
         x_is_whole: x_label == "frame",
         panels: vec![Panel { y_label, unit: String::new(), is_whole: true, lines }],
+        map: None,
         marks: Vec::new(),
+    })
+}
+
+/// Deviations of all pairs of frames, as a map.
+fn pairwise(table: &Table) -> Option<Figure> {
+    let frames_a = numbers(table.column("frame_a")?)?;
+    let frames_b = numbers(table.column("frame_b")?)?;
+    let deviations = table.numbers("rmsd_angstrom")?;
+    // The first frame is in a pair with each other.
+    let n = 1 + frames_a.iter().take_while(|frame| **frame == frames_a[0]).count();
+    let mut values = vec![0.0; n * n];
+    let mut pairs = deviations.iter();
+    for i in 0..n {
+        for j in i + 1..n {
+            let deviation = *pairs.next()?;
+            values[i * n + j] = deviation;
+            values[j * n + i] = deviation;
+        }
+    }
+    let first = frames_a[0];
+    let last = frames_b[n - 2];
+    let half = (last - first) / (n - 1) as f64 / 2.0;
+    let range = (first - half, last + half);
+    let map = Map {
+        x: range,
+        y: range,
+        y_label: "frame".to_owned(),
+        y_unit: String::new(),
+        is_whole: true,
+        label: "RMSD".to_owned(),
+        unit: "Å".to_owned(),
+        n_columns: n,
+        values,
+    };
+    Some(Figure {
+        title: title(table),
+        subtitle: subtitle(table),
+        x_label: "frame".to_owned(),
+        x_is_whole: true,
+        map: Some(map),
+        ..Figure::default()
+    })
+}
+
+/// Cells of a map of angles along an axis, from −180° to 180°.
+const ANGLE_BINS: usize = 72;
+
+/// Angles that are drawn over time at most, as dots that nobody could tell apart else.
+const MAX_ANGLES: usize = 6;
+
+/// How many residues have which pair of angles.
+fn angles(table: &Table, columns: [&str; 2], labels: [&str; 2]) -> Option<Figure> {
+    let [x, y] = columns.map(|name| table.numbers(name));
+    let (x, y, fractions) = (x?, y?, table.numbers("fraction")?);
+    let bin = |angle: f64| ((angle + 180.0) / 360.0 * ANGLE_BINS as f64) as usize;
+    let mut values = vec![f64::NAN; ANGLE_BINS * ANGLE_BINS];
+    for ((x, y), fraction) in x.iter().zip(y).zip(fractions) {
+        *values.get_mut(bin(*y) * ANGLE_BINS + bin(*x))? = 100.0 * fraction;
+    }
+    let map = Map {
+        x: (-180.0, 180.0),
+        y: (-180.0, 180.0),
+        y_label: labels[1].to_owned(),
+        y_unit: "°".to_owned(),
+        is_whole: true,
+        label: "of all residues and frames".to_owned(),
+        unit: "%".to_owned(),
+        n_columns: ANGLE_BINS,
+        values,
+    };
+    Some(Figure {
+        title: title(table),
+        subtitle: subtitle(table),
+        x_label: labels[0].to_owned(),
+        x_unit: "°".to_owned(),
+        map: Some(map),
+        ..Figure::default()
+    })
+}
+
+/// A few angles over time, as dots: a line would cross the figure at each turn beyond 180°.
+fn dihedral_course(table: &Table) -> Option<Figure> {
+    let n_angles = table.columns.iter().filter(|column| column.unit == Some("°")).count();
+    if n_angles > MAX_ANGLES {
+        return None;
+    }
+    let mut figure = course(table)?;
+    for panel in &mut figure.panels {
+        panel.y_label = "angle".to_owned();
+        panel.lines.iter_mut().for_each(into_dots);
+    }
+    Some(figure)
+}
+
+fn into_dots(line: &mut Line) {
+    line.points = line.points.iter().flat_map(|point| [*point, (point.0, f64::NAN)]).collect();
+}
+
+/// Residues that a map of pairs has at most along a side.
+const MAX_RESIDUES: usize = 3000;
+
+/// A value of each pair of residues, by their numbers.
+fn residue_pairs(table: &Table, column: &str, label: &str) -> Option<Figure> {
+    let values_of_pairs = table.numbers(column)?;
+    let a = numbers(table.column("residue_a_number")?)?;
+    let b = numbers(table.column("residue_b_number")?)?;
+    let all = || a.iter().chain(&b).copied();
+    let first = all().fold(f64::INFINITY, f64::min);
+    let n = (all().fold(0.0, f64::max) - first) as usize + 1;
+    if n > MAX_RESIDUES {
+        return None;
+    }
+    let mut values = vec![f64::NAN; n * n];
+    for ((a, b), value) in a.iter().zip(&b).zip(values_of_pairs) {
+        let [i, j] = [a, b].map(|residue| (residue - first) as usize);
+        values[i * n + j] = *value;
+        values[j * n + i] = *value;
+    }
+    let range = (first - 0.5, first + n as f64 - 0.5);
+    let map = Map {
+        x: range,
+        y: range,
+        y_label: "residue".to_owned(),
+        y_unit: String::new(),
+        is_whole: true,
+        label: label.to_owned(),
+        unit: String::new(),
+        n_columns: n,
+        values,
+    };
+    Some(Figure {
+        title: title(table),
+        subtitle: both(table, "a", "b"),
+        x_label: "residue".to_owned(),
+        x_is_whole: true,
+        map: Some(map),
+        ..Figure::default()
+    })
+}
+
+/// All columns of numbers over one of them, a panel each.
+fn profile(table: &Table, over: usize, x_label: &str, x_unit: &str) -> Option<Figure> {
+    let along = numbers(&table.columns[over])?;
+    let others = table.columns.iter().enumerate().filter(|(n, _)| *n != over);
+    let mut panels: Vec<Panel> = Vec::new();
+    for (_, column) in others {
+        let Values::Numbers(values) = &column.values else { continue };
+        panels.push(Panel {
+            y_label: profile_label(table, column),
+            unit: column.unit.unwrap_or_default().to_owned(),
+            is_whole: false,
+            lines: vec![Line {
+                name: None,
+                points: along.iter().copied().zip(values.iter().copied()).collect(),
+            }],
+        });
+    }
+    Some(Figure {
+        title: title(table),
+        subtitle: if table.kind == "rdf" { both(table, "a", "b") } else { subtitle(table) },
+        x_label: x_label.to_owned(),
+        x_unit: x_unit.to_owned(),
+        x_is_whole: matches!(table.columns[over].values, Values::Integers(_)),
+        panels,
+        ..Figure::default()
+    })
+}
+
+fn profile_label(table: &Table, column: &Column) -> String {
+    let label = match (table.kind, column.name.as_str()) {
+        ("rdf", "g") => "g(r)",
+        ("rdf", _) => "neighbours",
+        ("density", "mass_density") => "mass",
+        ("density", "number_density") => "atoms",
+        ("density", _) => "electrons",
+        ("principal_components", "variance_angstrom2") => "variance",
+        ("principal_components", "cosine_content") => "cosine content",
+        (_, name) => name,
+    };
+    label.to_owned()
+}
+
+/// Order parameters in the order of carbons, with the sign that nuclear magnetic resonance gives.
+fn lipid_order(table: &Table) -> Option<Figure> {
+    let order = table.numbers("order_parameter")?;
+    let residues = texts(table.column("residue")?)?;
+    let mut lines: Vec<Line> = Vec::new();
+    for (residue, order) in residues.iter().zip(order) {
+        if lines.last().is_none_or(|line| line.name.as_ref() != Some(residue)) {
+            lines.push(Line { name: Some(residue.clone()), points: Vec::new() });
+        }
+        let line = lines.last_mut()?;
+        line.points.push((line.points.len() as f64 + 1.0, -order));
+    }
+    lines.truncate(MAX_LINES);
+    let y_label = "−S".to_owned();
+    Some(Figure {
+        title: title(table),
+        subtitle: subtitle(table),
+        x_label: "carbon with hydrogen, in the order of the table".to_owned(),
+        x_is_whole: true,
+        panels: vec![Panel { y_label, unit: String::new(), is_whole: false, lines }],
+        ..Figure::default()
+    })
+}
+
+/// The cluster of each frame as a dot, as there is nothing between two clusters.
+fn cluster_course(table: &Table) -> Option<Figure> {
+    let mut figure = course(table)?;
+    figure.panels.first_mut()?.lines.iter_mut().for_each(into_dots);
+    Some(figure)
+}
+
+/// Errors by the length of blocks, a panel for each series, as units differ.
+fn block_errors(table: &Table) -> Option<Figure> {
+    let tables = texts(table.column("table")?)?;
+    let columns = texts(table.column("column")?)?;
+    let units = texts(table.column("unit")?)?;
+    let errors = table.numbers("standard_error")?;
+    let (x_label, x_unit, along) = match table.numbers("block_ps") {
+        Some(times) => {
+            let (unit, divisor) = in_time_unit(times.iter().copied());
+            let times: Vec<f64> = times.iter().map(|time| time / divisor).collect();
+            ("time of a block", unit, times)
+        }
+        None => ("frames of a block", "", numbers(table.column("block_frames")?)?),
+    };
+    let rows: Vec<usize> = (0..table.n_rows()).collect();
+    let mut panels = Vec::new();
+    for of_series in
+        rows.chunk_by(|a, b| (&tables[*a], &columns[*a]) == (&tables[*b], &columns[*b]))
+    {
+        let first = of_series[0];
+        panels.push(Panel {
+            y_label: "error".to_owned(),
+            unit: units[first].clone(),
+            is_whole: false,
+            lines: vec![Line {
+                name: Some(format!("{}, {}", tables[first], columns[first])),
+                points: of_series.iter().map(|row| (along[*row], errors[*row])).collect(),
+            }],
+        });
+    }
+    let mut subtitle = "standard error of the mean, by the spread of means of blocks".to_owned();
+    cut(&mut panels, &mut subtitle);
+    Some(Figure {
+        title: title(table),
+        subtitle,
+        x_label: x_label.to_owned(),
+        x_unit: x_unit.to_owned(),
+        panels,
+        ..Figure::default()
     })
 }
 
@@ -165,6 +433,7 @@ fn fluctuations(table: &Table) -> Option<Figure> {
         x_unit: String::new(),
         x_is_whole: true,
         panels,
+        map: None,
         marks: Vec::new(),
     })
 }
@@ -212,7 +481,7 @@ fn subtitle(table: &Table) -> String {
             Some(fit) => format!("superposed on {}", shown(fit)),
             None => "not superposed".to_owned(),
         },
-        "distance" | "contacts_by_frame" => both(table, "a", "b"),
+        "distance" | "contacts_by_frame" | "native_contacts_by_frame" => both(table, "a", "b"),
         "hydrogen_bonds_by_frame" if group(table, "solute").is_some() => {
             both(table, "solute", "solvent")
         }
@@ -231,8 +500,11 @@ fn both(table: &Table, a: &str, b: &str) -> String {
 }
 
 fn shown(group: &TableGroup) -> String {
-    let atoms = if group.n_atoms == 1 { "atom" } else { "atoms" };
-    format!("{} ({} {atoms})", group.label, group.n_atoms)
+    match (&group.first_atom, group.n_atoms) {
+        (Some(atom), 1) => format!("{} ({atom})", group.label),
+        (_, 1) => format!("{} (1 atom)", group.label),
+        (_, n_atoms) => format!("{} ({n_atoms} atoms)", group.label),
+    }
 }
 
 /// What the legend calls the lines.
@@ -256,6 +528,14 @@ fn quantity(table: &Table, column: &Column) -> (String, String) {
         ("contacts_by_frame", "first_fraction") => "fraction of contacts",
         ("contacts_by_frame", _) => "pairs of atoms",
         ("surface_area_by_frame", _) => "surface area",
+        ("native_contacts_by_frame", _) => "fraction of native contacts",
+        ("end_to_end", _) => "end-to-end distance",
+        ("projections", _) => "projection",
+        ("membrane", "area_per_lipid_angstrom2") => "area per lipid",
+        ("membrane", "thickness_angstrom") => "thickness",
+        ("membrane", _) => "lipids",
+        ("clusters_by_frame", "cluster") => "cluster",
+        ("clusters_by_frame", _) => "RMSD from medoid",
         _ => column.definition.as_str(),
     };
     (text.to_owned(), column.unit.unwrap_or_default().to_owned())

@@ -8,6 +8,7 @@ fn table(kind: &'static str, groups: &[(&'static str, &str)], columns: Vec<Colum
         role,
         label: (*label).to_owned(),
         n_atoms: 3,
+        ..TableGroup::default()
     };
     Table {
         analysis: 0,
@@ -17,6 +18,7 @@ fn table(kind: &'static str, groups: &[(&'static str, &str)], columns: Vec<Colum
         definition: String::new(),
         groups: groups.iter().map(group).collect(),
         columns,
+        pdb: None,
     }
 }
 
@@ -96,6 +98,52 @@ fn counts_have_axes_of_whole_numbers() {
     let groups = [("a", "@N"), ("b", "@O")];
     let figure = Figure::of(&table("hydrogen_bonds_by_frame", &groups, columns)).unwrap();
     assert!(figure.panels[0].is_whole && figure.x_is_whole);
+}
+
+#[test]
+fn deviations_of_all_pairs_are_a_map() {
+    let columns = vec![
+        column("frame_a", None, Values::Integers(vec![0, 0, 2])),
+        column("frame_b", None, Values::Integers(vec![2, 4, 4])),
+        column("rmsd_angstrom", Some("Å"), Values::Numbers(vec![1.0, 3.0, 2.0])),
+    ];
+    let figure = Figure::of(&table("pairwise_rmsd", &[("group", "@CA")], columns)).unwrap();
+    let map = figure.map.as_ref().unwrap();
+    assert_eq!(map.values, [0.0, 1.0, 3.0, 1.0, 0.0, 2.0, 3.0, 2.0, 0.0]);
+    assert_eq!((map.x, map.n_columns), ((-1.0, 5.0), 3));
+    let svg = figure.svg();
+    let document = roxmltree::Document::parse(&svg).unwrap();
+    let colours = |at: usize| {
+        let grids = document.descendants().filter(|node| node.attribute("viewBox").is_some());
+        grids.skip(1).nth(at).unwrap().children().filter(|node| node.has_tag_name("path")).count()
+    };
+    // Four values, and beside the map the whole scale.
+    assert_eq!((colours(0), colours(1)), (4, 48));
+}
+
+#[test]
+fn angles_that_turn_around_are_dots() {
+    let columns = vec![
+        column("frame", None, Values::Integers(vec![0, 1])),
+        column("phi_2_deg", Some("°"), Values::Numbers(vec![179.0, -179.0])),
+    ];
+    let figure = Figure::of(&table("dihedrals_by_frame", &[("group", "@CA")], columns)).unwrap();
+    let points = &figure.panels[0].lines[0].points;
+    assert!(points[1].1.is_nan() && points[2] == (1.0, -179.0), "{points:?}");
+}
+
+#[test]
+fn bins_without_a_count_have_no_colour() {
+    let columns = vec![
+        column("phi_deg", Some("°"), Values::Numbers(vec![-177.5, 177.5])),
+        column("psi_deg", Some("°"), Values::Numbers(vec![-177.5, -172.5])),
+        column("count", None, Values::Integers(vec![3, 1])),
+        column("fraction", None, Values::Numbers(vec![0.75, 0.25])),
+    ];
+    let figure = Figure::of(&table("ramachandran", &[("group", "*")], columns)).unwrap();
+    let values = figure.map.unwrap().values;
+    assert_eq!((values[0], values[72 + 71]), (75.0, 25.0));
+    assert_eq!(values.iter().filter(|value| value.is_finite()).count(), 2);
 }
 
 #[test]

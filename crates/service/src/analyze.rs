@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use molbox::workflow::types::Failure;
 use molbox_analysis::{
-    Control, Error, ReferenceStructure, Report, Series, Structure, Topology, analyze,
-    frame_positions,
+    Control, Error, ReferenceStructure, Report, Series, Structure, Topology, TopologyFile, analyze,
+    first_positions, frame_positions,
 };
 use molbox_plot::Figure;
 use serde_json::{Value, json};
@@ -70,11 +70,18 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
 
 fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     let input = folder.join("input");
-    let (topology, positions) = structure(&input.join(&task.plan.structure))?;
+    let (topology, positions) = atoms(&input.join(&task.plan.structure))?;
     let params = params(&task.plan.request);
     let parsed = params.parse().map_err(Error::Params)?;
     let files: Vec<PathBuf> = task.plan.trajectory.iter().map(|name| input.join(name)).collect();
     let trajectory = Series::open(&files)?;
+    let positions = match positions {
+        Some(positions) => positions,
+        None => {
+            let never = AtomicBool::new(false);
+            first_positions(&topology, &trajectory, params.skip_damaged_frames, &never)?
+        }
+    };
     let reference = task.plan.reference.as_ref();
     let other = reference.map(|reference| {
         atoms_of(reference, &input, &topology, &trajectory, params.skip_damaged_frames)
@@ -104,7 +111,8 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     Ok(Report {
         warnings: selected.warnings.into_iter().chain(report.warnings).collect(),
         ..report
-    })
+    }
+    .completed(&params, &control))
 }
 
 /// The topology of a reference, none where it is that of the trajectory, and where its atoms are,
@@ -115,7 +123,7 @@ fn atoms_of(
     topology: &Topology,
     trajectory: &Series,
     skips_damaged: bool,
-) -> Result<(Option<Topology>, Vec<[f64; 3]>), Error> {
+) -> Result<(Option<Topology>, Positions), Error> {
     let never = AtomicBool::new(false);
     let frame = reference.frame.unwrap_or(0);
     let Some(name) = &reference.structure else {
@@ -128,7 +136,21 @@ fn atoms_of(
     Ok((Some(other), positions))
 }
 
-fn structure(path: &Path) -> Result<(Topology, Vec<[f64; 3]>), Error> {
+/// One of each atom, in Å.
+type Positions = Vec<[f64; 3]>;
+
+/// What names atoms, and where they are, if the file says so.
+fn atoms(path: &Path) -> Result<(Topology, Option<Positions>), Error> {
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return structure(path).map(|(topology, positions)| (topology, Some(positions)));
+    }
+    Ok(match TopologyFile::open(path)? {
+        TopologyFile::Structure(structure) => (structure.topology, Some(structure.positions)),
+        TopologyFile::Topology(topology) => (topology, None),
+    })
+}
+
+fn structure(path: &Path) -> Result<(Topology, Positions), Error> {
     if path.extension().is_none_or(|extension| extension != "json") {
         let structure = Structure::open(path)?;
         return Ok((structure.topology, structure.positions));
@@ -207,6 +229,9 @@ fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
         let name = &table.name;
         write(&output.join(format!("{name}.csv")), table.to_csv().as_bytes())?;
         write(&output.join(format!("{name}.parquet")), &table.to_parquet())?;
+        if let Some(pdb) = &table.pdb {
+            write(&output.join(format!("{name}.pdb")), pdb.as_bytes())?;
+        }
         if let Some(figure) = Figure::of(table) {
             write(&output.join(format!("{name}.png")), &figure.png())?;
             write(&output.join(format!("{name}.svg")), figure.svg().as_bytes())?;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use jiff::Timestamp;
 use molbox::Finite;
 use molbox::workflow::types::{self, QueuePlace};
-use molbox_analysis::{Structure, XtcIndex};
+use molbox_analysis::{Structure, Topology, XtcIndex};
 use tokio::sync::{Notify, watch};
 
 use crate::accounts;
@@ -21,7 +21,7 @@ use crate::accounts::oidc::Provider;
 use crate::accounts::password::Passwords;
 use crate::clock::Clock;
 use crate::config::{Config, Engine};
-use crate::db::{Allowance, Db};
+use crate::db::{Allowance, Db, Period};
 use crate::error::ApiError;
 use crate::files;
 use crate::finding::LastExamination;
@@ -89,9 +89,11 @@ pub(crate) struct App {
     /// Who signs people in besides the service itself.
     pub(crate) oidc: Option<Provider>,
     pub(crate) market: Market,
-    /// Systems that have been built, registered structures, frames of registered XTC files.
+    /// Systems that have been built, registered structures and topologies without positions, frames
+    /// of registered XTC files.
     pub(crate) systems: Recent<Built>,
     pub(crate) structures: Recent<Structure>,
+    pub(crate) topologies: Recent<Topology>,
     pub(crate) frames: Recent<XtcIndex>,
     /// Records of tasks that have ended.
     pub(crate) records: Recent<EndedRecord>,
@@ -167,6 +169,7 @@ impl App {
             market: Market::open(&config),
             systems: Recent::of_weight(MAX_RECENT_ATOMS, RECENT_THINGS),
             structures: Recent::of_weight(MAX_RECENT_ATOMS, RECENT_THINGS),
+            topologies: Recent::of_weight(MAX_RECENT_ATOMS, RECENT_THINGS),
             frames: Recent::of_weight(MAX_RECENT_FRAMES, RECENT_THINGS),
             records: Recent::of_weight(MAX_RECENT_RECORDS, MAX_RECENT_RECORDS / RECORD_BYTES),
             holds: Holds::default(),
@@ -252,11 +255,18 @@ impl App {
         accounts::is_still_good(&self.db, caller_id, &self.config.sessions, self.now()).await
     }
 
+    /// The days in which hours of accounts are counted.
+    pub(crate) fn period(&self) -> Period {
+        Period { now: self.now(), days: self.config.limits.hours_days }
+    }
+
     /// What an account may have.
     pub(crate) fn allowance(&self) -> Allowance {
         Allowance {
             open_tasks: self.config.limits.open_tasks,
             bytes: self.config.limits.account_bytes,
+            hours: self.config.limits.account_hours,
+            hours_days: self.config.limits.hours_days,
         }
     }
 
@@ -307,15 +317,16 @@ impl App {
         Some(self.told(kind, self.queues.place(kind.lane(), id)?))
     }
 
-    /// Where another task of an account would wait, that takes so many hours.
+    /// Where another task of an account would wait, of this priority, that takes so many hours.
     pub(crate) fn place_of_new(
         &self,
         kind: Kind,
         account: i64,
+        priority: i64,
         hours: Option<Finite>,
     ) -> Option<QueuePlace> {
         let seconds = hours.map(|hours| hours.get() * 3600.0);
-        Some(self.told(kind, self.queues.place_of_new(kind.lane(), account, seconds)?))
+        Some(self.told(kind, self.queues.place_of_new(kind.lane(), account, priority, seconds)?))
     }
 
     /// A place without a time while nobody knows how long its lane is held.

@@ -9,10 +9,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
+use jiff::SignedDuration;
 use molbox::workflow::types::Engines;
 use serde::{Deserialize, Serialize};
 
+use crate::record;
 use crate::web::is_issuer;
+
+/// Days of which hours are kept: the longest time that they can be limited in.
+pub(crate) const MOST_DAYS: u32 = 366;
 
 /// Of what a button says.
 const LABEL_CHARACTERS: usize = 100;
@@ -70,6 +75,8 @@ section! {
         connections: Connections = Connections::default(),
         /// What requests may ask for.
         limits: Limits = Limits::default(),
+        /// How long results are kept.
+        retention: Retention = Retention::default(),
         /// People who sign in with a browser.
         sessions: Sessions = Sessions::default(),
         /// People who sign in by an identity provider (OpenID Connect).
@@ -168,12 +175,46 @@ section! {
         open_tasks: u32 = 1000,
         /// Most that an account may hold, in bytes: files, results, and what its open jobs may come to write; 0 for any number.
         account_bytes: u64 = 1_000_000_000_000,
+        /// Time that tasks of an account may have slots in `hours_days` days before nothing more of it is queued, in h; 0 for any time.
+        account_hours: u32 = 0,
+        /// How many days of the calendar in UTC that is counted in, today among them, 1 to 366.
+        hours_days: u32 = 30,
         /// How long a file may wait for its content and its registration before it is deleted, in hours; 0 for ever.
         pending_hours: u32 = 24,
         /// Most that trajectories and logs of a job may have, as estimated before it is queued, in bytes; 0 for what the disk has free, which they never may exceed.
         result_bytes: u64 = 500_000_000_000,
         /// Free space that is left on the disk of the data folder, in bytes; with less, nothing new is accepted.
         free_disk_bytes: u64 = 256 << 20,
+    }
+}
+
+section! {
+    /// How long results are kept: of systems, jobs and analyses that have ended; never what was uploaded.
+    Retention {
+        /// Days after its end that a task and its results are deleted, a system after its last job; 0 keeps all for ever.
+        days: u32 = 0,
+        /// How many days before that it is announced, at least, 1 to `days`: in records (`expires_at`), listings, streams of events and webhooks. Nothing is deleted that was not announced so long before.
+        warn_days: u32 = 7,
+    }
+}
+
+impl Retention {
+    /// How long results are kept; none when that is for ever.
+    pub(crate) fn times(&self) -> Option<record::Retention> {
+        let days = |days: u32| SignedDuration::from_hours(24 * i64::from(days));
+        (self.days > 0)
+            .then(|| record::Retention { kept: days(self.days), warned: days(self.warn_days) })
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.days > 0 && !(1..=self.days).contains(&self.warn_days) {
+            bail!(
+                "configuration: retention.warn_days must be from 1 to retention.days, which is {}, and is {}",
+                self.days,
+                self.warn_days
+            );
+        }
+        Ok(())
     }
 }
 
@@ -390,11 +431,16 @@ const PREFIX: &str = "MOLBOXD_";
 /// A table of the configuration: its name, what it is about, its keys with their descriptions.
 type Section = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SECTIONS: [Section; 12] = [
+const SECTIONS: [Section; 13] = [
     ("database", "Where records are kept.", Database::KEYS),
     ("objects", "Where files and results are kept.", Objects::KEYS),
     ("connections", "Connections, on each address.", Connections::KEYS),
     ("limits", "What requests may ask for.", Limits::KEYS),
+    (
+        "retention",
+        "How long results are kept: of systems, jobs and analyses that have ended; never what was uploaded.",
+        Retention::KEYS,
+    ),
     ("sessions", "People who sign in with a browser.", Sessions::KEYS),
     ("oidc", "People who sign in by an identity provider (OpenID Connect).", Oidc::KEYS),
     ("margin", "The margin endpoint.", Margin::KEYS),
@@ -477,6 +523,10 @@ impl Config {
         if config.database.connections == 0 {
             bail!("configuration: database.connections must be at least 1");
         }
+        if !(1..=MOST_DAYS).contains(&config.limits.hours_days) {
+            bail!("configuration: limits.hours_days must be from 1 to {MOST_DAYS}");
+        }
+        config.retention.check()?;
         config.oidc.check(&config.public_url)?;
         config.tasks.check()?;
         if config.tasks.executor == Engine::Slurm && !config.worker.gpus.is_empty() {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use molbox::workflow::types::{HttpValidationError, LocItem, ValidationError};
 use serde::de::DeserializeOwned;
 
-use crate::db::{self, OverQuota};
+use crate::db::{self, OverHours, OverQuota};
 use crate::folder::failure::storage_failure;
 use crate::http::validate::{joined, loc, violation};
 use crate::shown::in_bytes;
@@ -236,6 +236,19 @@ impl ApiError {
              ask the operator for more"
         );
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "quota", at, msg)
+    }
+
+    /// A request that would run more of an account that was served as long as it may be.
+    pub(crate) fn over_hours(over: OverHours) -> Self {
+        let OverHours { ms, most_hours, days, until } = over;
+        let msg = format!(
+            "the tasks of the account had slots for {:.1} h in the last {days} days, and it may have {most_hours} h \
+             (limits.account_hours, or a limit of its own); it has room again from {until}, or ask the operator for more \
+             (`molboxd account limit NAME --hours N`)",
+            ms as f64 / 3.6e6
+        );
+        let at = vec![loc("header"), loc("x-api-key")];
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "hours", at, msg)
     }
 
     /// A temporary link that is not, or no longer, good.

@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use futures::Stream;
-use molbox_analysis::{AtomSet, Dcd, Error, Excerpt, FrameRange, Structure, Trajectory};
+use molbox_analysis::{AtomSet, Dcd, Error, Excerpt, FrameRange, Series, Trajectory};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -22,6 +22,7 @@ use crate::http::validate::{loc, violation};
 use crate::objects::Key;
 use crate::plan::topology::{BadMask, selected};
 use crate::record::Task;
+use crate::registered::Named;
 use crate::runner::folder::Commit;
 use crate::runner::output::Output;
 
@@ -145,7 +146,7 @@ impl Made {
         Self::new(Trajectory::Dcd(dcd), &atoms, frames, digest.as_deref())
     }
 
-    /// What of a registered trajectory is asked for; `structure` names its atoms, if a mask is to
+    /// What of a registered trajectory is asked for; `named` names its atoms, if a mask is to
     /// choose among them. Takes long when the trajectory is.
     ///
     /// # Errors
@@ -155,27 +156,28 @@ impl Made {
     pub(crate) fn of_file(
         trajectory: Trajectory,
         sha256: &str,
-        structure: Option<&Structure>,
+        named: Option<&Named>,
+        again: impl FnOnce() -> Result<Series, ApiError>,
         asked: &Asked,
     ) -> Result<Self, ApiError> {
         let n_atoms = trajectory.n_atoms();
         let wrong = |kind, msg: String| {
             ApiError::invalid(vec![violation(kind, vec![loc("query"), loc("topology")], msg)])
         };
-        if let Some(structure) = structure
-            && structure.topology.n_atoms() != n_atoms
+        if let Some(named) = named
+            && named.topology().n_atoms() != n_atoms
         {
             let msg = format!(
                 "has {} atoms, the trajectory {n_atoms}; give the structure that it was made from",
-                structure.topology.n_atoms()
+                named.topology().n_atoms()
             );
             return Err(wrong("value_error", msg));
         }
-        let atoms = match (&asked.mask, structure) {
+        let atoms = match (&asked.mask, named) {
             (None, _) => AtomSet::all(n_atoms),
-            (Some(mask), Some(structure)) => {
-                selected(&structure.topology, &structure.positions, mask)
-                    .map_err(BadMask::in_query)?
+            (Some(mask), Some(named)) => {
+                let positions = named.positions(again, false, ["path", "file_id"])?;
+                selected(named.topology(), &positions, mask).map_err(BadMask::in_query)?
             }
             (Some(_), None) => {
                 let msg = "a mask needs the structure that names the atoms; give its file";

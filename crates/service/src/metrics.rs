@@ -151,7 +151,8 @@ impl Metrics {
             self.slots.get_or_create(&labels).set(i64::try_from(slots).unwrap_or(i64::MAX));
             self.longest_wait.get_or_create(&labels).set(wait);
         }
-        self.speed.set(ns_per_day);
+        // The sum of none is -0.
+        self.speed.set(ns_per_day + 0.0);
         for (index, is_held) in gpus {
             self.gpus.get_or_create(&GpuLabels { index }).set(i64::from(!is_held));
         }
@@ -169,5 +170,46 @@ impl Metrics {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_metrics_has_all_of_them_as_they_describe_themselves() {
+        let metrics = Metrics::new();
+        let some = || String::from("x");
+        // A family without a member is not shown.
+        metrics.answered("x", 200, Duration::ZERO);
+        let lane = LaneLabels { lane: some() };
+        drop(metrics.tasks.get_or_create(&TaskLabels { kind: some(), status: some() }));
+        drop(metrics.held.get_or_create(&HoldLabels { lane: some(), code: some() }));
+        drop(metrics.slots.get_or_create(&lane));
+        drop(metrics.longest_wait.get_or_create(&lane));
+        drop(metrics.gpus.get_or_create(&GpuLabels { index: 0 }));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &metrics.registry).unwrap();
+        let page = include_str!("../../../docs/metrics.md");
+        let rows: Vec<Vec<&str>> = page
+            .lines()
+            .filter(|line| line.starts_with("| `molbox_"))
+            .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+            .collect();
+        let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let told: Vec<(String, &str, &str)> = kinds
+            .map(|(name, kind)| {
+                let help = text.lines().find_map(|line| {
+                    line.strip_prefix("# HELP ")?.strip_prefix(name)?.strip_prefix(' ')
+                });
+                let total = if kind == "counter" { "_total" } else { "" };
+                let help = help.expect("each has a line of help").trim_end_matches('.');
+                (format!("{name}{total}"), kind, help)
+            })
+            .collect();
+        let of_page: Vec<(String, &str, &str)> =
+            rows.iter().map(|row| (row[1].to_owned(), row[2], row[4])).collect();
+        assert_eq!(told, of_page);
     }
 }

@@ -4,10 +4,12 @@
 //! tasks have had slots, in this lane, of which half is forgotten every day. So one that submits
 //! much does not keep the others waiting, and one that had the machine while nobody else wanted it
 //! is not punished for long. An account of weight 2 counts half of its time, and so gets twice as
-//! much of what others wait for, too. Of one account the oldest task is next.
+//! much of what others wait for, too. Of one account
+//! the task of the highest priority is next, of equal ones the oldest; between accounts priorities
+//! decide nothing.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -88,6 +90,8 @@ pub(crate) struct Running {
 pub(crate) struct Waiting {
     pub(crate) id: String,
     pub(crate) account: i64,
+    /// Among those of its account: the highest is next.
+    pub(crate) priority: i64,
     /// How long it will have a slot, in s, if that is known.
     pub(crate) seconds: Option<f64>,
 }
@@ -115,19 +119,21 @@ pub(crate) struct Start {
 
 /// An account in a forecast.
 #[derive(Default)]
-struct Account {
+struct Account<'a> {
     served: f64,
     weight: f64,
     /// From when to when its tasks have slots, in s from now.
     slots: Vec<(f64, f64)>,
-    /// What waits, with its number.
-    waiting: VecDeque<(usize, String, Option<f64>)>,
+    /// What waits, the next one last, with its number.
+    waiting: Vec<(usize, &'a Waiting)>,
+    /// The numbers of what waits.
+    numbers: BTreeSet<usize>,
 }
 
 impl Line {
     /// What waits, in the order in which it starts.
     pub(crate) fn forecast(&self) -> Vec<Start> {
-        let mut accounts: BTreeMap<i64, Account> = BTreeMap::new();
+        let mut accounts: BTreeMap<i64, Account<'_>> = BTreeMap::new();
         // When each slot becomes free, and whether that is known.
         let mut slots = Vec::with_capacity(self.slots);
         for task in &self.running {
@@ -138,20 +144,23 @@ impl Line {
         slots.resize(self.slots.max(slots.len()), (0.0, true));
         for (number, task) in self.waiting.iter().enumerate() {
             let account = accounts.entry(task.account).or_default();
-            account.waiting.push_back((number, task.id.clone(), task.seconds));
+            account.waiting.push((number, task));
+            account.numbers.insert(number);
         }
         for (id, account) in &mut accounts {
             account.served = self.served.get(id).copied().unwrap_or(0.0);
             account.weight = self.weights.get(id).copied().unwrap_or(1.0);
+            account.waiting.sort_by_key(|(number, task)| (task.priority, Reverse(*number)));
         }
         let mut starts = Vec::with_capacity(self.waiting.len());
         while let Some(slot) = slots.iter_mut().min_by(|one, other| one.0.total_cmp(&other.0)) {
             let now = slot.0;
             let Some(next) = turn(&mut accounts, now) else { break };
-            let Some((_, id, seconds)) = next.waiting.pop_front() else { break };
-            starts.push(Start { id, seconds: slot.1.then_some(now) });
-            slot.0 += seconds.unwrap_or(GUESS_SECONDS);
-            slot.1 &= seconds.is_some();
+            let Some((number, task)) = next.waiting.pop() else { break };
+            next.numbers.remove(&number);
+            starts.push(Start { id: task.id.clone(), seconds: slot.1.then_some(now) });
+            slot.0 += task.seconds.unwrap_or(GUESS_SECONDS);
+            slot.1 &= task.seconds.is_some();
             next.slots.push((now, slot.0));
         }
         starts
@@ -159,9 +168,12 @@ impl Line {
 }
 
 /// The account whose turn it is at a time.
-fn turn(accounts: &mut BTreeMap<i64, Account>, now: f64) -> Option<&mut Account> {
+fn turn<'a, 'b>(
+    accounts: &'a mut BTreeMap<i64, Account<'b>>,
+    now: f64,
+) -> Option<&'a mut Account<'b>> {
     let waiting = accounts.values_mut().filter_map(|account| {
-        let oldest = account.waiting.front()?.0;
+        let oldest = *account.numbers.first()?;
         let ended = account.slots.extract_if(.., |(_, end)| *end <= now);
         account.served += ended.map(|(start, end)| end - start).sum::<f64>() / account.weight;
         let elapsed = account.slots.iter().map(|(start, _)| now - start);
@@ -173,9 +185,14 @@ fn turn(accounts: &mut BTreeMap<i64, Account>, now: f64) -> Option<&mut Account>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::PRIORITY;
 
     fn waiting(account: i64, id: &str, seconds: impl Into<Option<f64>>) -> Waiting {
-        Waiting { id: id.to_owned(), account, seconds: seconds.into() }
+        Waiting { id: id.to_owned(), account, priority: PRIORITY, seconds: seconds.into() }
+    }
+
+    fn of_priority(priority: i64, task: Waiting) -> Waiting {
+        Waiting { priority, ..task }
     }
 
     fn starts(line: &Line) -> Vec<(String, Option<f64>)> {
@@ -217,6 +234,25 @@ mod tests {
         let order: Vec<String> = starts(&line).into_iter().map(|(id, _)| id).collect();
         let of_two = |n: usize| order[..n].iter().filter(|id| id.starts_with('b')).count();
         assert_eq!((of_two(3), of_two(6), of_two(9)), (2, 4, 6), "{order:?}");
+    }
+
+    #[test]
+    fn priorities_order_what_one_account_has_waiting_and_nothing_between_accounts() {
+        let without = Line {
+            slots: 1,
+            waiting: [(1, "a1"), (2, "b1"), (1, "a2"), (2, "b2"), (1, "a3")]
+                .map(|(account, id)| waiting(account, id, 100.0))
+                .to_vec(),
+            ..Line::default()
+        };
+        let mut with = without.clone();
+        for (nth, priority) in [(0, 49), (2, 50), (4, 100)] {
+            with.waiting[nth] = of_priority(priority, with.waiting[nth].clone());
+        }
+        let order =
+            |line: &Line| -> Vec<String> { starts(line).into_iter().map(|(id, _)| id).collect() };
+        assert_eq!(order(&without), ["a1", "b1", "a2", "b2", "a3"]);
+        assert_eq!(order(&with), ["a3", "b1", "a2", "b2", "a1"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use molbox::workflow::types;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,9 @@ impl Status {
     }
 }
 
+/// Of tasks whose request names none; the document has it too.
+pub(crate) const PRIORITY: i64 = 50;
+
 /// What a request makes a task of.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NewTask {
@@ -113,13 +116,23 @@ pub(crate) struct NewTask {
     pub(crate) warnings: String,
     /// What it may come to write.
     pub(crate) bytes: i64,
+    /// Among those of its account.
+    pub(crate) priority: i64,
     pub(crate) created_at: Timestamp,
+}
+
+/// What may still change of a task that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// One that was queued again ends once more.
+    pub(crate) finished_at: Timestamp,
+    /// When it is deleted, if that was announced.
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 /// The record of a task that has ended, as JSON.
 pub(crate) struct EndedRecord {
-    /// When it ended: one that was queued again ends once more.
-    pub(crate) finished_at: Timestamp,
+    pub(crate) ended: Ended,
     pub(crate) text: Arc<str>,
 }
 
@@ -149,6 +162,10 @@ pub(crate) struct Task {
     pub(crate) warnings: String,
     /// What it has written, or may come to write as long as it is open.
     pub(crate) bytes: i64,
+    /// Which of its account's that wait is next: the highest first.
+    pub(crate) priority: i64,
+    /// When it is deleted, if that was announced.
+    pub(crate) expires_at: Option<Timestamp>,
 }
 
 #[cfg(test)]
@@ -175,8 +192,18 @@ impl Task {
             outcome: None,
             warnings: "[]".to_owned(),
             bytes: 0,
+            priority: PRIORITY,
+            expires_at: Some(Timestamp::UNIX_EPOCH),
         }
     }
+}
+
+/// How long results are kept after their task has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Retention {
+    pub(crate) kept: SignedDuration,
+    /// How long before they are deleted that is announced, at least.
+    pub(crate) warned: SignedDuration,
 }
 
 words! {
@@ -228,9 +255,21 @@ mod tests {
         for word in &words {
             assert_eq!(word.parse::<types::Status>().unwrap().to_string(), *word);
         }
-        let document: serde_json::Value =
-            serde_json::from_str(crate::http::validate::DOCUMENT).unwrap();
+        let document = document();
         let known = document["components"]["schemas"]["Status"]["enum"].as_array().unwrap();
         assert_eq!(known.len(), words.len());
+    }
+
+    #[test]
+    fn the_usual_priority_is_that_of_the_document() {
+        for schema in ["SystemBuildRequest", "JobCreateParams", "AnalysisRequest"] {
+            let field = &document()["components"]["schemas"][schema]["properties"]["priority"];
+            let said = field["description"].as_str().unwrap().trim_end();
+            assert!(said.ends_with(&format!("which counts as {PRIORITY}.")), "{schema}: {said}");
+        }
+    }
+
+    fn document() -> serde_json::Value {
+        serde_json::from_str(crate::http::validate::DOCUMENT).unwrap()
     }
 }

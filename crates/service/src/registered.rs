@@ -1,21 +1,27 @@
 //! Structures and trajectories that are registered files, opened.
 
+use std::borrow::Cow;
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use molbox_analysis::{Error, Structure, Trajectory, Xtc};
+use molbox_analysis::{
+    Error, FormatError, Series, Structure, Topology, Trajectory, Xtc, first_positions,
+};
 
 use crate::app::App;
 use crate::error::ApiError;
 use crate::formats::Format;
 use crate::http::validate::{loc, violation};
 use crate::objects::Key;
+use crate::shown::without_folders;
 
 /// A structure, whole. One that has not been asked for of late is read, which takes long.
 ///
 /// # Errors
 ///
-/// 422 for a file of more bytes than a text may have, with the place of what names it.
+/// 422 for a file of more bytes than a text may have, or of a built system that cannot be read, with
+/// the place of what names it.
 pub(crate) fn structure(
     app: &App,
     file_id: &str,
@@ -24,31 +30,115 @@ pub(crate) fn structure(
     at: [&str; 2],
 ) -> Result<Arc<Structure>, ApiError> {
     app.structures.find_or_read(file_id, || {
-        let content = app.objects.local(key)?;
-        let max_bytes = app.config.limits.text_bytes;
-        let n_bytes = fs::metadata(content.path())?.len();
-        if n_bytes > max_bytes {
-            let msg = format!(
-                "{file_id} has {n_bytes} bytes; atoms can be chosen of structures of {max_bytes} \
-                 at most (`limits.text_bytes` of the service)"
-            );
-            return Err(ApiError::invalid(vec![violation(
-                "value_error",
-                at.map(loc).to_vec(),
-                msg,
-            )]));
-        }
-        let text = fs::read(content.path())?;
-        let text = String::from_utf8_lossy(&text);
+        let text = text(app, file_id, key, at)?;
         let parsed = match format {
             Format::Cif => Structure::from_mmcif(&text),
+            Format::Gro => Structure::from_gro(&text),
             _ => Structure::from_pdb(&text),
         };
-        // It was checked when it was registered.
-        let structure = parsed.map_err(|e| ApiError::internal(anyhow::anyhow!("{key}: {e:?}")))?;
+        let structure = match parsed {
+            Ok(structure) => structure,
+            // Of files of built systems only the beginning was checked when they were registered.
+            Err(error) if format == Format::Gro => return Err(unread(file_id, &error, at)),
+            Err(error) => return Err(ApiError::internal(anyhow::anyhow!("{key}: {error:?}"))),
+        };
         let n_atoms = structure.topology.n_atoms();
         Ok((Arc::new(structure), n_atoms))
     })
+}
+
+/// The text of a file that is read whole.
+fn text(app: &App, file_id: &str, key: &Key, at: [&str; 2]) -> Result<String, ApiError> {
+    let content = app.objects.local(key)?;
+    let max_bytes = app.config.limits.text_bytes;
+    let n_bytes = fs::metadata(content.path())?.len();
+    if n_bytes > max_bytes {
+        let msg = format!(
+            "{file_id} has {n_bytes} bytes; atoms can be chosen of structures of {max_bytes} at \
+             most (`limits.text_bytes` of the service)"
+        );
+        return Err(ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)]));
+    }
+    Ok(String::from_utf8_lossy(&fs::read(content.path())?).into_owned())
+}
+
+fn unread(file_id: &str, error: &FormatError, at: [&str; 2]) -> ApiError {
+    let msg = format!("{file_id} cannot be read: {error}");
+    ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)])
+}
+
+/// What names the atoms of a trajectory.
+pub(crate) enum Named {
+    Structure(Arc<Structure>),
+    /// Without positions.
+    Topology(Arc<Topology>),
+}
+
+impl Named {
+    pub(crate) fn topology(&self) -> &Topology {
+        match self {
+            Self::Structure(structure) => &structure.topology,
+            Self::Topology(topology) => topology,
+        }
+    }
+
+    /// Where its atoms are, in Å: what distances in masks are measured in. Without positions of its
+    /// own those of the first frame of a trajectory of as many atoms, which is opened for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of opening it; 422 for a frame that cannot be read, at the place of the trajectory.
+    pub(crate) fn positions(
+        &self,
+        trajectory: impl FnOnce() -> Result<Series, ApiError>,
+        skips_damaged: bool,
+        at: [&str; 2],
+    ) -> Result<Cow<'_, [[f64; 3]]>, ApiError> {
+        let topology = match self {
+            Self::Structure(structure) => return Ok(Cow::Borrowed(&structure.positions)),
+            Self::Topology(topology) => topology,
+        };
+        let never = AtomicBool::new(false);
+        match first_positions(topology, &trajectory()?, skips_damaged, &never) {
+            Ok(positions) => Ok(Cow::Owned(positions)),
+            Err(error @ (Error::Io { .. } | Error::Cancelled)) => Err(ApiError::internal(error)),
+            Err(error) => {
+                let msg = without_folders(&error.to_string());
+                Err(ApiError::invalid(vec![violation("value_error", at.map(loc).to_vec(), msg)]))
+            }
+        }
+    }
+}
+
+/// Whether what names atoms has been read of late.
+pub(crate) fn is_kept(app: &App, file_id: &str) -> bool {
+    app.structures.found(file_id).is_some() || app.topologies.found(file_id).is_some()
+}
+
+/// What names the atoms of a trajectory, whole, as [`structure`] reads it.
+///
+/// # Errors
+///
+/// The same; 422 too for a topology that cannot be read.
+pub(crate) fn named(
+    app: &App,
+    file_id: &str,
+    key: &Key,
+    format: Format,
+    at: [&str; 2],
+) -> Result<Named, ApiError> {
+    let parse = match format {
+        Format::Prmtop => Topology::from_prmtop,
+        Format::Psf => Topology::from_psf,
+        _ => return structure(app, file_id, key, format, at).map(Named::Structure),
+    };
+    let topology = app.topologies.find_or_read(file_id, || {
+        let text = text(app, file_id, key, at)?;
+        let topology = parse(&text).map_err(|error| unread(file_id, &error, at))?;
+        let n_atoms = topology.n_atoms();
+        Ok::<_, ApiError>((Arc::new(topology), n_atoms))
+    });
+    topology.map(Named::Topology)
 }
 
 /// A trajectory. One in XTC that has not been asked for of late is walked through, which takes

@@ -54,9 +54,14 @@ def energy_parameters(direct: DirectSpace, tolerance: float, box: Array) -> Para
 
 def ewald(cutoff: float, tolerance: float, box: Array) -> tuple[float, list[int]]:
     """The width of the charges, 1/nm, and the grid that OpenMM chooses for a tolerance."""
-    alpha = math.sqrt(-math.log(2 * tolerance)) / cutoff
+    alpha = ewald_width(cutoff, tolerance)
     wanted = (math.ceil(2 * alpha * box[i, i] / (3 * tolerance**0.2)) for i in range(3))
     return alpha, [_smooth(max(SMALLEST_GRID, n)) for n in wanted]
+
+
+def ewald_width(cutoff: float, tolerance: float) -> float:
+    """The width of the charges that OpenMM chooses for a tolerance, 1/nm."""
+    return math.sqrt(-math.log(2 * tolerance)) / cutoff
 
 
 def _smooth(n: int) -> int:

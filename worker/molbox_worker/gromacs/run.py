@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import openmm
 
+from molbox_worker import method
 from molbox_worker.diagnose import Chunk, collapsed, unstable
 from molbox_worker.gromacs import mdp
 from molbox_worker.gromacs.files import Array, Energies, Energy, Frame, Trajectory, read_g96, write_g96
@@ -80,6 +81,8 @@ class GromacsRun(StageRun):
                 self._make_input(terms, start, resumed, last.step)
             else:
                 self._make_input(terms, start, start, 0)
+            used = method.of_gromacs(self._model, self._stage, self._gromacs, terms, system, self._parameters)
+            method.write(self._simulation.task.output, used)
         return last.step
 
     def _own_checkpoint(self) -> bytes | None:
@@ -122,6 +125,7 @@ class GromacsRun(StageRun):
 
     def _grompp(self, parameters: mdp.Parameters) -> None:
         (self._folder / "stage.mdp").write_text(mdp.text(parameters))
+        self._parameters = parameters
         arguments = "-f stage.mdp -c start.g96 -r held.g96 -p stage.top -o stage.tpr -po all.mdp"
         self._gromacs.grompp(self._folder, *arguments.split())
 

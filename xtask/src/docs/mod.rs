@@ -4,8 +4,10 @@ mod blocks;
 mod examples;
 mod html;
 pub mod markdown;
+mod notebook;
 mod pages;
 mod presets;
+mod rust;
 mod site;
 mod snippets;
 

@@ -10,11 +10,13 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::blocks;
 use super::markdown;
+use super::notebook;
 use super::presets;
+use super::rust;
 use crate::shell::root;
 
 /// Pages whose place in the site is another than in the repository.
-const MOVED: [(&str, &str); 27] = [
+const MOVED: [(&str, &str); 29] = [
     ("ARCHITECTURE.md", "explanation/architecture.md"),
     ("CHANGELOG.md", "reference/changelog.md"),
     ("CONTRIBUTING.md", "explanation/contributing.md"),
@@ -34,8 +36,10 @@ const MOVED: [(&str, &str); 27] = [
     ("docs/index.md", "index.md"),
     ("docs/install.md", "guides/install.md"),
     ("docs/lookup.md", "reference/index.md"),
+    ("docs/market-data.md", "reference/market-data.md"),
     ("docs/masks.md", "reference/masks.md"),
     ("docs/mcp.md", "guides/assistants.md"),
+    ("docs/metrics.md", "reference/metrics.md"),
     ("docs/operating.md", "guides/operating.md"),
     ("docs/portal.md", "guides/portal.md"),
     ("docs/python.md", "reference/python.md"),
@@ -48,6 +52,10 @@ pub const WRITTEN: [&str; 3] = ["tutorials", "guides", "explanation"];
 /// Pages that are made of files which are none.
 const SETTINGS: (&str, &str) = ("docs/configuration.toml", "reference/settings.md");
 const PRESETS: (&str, &str) = ("crates/cli/src/presets.toml", "reference/presets.md");
+
+const NOTEBOOK: (&str, &str) =
+    ("examples/first-protein.ipynb", "tutorials/first-protein-notebook.md");
+const RUST: (&str, &str) = ("src/lib.rs", "reference/rust.md");
 
 /// Files that pages offer or show, and where the site has them. The examples of `cargo xtask docs
 /// --run` have them in their folder.
@@ -72,7 +80,7 @@ impl Pages {
     /// Every page of the site.
     pub fn read() -> Result<Self> {
         let mut paths: Vec<PathBuf> = MOVED.iter().map(|(from, _)| PathBuf::from(from)).collect();
-        paths.extend([PathBuf::from(SETTINGS.0), PathBuf::from(PRESETS.0)]);
+        paths.extend([SETTINGS, PRESETS, NOTEBOOK, RUST].map(|(from, _)| PathBuf::from(from)));
         let written = WRITTEN.map(|folder| format!("docs/{folder}"));
         for folder in written.iter().map(String::as_str).chain([markdown::FOLDER]) {
             paths.extend(files(folder, "md")?);
@@ -118,6 +126,11 @@ impl Pages {
         for (from, to) in FILES {
             write(&folder.join(to), fs::read(root().join(from))?)?;
         }
+        if let Some(text) = self.0.get(Path::new(NOTEBOOK.0)) {
+            for (name, bytes) in notebook::pictures(text)? {
+                write(&folder.join("pictures").join(name), bytes)?;
+            }
+        }
         for (from, to) in PICTURES {
             for picture in ["png", "svg"].map(|extension| files(from, extension)) {
                 for path in picture? {
@@ -136,6 +149,12 @@ impl Pages {
         }
         if path == Path::new(PRESETS.0) {
             return presets::page(text);
+        }
+        if path == Path::new(NOTEBOOK.0) {
+            return notebook::page(text);
+        }
+        if path == Path::new(RUST.0) {
+            return rust::page(text);
         }
         let text = blocks::shown(path, text)?;
         Ok(self.relinked(path, &text, dead))
@@ -226,7 +245,8 @@ const OPTIONS: Options = Options::ENABLE_TABLES.union(Options::ENABLE_FOOTNOTES)
 /// Where the site has a page, a file or a picture of the repository.
 fn place(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?;
-    let table = MOVED.iter().chain(&FILES).chain([&SETTINGS, &PRESETS, &REFERENCE]);
+    let table =
+        MOVED.iter().chain(&FILES).chain([&SETTINGS, &PRESETS, &NOTEBOOK, &RUST, &REFERENCE]);
     if let Some((_, to)) = table.into_iter().find(|(from, _)| Path::new(from) == path) {
         return Some(PathBuf::from(to));
     }

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::html;
 use super::pages::{Pages, write};
+use crate::lint::quiet;
 use crate::portal;
 use crate::python;
 use crate::shell::{root, target};
@@ -77,6 +78,11 @@ fn build() -> Result<PathBuf> {
     write(&sources.join("site.css"), fs::read(own.join("site.css"))?)?;
     write(&folder.join("mkdocs.yml"), fs::read(own.join("mkdocs.yml"))?)?;
     let zensical = builder()?;
+    let spelling = own.join("typos.toml");
+    let mut typos = Command::new(zensical.with_file_name("typos"));
+    typos.args(["--format", "brief", "--config"]).arg(spelling).arg(&sources);
+    quiet(typos.arg(root().join("openapi/molbox.yaml")))
+        .context("check the spelling; docs/site/typos.toml has words that are right")?;
     let output = Command::new(&zensical)
         .args(["build", "--clean"])
         .current_dir(&folder)

@@ -1,6 +1,7 @@
 //! What people install on this platform: wheels, Debian packages, an archive.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,11 +10,13 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::lint::quiet;
 use crate::regenerate::document;
-use crate::shell::{cargo, root, run, target};
+use crate::shell::{root, target};
 use crate::{portal, python};
 
 /// The packages with a program, in the order in which one needs the other: folder, program.
 pub const PROGRAMS: [(&str, &str); 2] = [("crates/cli", "molbox"), ("crates/service", "molboxd")];
+/// The packages on PyPI.
+pub const WHEELS: [&str; 4] = ["molbox-client", "molbox-worker", "molbox-cli", "molboxd"];
 /// The Python client, when there is one.
 const CLIENT: &str = "python";
 /// Most that a wheel may have, in bytes.
@@ -94,6 +97,7 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
         fs::remove_dir_all(&dist).with_context(|| format!("clear {}", dist.display()))?;
     }
     fs::create_dir_all(&dist)?;
+    let zig = glibc.map(|_| with_zig()).transpose()?;
     for (folder, name) in PROGRAMS {
         println!("-- the wheel of {name}");
         let mut maturin = tools.command("maturin");
@@ -107,6 +111,9 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
             let tag = format!("manylinux_{}", glibc.replace('.', "_"));
             maturin.args(["--zig", "--compatibility", &tag]);
         }
+        if let Some(path) = &zig {
+            maturin.env("PATH", path);
+        }
         quiet(&mut maturin)?;
     }
     println!("-- the wheels of Python");
@@ -116,6 +123,14 @@ pub fn wheels(tools: &Tools, build: Build, glibc: Option<&str>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A search path whose Python has zig, as maturin looks for it.
+fn with_zig() -> Result<OsString> {
+    let python = python::tools("package/zig", &root().join("packaging/requirements-zig.txt"))?;
+    let bin = python.parent().context("an environment has a folder")?.to_owned();
+    let before = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths([bin].into_iter().chain(env::split_paths(&before)))?)
 }
 
 /// Flags that keep the folders of this machine out of programs.
@@ -140,7 +155,8 @@ fn pure_wheel(tools: &Tools, folder: &str, dist: &Path) -> Result<()> {
         fs::copy(root().join(license), copy.join(license))?;
     }
     let mut build = tools.command("python");
-    build.args(["-m", "build", "--wheel"]);
+    // The backends are among the tools.
+    build.args(["-m", "build", "--no-isolation", "--wheel"]);
     if folder == CLIENT {
         build.arg("--sdist");
     }
@@ -319,9 +335,4 @@ fn sizes(dist: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Builds the programs as the tests do.
-pub fn build_debug() -> Result<()> {
-    run(cargo().args(["build", "--quiet", "--package=molbox-cli", "--package=molbox-service"]))
 }

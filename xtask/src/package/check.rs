@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::build::{Build, PROGRAMS, Tools, build_debug, output, version, wheels};
+use super::build::{Build, PROGRAMS, Tools, output, version, wheels};
 use crate::lint::quiet;
 use crate::python;
-use crate::shell::{root, target};
+use crate::shell::root;
 
 /// Residues of the villin headpiece that are simulated.
 const RESIDUES: std::ops::RangeInclusive<u32> = 42..=44;
@@ -27,24 +27,24 @@ pub fn check() -> Result<()> {
     quiet(tools.command("twine").args(["check", "--strict"]).args(wheels_in(&dist)?))?;
     audit(&tools, &dist)?;
     debian(&dist)?;
-    for (python, installer) in interpreters(&tools)? {
-        Place::new(&dist, python, installer)?.try_out(Build::Release)?;
+    for (python, installer) in interpreters()? {
+        Place::new(Build::Release, python, installer)?.try_out(Build::Release)?;
     }
     Ok(())
 }
 
-/// The wheels alone, of the programs as the tests have them: for every run of the tests, on one
-/// Python.
+/// The wheels alone, of the programs as the tests have them, on the oldest and the newest Python.
 pub fn try_out() -> Result<()> {
     let tools = Tools::install()?;
     lint(&tools)?;
-    build_debug()?;
-    wheels(&tools, Build::Debug, None)?;
+    timed("build the wheels", || wheels(&tools, Build::Debug, None))?;
     let dist = Build::Debug.dist();
     quiet(tools.command("twine").args(["check", "--strict"]).args(wheels_in(&dist)?))?;
     audit(&tools, &dist)?;
-    let python = interpreters(&tools)?.pop().context("there is a Python")?;
-    Place::new(&dist, python.0, python.1)?.try_out(Build::Debug)
+    for (python, installer) in interpreters()? {
+        Place::new(Build::Debug, python, installer)?.try_out(Build::Debug)?;
+    }
+    Ok(())
 }
 
 /// Other people's linters of what packages are made by, none of which needs a network.
@@ -56,7 +56,8 @@ fn lint(tools: &Tools) -> Result<()> {
     quiet(tools.command("python").args(["-c", read, "packaging/conda/recipe.yaml"]))
 }
 
-fn wheels_in(dist: &Path) -> Result<Vec<PathBuf>> {
+/// The wheels of a folder.
+pub fn wheels_in(dist: &Path) -> Result<Vec<PathBuf>> {
     let mut wheels = Vec::new();
     for entry in fs::read_dir(dist).with_context(|| format!("list {}", dist.display()))? {
         let path = entry?.path();
@@ -106,6 +107,18 @@ fn debian(dist: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A simulation by the Python client, with the profile that `up` has written.
+const PROGRAM: &str = "
+import molbox_client as molbox
+
+with molbox.Client() as client:
+    job = client.run('peptide.pdb', time='0.4 ps', equilibration=[], minimization_steps=10)
+    assert job.status == 'succeeded', job.status
+    assert 'production' in job.log(), job.log()
+    assert {one.status for one in client.jobs()} == {'succeeded'}
+    assert job.download('job.zip').stat().st_size > 10_000
+";
+
 /// What installs packages.
 enum Installer {
     Pip,
@@ -113,10 +126,10 @@ enum Installer {
 }
 
 /// The oldest Python of this machine that the worker runs on, with pip, and the newest, with uv.
-fn interpreters(tools: &Tools) -> Result<Vec<(PathBuf, Installer)>> {
+fn interpreters() -> Result<Vec<(PathBuf, Installer)>> {
     let mut found = python::all()?;
     let newest = found.pop().context("there is no Python 3.10 or newer")?;
-    let uv = Installer::Uv(tools.bin.join("uv"));
+    let uv = Installer::Uv(python::uv()?);
     Ok(match found.into_iter().next() {
         Some(oldest) => vec![(oldest, Installer::Pip), (newest, uv)],
         None => vec![(newest, Installer::Pip)],
@@ -124,11 +137,13 @@ fn interpreters(tools: &Tools) -> Result<Vec<(PathBuf, Installer)>> {
 }
 
 /// An empty environment, and a home folder that is as empty.
-struct Place<'a> {
-    dist: &'a Path,
+struct Place {
+    dist: PathBuf,
     python: PathBuf,
     installer: Installer,
     folder: tempfile::TempDir,
+    /// Where `pip` and `uv` keep what they have fetched.
+    caches: PathBuf,
 }
 
 /// What of the environment says how the registry is reached.
@@ -143,9 +158,18 @@ const REGISTRY: [&str; 8] = [
     "https_proxy",
 ];
 
-impl<'a> Place<'a> {
-    fn new(dist: &'a Path, python: PathBuf, installer: Installer) -> Result<Self> {
-        Ok(Self { dist, python, installer, folder: tempfile::tempdir()? })
+impl Place {
+    /// With caches that are as empty, for programs for use: what their installation takes is
+    /// measured. For a run of the tests, with those of whoever runs it.
+    fn new(build: Build, python: PathBuf, installer: Installer) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let users = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let users = users.or_else(|| Some(env::home_dir()?.join(".cache")));
+        let caches = match (build, users) {
+            (Build::Debug, Some(users)) => users,
+            _ => folder.path().join("caches"),
+        };
+        Ok(Self { dist: build.dist(), python, installer, folder, caches })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -159,8 +183,8 @@ impl<'a> Place<'a> {
         command.current_dir(self.folder.path()).env_clear().env("PATH", path);
         command.env("HOME", self.path("home")).env("LANG", "C.UTF-8");
         command.env("PIP_DISABLE_PIP_VERSION_CHECK", "1");
-        command.env("PIP_CACHE_DIR", target().join("package/pip-cache"));
-        command.env("UV_CACHE_DIR", target().join("package/uv-cache"));
+        command.env("PIP_CACHE_DIR", self.caches.join("pip"));
+        command.env("UV_CACHE_DIR", self.caches.join("uv"));
         for name in REGISTRY {
             if let Some(value) = env::var_os(name) {
                 command.env(name, value);
@@ -183,7 +207,7 @@ impl<'a> Place<'a> {
                 })?;
                 timed("install with pip", || {
                     let mut pip = self.program("python");
-                    pip.args(["-m", "pip", "install", "--quiet", "--find-links"]).arg(self.dist);
+                    pip.args(["-m", "pip", "install", "--quiet", "--find-links"]).arg(&self.dist);
                     quiet(pip.arg(package))
                 })
             }
@@ -197,7 +221,7 @@ impl<'a> Place<'a> {
                     install
                         .args(["pip", "install", "--python"])
                         .arg(environment.join("bin/python"));
-                    quiet(install.arg("--find-links").arg(self.dist).arg(package))
+                    quiet(install.arg("--find-links").arg(&self.dist).arg(package))
                 })
             }
         }
@@ -225,9 +249,14 @@ impl<'a> Place<'a> {
         fs::write(self.path("peptide.pdb"), peptide()?)?;
         timed("molbox run --preset quick", || {
             let mut run = self.program("molbox");
-            run.args(["run", "peptide.pdb", "--preset", "quick", "--time", "4ps"]);
+            run.args(["run", "peptide.pdb", "--preset", "quick", "--time", "2ps"]);
+            if build == Build::Debug {
+                // The preset's own 30 ps take half a minute.
+                run.args(["--equilibration", r#"[{"type": "NPT", "time": 0.001}]"#]);
+            }
             quiet(run.args(["--output", "results"]))
         })?;
+        timed("Client.run", || quiet(self.program("python").args(["-c", PROGRAM])))?;
         let results = self.path("results");
         let is_there = fs::read_dir(&results).is_ok_and(|mut entries| entries.next().is_some());
         ensure!(is_there, "the run has left nothing in {}", results.display());
@@ -243,7 +272,7 @@ impl<'a> Place<'a> {
 }
 
 /// Ends the service when something went wrong before.
-struct Ended<'a>(&'a Place<'a>);
+struct Ended<'a>(&'a Place);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {

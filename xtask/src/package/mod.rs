@@ -3,5 +3,5 @@
 mod build;
 mod check;
 
-pub use build::{package, version};
-pub use check::{check, try_out};
+pub use build::{Build, Tools, WHEELS, package, version};
+pub use check::{check, try_out, wheels_in};

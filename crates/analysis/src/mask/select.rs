@@ -119,7 +119,12 @@ impl Evaluation<'_> {
             let is_there = index < topology.n_residues();
             // Of a range that exists the result says what it selects.
             let is_one = range.start() == range.end();
-            if is_there && (!is_one || topology.residue(index).number == number) {
+            let is_it = || {
+                let counted = topology.residue(index);
+                // Waters are numbered too, and may be by chance as they are counted.
+                counted.number == number && is_of_chain(topology, index)
+            };
+            if is_there && (!is_one || is_it()) {
                 continue;
             }
             let named = (0..topology.n_residues()).find(|residue| {
@@ -349,13 +354,14 @@ fn residues_where(topology: &Topology, holds: impl Fn(usize) -> bool) -> AtomSet
     set
 }
 
-/// Whether a residue has the backbone of a protein or a nucleic acid: waters and ions are numbered
-/// anyhow.
+/// Whether a residue has the backbone of a protein or a nucleic acid, or caps one: waters and ions
+/// are numbered anyhow.
 fn is_of_chain(topology: &Topology, residue: usize) -> bool {
+    let is_cap = ["ACE", "NME"].contains(&topology.residue(residue).name);
     let has = |wanted: &str| {
         topology.residue_atoms(residue).any(|atom| topology.atom(atom).name == wanted)
     };
-    has("CA") && has("C") || has("C4'")
+    is_cap || has("CA") && has("C") || has("C4'")
 }
 
 fn centre(positions: &[[f64; 3]]) -> [f64; 3] {

@@ -1,9 +1,11 @@
 //! Bonds that a structure file leaves to its reader.
 //!
-//! Heavy atoms of standard residues are bonded by their names, those of others by their distances
-//! if the file says nothing of them. A hydrogen or virtual site belongs to the nearest heavy atom
-//! of its residue. Chains go on from residue to residue, and cysteines pair up.
+//! Heavy atoms of standard residues are bonded by their names, those of others, and such as have
+//! unknown names, by their distances if the file says nothing of them. A hydrogen or virtual site
+//! belongs to the nearest heavy atom of its residue. Chains go on from residue to residue, and
+//! cysteines pair up.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::structure::Parts;
@@ -26,7 +28,8 @@ const NUCLEOTIDES: [&str; 26] = [
 const AMINO_ACID_BONDS: &str = "N-CA CA-C C-O C-OXT CA-CB CB-CG CB-CG1 CB-CG2 CB-OG CB-OG1 CB-SG \
     CG-CD CG-CD1 CG-CD2 CG-OD1 CG-OD2 CG-ND1 CG-ND2 CG-SD CG-SE CG1-CD CG1-CD1 SD-CE SE-CE CD-CE \
     CD-NE CD-OE1 CD-OE2 CD-NE2 CD1-CE1 CD1-NE1 CD2-CE2 CD2-CE3 CD2-NE2 ND1-CE1 CE1-NE2 CE1-CZ \
-    CE2-CZ CE2-CZ2 CE2-NE1 CE3-CZ3 CE-NZ NE-CZ CZ-OH CZ-NH1 CZ-NH2 CZ2-CH2 CZ3-CH2 C-OT1 C-OT2";
+    CE2-CZ CE2-CZ2 CE2-NE1 CE3-CZ3 CE-NZ NE-CZ CZ-OH CZ-NH1 CZ-NH2 CZ2-CH2 CZ3-CH2 C-OT1 C-OT2 \
+    C-OC1 C-OC2 C-O1 C-O2";
 
 const NUCLEOTIDE_BONDS: &str = "P-OP1 P-OP2 P-OP3 P-O1P P-O2P P-O3P P-O5' O5'-C5' C5'-C4' C4'-O4' \
     C4'-C3' C3'-O3' C3'-C2' C2'-O2' C2'-C1' C1'-O4' C1'-N9 N9-C8 N9-C4 C8-N7 N7-C5 C6-N6 C6-O6 \
@@ -35,8 +38,18 @@ const NUCLEOTIDE_BONDS: &str = "P-OP1 P-OP2 P-OP3 P-O1P P-O2P P-O3P P-O5' O5'-C5
 /// Residues larger than this get no bonds by distance, for the search tries all pairs.
 const MAX_GUESSED: usize = 2000;
 
-/// Longest peptide or phosphodiester bond that is believed where the author's numbers skip some.
+/// Longest peptide or phosphodiester bond that is believed where the author's numbers skip some, or
+/// a chain ends.
 const LONGEST_LINK: f64 = 2.0;
+
+/// Longest one that is believed where the numbers follow each other: they may do so from one chain
+/// to the next, which many files do not tell apart.
+const LONGEST_EXPECTED_LINK: f64 = 5.0;
+
+/// What only the end of a chain has, and what only its start has.
+const PEPTIDE_END: [&str; 4] = ["OXT", "OT2", "OC2", "O2"];
+const PEPTIDE_START: [&str; 4] = ["H2", "H3", "HT2", "HT3"];
+const NUCLEIC_END: [&str; 2] = ["HO3'", "H3T"];
 
 const LONGEST_DISULFIDE: f64 = 2.5;
 
@@ -64,12 +77,12 @@ pub(super) fn complete(parts: &Parts<'_>, cell: Option<&Cell>, bonds: &mut Vec<[
         if let Some((last_atoms, last, last_family)) = before
             && last.chain == residue.chain
         {
-            let follows = family == last_family && matches!(residue.number - last.number, 0 | 1);
-            bonds.extend(search.link(
-                last_atoms,
-                atoms.clone(),
-                family != Family::Other && follows,
-            ));
+            let follows = family == last_family
+                && family != Family::Other
+                && matches!(residue.number - last.number, 0 | 1)
+                && !search.is_between_chains(last_atoms.clone(), atoms.clone(), family);
+            let longest = if follows { LONGEST_EXPECTED_LINK } else { LONGEST_LINK };
+            bonds.extend(search.link(last_atoms, atoms.clone(), longest));
         }
         if matches!(residue.name, "CYS" | "CYX") {
             sulfurs.extend(search.named(atoms.clone(), "SG"));
@@ -112,8 +125,8 @@ impl Search<'_> {
         let (light, heavy): (Vec<usize>, Vec<usize>) =
             atoms.partition(|atom| self.element(*atom).is_none_or(|e| e == Element::H));
         match family {
-            Family::AminoAcid => self.by_name(&heavy, AMINO_ACID_BONDS, bonds),
-            Family::Nucleotide => self.by_name(&heavy, NUCLEOTIDE_BONDS, bonds),
+            Family::AminoAcid => self.standard(&heavy, AMINO_ACID_BONDS, bonds),
+            Family::Nucleotide => self.standard(&heavy, NUCLEOTIDE_BONDS, bonds),
             Family::Other if heavy.iter().any(|atom| self.given[*atom]) => {}
             Family::Other => self.pairs_closer(&heavy, |a, b| self.longest_bond(a, b), bonds),
         }
@@ -125,6 +138,22 @@ impl Search<'_> {
                 .iter()
                 .min_by(|a, b| self.distance(atom, **a).total_cmp(&self.distance(atom, **b)));
             bonds.extend(owner.map(|owner| [atom as u32, *owner as u32]));
+        }
+    }
+
+    /// Bonds of a standard residue: by name, and by distance for atoms that no name bonds, as those
+    /// of the caps that CHARMM makes part of the residue.
+    fn standard(&self, heavy: &[usize], list: &str, bonds: &mut Vec<[u32; 2]>) {
+        let n_before = bonds.len();
+        self.by_name(heavy, list, bonds);
+        let named: HashSet<u32> = bonds[n_before..].iter().flatten().copied().collect();
+        let is_left = |atom: usize| !self.given[atom] && !named.contains(&(atom as u32));
+        if heavy.len() > 1 && heavy.iter().any(|atom| is_left(*atom)) {
+            self.pairs_closer(
+                heavy,
+                |a, b| if is_left(a) || is_left(b) { self.longest_bond(a, b) } else { 0.0 },
+                bonds,
+            );
         }
     }
 
@@ -143,13 +172,25 @@ impl Search<'_> {
         }
     }
 
-    /// The bond between two residues in a row, for certain or if the atoms are close.
-    fn link(&self, before: Range<usize>, after: Range<usize>, certain: bool) -> Option<[u32; 2]> {
+    /// The bond between two residues in a row, if the atoms are close enough.
+    fn link(&self, before: Range<usize>, after: Range<usize>, longest: f64) -> Option<[u32; 2]> {
         let ends = [("C", "N"), ("O3'", "P")].map(|(end, start)| {
             Some([self.named(before.clone(), end)?, self.named(after.clone(), start)?])
         });
         let [a, b] = ends.into_iter().flatten().next()?;
-        (certain || self.distance(a, b) < LONGEST_LINK).then_some([a as u32, b as u32])
+        (self.distance(a, b) < longest).then_some([a as u32, b as u32])
+    }
+
+    /// Whether a chain ends with one residue or starts with the next, as its atoms show.
+    fn is_between_chains(&self, last: Range<usize>, next: Range<usize>, family: Family) -> bool {
+        let has = |atoms: &Range<usize>, names: &[&str]| {
+            names.iter().any(|name| self.named(atoms.clone(), name).is_some())
+        };
+        match family {
+            Family::AminoAcid => has(&last, &PEPTIDE_END) || has(&next, &PEPTIDE_START),
+            Family::Nucleotide => has(&last, &NUCLEIC_END),
+            Family::Other => false,
+        }
     }
 
     fn pairs_closer(

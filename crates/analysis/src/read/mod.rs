@@ -6,11 +6,18 @@ mod dcd;
 mod decimal;
 mod excerpt;
 mod frame;
+mod gro;
+mod guess;
+mod interleaved;
 mod mmcif;
+mod netcdf;
 mod pdb;
+mod prmtop;
+mod psf;
 mod series;
 mod structure;
 mod trajectory;
+mod trr;
 mod xtc;
 
 use std::fs;
@@ -23,26 +30,141 @@ pub use dcd::Dcd;
 pub use excerpt::Excerpt;
 pub(crate) use frame::FARTHEST;
 pub use frame::{Frame, ReadPlan};
+pub use netcdf::Netcdf;
 pub use series::Series;
 pub use structure::Structure;
 pub use trajectory::Trajectory;
+pub use trr::Trr;
 pub use xtc::{Xtc, XtcIndex};
 
-use crate::error::{Error, FormatError};
+use crate::Topology;
+use crate::error::{Error, FormatError, FormatErrorKind, Place};
 
-impl Structure {
-    /// Reads a PDB or mmCIF file; recognised by its first words.
+/// What names the atoms of a trajectory.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a program has one or two, and moves them once")]
+pub enum TopologyFile {
+    /// PDB, mmCIF or GRO: where the atoms are, too.
+    Structure(Structure),
+    /// Amber's prmtop or PSF: types and charges of a force field, but no positions.
+    Topology(Topology),
+}
+
+impl TopologyFile {
+    /// Reads a PDB, mmCIF, GRO, prmtop or PSF file; recognised by its first words.
     ///
     /// # Errors
     ///
     /// [`Error::Io`], or [`Error::Format`] with the line.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
-        let text = String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        let structure =
-            if mmcif::is_mmcif(&text) { Self::from_mmcif(&text) } else { Self::from_pdb(&text) };
-        structure.map_err(|source| Error::Format { path: path.to_owned(), source })
+        Self::from_text(&text_of(path)?).map_err(|source| format_error(path, source))
+    }
+
+    /// The same of a text.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_text(text: &str) -> Result<Self, FormatError> {
+        if prmtop::is_prmtop(text) {
+            Topology::from_prmtop(text).map(Self::Topology)
+        } else if psf::is_psf(text) {
+            Topology::from_psf(text).map(Self::Topology)
+        } else {
+            Structure::from_text(text).map(Self::Structure)
+        }
+    }
+
+    /// The atoms.
+    pub fn topology(&self) -> &Topology {
+        match self {
+            Self::Structure(structure) => &structure.topology,
+            Self::Topology(topology) => topology,
+        }
+    }
+
+    /// Where they are, in Å, if the file says so.
+    pub fn positions(&self) -> Option<&[[f64; 3]]> {
+        match self {
+            Self::Structure(structure) => Some(&structure.positions),
+            Self::Topology(_) => None,
+        }
+    }
+}
+
+impl Topology {
+    /// Reads the text of an Amber prmtop file. Masses are those of the file, or those of the
+    /// elements where hydrogens have been made heavier. Without chains in it all residues are in
+    /// one chain without an id, and their numbers are counted from 1.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_prmtop(text: &str) -> Result<Self, FormatError> {
+        prmtop::parse(text)
+    }
+
+    /// Reads the text of a PSF file of any kind; its segments are chains. Elements follow from
+    /// masses. These are those of the file, or of the elements where hydrogens have been made
+    /// heavier.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_psf(text: &str) -> Result<Self, FormatError> {
+        psf::parse(text)
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, Error> {
+    let bytes = fs::read(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+fn format_error(path: &Path, source: FormatError) -> Error {
+    Error::Format { path: path.to_owned(), source }
+}
+
+impl Structure {
+    /// Reads a PDB, mmCIF or GRO file; recognised by its first words.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], or [`Error::Format`] with the line.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::from_text(&text_of(path)?).map_err(|source| format_error(path, source))
+    }
+
+    /// The same of a text.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_text(text: &str) -> Result<Self, FormatError> {
+        if prmtop::is_prmtop(text) || psf::is_psf(text) {
+            let expected = "a structure (PDB, mmCIF, GRO)";
+            let found = "a topology without positions".to_owned();
+            let problem = FormatErrorKind::Unexpected { expected, found };
+            return Err(FormatError { format: "structure", place: Place::Line(1), problem });
+        }
+        if mmcif::is_mmcif(text) {
+            Self::from_mmcif(text)
+        } else if gro::is_gro(text) {
+            Self::from_gro(text)
+        } else {
+            Self::from_pdb(text)
+        }
+    }
+
+    /// Reads the text of a GRO file, of which the first frame counts. It has neither chains nor
+    /// elements nor bonds: elements follow from names, bonds as those of a PDB file.
+    ///
+    /// # Errors
+    ///
+    /// [`FormatError`] with the line.
+    pub fn from_gro(text: &str) -> Result<Self, FormatError> {
+        gro::parse(text)
     }
 
     /// Reads the text of a PDB file.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::cell::{norm, sub};
 use crate::error::FormatErrorKind;
 use crate::topology::{Atom, Residue};
 use crate::{Cell, Element, Topology};
@@ -17,6 +18,24 @@ pub struct Structure {
     pub cell: Option<Cell>,
     /// Models in the file.
     pub n_models: usize,
+}
+
+/// No hydrogen is as far as this from what it is bonded to, in Å.
+const LONGEST_TO_HYDROGEN: f64 = 1.6;
+
+impl Structure {
+    /// Hydrogens that are far from what they were bonded to, the nearest heavy atom of their residue.
+    /// In a structure that is in pieces and has no cell that is another than theirs.
+    pub(crate) fn n_far_hydrogens(&self) -> usize {
+        let is_far = |bond: &&[u32; 2]| {
+            let [a, b] = bond.map(|atom| atom as usize);
+            let apart = sub(self.positions[a], self.positions[b]);
+            let is_hydrogen = |atom: usize| self.topology.atom(atom).element == Some(Element::H);
+            (is_hydrogen(a) || is_hydrogen(b))
+                && norm(Cell::nearest_or(self.cell.as_ref(), apart)) > LONGEST_TO_HYDROGEN
+        };
+        self.topology.bonds().iter().filter(is_far).count()
+    }
 }
 
 /// One atom as a file lists it.

@@ -1,4 +1,4 @@
-//! A trajectory file of either format.
+//! A trajectory file of any format.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,6 +6,8 @@ use std::path::Path;
 
 use super::dcd::{Dcd, Stamp};
 use super::frame::{Frame, ReadPlan};
+use super::netcdf::Netcdf;
+use super::trr::Trr;
 use super::xtc::Xtc;
 use crate::{AtomSet, Error};
 
@@ -14,22 +16,28 @@ use crate::{AtomSet, Error};
 pub enum Trajectory {
     /// CHARMM, NAMD, OpenMM and others.
     Dcd(Dcd),
-    /// GROMACS.
+    /// GROMACS, compressed.
     Xtc(Xtc),
+    /// GROMACS, in full precision.
+    Trr(Trr),
+    /// Amber.
+    Netcdf(Netcdf),
 }
 
 impl Trajectory {
-    /// Opens a file of either format, recognised by its first bytes.
+    /// Opens a file of any format, recognised by its first bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], or [`Error::Format`] for a file of neither format.
+    /// [`Error::Io`], or [`Error::Format`] for a file of none of them.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let mut start = [0; 4];
         let file =
             File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
         match file.read_exact_at(&mut start, 0) {
             Ok(()) if Xtc::starts_with(start) => Xtc::open(path).map(Self::Xtc),
+            Ok(()) if Trr::starts_with(start) => Trr::open(path).map(Self::Trr),
+            Ok(()) if Netcdf::starts_with(start) => Netcdf::open(path).map(Self::Netcdf),
             _ => Dcd::open(path).map(Self::Dcd),
         }
     }
@@ -39,6 +47,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.n_atoms(),
             Self::Xtc(xtc) => xtc.n_atoms(),
+            Self::Trr(trr) => trr.n_atoms(),
+            Self::Netcdf(netcdf) => netcdf.n_atoms(),
         }
     }
 
@@ -47,6 +57,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.n_frames(),
             Self::Xtc(xtc) => xtc.n_frames(),
+            Self::Trr(trr) => trr.n_frames(),
+            Self::Netcdf(netcdf) => netcdf.n_frames(),
         }
     }
 
@@ -55,6 +67,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.trailing_bytes(),
             Self::Xtc(xtc) => xtc.trailing_bytes(),
+            Self::Trr(trr) => trr.trailing_bytes(),
+            Self::Netcdf(netcdf) => netcdf.trailing_bytes(),
         }
     }
 
@@ -62,7 +76,8 @@ impl Trajectory {
     pub fn n_missing(&self) -> usize {
         match self {
             Self::Dcd(dcd) => dcd.n_missing(),
-            Self::Xtc(_) => 0,
+            Self::Netcdf(netcdf) => netcdf.n_missing(),
+            Self::Xtc(_) | Self::Trr(_) => 0,
         }
     }
 
@@ -75,6 +90,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.refresh(),
             Self::Xtc(xtc) => xtc.refresh(),
+            Self::Trr(trr) => trr.refresh(),
+            Self::Netcdf(netcdf) => netcdf.refresh(),
         }
     }
 
@@ -84,6 +101,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => Some([dcd.time_ps(0)?, dcd.time_ps(dcd.n_frames() - 1)?]),
             Self::Xtc(xtc) => xtc.span_ps(),
+            Self::Trr(trr) => trr.span_ps(),
+            Self::Netcdf(netcdf) => netcdf.span_ps(),
         }
     }
 
@@ -92,6 +111,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.time_ps(frame),
             Self::Xtc(xtc) => Some(xtc.time_ps(frame)),
+            Self::Trr(trr) => Some(trr.time_ps(frame)),
+            Self::Netcdf(netcdf) => netcdf.time_ps(frame),
         }
     }
 
@@ -100,6 +121,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.read_plan(atoms),
             Self::Xtc(xtc) => xtc.read_plan(atoms),
+            Self::Trr(trr) => trr.read_plan(atoms),
+            Self::Netcdf(netcdf) => netcdf.read_plan(atoms),
         }
     }
 
@@ -111,7 +134,7 @@ impl Trajectory {
     pub fn has_doubtful_cell(&self) -> Result<bool, Error> {
         match self {
             Self::Dcd(dcd) => dcd.has_doubtful_cell(),
-            Self::Xtc(_) => Ok(false),
+            Self::Xtc(_) | Self::Trr(_) | Self::Netcdf(_) => Ok(false),
         }
     }
 
@@ -142,6 +165,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.read(frame, plan, into),
             Self::Xtc(xtc) => xtc.read(frame, plan, into),
+            Self::Trr(trr) => trr.read(frame, plan, into),
+            Self::Netcdf(netcdf) => netcdf.read(frame, plan, into),
         }
     }
 
@@ -149,7 +174,7 @@ impl Trajectory {
     pub(super) fn title(&self) -> &[u8] {
         match self {
             Self::Dcd(dcd) => dcd.title(),
-            Self::Xtc(_) => &[],
+            Self::Xtc(_) | Self::Trr(_) | Self::Netcdf(_) => &[],
         }
     }
 
@@ -159,6 +184,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.stamp(first, stride),
             Self::Xtc(xtc) => xtc.stamp(first, stride, n_frames),
+            Self::Trr(trr) => trr.stamp(first, stride, n_frames),
+            Self::Netcdf(netcdf) => netcdf.stamp(first, stride, n_frames),
         }
     }
 
@@ -166,6 +193,8 @@ impl Trajectory {
         match self {
             Self::Dcd(dcd) => dcd.path(),
             Self::Xtc(xtc) => xtc.path(),
+            Self::Trr(trr) => trr.path(),
+            Self::Netcdf(netcdf) => netcdf.path(),
         }
     }
 }

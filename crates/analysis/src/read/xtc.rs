@@ -133,27 +133,8 @@ impl Xtc {
         (are_times && ascend).then(|| [self.time_ps(0), self.time_ps(frames.len() - 1)])
     }
 
-    /// When so many frames from `first` on by a stride were written, if they follow each other at
-    /// equal times, and begin after so many parts of these.
     pub(super) fn stamp(&self, first: usize, stride: usize, n_frames: usize) -> Option<Stamp> {
-        // Times of 32 bits are not quite at equal steps.
-        const TOLERANCE: f64 = 1e-3;
-        const MAX_PARTS: i64 = 1000;
-        let mut times = (0..n_frames).map(|nth| self.time_ps(first + nth * stride));
-        let (start, second) = (times.next()?, times.next()?);
-        let step = second - start;
-        let mut at = second;
-        let are_equal = times.all(|time| {
-            at += step;
-            (time - at).abs() <= TOLERANCE * step
-        });
-        let whole = |parts: i64| {
-            let steps = start / step * parts as f64;
-            (steps - steps.round()).abs() <= TOLERANCE && step > 0.0
-        };
-        let parts = (1..=MAX_PARTS).find(|parts| whole(*parts)).filter(|_| are_equal)?;
-        let part = step / parts as f64;
-        Stamp::new((start / part).round() as i64, parts, part)
+        Stamp::of_times((0..n_frames).map(|nth| self.time_ps(first + nth * stride)))
     }
 
     /// Finds the frames that were added, and returns the number of whole frames.

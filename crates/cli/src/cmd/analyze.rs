@@ -1,5 +1,6 @@
 //! `molbox analyze`: trajectories of this machine, without a service.
 
+use std::collections::HashMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,12 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::request::{self, Body, Flags};
+use crate::units;
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Trajectory in DCD or XTC, in parts if there are several, and the structure that names its
-    /// atoms, PDB or mmCIF; in any order.
+    /// Trajectory in DCD, XTC, TRR or Amber's NetCDF, in parts if there are several, and what names
+    /// its atoms, PDB, mmCIF, GRO, Amber's prmtop or PSF; in any order.
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Hydrogen bonds, by 3 Å and 135° unless the flags below say otherwise.
@@ -28,7 +30,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// Threads to use. Default: one for each processor.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, NonZeroUsize::MIN))]
     threads: Option<NonZeroUsize>,
     #[command(flatten)]
     analysis: Flags<Analysis>,
@@ -69,6 +71,24 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         surface_masks: request.surface_masks,
         surface_probe: request.surface_probe.map(molbox::Finite::get),
         secondary_structure_masks: request.secondary_structure_masks,
+        cluster_masks: request.cluster_masks,
+        cluster_method: request.cluster_method,
+        cluster_cutoff: request.cluster_cutoff.map(molbox::Finite::get),
+        cluster_count: request.cluster_count,
+        dihedral_masks: request.dihedral_masks,
+        dihedral_angles: request.dihedral_angles,
+        native_contact_masks: request.native_contact_masks,
+        rdf_masks: request.rdf_masks,
+        rdf_distance: request.rdf_distance.map(molbox::Finite::get),
+        rdf_bin: request.rdf_bin.map(molbox::Finite::get),
+        density_masks: request.density_masks,
+        density_axis: request.density_axis,
+        density_bin: request.density_bin.map(molbox::Finite::get),
+        pca_masks: request.pca_masks,
+        pca_components: request.pca_components,
+        lipid_masks: request.lipid_masks,
+        end_to_end_masks: request.end_to_end_masks,
+        without_convergence: request.convergence == Some(false),
         first_frame: request.first_frame,
         last_frame: request.last_frame,
         reference_frame: request.reference_frame,
@@ -78,7 +98,8 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
         arguments.files.iter().partition(|path| is_trajectory(path));
     let ([topology], [_, ..]) = (topology.as_slice(), trajectory.as_slice()) else {
         return Err(Failure::usage(
-            "one structure (.pdb, .cif) and at least one trajectory (.dcd, .xtc) are needed",
+            "one file that names the atoms (.pdb, .cif, .gro, .prmtop, .psf) and at least one \
+             trajectory (.dcd, .xtc, .trr, .nc) are needed",
         ));
     };
     let trajectory: Vec<PathBuf> = trajectory.into_iter().cloned().collect();
@@ -116,13 +137,15 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
             "tables": report.tables,
         }));
     }
-    let rows: Vec<Value> = report.tables.iter().flat_map(summary).collect();
+    let errors = standard_errors(&report.tables);
+    let rows: Vec<Value> = report.tables.iter().flat_map(|table| summary(table, &errors)).collect();
     let columns = [
         ("TABLE", "/table"),
         ("COLUMN", "/column"),
         ("UNIT", "/unit"),
         ("ROWS", "/rows"),
         ("MEAN", "/mean"),
+        ("ERROR", "/error"),
         ("LEAST", "/least"),
         ("LARGEST", "/largest"),
     ];
@@ -137,10 +160,35 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
 }
 
 fn is_trajectory(path: &Path) -> bool {
-    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("dcd") || e.eq_ignore_ascii_case("xtc"))
+    let formats = ["dcd", "xtc", "trr", "nc", "ncdf", "netcdf"];
+    path.extension().is_some_and(|e| formats.iter().any(|format| e.eq_ignore_ascii_case(format)))
 }
 
-fn summary(table: &Table) -> Vec<Value> {
+/// Tables that have no row for a frame, a residue or a bin: means over them say nothing.
+const WITHOUT_SUMMARY: [&str; 5] =
+    ["block_averages", "convergence", "dihedrals_by_frame", "principal_modes", "ramachandran"];
+
+/// The standard error of the mean of each series, by its table and column.
+fn standard_errors(tables: &[Table]) -> HashMap<(&str, &str), f64> {
+    let Some(table) = tables.iter().find(|table| table.kind == "convergence") else {
+        return HashMap::new();
+    };
+    let texts = |name: &str| match table.column(name).map(|column| &column.values) {
+        Some(Values::Texts(texts)) => texts.as_slice(),
+        _ => &[],
+    };
+    let errors = table.numbers("standard_error").unwrap_or_default();
+    let series = texts("table").iter().zip(texts("column"));
+    series
+        .zip(errors)
+        .map(|((table, column), error)| ((table.as_str(), column.as_str()), *error))
+        .collect()
+}
+
+fn summary(table: &Table, errors: &HashMap<(&str, &str), f64>) -> Vec<Value> {
+    if WITHOUT_SUMMARY.contains(&table.kind) {
+        return Vec::new();
+    }
     let measured =
         table.columns.iter().filter(|column| !["time_ps", "frame"].contains(&column.name.as_str()));
     let numbers = measured.filter_map(|column| match &column.values {
@@ -154,6 +202,7 @@ fn summary(table: &Table) -> Vec<Value> {
             "unit": column.unit,
             "rows": values.len(),
             "mean": values.iter().sum::<f64>() / values.len() as f64,
+            "error": errors.get(&(table.name.as_str(), column.name.as_str())),
             "least": values.iter().copied().fold(f64::INFINITY, f64::min),
             "largest": values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         })
@@ -167,6 +216,9 @@ fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
         let file = folder.join(&table.name);
         write_file(&file.with_extension("csv"), table.to_csv().as_bytes())?;
         write_file(&file.with_extension("parquet"), &table.to_parquet())?;
+        if let Some(pdb) = &table.pdb {
+            write_file(&file.with_extension("pdb"), pdb.as_bytes())?;
+        }
         if let Some(figure) = Figure::of(table) {
             write_file(&file.with_extension("png"), &figure.png())?;
             write_file(&file.with_extension("svg"), figure.svg().as_bytes())?;

@@ -39,9 +39,16 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let key = context.key.as_deref().unwrap_or("none");
     let reached = workflow_health(context, key).await;
     let clock = reached.as_ref().ok().map(|answer| answer.header("date").map(skew));
-    if findings.add("workflow", reached.map(|_| context.base_url.clone())) {
+    let (reached, answer) = match reached {
+        Ok(answer) => (Ok(context.base_url.clone()), Some(answer)),
+        Err(error) => (Err(error), None),
+    };
+    if findings.add("workflow", reached) {
         if let Some(Some(skew)) = clock {
             findings.add("clock", skew);
+        }
+        if let Some(answer) = answer {
+            findings.add("queue", queue(answer).await);
         }
         findings.add("key", account(context).await);
         findings.add("version", version(context, key).await);
@@ -75,6 +82,18 @@ async fn workflow_health(context: &Context, key: &str) -> Result<Answer, Failure
         .await;
     let remedy = "is the service up, and --base-url whole, with the stage at its end (`/local`)?";
     answer.map_err(|error| Failure::from(error).remedy(remedy))
+}
+
+/// Whether tasks are started. What keeps them from it is the operator's to mend.
+async fn queue(answer: Answer) -> Result<String, Failure> {
+    let health: Value =
+        serde_json::from_slice(&answer.bytes().await?).map_err(anyhow::Error::from)?;
+    let held = health["held"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let why: Vec<&str> = held.iter().filter_map(|hold| hold["message"].as_str()).collect();
+    if why.is_empty() {
+        return Ok("tasks are started".to_owned());
+    }
+    Err(Failure::new(Code::Other, why.join("; ")).remedy("tell the operator of the service"))
 }
 
 async fn margin_health(context: &Context, key: &str) -> Result<Answer, Failure> {
@@ -111,14 +130,14 @@ async fn version(context: &Context, key: &str) -> Result<String, Failure> {
     let client = context.connection(&context.base_url, key)?.workflow()?;
     let bytes = client.call("GET", "/openapi.json")?.send().await?.bytes().await?;
     let served: Value = serde_json::from_slice(&bytes).map_err(anyhow::Error::from)?;
-    let theirs = &served["info"]["version"];
-    let ours = &schema::document().value["info"]["version"];
     let lacking: Vec<String> = schema::document()
         .operations()
         .filter(|operation| served["paths"][operation.path][operation.method].is_null())
         .map(|operation| format!("{} {}", operation.method.to_uppercase(), operation.path))
         .collect();
-    let [theirs, ours] = [theirs, ours].map(|version| version.as_str().unwrap_or("?"));
+    // The number of the interface is another one, and stands still.
+    let [theirs, ours] = [&served, &schema::document().value]
+        .map(|document| document["info"]["x-release"].as_str().unwrap_or("?").to_owned());
     if lacking.is_empty() {
         return Ok(format!("service {theirs}, command line {ours}"));
     }

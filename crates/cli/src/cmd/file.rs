@@ -9,6 +9,7 @@ use molbox::workflow::Client;
 use serde_json::{Value, json};
 
 use super::task::{self, Filter};
+use crate::content;
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 
@@ -30,7 +31,7 @@ pub(crate) enum Command {
     /// Upload files of this machine and register them.
     #[command(visible_alias = "submit")]
     Upload {
-        /// Files.
+        /// Files; one that is compressed (.gz) is sent as what is in it.
         #[arg(required = true, value_name = "FILE")]
         paths: Vec<PathBuf>,
         #[command(flatten)]
@@ -38,7 +39,8 @@ pub(crate) enum Command {
     },
     /// Ask for a link that takes the content of one file without a key.
     Link {
-        /// Format of the file: pdb, cif, sdf, mol, mol2, xml, dcd, xtc.
+        /// Format of the file: pdb, cif, sdf, mol, mol2, xml, dcd, xtc, trr, nc, and those of built
+        /// systems.
         format: String,
     },
     /// Register what was uploaded to a link, or a public structure entry.
@@ -57,19 +59,19 @@ pub(crate) enum Command {
     List(Filter),
     /// Show everything about files.
     Show {
-        /// Identifiers.
+        /// Identifiers or names; `latest` is the newest.
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
     },
     /// Show what a file contains: chains, heterogens, missing residues, and what a build would make
     /// of them; atoms of a ligand, frames of a trajectory.
     Contents {
-        /// Identifier.
+        /// Identifier or name; `latest` is the newest.
         id: String,
     },
     /// Download atoms of a structure file as mmCIF, numbered as masks count them.
     Structure {
-        /// Identifier.
+        /// Identifier or name; `latest` is the newest.
         id: String,
         /// Amber mask of the atoms. Default: all.
         #[arg(long)]
@@ -82,7 +84,7 @@ pub(crate) enum Command {
     ///
     /// Example: molbox file trajectory ID --topology villin --mask '!:HOH,NA,CL' --stride 10
     Trajectory {
-        /// Identifier.
+        /// Identifier or name; `latest` is the newest.
         id: String,
         /// Registered structure that names the atoms, by identifier or name.
         #[arg(long, value_name = "FILE")]
@@ -93,10 +95,10 @@ pub(crate) enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Delete files; on a terminal it asks first.
+    /// Delete files; it asks first, and without a terminal wants `--yes`.
     #[command(visible_alias = "rm")]
     Delete {
-        /// Identifiers.
+        /// Identifiers or names; `latest` is the newest.
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
         /// Do not ask.
@@ -105,7 +107,7 @@ pub(crate) enum Command {
     },
     /// Download a file; an interrupted download is resumed where it stopped.
     Download {
-        /// Identifier.
+        /// Identifier or name; `latest` is the newest.
         id: String,
         /// File to write. Default: its name and format.
         #[arg(short, long, value_name = "FILE")]
@@ -140,6 +142,7 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
             }
             let mut records = Vec::new();
             for path in paths {
+                let (path, _folder) = content::to_send(path)?;
                 let bar = output.bar("uploading");
                 let shown = bar.clone();
                 let mut upload = client.upload(path).on_progress(move |done, size| {
@@ -244,9 +247,18 @@ pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failu
     }
 }
 
-/// The identifier that is meant by one as short as tables show it.
+/// The identifier that is meant: by one as short as tables show it, by `latest`, or by the name of
+/// a single file.
 pub(crate) async fn resolve(client: &Client, id: String) -> Result<String, Failure> {
-    let Some(prefix) = task::beginning(&id) else { return Ok(id) };
+    if task::is_identifier(&id) {
+        return Ok(id);
+    }
+    let Some(prefix) = task::beginning(&id).filter(|id| id.starts_with("file_")) else {
+        return match id.as_str() {
+            "latest" => latest(client).await,
+            name => named(client, name).await,
+        };
+    };
     let mut files = pin!(client.file_list().limit(PAGE).stream());
     let mut found: Option<String> = None;
     while let Some(file) = files.try_next().await? {
@@ -263,6 +275,31 @@ pub(crate) async fn resolve(client: &Client, id: String) -> Result<String, Failu
         Failure::new(Code::NotFound, format!("no file whose identifier begins {prefix}"))
             .remedy("`molbox file list --all` shows them")
     })
+}
+
+async fn latest(client: &Client) -> Result<String, Failure> {
+    let page = client.file_list().limit(1u64).send().await?.into_inner();
+    let newest = page.items.into_iter().next();
+    newest.map(|file| file.file_id).ok_or_else(|| {
+        Failure::new(Code::NotFound, "there is no file yet")
+            .remedy("`molbox file upload protein.pdb` registers one")
+    })
+}
+
+/// The only file of a name.
+async fn named(client: &Client, name: &str) -> Result<String, Failure> {
+    let page = client.file_list().name(name).limit(PAGE).send().await?.into_inner();
+    let mut ids = page.items.into_iter().filter(|file| file.name == name).map(|file| file.file_id);
+    match (ids.next(), ids.next()) {
+        (Some(id), None) => Ok(id),
+        (Some(first), Some(second)) => {
+            let message =
+                format!("several files are called {name}, {first} and {second} among them");
+            Err(Failure::invalid(message).remedy("give the identifier of one"))
+        }
+        (None, _) => Err(Failure::new(Code::NotFound, format!("no file called {name}"))
+            .remedy("`molbox file list` lists them")),
+    }
 }
 
 fn one_or_table(context: &Context, records: &[Value]) -> Result<(), Failure> {

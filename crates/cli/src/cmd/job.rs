@@ -70,7 +70,7 @@ pub(crate) enum Command {
         #[arg(long)]
         stage: Option<String>,
         /// Only rows of later steps than this.
-        #[arg(long, value_name = "STEP")]
+        #[arg(long, value_name = "STEP", value_parser = |text: &str| units::whole(text, 0u64))]
         after: Option<u64>,
         /// Most values of a column; of more rows the least and the largest are shown.
         #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(2..=20000))]
@@ -100,7 +100,7 @@ pub(crate) struct Submit {
     #[command(flatten)]
     request: Request<Job>,
     /// Submit it so many times, with `batch_index` and a given seed counted up.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, 1u32))]
     replicas: Option<u32>,
     /// Wait until it has ended.
     #[arg(long)]
@@ -192,7 +192,7 @@ fn show(context: &Context, series: &JobSeries) -> Result<(), Failure> {
         return context.output.json(series);
     }
     let heads = series.columns.iter().map(|column| match &column.unit {
-        Some(unit) => format!("{} ({unit})", column.name.replace('_', " ")).to_uppercase(),
+        Some(unit) => format!("{} ({unit})", column.name.replace('_', " ").to_uppercase()),
         None => column.name.to_uppercase(),
     });
     let heads: Vec<(String, String)> =

@@ -7,7 +7,10 @@ use clap::{Args, Subcommand};
 use molbox::{Error, reqwest};
 use serde_json::{Value, json};
 
-use crate::context::{Context, Global, Profile, Profiles, profile_path};
+use crate::context::{
+    Context, DEFAULT_MARGIN_URL, DEFAULT_URL, Global, Profile, Profiles, margin_url_of,
+    profile_path,
+};
 use crate::failure::{Code, Failure};
 
 /// How long an address may take to answer.
@@ -30,11 +33,14 @@ pub(crate) enum Command {
         /// Name of a profile.
         name: String,
     },
-    /// Remove a profile with its key.
+    /// Remove a profile with its key; it asks first, and without a terminal wants `--yes`.
     #[command(visible_alias = "rm")]
     Delete {
         /// Name of a profile.
         name: String,
+        /// Do not ask.
+        #[arg(short, long)]
+        yes: bool,
     },
     /// Show where the profiles are kept.
     Path,
@@ -49,6 +55,7 @@ pub(crate) async fn login(
 ) -> Result<(), Failure> {
     let mut profiles = Profiles::load()?;
     let old = profiles.profiles.get(profile).cloned().unwrap_or_default();
+    let before = old.base_url.clone();
     let url = match global.base_url.clone().or(old.base_url) {
         Some(url) => url,
         None => address(context)?,
@@ -59,13 +66,15 @@ pub(crate) async fn login(
         Some(_) => context.needed_key()?.to_owned(),
         None => key(context)?,
     };
+    // Of another service that the profile had, margins are another's, too; and of one elsewhere they
+    // are not on this machine, which was stored where nobody gave an address.
+    let is_same = before.as_ref() == Some(&url);
+    let is_given = |margin: &String| margin != DEFAULT_MARGIN_URL || url == DEFAULT_URL;
+    let kept = old.margin_url.filter(|margin| is_same && is_given(margin));
+    let margin_url = global.margin_url.clone().or(kept);
     let stored = Profile {
         base_url: Some(url.clone()),
-        margin_url: global
-            .margin_url
-            .clone()
-            .or(old.margin_url)
-            .or_else(|| Some(context.margin_url.clone())),
+        margin_url: Some(margin_url.unwrap_or_else(|| margin_url_of(&url))),
         api_key: Some(key.clone()),
     };
     let mut record = json!({"profile": profile});
@@ -90,8 +99,9 @@ pub(crate) async fn login(
 fn refused(failure: Failure) -> Failure {
     match failure.code {
         Code::Auth => failure.remedy(
-            "was the key copied whole? It begins with `mbx_`; whoever runs the service makes \
-             another with `molboxd key create NAME`",
+            "was the key copied whole, and is it still valid? It begins with `mbx_`, and may have \
+             been revoked or have expired; whoever runs the service makes another with `molboxd \
+             key create NAME`",
         ),
         _ => failure,
     }
@@ -112,9 +122,13 @@ fn address(context: &Context) -> Result<String, Failure> {
 
 /// The base address of the service that answers at an address, which may lack its stage.
 async fn located(context: &Context, url: &str) -> Result<String, Failure> {
+    // Of an address that was copied from a browser the part before the portal is the service's.
+    let url = url.split_once("/portal").map_or(url, |(base, rest)| {
+        if rest.is_empty() || rest.starts_with(['/', '#', '?']) { base } else { url }
+    });
+    let url = url.trim_end_matches('/');
     // It refuses what is no address.
     context.connection(url, "none")?;
-    let url = url.trim_end_matches('/');
     let http = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(PATIENCE)
@@ -136,10 +150,8 @@ async fn located(context: &Context, url: &str) -> Result<String, Failure> {
     }
     let failure =
         Failure::new(Code::NotFound, format!("no molbox service answers at {url}, or below it"));
-    Err(failure.remedy(
-        "give the whole address with its stage, such as https://md.example.org/prod; margins are \
-         at an address of their own, --margin-url",
-    ))
+    Err(failure
+        .remedy("give the whole address with its stage, such as https://md.example.org/prod"))
 }
 
 /// Whether the simulation workflow is served at a base address: it wants a key there.
@@ -191,10 +203,19 @@ pub(crate) fn profile(context: &Context, command: Command) -> Result<(), Failure
             profiles.default = Some(name);
             profiles.save().map(drop)
         }
-        Command::Delete { name } => {
+        Command::Delete { name, yes } => {
             profiles.profiles.remove(&name).ok_or_else(|| no_profile(&name))?;
+            context.output.confirm(&format!("delete the profile {name} with its key?"), yes)?;
             profiles.default = profiles.default.filter(|default| *default != name);
-            profiles.save().map(drop)
+            let path = profiles.save()?;
+            context.output.note(&format!(
+                "deleted the profile {name} with its key from {}; the service still takes the key",
+                path.display()
+            ));
+            if context.output.is_json() {
+                return context.output.json(&json!({"deleted": [name]}));
+            }
+            Ok(())
         }
         Command::Path => context.output.text(&profile_path()?.display().to_string()),
     }

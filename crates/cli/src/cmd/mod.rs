@@ -3,6 +3,7 @@
 pub(crate) mod analysis;
 pub(crate) mod analyze;
 pub(crate) mod api;
+pub(crate) mod bundle;
 pub(crate) mod doctor;
 pub(crate) mod entry;
 pub(crate) mod estimate;
@@ -15,6 +16,7 @@ pub(crate) mod margin;
 pub(crate) mod mcp;
 pub(crate) mod reference;
 pub(crate) mod report;
+pub(crate) mod rerun;
 pub(crate) mod run;
 pub(crate) mod service;
 pub(crate) mod system;

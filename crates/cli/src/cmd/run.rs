@@ -13,14 +13,14 @@ use molbox::workflow::Client;
 use molbox::workflow::types::{AnalysisRequest, JobCreateParams, Notice, SystemBuildRequest};
 use molbox_analysis::Mask;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{entry, report, task};
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::request::{self, Body, Flags};
-use crate::{archive, content, schema};
+use crate::{archive, content, schema, units};
 
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// How many times to simulate, each with velocities of its own.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = |text: &str| units::whole(text, 1u32))]
     replicas: u32,
     /// Folder for state and results. Default: the structure's name with `-run`.
     #[arg(short, long, value_name = "FOLDER")]
@@ -86,6 +86,9 @@ pub(crate) enum Preset {
     Membrane,
 }
 
+const STRUCTURES: &str = "give a structure file, a public entry such as 1L2Y, or a registered file \
+                          (`molbox file list` lists them)";
+
 macro_rules! part {
     ($name:ident, $schema:literal, $type:ty, $without:expr) => {
         #[derive(Debug)]
@@ -116,7 +119,7 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
                 "a run is resumed as it was begun: --resume goes with no field of a request",
             ));
         }
-        Some(folder) => Run::open(folder.clone().map_or_else(last_begun, Ok)?)?,
+        Some(folder) => open(folder.clone().map_or_else(last_begun, Ok)?)?,
         None => {
             if arguments.dry_run {
                 return preview(context, &arguments.plan()?).await;
@@ -131,13 +134,28 @@ pub(crate) async fn run(context: &Context, arguments: Arguments) -> Result<(), F
                                                                    submitted still runs at the \
                                                                    service")),
     };
-    let summary = summary.map_err(|failure| advised(failure, &folder))?;
+    let is_resumed = arguments.resume.is_some();
+    let summary = summary.map_err(|failure| match is_resumed {
+        true => advised_again(failure, &run),
+        false => advised(failure, &folder),
+    })?;
     if context.output.is_json() {
         let mut line = json!({"event": "done"});
         request::merge(&mut line, &summary);
         return context.output.json_line(&line);
     }
     context.output.record(&summary)
+}
+
+/// The run of a folder that somebody named.
+fn open(folder: PathBuf) -> Result<Run, Failure> {
+    if !folder.join(STATE_FILE).exists() {
+        let failure = Failure::new(Code::NotFound, format!("no run in {}", folder.display()));
+        return Err(
+            failure.remedy("`molbox run --resume` alone resumes the last one of this folder")
+        );
+    }
+    Ok(Run::open(folder)?)
 }
 
 /// Begins a run in its folder; nothing is submitted yet.
@@ -153,6 +171,7 @@ pub(crate) async fn begin(context: &Context, arguments: &Arguments) -> Result<Ru
 /// Shows what would be sent, and with a key what the service makes of it.
 async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
     let mut shown = task::value(plan)?;
+    shown["resolved"] = json!({});
     if !plan.built.is_empty() {
         context.output.note("files of a built system are read once they are registered");
     } else if context.key.is_some() {
@@ -168,51 +187,145 @@ async fn preview(context: &Context, plan: &Plan) -> Result<(), Failure> {
         }
         let is_known = request.protein.is_some();
         let checked = client.system_check().body(request).send().await?.into_inner();
-        let checked = task::value(&checked)?;
+        let mut checked = task::value(&checked)?;
+        if !is_known && let Some(warnings) = checked["warnings"].as_array_mut() {
+            // The service was asked without the structure that is given.
+            warnings.retain(|warning| warning["code"] != SOLVENT_ALONE);
+        }
         context.output.warnings(&checked);
-        shown["resolved"] = json!({"system": checked["parameters"]});
+        shown["resolved"]["system"] = checked["parameters"].clone();
         if is_known {
             shown["estimate"] = checked["estimate"].clone();
+            // Those of a job are known to the service once its system is built.
+            if let Some(hours) = shown["estimate"].as_object_mut().and_then(|of| of.remove("hours"))
+            {
+                shown["estimate"]["build_hours"] = hours;
+            }
         }
     }
     let atoms = shown["estimate"]["atoms"].as_u64();
-    shown["of_each_job"] = written(&task::value(&plan.job)?, atoms);
-    context.output.json(&shown)
+    shown["resolved"]["job"] = with_defaults(&task::value(&plan.job)?);
+    shown["of_each_job"] = written(&shown["resolved"]["job"], atoms);
+    if context.output.is_json() {
+        return context.output.json(&shown);
+    }
+    context.output.record(&summary(plan, &shown))
 }
 
-/// What each job of a run writes: steps and frames, and with the number of atoms the bytes of its
-/// trajectories. `frame_bytes` of the service's plans has the size of a frame.
-fn written(job: &Value, atoms: Option<u64>) -> Value {
-    let field = |schema: &str, of: &Value, name: &str| -> f64 {
-        let default = || schema::named(schema)["properties"][name]["x-default"].as_f64();
-        of[name].as_f64().or_else(default).unwrap_or_default()
-    };
-    let timestep_fs = field("JobCreateParams", job, "integration_timestep");
-    let equilibration = job["equilibration"].as_array().into_iter().flatten();
-    let stages = equilibration
-        .map(|stage| ("EquilibrationStep", stage))
-        .chain(job["production"].is_object().then(|| ("ProductionParams", &job["production"])));
-    let (mut steps, mut frames) = (0.0, 0.0);
-    for (schema, stage) in stages {
-        let of_stage = (field(schema, stage, "time") * 1e6 / timestep_fs).round();
-        let every = field(schema, stage, "traj_freq");
-        steps += of_stage;
-        if every > 0.0 {
-            // A default that is too long for the stage gives one frame, at its end.
-            let is_given = stage["traj_freq"].is_number();
-            frames += if is_given {
-                (of_stage / every).floor()
-            } else {
-                (of_stage / every).floor().max(1.0)
-            };
+/// Code of the service's warning about a system of solvent alone.
+const SOLVENT_ALONE: &str = "solvent_alone";
+
+/// A job with the defaults that the service fills in, of its stages too.
+fn with_defaults(job: &Value) -> Value {
+    let mut filled = defaults("JobCreateParams");
+    request::merge(&mut filled, job);
+    let timestep_fs = filled["integration_timestep"].as_f64().unwrap_or_default();
+    if let Some(production) = filled.get_mut("production").filter(|stage| stage.is_object()) {
+        *production = stage_with_defaults("ProductionParams", production, timestep_fs);
+    }
+    let equilibration = filled.get_mut("equilibration").and_then(Value::as_array_mut);
+    for stage in equilibration.into_iter().flatten() {
+        *stage = stage_with_defaults("EquilibrationStep", stage, timestep_fs);
+    }
+    filled
+}
+
+fn stage_with_defaults(schema: &str, stage: &Value, timestep_fs: f64) -> Value {
+    let mut filled = defaults(schema);
+    request::merge(&mut filled, stage);
+    let n_steps = n_steps(&filled, timestep_fs);
+    for frequency in ["traj_freq", "log_freq"] {
+        // A default that is too long for the stage gives one frame, at its end.
+        let is_too_long = filled[frequency].as_u64().is_some_and(|every| every > n_steps);
+        if is_too_long && stage.get(frequency).is_none() {
+            filled[frequency] = n_steps.into();
         }
     }
-    let bytes = atoms.map(|atoms| frames * (56 + 3 * (4 * atoms + 8)) as f64);
+    filled
+}
+
+fn n_steps(stage: &Value, timestep_fs: f64) -> u64 {
+    (stage["time"].as_f64().unwrap_or_default() * 1e6 / timestep_fs).round() as u64
+}
+
+fn defaults(schema: &str) -> Value {
+    let fields = schema::fields(schema::named(schema));
+    let defaults =
+        fields.filter_map(|(name, field)| Some((name.to_owned(), field.get("x-default")?.clone())));
+    Value::Object(defaults.collect())
+}
+
+/// What a run would do, in as many lines as fit a terminal.
+fn summary(plan: &Plan, shown: &Value) -> Value {
+    let resolved = &shown["resolved"];
+    let system =
+        if resolved["system"].is_object() { &resolved["system"] } else { &shown["system"] };
+    let mut job = resolved["job"].clone();
+    if system["membrane"].is_null()
+        && let Some(members) = job.as_object_mut()
+    {
+        members.remove("surface_tension");
+    }
+    if let Some(stages) = job["equilibration"].as_array() {
+        job["equilibration"] = stages.iter().map(stage_line).collect();
+    }
+    if job["production"].is_object() {
+        job["production"] = stage_line(&job["production"]).into();
+    }
+    let files = plan.built.iter().chain(&plan.ligands).map(|path| path.display().to_string());
     json!({
-        "steps": steps as u64,
-        "frames": frames as u64,
-        "trajectory_bytes": bytes.map(|bytes| bytes as u64),
+        "structure": plan.structure,
+        "files": files.collect::<Vec<_>>(),
+        "replicas": plan.replicas,
+        "system": system,
+        "job": job,
+        "analysis": shown["analysis"],
+        "estimate": estimated(&shown["estimate"]),
+        "each_job": estimated(&shown["of_each_job"]),
     })
+}
+
+/// An estimate without the box, whose vectors nobody reads.
+fn estimated(estimate: &Value) -> Map<String, Value> {
+    let mut members = task::readable(estimate);
+    members.retain(|name, _| !name.starts_with("box_"));
+    members
+}
+
+/// A stage in a line: `NVT, 0.1 ns, log every 1000 steps, 200 kJ/mol·nm² on @CA`.
+fn stage_line(stage: &Value) -> String {
+    let number = |field: &str| stage[field].as_f64().unwrap_or_default();
+    let mut parts = vec![
+        stage["type"].as_str().unwrap_or_default().to_owned(),
+        format!("{} ns", number("time")),
+    ];
+    for (what, field) in [("frame", "traj_freq"), ("log", "log_freq")] {
+        match stage[field].as_u64() {
+            Some(0) | None => {}
+            Some(steps) => parts.push(format!("{what} every {steps} steps")),
+        }
+    }
+    if let Some(mask) = stage["restraint_mask"].as_str() {
+        parts.push(format!("{} kJ/mol·nm² on {mask}", number("restraint_force")));
+    }
+    parts.join(", ")
+}
+
+/// What a job with its defaults writes: steps and frames, and with the number of atoms the bytes of
+/// its trajectories. `frame_bytes` of the service's plans has the size of a frame.
+fn written(job: &Value, atoms: Option<u64>) -> Value {
+    let timestep_fs = job["integration_timestep"].as_f64().unwrap_or_default();
+    let equilibration = job["equilibration"].as_array().into_iter().flatten();
+    let stages = equilibration.chain(Some(&job["production"]).filter(|stage| stage.is_object()));
+    let (mut steps, mut frames) = (0, 0);
+    for stage in stages {
+        let of_stage = n_steps(stage, timestep_fs);
+        steps += of_stage;
+        frames +=
+            of_stage.checked_div(stage["traj_freq"].as_u64().unwrap_or_default()).unwrap_or(0);
+    }
+    let bytes = atoms.map(|atoms| frames * (56 + 3 * (4 * atoms + 8)));
+    json!({"steps": steps, "frames": frames, "trajectory_bytes": bytes})
 }
 
 /// What the service knows a structure by: the registered file of the same name and size, or
@@ -281,15 +394,8 @@ async fn prepare(
         return Ok(());
     }
     if is_path(&path) {
-        if content::is_gzip(&path).map_err(|e| Failure::file(&path, &e))? {
-            let name = content::unpacked_name(&path);
-            let to = folder.join(name.file_name().unwrap_or_default());
-            let unpack = || -> std::io::Result<()> {
-                fs::create_dir_all(folder)?;
-                std::io::copy(&mut content::open(&path)?, &mut fs::File::create(&to)?).map(drop)
-            };
-            unpack().map_err(|e| Failure::file(&to, &e))?;
-            plan.structure = to.display().to_string();
+        if let Some(unpacked) = content::unpacked(&path, folder)? {
+            plan.structure = unpacked.display().to_string();
         }
         return Ok(());
     }
@@ -299,6 +405,7 @@ async fn prepare(
             plan.structure = entry::fetch(context, &plan.structure, folder).await?;
             Ok(())
         }
+        Err(error) if is_unknown_protein(&error) => Err(unknown_structure(&plan.structure)),
         // Whatever else is wrong, the whole request meets too.
         _ => Ok(()),
     }
@@ -309,6 +416,14 @@ fn is_entry(text: &str) -> bool {
     text.len() == 4
         && text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_alphanumeric())
+}
+
+fn unknown_structure(structure: &str) -> Failure {
+    let message = match Path::new(structure).is_dir() {
+        true => format!("{structure}: is a folder"),
+        false => format!("no file {structure} here, and no registered file of that name"),
+    };
+    Failure::new(Code::NotFound, message).remedy(STRUCTURES)
 }
 
 fn is_unknown_protein(error: &molbox::Error) -> bool {
@@ -342,12 +457,18 @@ pub(crate) async fn finish(run: &mut Run, context: &Context) -> Result<Value, Fa
     let summary = concluded.map_err(anyhow::Error::from)??;
     match failed {
         Some(failure) => Err(failure.remedy(format!(
-            "the simulation is in {}; analyse it with other flags by `molbox analysis submit \
-             --job-id ID`",
-            run.folder().display()
+            "the simulation is in {}; analyse it with other flags by `molbox analysis submit{}`",
+            run.folder().display(),
+            unanalysed(run)
         ))),
         None => Ok(summary),
     }
+}
+
+/// The flag that names the job whose analysis is missing.
+fn unanalysed(run: &Run) -> String {
+    let replica = run.replicas.iter().find(|replica| replica.tables.is_none());
+    replica.map(|replica| format!(" --job-id {}", replica.job.job_id)).unwrap_or_default()
 }
 
 /// With what to do about a run that stopped.
@@ -366,8 +487,33 @@ fn advised(failure: Failure, folder: &Path) -> Failure {
     }
 }
 
+/// The same of a run that was resumed: to resume what has failed meets the failure again.
+fn advised_again(failure: Failure, run: &Run) -> Failure {
+    let is_final =
+        matches!(failure.code, Code::TaskFailed | Code::Invalid | Code::Conflict | Code::NotFound);
+    if !is_final || run.replicas.iter().any(|replica| replica.bundle.is_some()) {
+        return advised(failure, run.folder());
+    }
+    let before = failure.remedy.as_ref().map(|remedy| format!("{remedy}; ")).unwrap_or_default();
+    let remedy = format!(
+        "{before}put it right and begin anew, without --resume and with the flags of before: `{}`",
+        begin_command(run)
+    );
+    failure.remedy(remedy)
+}
+
+/// What began a run, but for its flags.
+fn begin_command(run: &Run) -> String {
+    let Plan { structure, built, .. } = &run.plan;
+    let files = match built.as_slice() {
+        [] => structure.clone(),
+        built => built.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" "),
+    };
+    format!("molbox run {files} --output {}", run.folder().display())
+}
+
 /// Resolves on Ctrl-C, and on the signal by which systems end what runs.
-async fn interrupted() {
+pub(crate) async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -516,7 +662,11 @@ impl Arguments {
         let steps = parts["job"]["equilibration"].as_array().into_iter().flatten();
         masks(steps.filter_map(|step| step["restraint_mask"].as_str()))?;
         let structure = self.structure.first().cloned();
-        let structure = structure.ok_or_else(|| Failure::usage("a structure is needed"))?;
+        let structure =
+            structure.filter(|structure| !structure.trim().is_empty()).ok_or_else(|| {
+                // What a shell gives for a variable that is not set.
+                Failure::usage("no structure was given").remedy(STRUCTURES)
+            })?;
         let built: Vec<PathBuf> =
             if is_built { self.structure.iter().map(PathBuf::from).collect() } else { Vec::new() };
         let name = content::stem(&structure).unwrap_or_else(|| structure.clone());
@@ -547,6 +697,7 @@ impl Arguments {
             structure,
             built,
             ligands: self.ligand.clone(),
+            force_field: None,
             system: request::check::<System>(&parts["system"])?,
             job: request::check::<Job>(&parts["job"])?,
             analysis: if self.no_analysis { None } else { Some(analysis(&parts["analysis"])?) },
@@ -558,7 +709,8 @@ impl Arguments {
 /// Refuses what cannot be chosen of a system that another program has built.
 fn only_names(system: &Value) -> Result<(), Failure> {
     let chosen = system.as_object().into_iter().flat_map(|fields| fields.keys());
-    let mut chosen = chosen.filter(|field| !["box_name", "seed"].contains(&field.as_str()));
+    let mut chosen =
+        chosen.filter(|field| !["box_name", "priority", "seed"].contains(&field.as_str()));
     match chosen.next() {
         Some(field) => Err(Failure::invalid(format!(
             "{field}: cannot be given beside the files of a built system, which decide on it"
@@ -632,7 +784,7 @@ fn unpack(run: &Run, archive: Option<&Path>) -> Result<Option<PathBuf>, Failure>
 
 /// Events on a terminal: a bar for each task. Elsewhere: a line for each stage, and, on standard
 /// output, an event on each line as JSON, whenever a record has changed.
-struct Screen {
+pub(crate) struct Screen {
     output: Output,
     bars: HashMap<String, ProgressBar>,
     reported: HashMap<String, String>,
@@ -640,7 +792,7 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(output: &Output) -> Self {
+    pub(crate) fn new(output: &Output) -> Self {
         Self {
             output: output.clone(),
             bars: HashMap::new(),
@@ -649,7 +801,7 @@ impl Screen {
         }
     }
 
-    fn show(&mut self, event: Event) {
+    pub(crate) fn show(&mut self, event: Event) {
         if self.output.is_json() {
             self.write(&event);
         }

@@ -1,6 +1,8 @@
 //! `molbox service`, `molbox account` and `molbox usage`
 
 use clap::{Subcommand, ValueEnum};
+use molbox::Finite;
+use molbox::workflow::types::Usage;
 use molbox_codegen::Part;
 
 use super::task;
@@ -79,5 +81,28 @@ pub(crate) async fn account(context: &Context) -> Result<(), Failure> {
 /// `molbox usage`
 pub(crate) async fn usage(context: &Context) -> Result<(), Failure> {
     let usage = context.workflow()?.usage_view().send().await?.into_inner();
-    context.output.record(&task::value(&usage)?)
+    if context.output.is_json() {
+        return context.output.json(&usage);
+    }
+    let row = |what: &str, used: String, most: Option<String>| {
+        let most = most.unwrap_or_else(|| "any".to_owned());
+        serde_json::json!({ "what": what, "used": used, "most": most })
+    };
+    let size = |bytes: i64| indicatif::BinaryBytes(bytes.unsigned_abs()).to_string();
+    let Usage { open_tasks, files, bytes, hours, .. } = &usage;
+    let mut rows = vec![
+        row(
+            "tasks that wait or run",
+            open_tasks.used.to_string(),
+            open_tasks.most.map(|most| most.to_string()),
+        ),
+        row("files", files.used.to_string(), files.most.map(|most| most.to_string())),
+        row("files and results on disk", size(bytes.used), bytes.most.map(size)),
+    ];
+    rows.extend(hours.as_ref().map(|hours| {
+        let shown = |hours: Finite| format!("{:.1} h", hours.get());
+        let what = format!("time of tasks in {} days", hours.days);
+        row(&what, shown(hours.used), hours.most.map(shown))
+    }));
+    context.output.table(&[("WHAT", "/what"), ("USED", "/used"), ("MOST", "/most")], &rows)
 }

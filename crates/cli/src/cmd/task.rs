@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::{Code, Failure};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::request::{Body, Source};
 use crate::{archive, units};
 
@@ -117,7 +117,8 @@ noun!(
         ("STATUS", "/status"),
         ("DONE", "/progress/fraction"),
         ("ATOMS", "/summary/atoms"),
-        ("CREATED", "/created_at")
+        ("CREATED", "/created_at"),
+        ("DELETED", "/expires_at")
     ],
     system_id,
     system_list(name),
@@ -139,7 +140,8 @@ noun!(
         ("STAGE", "/progress/stage"),
         ("NS/DAY", "/progress/ns_per_day"),
         ("SYSTEM", "/box_id"),
-        ("CREATED", "/created_at")
+        ("CREATED", "/created_at"),
+        ("DELETED", "/expires_at")
     ],
     job_id,
     job_list(name),
@@ -157,7 +159,8 @@ noun!(
         ("JOB", "/job_id"),
         ("STATUS", "/status"),
         ("DONE", "/progress/fraction"),
-        ("CREATED", "/created_at")
+        ("CREATED", "/created_at"),
+        ("DELETED", "/expires_at")
     ],
     analysis_id,
     analysis_list,
@@ -174,7 +177,7 @@ const STATUSES: [&str; 7] =
 #[derive(Args, Debug)]
 pub(crate) struct Filter {
     /// At most so many, the newest.
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 30, conflicts_with = "all")]
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 30, value_parser = |text: &str| units::whole(text, 0usize), conflicts_with = "all")]
     pub(crate) limit: usize,
     /// All of them, however many pages they fill.
     #[arg(long)]
@@ -251,9 +254,15 @@ pub(crate) async fn dry_run<P: Serialize>(
     context.output.json(request)
 }
 
-/// An estimate for people: sizes with their units, places as words.
+/// An estimate for people: sizes with their units, places as words, `hours` as a `time` of minutes
+/// where it is one.
 pub(crate) fn readable(estimate: &Value) -> Map<String, Value> {
     let mut shown = estimate.as_object().cloned().unwrap_or_default();
+    for (of_hours, name) in [("hours", "time"), ("build_hours", "build_time")] {
+        if let Some(hours) = shown.remove(of_hours).and_then(|hours| hours.as_f64()) {
+            shown.insert(name.to_owned(), output::duration(3600.0 * hours).into());
+        }
+    }
     for (name, value) in &mut shown {
         if let Some(size) = value.as_u64().filter(|_| name.ends_with("_bytes")) {
             *value = indicatif::BinaryBytes(size).to_string().into();
@@ -304,7 +313,7 @@ pub(crate) enum Verb {
         #[arg(long)]
         wait: bool,
     },
-    /// Delete it with its results; on a terminal it asks first.
+    /// Delete it with its results; it asks first, and without a terminal wants `--yes`.
     #[command(visible_alias = "rm")]
     Delete {
         #[command(flatten)]
@@ -327,7 +336,7 @@ pub(crate) enum Verb {
 }
 
 /// Whether a text has the form of identifiers: `job_0123456789abcdefghij`.
-fn is_identifier(text: &str) -> bool {
+pub(crate) fn is_identifier(text: &str) -> bool {
     let Some((kind, rest)) = text.split_once('_') else { return false };
     let has_alphabet = rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     !kind.is_empty() && rest.len() == 20 && has_alphabet
@@ -410,14 +419,26 @@ fn record(context: &Context, record: &Value) -> Result {
     {
         members.remove("request");
     }
+    show_cancelling(&mut record);
     context.output.record(&record)
+}
+
+/// Says of a task that is being cancelled that, rather than that it still runs.
+fn show_cancelling(record: &mut Value) {
+    let Some(members) = record.as_object_mut() else { return };
+    if members.remove("cancelling") == Some(true.into()) {
+        members.insert("status".to_owned(), "cancelling".into());
+    }
 }
 
 pub(crate) async fn run<N: Noun>(context: &Context, verb: Verb) -> Result {
     let client = context.workflow()?;
     match verb {
         Verb::List(filter) => {
-            let rows = filter.collect(N::list(&client, &filter)).await?;
+            let mut rows = filter.collect(N::list(&client, &filter)).await?;
+            if !context.output.is_json() {
+                rows.iter_mut().for_each(show_cancelling);
+            }
             let none = match filter.is_narrow() {
                 true => format!("no {} of that state or name", N::NOUN),
                 false => N::NONE.to_owned(),
@@ -552,13 +573,13 @@ pub(crate) struct Frames {
     #[arg(long)]
     mask: Option<String>,
     /// First frame, counted from 0.
-    #[arg(long, value_name = "FRAME")]
+    #[arg(long, value_name = "FRAME", value_parser = |text: &str| units::whole(text, 0u64))]
     from: Option<u64>,
     /// Last frame, inclusive.
-    #[arg(long, value_name = "FRAME")]
+    #[arg(long, value_name = "FRAME", value_parser = |text: &str| units::whole(text, 0u64))]
     to: Option<u64>,
     /// Every how many frames one is taken.
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, 1u64))]
     stride: Option<u64>,
 }
 

@@ -327,7 +327,7 @@ fn a_login_is_stored_for_its_owner_alone() {
     let mode = fs::metadata(folder.path().join("config.toml")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     matches("profile_list.json", &ok(&mut molbox(folder.path(), &["profile", "list"])));
-    ok(&mut molbox(folder.path(), &["profile", "delete", "far"]));
+    ok(&mut molbox(folder.path(), &["profile", "delete", "far", "--yes"]));
     assert_eq!(ok(&mut molbox(folder.path(), &["profile", "list"])), "[]\n");
 }
 

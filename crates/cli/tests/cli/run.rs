@@ -250,7 +250,7 @@ fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
     fs::write(folder.path().join("page.pdb"), "<!DOCTYPE html>\n<html>").unwrap();
     fs::write(folder.path().join("empty.pdb"), "").unwrap();
     fs::create_dir(folder.path().join("folder.pdb")).unwrap();
-    let cases: [(&[&str], i32, &str); 10] = [
+    let cases: [(&[&str], i32, &str); 11] = [
         (&["page.pdb"], 5, "page.pdb: is a web page, not a structure"),
         (&["empty.pdb"], 5, "empty.pdb: is empty"),
         (&["none.pdb"], 11, "none.pdb: No such file or directory (os error 2)"),
@@ -268,7 +268,8 @@ fn a_run_that_cannot_be_is_refused_before_anything_is_sent() {
         ),
         (&["a.pdb", "--equilibration", r#"[{"restraint_mask": ":"}]"#], 5, ""),
         (&["a.pdb", "--file", "a.pdb"], 5, "a.pdb: is neither .toml, .yaml nor .json, but .pdb"),
-        (&["--resume", "none"], 11, "none/molbox-run.json: No such file or directory (os error 2)"),
+        (&["--resume", "none"], 4, "no run in none"),
+        (&[""], 2, "no structure was given"),
     ];
     for (arguments, exit, message) in cases {
         let (code, error) = failure(molbox(folder.path(), &["run"]).args(arguments));
@@ -343,13 +344,31 @@ fn a_public_entry_is_fetched_where_the_service_has_no_mirror_of_them() {
 }
 
 #[test]
+fn a_structure_that_nobody_knows_is_refused_before_a_folder_is_made() {
+    let service = Service::start();
+    for structure in ["alanin", ".", "P12345"] {
+        let (code, error) = failure(service.molbox(&["run", structure]).arg("-q"));
+        assert_eq!(code, 4, "{structure}: {error}");
+        assert!(error["message"].as_str().unwrap().contains(structure), "{error}");
+    }
+    let made = fs::read_dir(service.folder()).unwrap().flatten();
+    let made = made.filter(|entry| entry.path().join("molbox-run.json").exists()).count();
+    assert_eq!(made, 0, "nothing is begun");
+}
+
+#[test]
 fn a_dry_run_with_a_key_is_checked_by_the_service() {
     let service = Service::start();
     let pdb = repository().join("examples/1vii.pdb");
     fs::copy(&pdb, service.folder().join("1vii.pdb")).unwrap();
     let dry = ["run", "1vii.pdb", "--dry-run"];
-    let plan = service.json(&dry);
+    let output = service.molbox(&dry).output().unwrap();
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(!remarks.contains("water and ions alone"), "there is a protein: {remarks}");
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(plan["resolved"]["system"]["force_field"], "amber14", "defaults are filled in");
+    assert_eq!(plan["resolved"]["job"]["temperature"], 300, "those of the job too");
+    assert_eq!(plan["resolved"]["job"]["production"]["type"], "NPT", "and of its stages");
     assert_eq!(plan["estimate"], Value::Null, "the structure is not known yet");
     // 1.3 ns in steps of 4 fs, and a frame every 2500 of the last 1 ns.
     assert_eq!(

@@ -28,12 +28,76 @@ fn files_are_uploaded_listed_downloaded_and_deleted() {
         "villin",
     ]));
     assert_eq!((code, error["code"].as_str()), (6, Some("conflict")), "{error}");
-    service.ok(&["file", "delete", id]);
+    service.ok(&["file", "delete", id, "--yes"]);
     let (code, error) = failure(&mut service.molbox(&["file", "show", id]));
     assert_eq!((code, error["code"].as_str()), (4, Some("not_found")), "{error}");
     let (code, error) =
         failure(service.molbox(&["file", "list"]).env("MOLBOX_API_KEY", "mbx_wrong"));
     assert_eq!((code, error["code"].as_str()), (3, Some("auth")), "{error}");
+}
+
+#[test]
+fn a_file_is_known_by_its_name_and_the_newest_as_latest() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    for name in ["first", "second"] {
+        service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", name]);
+    }
+    assert_eq!(service.json(&["file", "show", "first"])["name"], "first");
+    assert_eq!(service.json(&["file", "show", "latest"])["name"], "second");
+    let (code, error) = failure(&mut service.molbox(&["file", "delete", "third", "--yes"]));
+    assert_eq!((code, &error["message"]), (4, &"no file called third".into()), "{error}");
+}
+
+#[test]
+fn nothing_is_deleted_without_a_terminal_unless_it_is_said() {
+    let service = Service::start();
+    let pdb = repository().join("examples/1vii.pdb");
+    service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]);
+    let (code, error) = failure(&mut service.molbox(&["file", "delete", "villin"]));
+    assert_eq!((code, &error["remedy"]), (2, &"give --yes".into()), "{error}");
+    service.ok(&["file", "show", "villin"]);
+}
+
+#[test]
+fn what_is_waited_for_before_a_retry_is_said_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/local", listener.local_addr().unwrap());
+    let answers = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (mut client, _) = listener.accept().unwrap();
+            let _ = client.read(&mut [0; 4096]).unwrap();
+            let body =
+                r#"{"detail": [{"loc": [], "msg": "the disk is full", "type": "unavailable"}]}"#;
+            let length = body.len();
+            write!(client, "HTTP/1.1 503 Later\r\nretry-after: 2\r\ncontent-length: {length}\r\n")
+                .and_then(|()| write!(client, "connection: close\r\n\r\n{body}"))
+                .unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut list = crate::support::molbox(folder.path(), &["job", "list", "--retries", "1"]);
+    let output = list.env("MOLBOX_API_KEY", "mbx_x").env("MOLBOX_BASE_URL", address).output();
+    answers.join().unwrap();
+    let remarks = String::from_utf8(output.unwrap().stderr).unwrap();
+    let (retry, error) = remarks.split_once('\n').unwrap();
+    assert_eq!(retry, "the disk is full; trying again in 3 s (1 of 1)");
+    assert!(!error.contains("retry-after"), "{error}");
+}
+
+#[test]
+fn a_compressed_file_is_uploaded_as_what_is_in_it() {
+    let service = Service::start();
+    let content = fs::read(repository().join("examples/1vii.pdb")).unwrap();
+    let packed = fs::File::create(service.folder().join("villin.pdb.gz")).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(packed, flate2::Compression::fast());
+    packed.write_all(&content).unwrap();
+    packed.finish().unwrap();
+    let file = service.json(&["file", "upload", "villin.pdb.gz"]);
+    assert_eq!([&file["name"], &file["format"]], ["villin", "pdb"], "{file}");
+    let id = file["file_id"].as_str().unwrap();
+    service.ok(&["file", "download", id, "-o", "copy.pdb"]);
+    assert_eq!(fs::read(service.folder().join("copy.pdb")).unwrap(), content);
 }
 
 #[test]
@@ -151,7 +215,7 @@ fn the_exit_status_says_how_a_wait_ended() {
         (8, "timeout".to_owned())
     );
     assert_eq!(
-        code(&["system", "delete", "latest"]),
+        code(&["system", "delete", "latest", "--yes"]),
         (6, "conflict".to_owned()),
         "it is not finished"
     );
@@ -208,8 +272,20 @@ fn the_margin_of_the_service_is_that_of_this_machine() {
     .unwrap();
     let book =
         ["--portfolio", "book.csv", "--margin-date", "2024-12-31", "--num-scenarios", "2000"];
-    service.ok(&[&["margin", "submit", "-o", "there.csv"], &book[..]].concat());
-    service.ok(&[&["margin", "local", "-o", "here.csv"], &book[..]].concat());
+    let written = |how: &str, file: &str| {
+        let mut written = service.json(&[&["margin", how, "-o", file], &book[..]].concat());
+        assert_eq!(written["file"].take(), file);
+        written
+    };
+    // What CSV has no place for.
+    let totals = written("submit", "there.csv");
+    assert_eq!(totals, written("local", "here.csv"));
+    assert!(
+        totals["initialMargin"].as_f64().unwrap()
+            > 1.1 * totals["maintenanceMargin"].as_f64().unwrap() - 1e-6
+    );
+    assert_eq!((&totals["seed"], &totals["currency"]), (&42.into(), &"USD".into()));
+    assert_eq!(totals["marginDate"], "2024-12-31");
     let read = |name: &str| fs::read_to_string(service.folder().join(name)).unwrap();
     assert_eq!(read("there.csv"), read("here.csv"));
     assert_eq!(read("here.csv").lines().count(), 3);
@@ -227,6 +303,16 @@ fn a_login_finds_the_stage_and_is_refused_in_words_that_help() {
     assert!(output.status.success(), "{output:?}");
     let record: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(record["base_url"].as_str(), Some(service.base_url.as_str()));
+    // As a browser shows it.
+    let output = login(&format!("{}/portal/", service.base_url), &service.key);
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(record["base_url"].as_str(), Some(service.base_url.as_str()));
+    // Margins are asked for there, too.
+    let mut margin = service.molbox(&["margin", "submit", "--future", "XEQ1:long:1"]);
+    for variable in ["MOLBOX_API_KEY", "MOLBOX_BASE_URL", "MOLBOX_MARGIN_URL"] {
+        margin.env_remove(variable);
+    }
+    ok(&mut margin);
     let error = |output: std::process::Output| {
         let error: Value = serde_json::from_slice(&output.stderr).unwrap();
         (output.status.code().unwrap(), error["error"].clone())

@@ -42,11 +42,16 @@ impl Service {
 
     /// One that can build, simulate and analyse.
     pub(crate) fn with_worker() -> Self {
+        Self::with_worker_and(&[])
+    }
+
+    /// The same with settings.
+    pub(crate) fn with_worker_and(settings: &[&str]) -> Self {
         assert!(
             python().is_some(),
             "no Python environment for the worker: `cargo xtask test` makes it"
         );
-        Self::start()
+        Self::with(settings)
     }
 
     /// One with settings, each as `name=value`.

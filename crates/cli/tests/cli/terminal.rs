@@ -36,7 +36,7 @@ fn a_terminal_gets_tables_in_colour_unless_it_wants_none() {
     let pdb = repository().join("examples/1vii.pdb");
     service.ok(&["file", "upload", pdb.to_str().unwrap(), "--name", "villin"]);
     let colourful = shown(&service, "file list", &[]);
-    assert!(colourful.contains("\u{1b}["), "{colourful}");
+    assert!(colourful.contains("\u{1b}[38;5;2mready"), "not the bright green: {colourful}");
     let plain = shown(&service, "file list", &[("NO_COLOR", "1")]);
     assert!(!plain.contains("\u{1b}["), "{plain}");
     matches("terminal_file_list.txt", &plain);

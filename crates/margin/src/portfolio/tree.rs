@@ -11,8 +11,9 @@ use crate::model::MAX_DATES;
 use crate::schema::Part;
 
 /// Reads what the schema knows of a value, each key at most once. Positions go to `positions` one
-/// by one and leave an empty array behind, and of a list or an object where there should be none
-/// only that is kept: a value takes no more memory than its part of the document.
+/// by one and leave an empty array behind, of portfolios only whether there are any is kept, and of
+/// a list or an object where there should be none only that: a value takes no more memory than its
+/// part of the document.
 #[derive(Debug)]
 pub(crate) struct Tree<'p, 's> {
     pub(crate) part: Part,
@@ -27,7 +28,12 @@ impl Tree<'_, '_> {
             Part::Settings => Some(Place::Settings),
             Part::Portfolio => Some(Place::Portfolio),
             Part::Position => Some(Place::Position(self.positions.n_read)),
-            Part::Futures | Part::Dates | Part::Text | Part::Number | Part::Flag => None,
+            Part::Portfolios
+            | Part::Futures
+            | Part::Dates
+            | Part::Text
+            | Part::Number
+            | Part::Flag => None,
         }
     }
 }
@@ -76,8 +82,16 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
-        let mut dates = Vec::new();
+        let mut kept = Vec::new();
         match self.part {
+            Part::Portfolios => {
+                while elements.next_element::<IgnoredAny>()?.is_some() {
+                    // Whether there are any is all that matters.
+                    if kept.is_empty() {
+                        kept.push(Value::Null);
+                    }
+                }
+            }
             Part::Futures => {
                 while let Some(position) = elements
                     .next_element_seed(Tree { part: Part::Position, positions: self.positions })?
@@ -90,14 +104,14 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
                     .next_element_seed(Tree { part: Part::Text, positions: self.positions })?
                 {
                     // One more than are allowed is enough to be refused.
-                    if dates.len() <= MAX_DATES {
-                        dates.push(date);
+                    if kept.len() <= MAX_DATES {
+                        kept.push(date);
                     }
                 }
             }
             _ => while elements.next_element::<IgnoredAny>()?.is_some() {},
         }
-        Ok(dates.into())
+        Ok(kept.into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {

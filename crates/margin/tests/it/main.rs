@@ -11,5 +11,6 @@ mod identities;
 mod measures;
 mod reports;
 mod requests;
+mod several;
 mod staleness;
 mod stores;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use jiff::{Span, Timestamp};
 use molbox::workflow::types::{AccountChange, AccountRequest};
 use rustix::fs::Mode;
@@ -41,11 +41,11 @@ use crate::record::Role;
 use crate::shown::in_bytes;
 use check::{Kind, Report};
 use deed::deed;
-use options::Options;
+use options::{Options, set_everywhere, with_set_everywhere};
 use queue::{TaskCommand, account_state};
 use say::{say, say_error};
 use serve::serve;
-use up::UpOptions;
+use up::{SetupOptions, UpOptions};
 
 /// Molecular dynamics behind a REST interface.
 #[derive(Parser)]
@@ -79,6 +79,9 @@ enum Command {
     },
     /// Show where the service of a data folder runs; status 3 when it does not.
     Status,
+    /// Make the environment of Python in which workers run, where the service was installed without:
+    /// by a Debian package, or from an archive.
+    Setup(SetupOptions),
     /// Serve the simulation workflow and the margin endpoint.
     Serve {
         /// Log to this file, of which 10 MB and 10 MB before are kept, and not to standard error.
@@ -244,18 +247,22 @@ struct ChangeOptions {
     #[arg(long)]
     role: Option<String>,
     /// Tasks that it may have queued or running at a time, 0 for any number. It replaces the
-    /// account's own limits, as `--bytes` does.
+    /// account's own limits, as `--bytes` and `--hours` do.
     #[arg(long, value_name = "N")]
     open_tasks: Option<i64>,
     /// Most that it may hold, in bytes, 0 for any number.
     #[arg(long, value_name = "N")]
     bytes: Option<i64>,
+    /// Time that its tasks may have slots in `limits.hours_days` days before nothing more is queued,
+    /// in h, 0 for any time.
+    #[arg(long, value_name = "H")]
+    hours: Option<i64>,
     /// How much of the machine it has beside others that wait, from 1 to 100: one of weight 2 is
     /// served twice as long as one of weight 1.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=100))]
     weight: Option<i64>,
     /// The service's limits instead of its own.
-    #[arg(long, conflicts_with_all = ["open_tasks", "bytes"])]
+    #[arg(long, conflicts_with_all = ["open_tasks", "bytes", "hours"])]
     service_limits: bool,
 }
 
@@ -263,7 +270,7 @@ impl ChangeOptions {
     /// The change, as a request has it.
     fn request(self) -> serde_json::Value {
         // The weight is no part of the request.
-        let Self { role, open_tasks, bytes, service_limits, weight: _ } = self;
+        let Self { role, open_tasks, bytes, hours, service_limits, weight: _ } = self;
         let mut change = json!({});
         if let Some(role) = role {
             change["role"] = role.into();
@@ -271,7 +278,7 @@ impl ChangeOptions {
         if service_limits {
             change["limits"] = json!({});
         }
-        for (limit, value) in [("open_tasks", open_tasks), ("bytes", bytes)] {
+        for (limit, value) in [("open_tasks", open_tasks), ("bytes", bytes), ("hours", hours)] {
             if let Some(value) = value {
                 change["limits"][limit] = value.into();
             }
@@ -312,13 +319,21 @@ enum MarketCommand {
 pub fn main() -> ExitCode {
     // What is written is the owner's alone, by tasks too, which inherit this.
     umask(Mode::RWXG | Mode::RWXO);
-    match run(Cli::parse()) {
+    match run(parse()) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             say_error(&format!("molboxd: {error:#}"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line; what is wrong with it, or asked of it as help, ends the program.
+fn parse() -> Cli {
+    let matches = with_set_everywhere(Cli::command()).get_matches();
+    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    cli.options.set = set_everywhere(&matches);
+    cli
 }
 
 fn run(cli: Cli) -> Result<u8> {
@@ -337,6 +352,7 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Up(options) => return up::up(cli.options, options),
         Command::Down { purge, yes } => return up::down(&cli.options, purge, yes),
         Command::Status => return up::status(&cli.options),
+        Command::Setup(options) => return up::setup(&options),
         _ => {}
     }
     let clock = cli.options.clock();
@@ -360,6 +376,7 @@ fn run(cli: Cli) -> Result<u8> {
         }
         Command::Migrate => {
             folder::make(&config.data)?;
+            folder::check_owner(&config.data)?;
             let db = Db::migrate(&config)?;
             say(&format!("{} is up to date", db.place()));
         }
@@ -374,7 +391,10 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Market(MarketCommand::Reload) => {
             say(&runtime.block_on(market::ask_to_reload(&config, &clock))?)
         }
-        Command::Market(MarketCommand::Sample) => say(&market::write_sample(&config)?),
+        Command::Market(MarketCommand::Sample) => {
+            folder::check_owner(&config.data)?;
+            say(&market::write_sample(&config)?);
+        }
         Command::Config => say(Config::file(&settings)?.trim_end()),
         Command::Check { json } => return check(&config, json),
         Command::Audit(options) => {
@@ -392,15 +412,20 @@ fn run(cli: Cli) -> Result<u8> {
             return Ok(show(&report));
         }
         Command::Move { to } => {
+            folder::check_owner(&config.data)?;
             let to = to_config(&to)?;
             for (what, n) in moving::bring(&config, &to)? {
                 say(&format!("{what}\t{n}"));
             }
             runtime.block_on(note(&to, deed(&clock, "move", None), &config.data));
         }
-        Command::Doctor => return runtime.block_on(doctor(&config)),
+        Command::Doctor => {
+            folder::check_owner(&config.data)?;
+            return runtime.block_on(doctor(&config));
+        }
         Command::Up(_)
         | Command::Down { .. }
+        | Command::Setup(_)
         | Command::Status
         | Command::Analyze { .. }
         | Command::Confine { .. }
@@ -660,7 +685,11 @@ fn account_line(account: &AccountRow) -> String {
     let AccountRow { name, role, created_at, used, weight, .. } = account;
     let state = account_state(account);
     let mut line = format!("{name}\t{role}\t{created_at}\t{state}");
-    for (what, limit) in [("open tasks", used.most_open_tasks), ("bytes", used.most_bytes)] {
+    for (what, limit) in [
+        ("open tasks", used.most_open_tasks),
+        ("bytes", used.most_bytes),
+        ("hours", used.most_hours),
+    ] {
         if let Some(limit) = limit {
             line += &format!("\t{what} {limit}");
         }

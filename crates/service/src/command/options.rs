@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use clap::Args;
+use clap::{ArgMatches, Args, Command};
 
 use crate::clock::Clock;
 use crate::config::Config;
@@ -17,7 +17,7 @@ pub(super) struct Options {
     #[arg(long, global = true)]
     pub(super) data: Option<PathBuf>,
     /// Any key of the configuration, for example `worker.cpus=4`.
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long = SET, id = SET, value_name = "KEY=VALUE", value_parser = setting)]
     pub(super) set: Vec<(String, String)>,
     /// A file with the seconds by which the clock is ahead of the machine's: for tests, and not in
     /// builds for use.
@@ -28,6 +28,31 @@ pub(super) struct Options {
     #[cfg(debug_assertions)]
     #[arg(long, global = true, hide = true, value_name = "FILE", default_value = MOUNTS)]
     mounts: PathBuf,
+}
+
+/// Before the command and behind it, each as often as wanted. As a global option, those behind would
+/// take the place of those before.
+const SET: &str = "set";
+
+/// A command whose subcommands, and theirs, take `--set`, too.
+pub(super) fn with_set_everywhere(mut command: Command) -> Command {
+    let of_top = command.get_arguments().find(|arg| arg.get_id() == SET).cloned();
+    for name in names(&command) {
+        command =
+            command.mut_subcommand(name, |below| with_set_everywhere(below.args(of_top.clone())));
+    }
+    command
+}
+
+fn names(command: &Command) -> Vec<String> {
+    command.get_subcommands().map(|below| below.get_name().to_owned()).collect()
+}
+
+/// All that `--set` says, at whatever place, the first first.
+pub(super) fn set_everywhere(matches: &ArgMatches) -> Vec<(String, String)> {
+    let here = matches.try_get_many(SET).ok().flatten().into_iter().flatten().cloned();
+    let below = matches.subcommand().map(|(_, below)| set_everywhere(below));
+    here.chain(below.into_iter().flatten()).collect()
 }
 
 /// Where the kernel says what is mounted.
@@ -81,4 +106,21 @@ pub(super) fn as_toml(path: &Path) -> String {
 fn setting(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("must be KEY=VALUE")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::{set_everywhere, with_set_everywhere};
+    use crate::command::Cli;
+
+    #[test]
+    fn settings_before_a_command_and_behind_it_all_count_in_their_order() {
+        let line = "molboxd --set a=1 --set b=2 account --set c=3 list --set a=4";
+        let matches = with_set_everywhere(Cli::command()).try_get_matches_from(line.split(' '));
+        let set = set_everywhere(&matches.unwrap());
+        let shown: Vec<String> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(shown, ["a=1", "b=2", "c=3", "a=4"]);
+    }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::config::Config;
-use crate::db::{AccountRow, Db, Deed, Filter, Waiting, elapsed};
+use crate::db::{AccountRow, Db, Deed, Filter, Period, Waiting, elapsed};
 use crate::hex::hex;
 use crate::queue::{Line, Running};
 use crate::random;
@@ -79,6 +79,7 @@ async fn in_order(
         let waits = |task: crate::db::Queued| crate::queue::Waiting {
             id: task.id,
             account: task.account,
+            priority: task.priority,
             seconds: None,
         };
         let runs = |(task, since): (crate::db::Queued, _)| Running {
@@ -181,7 +182,9 @@ pub(super) async fn account(
     };
     let (most_tasks, whose_tasks) = limit(used.most_open_tasks, config.limits.open_tasks.into());
     let (most_bytes, whose_bytes) = limit(used.most_bytes, config.limits.account_bytes);
-    let hours = db.seconds_of_tasks(account.id, now).await? / 3600.0;
+    let (most_hours, whose_hours) = limit(used.most_hours, config.limits.account_hours.into());
+    let days = config.limits.hours_days;
+    let hours = db.slot_ms(account.id, Period { now, days }).await? as f64 / 3.6e6;
     let keys = db.keys(name).await?;
     let webhook = db.webhook(account.id).await?.unwrap_or_else(|| "none".to_owned());
     let n_good = keys.iter().filter(|key| crate::accounts::key::is_good(key, now)).count();
@@ -208,7 +211,13 @@ pub(super) async fn account(
             ),
         ),
         ("files", used.files.to_string()),
-        ("hours", format!("{hours:.2} h that its tasks had slots, of those that are kept")),
+        (
+            "hours",
+            format!(
+                "{hours:.2} h in {days} days {}",
+                of(most_hours.map(|n| format!("{n} h")), whose_hours)
+            ),
+        ),
         ("weight", account.weight.to_string()),
         ("keys", format!("{n_good} good of {}", keys.len())),
         ("webhook", webhook),

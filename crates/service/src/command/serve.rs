@@ -17,11 +17,11 @@ use crate::accounts::link::LIFETIME;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::db::Deed;
+use crate::db::{Deed, Expired};
 use crate::http::connections::{self, Door, raise_file_limit};
 use crate::http::routes;
 use crate::objects::Key;
-use crate::objects::garbage::sweep;
+use crate::objects::garbage::{sweep, sweep_deleted};
 use crate::{files, folder, runner, servers, webhook};
 
 /// The file of the data folder with the addresses.
@@ -167,6 +167,12 @@ async fn keep_house(app: Arc<App>) {
         if let Err(error) = expire_pending_files(&app).await {
             tracing::error!(cause = format!("{error:#}"), "delete files that have waited too long");
         }
+        if let Err(error) = expire_results(&app).await {
+            tracing::error!(
+                cause = format!("{error:#}"),
+                "delete results that were kept for a time"
+            );
+        }
         if let Err(error) = sweep_sent(&app).await {
             tracing::error!(cause = format!("{error:#}"), "remove what was sent and never taken");
         }
@@ -230,6 +236,34 @@ async fn expire_pending_files(app: &Arc<App>) -> Result<()> {
             sweep(&app.objects, &app.db, Key::stored(object)).await;
         }
     }
+    Ok(())
+}
+
+/// Announces which results are deleted soon, and deletes those whose time has come.
+async fn expire_results(app: &Arc<App>) -> Result<()> {
+    let retention = app.config.retention.times();
+    app.db.put_off_expiry(retention).await?;
+    let Some(retention) = retention else { return Ok(()) };
+    loop {
+        let expired = app.db.expired(app.now(), EXPIRED).await?;
+        let (n_expired, mut n_deleted) = (expired.len(), 0);
+        for Expired { id, account, account_name, kind } in expired {
+            let deed = Deed { account: Some(account_name), ..by_itself(app, "result_expire") };
+            let key = Key::task(&id);
+            if app.db.delete_expired(id.clone(), account, key.to_string(), deed).await? {
+                tracing::info!(task = %id, %kind, "deleted, as it was kept for its time");
+                n_deleted += 1;
+                app.systems.forget(&id);
+                app.records.forget(&id);
+                sweep_deleted(&app.objects, &app.db, key).await;
+            }
+        }
+        // A system is deleted only when its jobs have been.
+        if n_deleted == 0 || n_expired < EXPIRED {
+            break;
+        }
+    }
+    while app.db.announce_expiry(retention, app.now(), EXPIRED).await? == EXPIRED {}
     Ok(())
 }
 

@@ -44,6 +44,7 @@ pub(crate) struct Used {
     /// Limits of its own; none where those of the service hold.
     pub(crate) most_open_tasks: Option<i64>,
     pub(crate) most_bytes: Option<i64>,
+    pub(crate) most_hours: Option<i64>,
 }
 
 /// An account, as those who manage it see it.
@@ -111,7 +112,7 @@ fn accounts() -> String {
     format!(
         "select (select count(*) from task where account = account.id and {} and lane in (0, 1)),
                 (select count(*) from file where account = account.id),
-                bytes, most_open_tasks, most_bytes, id, name, role, created_at, disabled_at,
+                bytes, most_open_tasks, most_bytes, most_hours, id, name, role, created_at, disabled_at,
                 password is not null, invitation_expires_at, weight
          from account",
         is_open()
@@ -125,20 +126,21 @@ fn used(row: &Row<'_>) -> Result<Used> {
         bytes: row.get(2)?,
         most_open_tasks: row.get(3)?,
         most_bytes: row.get(4)?,
+        most_hours: row.get(5)?,
     })
 }
 
 fn account_row(row: &Row<'_>) -> Result<AccountRow> {
     Ok(AccountRow {
-        id: row.get(5)?,
-        name: row.get(6)?,
-        role: row.get(7)?,
-        created_at: row.get(8)?,
-        disabled_at: row.get(9)?,
-        has_password: row.get(10)?,
-        invited_until: row.get(11)?,
+        id: row.get(6)?,
+        name: row.get(7)?,
+        role: row.get(8)?,
+        created_at: row.get(9)?,
+        disabled_at: row.get(10)?,
+        has_password: row.get(11)?,
+        invited_until: row.get(12)?,
         used: used(row)?,
-        weight: row.get(12)?,
+        weight: row.get(13)?,
     })
 }
 
@@ -159,8 +161,10 @@ fn store(tx: &Tx<'_>, before: &AccountRow, after: &AccountRow, deed: &Deed) -> R
     let AccountRow { id, role, disabled_at, used, .. } = after;
     let sql = "
         update account
-        set role = ?1, disabled_at = ?2, most_open_tasks = ?3, most_bytes = ?4 where id = ?5";
-    tx.execute(sql, values![role, disabled_at, used.most_open_tasks, used.most_bytes, id])?;
+        set role = ?1, disabled_at = ?2, most_open_tasks = ?3, most_bytes = ?4, most_hours = ?5
+        where id = ?6";
+    let Used { most_open_tasks, most_bytes, most_hours, .. } = used;
+    tx.execute(sql, values![role, disabled_at, most_open_tasks, most_bytes, most_hours, id])?;
     let (was_disabled, is_disabled) = (before.disabled_at.is_some(), disabled_at.is_some());
     if is_disabled && !was_disabled {
         cancel_all(tx, *id, deed.at)?;
@@ -169,7 +173,7 @@ fn store(tx: &Tx<'_>, before: &AccountRow, after: &AccountRow, deed: &Deed) -> R
             update account set invitation = null, invitation_expires_at = null where id = ?1";
         tx.execute(sql, values![id])?;
     }
-    let limits = |used: &Used| (used.most_open_tasks, used.most_bytes);
+    let limits = |used: &Used| (used.most_open_tasks, used.most_bytes, used.most_hours);
     let actions = [
         ("account_disable", is_disabled && !was_disabled),
         ("account_enable", was_disabled && !is_disabled),
@@ -255,11 +259,12 @@ impl Db {
                 let since = before.disabled_at.unwrap_or(deed.at);
                 after.disabled_at = is_disabled.then_some(since);
             }
-            if let Some(types::AccountLimits { open_tasks, bytes }) = &change.limits {
+            if let Some(types::AccountLimits { open_tasks, bytes, hours }) = &change.limits {
                 let own =
                     |limit: &Option<u64>| limit.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
                 after.used.most_open_tasks = own(open_tasks);
                 after.used.most_bytes = own(bytes);
+                after.used.most_hours = own(hours);
             }
             if before.is_good_admin() && !after.is_good_admin() {
                 let sql =
@@ -292,21 +297,6 @@ impl Db {
             noted(tx, changed, &deed, &name)
         })
         .await
-    }
-
-    /// How long tasks of an account that are kept had slots, in s, from their first start to their
-    /// end, or until now.
-    pub(crate) async fn seconds_of_tasks(&self, account: i64, now: Timestamp) -> Result<f64> {
-        let sql = "
-            select started_at, finished_at from task
-            where account = ?1 and started_at is not null";
-        let spans: Vec<(Timestamp, Option<Timestamp>)> = self
-            .read(|tx| tx.all(sql, values![account], |row| Ok((row.get(0)?, row.get(1)?))))
-            .await?;
-        let seconds = |(start, end): (Timestamp, Option<Timestamp>)| {
-            end.unwrap_or(now).duration_since(start).as_secs_f64().max(0.0)
-        };
-        Ok(spans.into_iter().map(seconds).sum())
     }
 
     /// Makes a key of an account; false when there is no such account.

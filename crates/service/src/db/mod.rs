@@ -7,11 +7,13 @@ mod audit;
 mod error;
 mod file;
 mod garbage;
+mod hours;
 mod idempotency;
 mod postgres;
 mod progress;
 mod queue;
 mod quota;
+mod retention;
 mod runner;
 mod scope;
 mod served;
@@ -46,9 +48,11 @@ pub(crate) use account::{AccountRow, KeyRow, NewKey, Unchanged, Used};
 pub(crate) use audit::{Deed, Entry, Search};
 pub(crate) use error::{Error, Result};
 pub(crate) use file::{Arrival, FileRow, Pending, Unregistered};
+pub(crate) use hours::{OverHours, Period};
 pub(crate) use idempotency::{Answer, Before, IdempotentWrite, Once};
 pub(crate) use queue::{Mark, Queued};
 pub(crate) use quota::OverQuota;
+pub(crate) use retention::Expired;
 pub(crate) use runner::{End, LEASE, Lease, Requeue};
 pub(crate) use served::elapsed;
 pub(crate) use server::Server;
@@ -64,7 +68,7 @@ use postgres::{Postgres, Tie};
 use scope::Scope;
 use sqlite::{Opened, Sqlite};
 use tx::{Row, Tx};
-use value::values;
+use value::{Value, values};
 
 /// The database.
 pub(crate) struct Db {

@@ -46,11 +46,14 @@ pub(super) use tokio_postgres::Row;
 /// The schema as its first version here is: an installation begins with it.
 const FIRST: (usize, &str) = (16, include_str!("postgres/0016.sql"));
 /// What brings it from each version to the next.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("postgres/0017.sql"),
     include_str!("postgres/0018.sql"),
     include_str!("postgres/0019.sql"),
     include_str!("postgres/0020.sql"),
+    include_str!("postgres/0021.sql"),
+    include_str!("postgres/0022.sql"),
+    include_str!("postgres/0023.sql"),
 ];
 /// The oldest program that works with this schema. Version 16 knows of no other server.
 const OLDEST: usize = 17;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::served::{elapsed, served};
 use super::task::{COLUMNS, task};
-use super::{Db, Result, Tx, values};
+use super::{Db, Result, Row, Tx, values};
 use crate::queue::{Claim, Served};
 use crate::record::{Kind, Lane, Status, Task};
 
@@ -16,6 +16,12 @@ pub(crate) struct Queued {
     pub(crate) id: String,
     pub(crate) account: i64,
     pub(crate) kind: Kind,
+    /// Among those of its account.
+    pub(crate) priority: i64,
+}
+
+fn queued(row: &Row<'_>) -> Result<Queued> {
+    Ok(Queued { id: row.get(0)?, account: row.get(1)?, kind: row.get(2)?, priority: row.get(3)? })
 }
 
 /// A lane as far as it is known.
@@ -70,17 +76,14 @@ impl Db {
         now: Timestamp,
     ) -> Result<Queue> {
         let sql = "
-            select id, account, kind from task
+            select id, account, kind, priority from task
             where status = ?1 and lane = ?2 and is_cancelled = 0
             order by seq limit ?3";
         let (number, limit) = (lane as i64, limit as i64);
         self.read(|tx| {
             let values = values![Status::Queued, number, limit];
-            let waiting = tx.all(sql, values, |row| {
-                Ok(Queued { id: row.get(0)?, account: row.get(1)?, kind: row.get(2)? })
-            })?;
             Ok(Queue {
-                waiting,
+                waiting: tx.all(sql, values, queued)?,
                 running: running(tx, lane)?,
                 served: served(tx, lane, now)?,
                 weights: weights(tx)?,
@@ -88,6 +91,16 @@ impl Db {
         })
         .await
     }
+}
+
+/// The query of the task of an account that is next in a lane.
+pub(super) fn next_of() -> String {
+    format!(
+        "select {COLUMNS} from task
+         where lane = ?1 and account = ?2 and status = '{}'
+         order by priority desc, seq limit 1",
+        Status::Queued
+    )
 }
 
 /// The task of a lane that is to start next, and how many are waiting, counted to `enough`.
@@ -109,11 +122,13 @@ pub(super) fn next(
     let claims = first.into_iter().chain(others).map(|waits| {
         let running = elapsed_of.get(&waits.account).into_iter().flatten().copied();
         let weight = weights.get(&waits.account).copied().unwrap_or(1.0);
-        Claim::new(waits.served, running, weight, waits.oldest)
+        (Claim::new(waits.served, running, weight, waits.oldest), waits.account)
     });
-    let Some(next) = claims.min_by(Claim::order) else { return Ok(None) };
-    let sql = format!("select {COLUMNS} from task where seq = ?1");
-    let task = tx.one(&sql, values![next.oldest], task)?;
+    let turn = claims.min_by(|(one, _), (other, _)| one.order(other));
+    let Some((_, account)) = turn else { return Ok(None) };
+    let Some(task) = tx.first(&next_of(), values![lane as i64, account], task)? else {
+        return Ok(None);
+    };
     let sql = "
         select count(*) from
             (select 1 from task where status = ?1 and lane = ?2 limit ?3) as counted";
@@ -173,9 +188,7 @@ fn weights(tx: &Tx<'_>) -> Result<BTreeMap<i64, f64>> {
 }
 
 fn running(tx: &Tx<'_>, lane: Lane) -> Result<Vec<(Queued, Option<Timestamp>)>> {
-    let sql = "select id, account, kind, attempt_at from task where status = ?1 and lane = ?2";
-    tx.all(sql, values![Status::Running, lane as i64], |row| {
-        let task = Queued { id: row.get(0)?, account: row.get(1)?, kind: row.get(2)? };
-        Ok((task, row.get(3)?))
-    })
+    let sql = "
+        select id, account, kind, priority, attempt_at from task where status = ?1 and lane = ?2";
+    tx.all(sql, values![Status::Running, lane as i64], |row| Ok((queued(row)?, row.get(4)?)))
 }

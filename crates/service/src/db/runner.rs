@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::queue::next;
 use super::served::serve;
 use super::task::{COLUMNS, task, transition};
-use super::webhook::report;
+use super::webhook::{Report, report};
 use super::{Db, Engine, Error, Result, Scope, Tx, values};
 use crate::record::{Lane, Status, Task};
 
@@ -279,7 +279,7 @@ impl Db {
             let sql = "
                 update task set finished_at = ?1, outcome = ?2, bytes = ?3 where id = ?4";
             tx.execute(sql, values![now, end.outcome, end.bytes as i64, id])?;
-            report(tx, &id, now)?;
+            report(tx, &id, now, Report::Ended)?;
             if let Some(layout) = end.bundle {
                 let sql = "
                     insert into bundle (task, layout) values (?1, ?2)

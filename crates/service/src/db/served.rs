@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{Result, Tx, values};
+use super::{Result, Tx, hours, values};
 use crate::queue::Served;
 use crate::record::{Lane, Status};
 
@@ -39,6 +39,9 @@ pub(super) fn serve(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     let before =
         ms.zip(at).map_or(0.0, |(ms, at)| Served { seconds: ms as f64 / 1e3, at }.seconds_at(now));
     // By the weight at the end: what was served before stays as it was counted.
+    if let Some(since) = since {
+        hours::count(tx, account, since, now)?;
+    }
     let seconds = before + elapsed(since, now) / weight as f64;
     let (ms, rank) = ((seconds * 1e3).round() as i64, Served { seconds, at: now }.rank());
     let sql = "

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::error::{Error, Result};
 use super::value::Value;
 
-const MIGRATIONS: [&str; 20] = [
+const MIGRATIONS: [&str; 23] = [
     include_str!("sqlite/0001.sql"),
     include_str!("sqlite/0002.sql"),
     include_str!("sqlite/0003.sql"),
@@ -42,6 +42,9 @@ const MIGRATIONS: [&str; 20] = [
     include_str!("sqlite/0018.sql"),
     include_str!("sqlite/0019.sql"),
     include_str!("sqlite/0020.sql"),
+    include_str!("sqlite/0021.sql"),
+    include_str!("sqlite/0022.sql"),
+    include_str!("sqlite/0023.sql"),
 ];
 /// The version of the schema that this program reads and writes.
 pub(super) const VERSION: usize = MIGRATIONS.len();
@@ -446,7 +449,7 @@ mod tests {
     use molbox::workflow::types;
     use rusqlite::Connection;
 
-    use super::super::queue::Turns;
+    use super::super::queue::{Turns, next_of};
     use super::super::{Filter, file, task};
     use super::MIGRATIONS;
 
@@ -495,6 +498,9 @@ mod tests {
             assert!(steps.iter().any(|step| step.ends_with(index)), "{steps:?}");
             assert!(!steps.iter().any(|step| step.contains("SORT")), "{steps:?}");
         }
+        let steps = plan(&db, &next_of());
+        assert_eq!(steps.len(), 1, "{steps:?}");
+        assert!(steps[0].ends_with("INDEX task_next (lane=? AND account=?)"), "{steps:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What any database promises. Each test runs on every database there is, each time on a new one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -9,15 +9,15 @@ use molbox::workflow::types;
 use super::runner::take;
 use super::transfer::TABLES;
 use super::{
-    Allowance, Answer, Before, Db, Deed, Deletion, End, Error, FileRow, Filter, IdempotentWrite,
-    LEASE, Lease, Once, OverQuota, Reads, Requeue, Row, Scope, Server, Unqueued, Unregistered,
-    values,
+    Allowance, Answer, Before, Db, Deed, Deletion, End, Error, Extended, FileRow, Filter,
+    IdempotentWrite, LEASE, Lease, Once, OverHours, OverQuota, Period, Reads, Requeue, Row, Scope,
+    Server, Unqueued, Unregistered, values,
 };
 use crate::config::{Config, Database};
 use crate::formats::Format;
-use crate::record::{FileStatus, Kind, Lane, NewTask, Role, Status, Task};
+use crate::record::{FileStatus, Kind, Lane, NewTask, PRIORITY, Retention, Role, Status, Task};
 
-const UNLIMITED: Allowance = Allowance { open_tasks: 0, bytes: 0 };
+const UNLIMITED: Allowance = Allowance { open_tasks: 0, bytes: 0, hours: 0, hours_days: 30 };
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// A server for the tests, as those of the whole service have it.
@@ -69,6 +69,7 @@ fn queued(account: i64, kind: Kind, id: &str) -> NewTask {
         seed: 1,
         warnings: "[]".to_owned(),
         bytes: 0,
+        priority: PRIORITY,
         created_at: at(0),
     }
 }
@@ -177,6 +178,7 @@ fn what_is_written_is_read_as_it_was() {
             created_at: at(-1),
             warnings: "[ ]".to_owned(),
             bytes: 3,
+            priority: 51,
             ..queued(account, Kind::Job, "job_1")
         };
         // It needs none that is there.
@@ -203,6 +205,8 @@ fn what_is_written_is_read_as_it_was() {
             outcome: None,
             warnings: task.warnings,
             bytes: 3,
+            priority: 51,
+            expires_at: None,
         };
         assert_eq!(found, expected);
         assert!(matches!(store(&db, account, file("file_1", 5), 0).await, Once::Stored));
@@ -297,7 +301,7 @@ fn runners_that_claim_at_once_start_every_task_once() {
 fn an_allowance_holds_for_those_who_write_at_once() {
     on_each_database(|db| async move {
         let account = account(&db, "a").await;
-        let allowance = Allowance { open_tasks: 5, bytes: 0 };
+        let allowance = Allowance { open_tasks: 5, ..UNLIMITED };
         let queued = at_once(20, |i| {
             let (db, task) = (db.clone(), queued(account, Kind::Job, &format!("job_{i}")));
             let request = request(account, "");
@@ -721,6 +725,166 @@ fn whose_turn_it_is_follows_from_what_is_queued_runs_and_ran() {
             let behind = Requeue::NotBegun;
             assert!(db.requeue_task(one.clone(), a, next.id, behind, later).await.unwrap());
         }
+    });
+}
+
+#[test]
+fn of_what_an_account_has_waiting_the_highest_priority_is_next_and_nobody_else_s() {
+    on_each_database(|db| async move {
+        let [a, b] = [account(&db, "a").await, account(&db, "b").await];
+        for (account, id, priority) in [
+            (a, "a_low", 10),
+            (b, "b", 50),
+            (a, "a_usual", 50),
+            (a, "a_high", 90),
+            (a, "a_late", 90),
+        ] {
+            let task = NewTask { priority, ..queued(account, Kind::Job, id) };
+            assert!(matches!(queue(&db, task, Reads::default()).await, Once::Stored));
+        }
+        let one = lease(&db, "one").await;
+        let mut order = Vec::new();
+        for second in 1..=5 {
+            let (task, _) = claim(&db, &one, Lane::Workers, at(second)).await.unwrap();
+            order.push(task.id);
+        }
+        // Turns are those of tasks without priorities: a's oldest was first.
+        assert_eq!(order, ["a_high", "b", "a_late", "a_usual", "a_low"]);
+    });
+}
+
+/// A task that had a slot from one moment to another.
+async fn run_for(db: &Db, account: i64, id: &str, from: Timestamp, to: Timestamp) {
+    queue_all(db, account, Kind::Job, &[id.to_owned()]).await;
+    let one = lease(db, "one").await;
+    assert!(begin(db, &one, account, id, from).await);
+    assert!(db.end_task(one, account, id.into(), ended(Status::Failed), to).await.unwrap());
+}
+
+#[test]
+fn hours_are_counted_by_the_days_in_which_they_were_served_and_limit_what_is_queued() {
+    on_each_database(|db| async move {
+        let [a, b] = [account(&db, "a").await, account(&db, "b").await];
+        let hour = SignedDuration::from_hours(1);
+        let start = at(0) + 100 * DAY;
+        // Three hours on one day, and five on the next.
+        run_for(&db, a, "job_0", start + DAY - 3 * hour, start + DAY + 5 * hour).await;
+        let hours = async |account, now, days| {
+            db.slot_ms(account, Period { now, days }).await.unwrap() as f64 / 3.6e6
+        };
+        let noon = start + DAY + 12 * hour;
+        assert_eq!((hours(a, noon, 1).await, hours(a, noon, 2).await), (5.0, 8.0));
+        assert_eq!((hours(a, noon + DAY, 2).await, hours(a, noon + 2 * DAY, 2).await), (5.0, 0.0));
+        assert_eq!(hours(b, noon, 2).await, 0.0);
+        // What runs counts from the beginning of the days that are counted.
+        queue_all(&db, a, Kind::Job, &["job_1".to_owned()]).await;
+        let one = lease(&db, "one").await;
+        assert!(begin(&db, &one, a, "job_1", noon).await);
+        assert_eq!(hours(a, noon + hour, 2).await, 9.0);
+        assert_eq!(hours(a, noon + 2 * DAY, 2).await, 24.0 + 12.0);
+        let all = db.all_slot_ms(Period { now: noon + hour, days: 2 }).await.unwrap();
+        assert_eq!(all, BTreeMap::from([(a, 9 * 3_600_000)]));
+
+        let allowance = Allowance { hours: 9, hours_days: 2, ..UNLIMITED };
+        let queue_at = async |id: &str, now| {
+            let request = IdempotentWrite { now, ..request(a, "") };
+            let task = queued(a, Kind::Job, id);
+            db.create_task(task, Reads::default(), allowance, request, answer("")).await.unwrap()
+        };
+        let early = queue_at("job_2", noon + hour - SignedDuration::from_secs(1)).await;
+        assert!(matches!(early, Once::Stored), "{early:?}");
+        let Once::Refused(Unqueued::OverHours(over)) = queue_at("job_3", noon + hour).await else {
+            panic!("it has had its nine hours");
+        };
+        // The three of the first day are not counted from midnight on.
+        let until = start + 2 * DAY;
+        assert_eq!(over, OverHours { ms: 9 * 3_600_000, most_hours: 9, days: 2, until });
+        let end = ended(Status::Failed);
+        assert!(db.end_task(one, a, "job_1".into(), end, noon + hour).await.unwrap());
+        assert!(matches!(queue_at("job_3", until - hour).await, Once::Refused(_)));
+        assert!(matches!(queue_at("job_3", until).await, Once::Stored));
+
+        let limits = types::AccountLimits { bytes: None, hours: Some(20), open_tasks: None };
+        let change = types::AccountChange { disabled: None, limits: Some(limits), role: None };
+        let changed = db.change_account("a".into(), change, Deed::default()).await.unwrap();
+        assert_eq!(changed.unwrap().used.most_hours, Some(20));
+        assert!(matches!(queue_at("job_4", noon + hour).await, Once::Stored));
+    });
+}
+
+#[test]
+fn nothing_is_deleted_that_was_not_announced_and_what_is_used_again_stays() {
+    on_each_database(|db| async move {
+        let account = account(&db, "a").await;
+        let end = at(0) + 100 * DAY;
+        let retention = Retention { kept: 30 * DAY, warned: 7 * DAY };
+        let one = lease(&db, "one").await;
+        for (id, kind, parent) in
+            [("box_1", Kind::System, None), ("job_1", Kind::Job, Some("box_1".to_owned()))]
+        {
+            let task = NewTask { parent, ..queued(account, kind, id) };
+            assert!(matches!(queue(&db, task, Reads::default()).await, Once::Stored));
+            assert!(begin(&db, &one, account, id, end).await);
+            let done = ended(Status::Succeeded);
+            assert!(db.end_task(one.clone(), account, id.into(), done, end).await.unwrap());
+        }
+        let expiry =
+            async |kind, id| db.task(account, kind, id).await.unwrap().map(|task| task.expires_at);
+        let announce = async |now| db.announce_expiry(retention, now, 9).await.unwrap();
+        let delete = async |id: &str, at| {
+            let deed = Deed { at, ..Deed::default() };
+            db.delete_expired(id.into(), account, format!("tasks/{id}"), deed).await.unwrap()
+        };
+        let second = SignedDuration::from_secs(1);
+        assert_eq!(announce(end + 23 * DAY - second).await, 0);
+        assert!(!delete("job_1", end + 1000 * DAY).await, "it was never announced");
+        // The system is its job's.
+        assert_eq!(announce(end + 23 * DAY).await, 1);
+        assert_eq!(expiry(Kind::Job, "job_1").await, Some(Some(end + 30 * DAY)));
+        assert_eq!(expiry(Kind::System, "box_1").await, Some(None));
+        let listed = db.open_and_ended(account, end + 23 * DAY).await.unwrap();
+        assert_eq!(listed.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["job_1"]);
+        assert_eq!(db.expired(end + 30 * DAY - second, 9).await.unwrap(), []);
+        assert!(!delete("job_1", end + 30 * DAY - second).await);
+
+        // Kept for longer it is put off, for ever it is taken back, and announced anew it has its days.
+        let longer = Retention { kept: 40 * DAY, ..retention };
+        db.put_off_expiry(Some(longer)).await.unwrap();
+        assert_eq!(expiry(Kind::Job, "job_1").await, Some(Some(end + 40 * DAY)));
+        db.put_off_expiry(None).await.unwrap();
+        assert_eq!(expiry(Kind::Job, "job_1").await, Some(None));
+        assert_eq!(announce(end + 50 * DAY).await, 1);
+        assert_eq!(expiry(Kind::Job, "job_1").await, Some(Some(end + 57 * DAY)));
+
+        // One that is extended is no result any more; cancelled, it is one again.
+        let extended = Extended { parameters: "{}".into(), warnings: "[]".into(), bytes: 0 };
+        let write = request(account, "");
+        let done = db.extend_task("job_1".into(), extended, UNLIMITED, write, answer("")).await;
+        assert!(matches!(done.unwrap(), Once::Stored));
+        assert_eq!(expiry(Kind::Job, "job_1").await, Some(None));
+        assert!(!delete("job_1", end + 1000 * DAY).await);
+        let failed = ended(Status::Failed);
+        db.end_task(one, account, "job_1".into(), failed, end + 51 * DAY).await.unwrap();
+        assert_eq!(announce(end + 60 * DAY).await, 0);
+        assert_eq!(announce(end + 74 * DAY).await, 1);
+
+        // An analysis that reads it puts it off, and while it is open keeps it.
+        let parent = Some("job_1".to_owned());
+        let analysis = NewTask { parent, ..queued(account, Kind::Analysis, "ana_1") };
+        assert!(matches!(queue(&db, analysis, Reads::default()).await, Once::Stored));
+        assert_eq!(expiry(Kind::Job, "job_1").await, Some(None));
+        assert_eq!(announce(end + 75 * DAY).await, 1);
+        let due = end + 82 * DAY;
+        assert_eq!(db.expired(due, 9).await.unwrap().len(), 1);
+        assert!(!delete("job_1", due).await, "it is read");
+        let cancelled = Deed { at: end + 75 * DAY, ..Deed::default() };
+        db.cancel_task(account, Kind::Analysis, "ana_1".into(), cancelled).await.unwrap();
+        assert!(delete("job_1", due).await);
+        assert_eq!(expiry(Kind::Job, "job_1").await, None);
+        assert!(db.garbage(due, true).await.unwrap().contains(&"tasks/job_1".to_owned()));
+        // Now nobody has the system any more.
+        assert_eq!(announce(due).await, 1);
+        assert_eq!(expiry(Kind::System, "box_1").await, Some(Some(due + 7 * DAY)));
     });
 }
 

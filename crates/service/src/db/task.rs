@@ -4,13 +4,15 @@ use jiff::Timestamp;
 
 use super::audit::note;
 use super::garbage::discard_object;
+use super::hours::has_hours;
 use super::quota::has_quota;
-use super::webhook::report;
+use super::webhook::{Report, report};
 use super::words::{has_ended, is_open};
 use super::{
-    Answer, Db, Deed, Filter, IdempotentWrite, Once, OverQuota, Result, Row, Scope, Tx, values,
+    Answer, Db, Deed, Filter, IdempotentWrite, Once, OverHours, OverQuota, Period, Result, Row,
+    Scope, Tx, values,
 };
-use crate::record::{FileStatus, Kind, NewTask, Status, Task};
+use crate::record::{Ended, FileStatus, Kind, NewTask, Status, Task};
 
 /// A task of a listing.
 pub(crate) enum Listed<K> {
@@ -44,6 +46,8 @@ pub(crate) enum Unqueued {
     TooMany(i64),
     /// The account would hold more than it may.
     OverQuota(OverQuota),
+    /// The account was served as long as it may be.
+    OverHours(OverHours),
     /// This task is in this state by now, which does not allow it.
     InState(String, Status),
     /// This file or task, which it reads or is itself, has been deleted in the meantime.
@@ -112,12 +116,13 @@ pub(super) fn queue_listing(filter: &Filter) -> String {
 
 pub(super) const COLUMNS: &str = "seq, id, account, kind, name, parent, status, request, parameters, seed, attempts, created_at, \
                        started_at, finished_at, is_cancelled, outcome, warnings, fruitless, \
-                       coalesce(bytes, 0)";
+                       coalesce(bytes, 0), priority, expires_at";
 
 /// Places among them.
 const SEQ: usize = 0;
 const ID: usize = 1;
 const FINISHED_AT: usize = 13;
+const EXPIRES_AT: usize = 20;
 
 pub(super) fn task(row: &Row<'_>) -> Result<Task> {
     Ok(Task {
@@ -140,6 +145,8 @@ pub(super) fn task(row: &Row<'_>) -> Result<Task> {
         warnings: row.get(16)?,
         fruitless: row.get(17)?,
         bytes: row.get(18)?,
+        priority: row.get(19)?,
+        expires_at: row.get(EXPIRES_AT)?,
     })
 }
 
@@ -180,7 +187,7 @@ fn cancel(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     if !has_left && transition(tx, id, &[Status::Queued], Status::Cancelled)? {
         let sql = "update task set finished_at = ?1, outcome = '{}', bytes = 0 where id = ?2";
         tx.execute(sql, values![now, id])?;
-        report(tx, id, now)?;
+        report(tx, id, now, Report::Ended)?;
     }
     let sql = format!("update task set is_cancelled = 1 where id = ?1 and {}", is_open());
     tx.execute(&sql, values![id])?;
@@ -194,11 +201,20 @@ pub(crate) struct Allowance {
     pub(crate) open_tasks: u32,
     /// What it may hold.
     pub(crate) bytes: u64,
+    /// How long its tasks may have slots, in h, in so many days.
+    pub(crate) hours: u32,
+    pub(crate) hours_days: u32,
 }
 
 impl Allowance {
     /// Refuses another open task that adds so many bytes. Tasks are counted as far as it matters.
-    fn has_room(self, tx: &Tx<'_>, account: i64, added: i64) -> Result<Result<(), Unqueued>> {
+    fn has_room(
+        self,
+        tx: &Tx<'_>,
+        account: i64,
+        added: i64,
+        now: Timestamp,
+    ) -> Result<Result<(), Unqueued>> {
         let sql = format!(
             "select 1 from task where account = ?1 and {} and lane in (0, 1) limit 1 offset ?2",
             is_open()
@@ -210,6 +226,10 @@ impl Allowance {
         let Some(max) = max else { return Ok(Err(Unqueued::Disabled)) };
         if max > 0 && tx.exists(&sql, values![account, max - 1])? {
             return Ok(Err(Unqueued::TooMany(max)));
+        }
+        let period = Period { now, days: self.hours_days };
+        if let Err(over) = has_hours(tx, account, self.hours, period)? {
+            return Ok(Err(Unqueued::OverHours(over)));
         }
         Ok(has_quota(tx, account, added, self.bytes)?.map_err(Unqueued::OverQuota))
     }
@@ -223,6 +243,7 @@ fn queue_again(
     from: &[Status],
     bytes: i64,
     allowance: Allowance,
+    now: Timestamp,
 ) -> Result<Result<(), Unqueued>> {
     let sql = "select account, status, coalesce(bytes, 0) from task where id = ?1";
     let found: Option<(i64, Status, i64)> =
@@ -233,12 +254,34 @@ fn queue_again(
     if !from.contains(&status) {
         return Ok(Err(Unqueued::InState(id.to_owned(), status)));
     }
-    if let Err(reason) = allowance.has_room(tx, account, bytes - held)? {
+    if let Err(reason) = allowance.has_room(tx, account, bytes - held, now)? {
         return Ok(Err(reason));
     }
     transition(tx, id, from, Status::Queued)?;
     tx.execute("update task set bytes = ?1 where id = ?2", values![bytes.max(held), id])?;
+    use_again(tx, id)?;
     Ok(Ok(()))
+}
+
+/// Takes back that something is deleted, for it is used again.
+fn use_again(tx: &Tx<'_>, id: &str) -> Result<()> {
+    let sql = "
+        update task set expires_at = null, announced_at = null
+        where id = ?1 and expires_at is not null";
+    tx.execute(sql, values![id]).map(drop)
+}
+
+/// What still needs a task. Jobs need their system for good, an analysis what it reads only while
+/// it runs.
+pub(super) fn needed_by(tx: &Tx<'_>, id: &str) -> Result<Option<String>> {
+    let sql = format!(
+        "select id from task
+         where parent = ?1 and (kind = ?2 or {open})
+            or id in (select task from task_reference where reference = ?1) and {open}
+         order by seq limit 1",
+        open = is_open()
+    );
+    tx.first(&sql, values![id, Kind::Job], |row| row.get(0))
 }
 
 /// What a task reads.
@@ -260,14 +303,16 @@ impl Db {
         write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
+        let now = write.now;
         self.write_once(write, answer, Some(task.id.clone()), move |tx| {
-            if let Err(reason) = allowance.has_room(tx, task.account, task.bytes)? {
+            if let Err(reason) = allowance.has_room(tx, task.account, task.bytes, now)? {
                 return Ok(Err(reason));
             }
             for needed in task.parent.iter().chain(&reads.reference) {
                 if !tx.exists("select 1 from task where id = ?1", values![needed])? {
                     return Ok(Err(Unqueued::Deleted(needed.clone())));
                 }
+                use_again(tx, needed)?;
             }
             for file in &reads.files {
                 let sql = "select 1 from file where id = ?1 and status = ?2";
@@ -278,8 +323,8 @@ impl Db {
             let sql = "
                 insert into task
                     (id, account, kind, name, parent, status, request, parameters, seed, created_at,
-                     warnings, bytes)
-                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+                     warnings, bytes, priority)
+                values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
             let values = values![
                 task.id,
                 task.account,
@@ -293,6 +338,7 @@ impl Db {
                 task.created_at,
                 task.warnings,
                 task.bytes,
+                task.priority,
             ];
             tx.execute(sql, values)?;
             for file in &reads.files {
@@ -354,12 +400,15 @@ impl Db {
         kind: Kind,
         filter: &Filter,
         limit: usize,
-        known: impl Fn(&str, Timestamp) -> Option<K>,
+        known: impl Fn(&str, Ended) -> Option<K>,
     ) -> Result<Vec<Listed<K>>> {
         let listed = |row: &Row<'_>| {
-            let ended: Option<Timestamp> = row.get(FINISHED_AT)?;
-            let known = match ended {
-                Some(at) => known(&row.get::<String>(ID)?, at),
+            let finished_at: Option<Timestamp> = row.get(FINISHED_AT)?;
+            let known = match finished_at {
+                Some(finished_at) => {
+                    let ended = Ended { finished_at, expires_at: row.get(EXPIRES_AT)? };
+                    known(&row.get::<String>(ID)?, ended)
+                }
                 None => None,
             };
             Ok(match known {
@@ -370,14 +419,17 @@ impl Db {
         self.read(|tx| page(tx, account, kind, filter, limit, listed)).await
     }
 
-    /// The account's tasks of all kinds that are open, and those that ended at this time or after it,
-    /// oldest first.
+    /// The account's tasks of all kinds that are open, and those that ended at this time or after it
+    /// or of which it was announced then that they are deleted, oldest first.
     pub(crate) async fn open_and_ended(&self, account: i64, since: Timestamp) -> Result<Vec<Task>> {
         let (open, ended) = (is_open(), has_ended());
         let sql = format!(
             "select {COLUMNS} from task where account = ?1 and {open} and lane in (0, 1)
              union all
              select {COLUMNS} from task where account = ?1 and finished_at >= ?2 and {ended}
+             union all
+             select {COLUMNS} from task
+             where account = ?1 and announced_at >= ?2 and finished_at < ?2 and {ended}
              order by 1"
         );
         self.read(|tx| tx.all(&sql, values![account, since], task)).await
@@ -412,9 +464,11 @@ impl Db {
         write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
+        let now = write.now;
         self.write_once(write, answer, Some(id.clone()), move |tx| {
             let Extended { parameters, warnings, bytes } = extended;
-            if let Err(reason) = queue_again(tx, &id, &[Status::Succeeded], bytes, allowance)? {
+            let from = [Status::Succeeded];
+            if let Err(reason) = queue_again(tx, &id, &from, bytes, allowance, now)? {
                 return Ok(Err(reason));
             }
             let sql = "
@@ -437,9 +491,10 @@ impl Db {
         write: IdempotentWrite,
         answer: Answer,
     ) -> Result<Once<Unqueued>> {
+        let now = write.now;
         self.write_once(write, answer, Some(id.clone()), move |tx| {
             let from = [Status::Failed, Status::Cancelled];
-            if let Err(reason) = queue_again(tx, &id, &from, bytes, allowance)? {
+            if let Err(reason) = queue_again(tx, &id, &from, bytes, allowance, now)? {
                 return Ok(Err(reason));
             }
             let sql = "
@@ -522,16 +577,7 @@ impl Db {
             if status.is_open() {
                 return Ok(Deletion::InState(status));
             }
-            // Jobs need their system for good, an analysis what it reads only while it runs.
-            let sql = format!(
-                "select id from task
-                 where parent = ?1 and (kind = ?2 or {open})
-                    or id in (select task from task_reference where reference = ?1) and {open}
-                 order by seq limit 1",
-                open = is_open()
-            );
-            let dependent = tx.first(&sql, values![id, Kind::Job], |row| row.get(0))?;
-            if let Some(dependent) = dependent {
+            if let Some(dependent) = needed_by(tx, &id)? {
                 return Ok(Deletion::NeededBy(dependent));
             }
             tx.execute("delete from task where id = ?1", values![id])?;

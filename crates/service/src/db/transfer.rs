@@ -17,7 +17,7 @@ use crate::files;
 use crate::folder::DATABASE;
 
 /// Every table, those that others refer to first. What is counted of tasks counts itself.
-pub(super) const TABLES: [&str; 16] = [
+pub(super) const TABLES: [&str; 17] = [
     "account",
     "api_key",
     "file",
@@ -32,6 +32,7 @@ pub(super) const TABLES: [&str; 16] = [
     "identity",
     "speed",
     "served",
+    "slot_time",
     "webhook",
     "delivery",
 ];

@@ -32,9 +32,18 @@ fn delivery(row: &Row<'_>) -> Result<Delivery> {
     })
 }
 
-/// Has the end of a task reported, in the transaction in which it ends: one is not without the
+/// What is reported of a task.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Report {
+    /// It ends now.
+    Ended,
+    /// It has ended, and its results are deleted at a time.
+    Expires { finished_at: Timestamp, expires_at: Timestamp },
+}
+
+/// Has something reported of a task, in the transaction in which it happens: one is not without the
 /// other.
-pub(super) fn report(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
+pub(super) fn report(tx: &Tx<'_>, id: &str, now: Timestamp, what: Report) -> Result<()> {
     let sql = "
         select account.id, account.name, kind, status, task.name
         from task join account on account.id = task.account
@@ -47,16 +56,23 @@ pub(super) fn report(tx: &Tx<'_>, id: &str, now: Timestamp) -> Result<()> {
     let Some((account, name, kind, status, called)) = found else { return Ok(()) };
     // A task that is extended or tried again ends once more.
     let delivery = format!("{id}-{}", now.as_microsecond());
-    let body = json!({
-        "event": "task_ended",
+    let (event, finished_at) = match what {
+        Report::Ended => ("task_ended", now),
+        Report::Expires { finished_at, .. } => ("task_expires", finished_at),
+    };
+    let mut body = json!({
+        "event": event,
         "delivery_id": delivery,
         "task_id": id,
         "kind": kind,
         "name": called,
         "status": status,
         "account": name,
-        "finished_at": now.to_string(),
+        "finished_at": finished_at.to_string(),
     });
+    if let Report::Expires { expires_at, .. } = what {
+        body["expires_at"] = expires_at.to_string().into();
+    }
     let sql = "
         insert into delivery (id, account, task, body, due_at) values (?1, ?2, ?3, ?4, ?5)
         on conflict do nothing";

@@ -83,10 +83,32 @@ impl Executors {
         }
     }
 
-    /// Where another task of a lane can run, if it can at all; not on GPUs that are held.
-    pub(crate) fn place(&self, lane: Lane, is_held: impl Fn(u32) -> bool) -> Option<Place> {
+    /// Where another task of a lane can run, if it can at all, besides so many that are being made
+    /// ready: no more are than may be launched at once. Not on GPUs that are held.
+    pub(crate) fn place(
+        &self,
+        lane: Lane,
+        n_prepared: usize,
+        is_held: impl Fn(u32) -> bool,
+    ) -> Option<Place> {
         let place = self.capacity.place(lane, is_held);
-        place.filter(|_| self.of(lane).takes())
+        place.filter(|_| self.of(lane).takes(n_prepared))
+    }
+
+    /// Whether a lane takes tasks at all.
+    pub(crate) fn takes(&self, lane: Lane) -> bool {
+        match self.of(lane) {
+            Executor::Processes(_) => true,
+            Executor::Slurm(slurm) => slurm.trouble().is_none(),
+        }
+    }
+
+    /// Whether what is ready to be launched may be, before other things are looked at.
+    pub(crate) fn takes_now(&self, lane: Lane) -> bool {
+        match self.of(lane) {
+            Executor::Processes(_) => true,
+            Executor::Slurm(slurm) => !slurm.is_round_full(0),
+        }
     }
 
     /// Why no worker can be started at all.
@@ -123,13 +145,12 @@ impl Executors {
         command: &[String],
         confinement: &Confinement,
     ) -> Result<()> {
-        self.of_mut(attempt.lane).launch(entry, attempt, share, command, confinement).await?;
-        self.capacity.take(&attempt.task, share);
-        Ok(())
+        self.of_mut(attempt.lane).launch(entry, attempt, share, command, confinement).await
     }
 
-    /// Counts what a task has of the machine that an earlier executor launched.
-    pub(crate) fn adopt(&mut self, task: &str, share: Share) {
+    /// Counts what a task has of the machine that is about to be launched, or that an earlier executor
+    /// has launched.
+    pub(crate) fn reserve(&mut self, task: &str, share: Share) {
         self.capacity.take(task, share);
     }
 
@@ -187,11 +208,11 @@ impl Executor {
         }
     }
 
-    /// Whether it would take another attempt now.
-    fn takes(&self) -> bool {
+    /// Whether it would take another attempt after so many that are about to be launched.
+    fn takes(&self, n_prepared: usize) -> bool {
         match self {
             Self::Processes(_) => true,
-            Self::Slurm(slurm) => slurm.trouble().is_none() && !slurm.is_round_full(),
+            Self::Slurm(slurm) => slurm.trouble().is_none() && !slurm.is_round_full(n_prepared),
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Slurm {
     signs: HashMap<String, Signs>,
     /// Submissions since statuses were asked for last.
     submitted: u32,
+    /// Whether there is anything to ask about.
+    has_attempts: bool,
     submitted_at: Option<Instant>,
     trouble: Option<Trouble>,
 }
@@ -128,6 +130,7 @@ impl Slurm {
             asked: None,
             signs: HashMap::new(),
             submitted: 0,
+            has_attempts: false,
             submitted_at: None,
             trouble: None,
         }
@@ -185,6 +188,7 @@ impl Slurm {
         let submitted = self.commands.run("sbatch", &arguments).await;
         self.submitted_at = Some(Instant::now());
         self.submitted += 1;
+        self.has_attempts = true;
         let job = self.taken(submitted)?;
         tracing::info!(task = %attempt.task, name, job = job.trim(), "submitted");
         Ok(())
@@ -238,6 +242,7 @@ impl Slurm {
     ) -> Option<Vec<io::Result<Status>>> {
         self.submitted = 0;
         self.look_at_trouble().await;
+        self.has_attempts = !attempts.is_empty();
         if self.asked.is_some_and(|asked| asked.elapsed() < self.poll()) || attempts.is_empty() {
             return None;
         }
@@ -320,15 +325,19 @@ impl Slurm {
 
     /// Until there is something to look at.
     pub(super) fn tick(&self) -> Duration {
-        if self.is_round_full() {
+        if self.is_round_full(0) {
             return Duration::ZERO;
+        }
+        if !self.has_attempts {
+            return self.poll();
         }
         self.asked.map_or(Duration::ZERO, |asked| self.poll().saturating_sub(asked.elapsed()))
     }
 
-    /// Whether as many were submitted as may be before other things are looked at.
-    pub(super) fn is_round_full(&self) -> bool {
-        self.submitted >= self.settings.submit_per_second
+    /// Whether as many were submitted as may be before other things are looked at, besides so many
+    /// that are about to be.
+    pub(super) fn is_round_full(&self, n_prepared: usize) -> bool {
+        self.submitted as usize + n_prepared >= self.settings.submit_per_second as usize
     }
 
     /// Why Slurm takes no jobs.

@@ -312,14 +312,14 @@ fn what_one_executor_has_launched_another_finds_stops_and_counts() {
         let attempt = bench.start("job_1", "echo ready > work/ready; sleep 600").await;
         written(&attempt.folder.join("work/ready")).await;
         bench.executors = executors(&bench.config, &bench.installation);
-        bench.executors.adopt("job_1", SHARE);
+        bench.executors.reserve("job_1", SHARE);
         bench.becomes(&attempt, |status| *status == Status::Running).await;
-        assert!(bench.executors.place(Lane::Workers, |_| false).is_some());
-        bench.executors.adopt("job_2", SHARE);
-        assert!(bench.executors.place(Lane::Workers, |_| false).is_none());
+        assert!(bench.executors.place(Lane::Workers, 0, |_| false).is_some());
+        bench.executors.reserve("job_2", SHARE);
+        assert!(bench.executors.place(Lane::Workers, 0, |_| false).is_none());
         assert!(is_kill(&bench.end_by_kills(&attempt).await));
         bench.executors.forget("job_1");
-        assert!(bench.executors.place(Lane::Workers, |_| false).is_some());
+        assert!(bench.executors.place(Lane::Workers, 0, |_| false).is_some());
     });
 }
 
@@ -444,7 +444,7 @@ fn nothing_is_concluded_while_the_controller_is_away() {
         cluster.kill("slurmctld");
         bench.becomes(&attempt, |status| *status == Status::Unknown).await;
         assert!(bench.executors.trouble().unwrap().contains("controller"));
-        assert!(bench.executors.place(Lane::Workers, |_| false).is_none());
+        assert!(bench.executors.place(Lane::Workers, 0, |_| false).is_none());
         cluster.restart("slurmctld");
         bench.becomes(&attempt, |status| *status == Status::Running).await;
         fs::write(attempt.folder.join("work/go"), "").unwrap();

@@ -58,10 +58,13 @@ pub(crate) fn make(data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses the data folder of another user: what root writes there the service could not write
-/// afterwards.
+/// Refuses the data folder of another user, if there is one: what root writes there the service
+/// could not write afterwards.
 pub(crate) fn check_owner(data: &Path) -> Result<()> {
-    let owner = fs::metadata(data)?.uid();
+    let owner = match fs::metadata(data) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?.uid(),
+    };
     let own = getuid().as_raw();
     if owner == own {
         return Ok(());

@@ -31,7 +31,7 @@ impl Reading {
             Format::Pdb if kind == "ligand" => Some(Self::Ligand),
             Format::Pdb | Format::Cif => Some(Self::Structure),
             Format::Sdf | Format::Mol | Format::Mol2 => Some(Self::Ligand),
-            Format::Dcd | Format::Xtc => Some(Self::Trajectory),
+            Format::Dcd | Format::Xtc | Format::Trr | Format::Nc => Some(Self::Trajectory),
             _ => None,
         }
     }

@@ -37,6 +37,8 @@ pub(crate) enum Format {
     Xml,
     Dcd,
     Xtc,
+    Trr,
+    Nc,
     Prmtop,
     Inpcrd,
     Top,
@@ -60,7 +62,7 @@ pub(crate) struct Content {
 }
 
 impl Format {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 21] = [
         Self::Pdb,
         Self::Cif,
         Self::Sdf,
@@ -69,6 +71,8 @@ impl Format {
         Self::Xml,
         Self::Dcd,
         Self::Xtc,
+        Self::Trr,
+        Self::Nc,
         Self::Prmtop,
         Self::Inpcrd,
         Self::Top,
@@ -90,6 +94,7 @@ impl Format {
             "parm7" => "prmtop",
             "rst7" => "inpcrd",
             "par" => "prm",
+            "ncdf" | "netcdf" => "nc",
             name => name,
         };
         Self::ALL.into_iter().find(|format| format.name() == name)
@@ -105,6 +110,8 @@ impl Format {
             Self::Xml => "xml",
             Self::Dcd => "dcd",
             Self::Xtc => "xtc",
+            Self::Trr => "trr",
+            Self::Nc => "nc",
             Self::Prmtop => "prmtop",
             Self::Inpcrd => "inpcrd",
             Self::Top => "top",
@@ -140,7 +147,9 @@ impl Format {
             Self::Cif => &["structure", "protein", "topology"],
             Self::Sdf | Self::Mol | Self::Mol2 => &["ligand"],
             Self::Xml => &["force_field", SYSTEM],
-            Self::Dcd | Self::Xtc => &["trajectory"],
+            Self::Dcd | Self::Xtc | Self::Trr | Self::Nc => &["trajectory"],
+            // What names the atoms of a trajectory, if it comes alone; of a built system a part.
+            Self::Prmtop | Self::Psf | Self::Gro => &[SYSTEM, "topology"],
             _ => &[SYSTEM],
         }
     }
@@ -171,7 +180,7 @@ pub(crate) fn check(
 ) -> io::Result<Result<Content, Problem>> {
     let size = std::fs::metadata(path)?.len();
     let checked = match format {
-        Format::Dcd | Format::Xtc => Some(trajectory(path, format)),
+        Format::Dcd | Format::Xtc | Format::Trr | Format::Nc => Some(trajectory(path, format)),
         Format::Pdb => Some(pdb(path)?),
         Format::Cif | Format::Sdf | Format::Mol | Format::Mol2 | Format::Xml => None,
         _ => Some(of_built_system(path, format)?),
@@ -311,6 +320,8 @@ fn format_of(trajectory: &Trajectory) -> Format {
     match trajectory {
         Trajectory::Dcd(_) => Format::Dcd,
         Trajectory::Xtc(_) => Format::Xtc,
+        Trajectory::Trr(_) => Format::Trr,
+        Trajectory::Netcdf(_) => Format::Nc,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The account and key behind a request, and what the account uses.
 
 use axum::response::Response;
-use molbox::workflow::types::{Account, Usage, UsedBytes, UsedFiles, UsedTasks};
+use molbox::Finite;
+use molbox::workflow::types::{Account, Usage, UsedBytes, UsedFiles, UsedHours, UsedTasks};
 
 use crate::accounts::Caller;
 use crate::app::App;
@@ -24,11 +25,13 @@ pub(crate) async fn account_view(call: Call) -> Result<Response, ApiError> {
 }
 
 pub(crate) async fn usage_view(call: Call) -> Result<Response, ApiError> {
-    json(&usage(&call.app, &call.app.db.used(call.account()).await?))
+    let app = &call.app;
+    let ms = app.db.slot_ms(call.account(), app.period()).await?;
+    json(&usage(app, &app.db.used(call.account()).await?, ms))
 }
 
-/// What an account uses, and may: what it has no limit of its own for is limited by the service's.
-pub(super) fn usage(app: &App, used: &Used) -> Usage {
+/// What an account uses, and may, of which tasks had slots for so long: what it has no limit of its own for is limited by the service's.
+pub(super) fn usage(app: &App, used: &Used, slot_ms: i64) -> Usage {
     let limits = &app.config.limits;
     let most = |own: Option<i64>, of_service: u64| {
         let limit = own.unwrap_or_else(|| i64::try_from(of_service).unwrap_or(i64::MAX));
@@ -46,6 +49,16 @@ pub(super) fn usage(app: &App, used: &Used) -> Usage {
             most: most(used.most_bytes, limits.account_bytes),
             extra: Default::default(),
         },
+        hours: Some(UsedHours {
+            used: hours(slot_ms as f64 / 3.6e6),
+            most: most(used.most_hours, limits.account_hours.into()).map(|most| hours(most as f64)),
+            days: limits.hours_days.into(),
+            extra: Default::default(),
+        }),
         extra: Default::default(),
     }
+}
+
+fn hours(hours: f64) -> Finite {
+    Finite::try_from(hours).expect("a count of milliseconds is finite")
 }

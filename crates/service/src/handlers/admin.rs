@@ -31,7 +31,9 @@ const LARGEST: i64 = 100;
 pub(crate) async fn account_list(call: Call) -> Result<Response, ApiError> {
     let (filter, limit) = page(&call)?;
     let rows = call.app.db.accounts(filter.before, limit + 1).await?;
-    let record = |row: &AccountRow| text(&managed(&call.app, row));
+    let slot_ms = call.app.db.all_slot_ms(call.app.period()).await?;
+    let of = |row: &AccountRow| slot_ms.get(&row.id).copied().unwrap_or(0);
+    let record = |row: &AccountRow| text(&managed(&call.app, row, of(row)));
     paged(&call, rows, &filter, limit, |row| row.id, record)
 }
 
@@ -43,7 +45,7 @@ pub(crate) async fn account_create(call: Call) -> Result<Response, ApiError> {
         let msg = format!("there is an account named {:?}; choose another name", account.as_str());
         ApiError::conflict(vec![loc("body"), loc("account")], msg)
     })?;
-    json(&managed(&call.app, &row))
+    shown(&call.app, &row).await
 }
 
 pub(crate) async fn account_change(call: Call) -> Result<Response, ApiError> {
@@ -59,7 +61,7 @@ pub(crate) async fn account_change(call: Call) -> Result<Response, ApiError> {
     })?;
     // What a disabled account runs is stopped at once.
     call.app.wake.notify_one();
-    json(&managed(&call.app, &row))
+    shown(&call.app, &row).await
 }
 
 pub(crate) async fn invitation_create(call: Call) -> Result<Response, ApiError> {
@@ -133,7 +135,12 @@ pub(crate) async fn service_view(call: Call) -> Result<Response, ApiError> {
     })
 }
 
-fn managed(app: &App, row: &AccountRow) -> ManagedAccount {
+async fn shown(app: &App, row: &AccountRow) -> Result<Response, ApiError> {
+    json(&managed(app, row, app.db.slot_ms(row.id, app.period()).await?))
+}
+
+/// An account of which tasks had slots for so long.
+fn managed(app: &App, row: &AccountRow, slot_ms: i64) -> ManagedAccount {
     let invited_until = row.invited_until.filter(|until| *until > app.now());
     let moment = |at: Timestamp| at.to_string();
     ManagedAccount {
@@ -143,10 +150,11 @@ fn managed(app: &App, row: &AccountRow) -> ManagedAccount {
         disabled_at: row.disabled_at.map(moment),
         has_password: row.has_password,
         invited_until: invited_until.map(moment),
-        usage: usage(app, &row.used),
+        usage: usage(app, &row.used, slot_ms),
         limits: OwnLimits {
             open_tasks: row.used.most_open_tasks,
             bytes: row.used.most_bytes,
+            hours: row.used.most_hours,
             extra: Default::default(),
         },
         extra: Default::default(),

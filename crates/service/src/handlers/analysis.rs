@@ -8,7 +8,9 @@ use molbox::workflow::types::{AnalysisPreview, AnalysisRequest, AnalysisSettings
 use tokio::runtime::Handle;
 
 use super::record_text::{both, record};
-use super::task::{bundle, cancelled, delete_task, find, json, listed, queue, with_place};
+use super::task::{
+    bundle, cancelled, delete_task, find, json, listed, priority, queue, with_place,
+};
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
@@ -45,6 +47,7 @@ pub(crate) async fn analysis_submit(call: Call) -> Result<Response, ApiError> {
         seed: 0,
         warnings,
         bytes: 0,
+        priority: priority(request.priority),
         created_at: app.now(),
     };
     queue(&call, task, Reads { files: plan.inputs(), reference: plan.reference_task() }).await
@@ -67,12 +70,13 @@ pub(crate) async fn analysis_check(call: Call) -> Result<Response, ApiError> {
     let (plan, partial, estimate) = checked.await.map_err(ApiError::internal)??;
     let mut warnings: Vec<Notice> = stored(&warnings)?;
     warnings.extend(partial);
+    let priority = priority(request.priority);
     let settings = serde_json::to_value(&request).and_then(serde_json::from_value);
     let asked: AnalysisSettings = settings.map_err(ApiError::internal)?;
     answer::json(&AnalysisPreview {
         parameters: AnalysisSettings { job_id: plan.job, ..asked },
         warnings,
-        estimate: with_place(&call, KIND, estimate),
+        estimate: with_place(&call, KIND, priority, estimate),
         extra: Default::default(),
     })
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use molbox::workflow::types::{FileRecord, FileRegistration, UploadLink, ValidationError};
+use molbox_analysis::Series;
 use sha2::{Digest, Sha256};
 
 use super::upload::take_sent;
@@ -25,7 +26,7 @@ use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::objects::garbage::{sweep, sweep_deleted};
 use crate::pdb;
-use crate::plan::analyze::{Given, STRUCTURES, TRAJECTORIES, given};
+use crate::plan::analyze::{Given, STRUCTURES, TOPOLOGIES, TRAJECTORIES, given};
 use crate::record::FileStatus;
 use crate::registered;
 use crate::structure::{Model, StructureText};
@@ -377,6 +378,7 @@ pub(crate) async fn file_delete(call: Call) -> Result<Response, ApiError> {
     let (result, object) = call.app.db.delete_file(call.account(), id.clone(), call.deed()).await?;
     let answer = deleted("file", &id, result)?;
     call.app.structures.forget(&id);
+    call.app.topologies.forget(&id);
     call.app.frames.forget(&id);
     if let Some(object) = object {
         sweep_deleted(&call.app.objects, &call.app.db, Key::stored(object)).await;
@@ -415,22 +417,29 @@ pub(crate) async fn file_trajectory(call: Call) -> Result<Response, ApiError> {
     let app = &call.app;
     let (file, object) = ready(&call, &TRAJECTORIES).await?;
     let wanted = call.query("topology");
-    let given = given(app, call.account(), ["query", "topology"], wanted, &STRUCTURES).await?;
+    let given = given(app, call.account(), ["query", "topology"], wanted, &TOPOLOGIES).await?;
     let topology = match given {
         Some(given) => Some((app.content_of(&given.file_id).await?, given)),
         None => None,
     };
-    let is_kept = (file.format != Format::Xtc || app.frames.found(&file.id).is_some())
-        && topology.iter().all(|(_, given)| app.structures.found(&given.file_id).is_some());
+    // The frames of other formats than DCD are found one after the other, of XTC once.
+    let is_opened = match file.format {
+        Format::Dcd => true,
+        Format::Xtc => app.frames.found(&file.id).is_some(),
+        _ => false,
+    };
+    let is_kept =
+        is_opened && topology.iter().all(|(_, given)| registered::is_kept(app, &given.file_id));
     let asked = Asked::of(&call);
     let made = in_turn(&call, is_kept, move |app| {
         let FileRow { id, format, sha256, .. } = file;
         let trajectory = registered::trajectory(app, &id, &object, format)?;
-        let structure = topology.map(|(key, Given { file_id, format })| {
-            registered::structure(app, &file_id, &key, format, ["query", "topology"])
+        let named = topology.map(|(key, Given { file_id, format })| {
+            registered::named(app, &file_id, &key, format, ["query", "topology"])
         });
-        let structure = structure.transpose()?;
-        Made::of_file(trajectory, &sha256.unwrap_or_default(), structure.as_deref(), &asked)
+        let named = named.transpose()?;
+        let again = || registered::trajectory(app, &id, &object, format).map(Series::from);
+        Made::of_file(trajectory, &sha256.unwrap_or_default(), named.as_ref(), again, &asked)
     });
     let made = made.await?;
     let id = call.parameter("file_id");

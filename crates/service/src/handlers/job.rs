@@ -11,7 +11,7 @@ use molbox::workflow::types::{
 
 use super::record_text::{both, record};
 use super::task::{
-    bundle, cancelled, delete_task, find, json, listed, queue, unqueued, with_place,
+    bundle, cancelled, delete_task, find, json, listed, priority, queue, unqueued, with_place,
 };
 use crate::db::{Extended, Reads};
 use crate::error::{ApiError, not_ready, stored};
@@ -50,7 +50,8 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         parameters: json(&parameters)?,
         seed: parameters.seed as i64,
         warnings,
-        bytes: simulate::result_bytes(&parameters, &built),
+        bytes: simulate::result_bytes(app, &parameters, &built)?,
+        priority: priority(request.priority),
         created_at: app.now(),
     };
     queue(&call, task, Reads::default()).await
@@ -71,7 +72,7 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
     answer::json(&JobPreview {
         parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
         warnings: stored(&warnings)?,
-        estimate: with_place(&call, KIND, estimate),
+        estimate: with_place(&call, KIND, priority(request.priority), estimate),
         extra: Default::default(),
     })
 }
@@ -161,7 +162,7 @@ pub(crate) async fn job_extend(call: Call) -> Result<Response, ApiError> {
         let remedy = "ask for less time, or submit a job that writes less often";
         return Err(excess.at(vec![loc("body"), loc("time")], remedy));
     }
-    let bytes = simulate::result_bytes(&parameters, &system);
+    let bytes = simulate::result_bytes(app, &parameters, &system)?;
     let parameters = json(&parameters)?;
     let queued = Task {
         status: Status::Queued,
@@ -217,7 +218,7 @@ pub(crate) async fn job_retry(call: Call) -> Result<Response, ApiError> {
         ..row
     };
     let answer = record_answer(record(app, &queued)?);
-    let bytes = simulate::result_bytes(&parameters, &system);
+    let bytes = simulate::result_bytes(app, &parameters, &system)?;
     let done = app
         .db
         .retry_task(

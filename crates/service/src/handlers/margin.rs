@@ -13,10 +13,11 @@ use axum::response::Response;
 use molbox::UnknownField;
 use molbox::margin::types::MarginJobRequest;
 use molbox::workflow::types::{LocItem, ValidationError};
-use molbox_margin::{DataFormat, Error, Loc, Report, Request, Run, Store};
+use molbox_margin::{DataFormat, Error, Loc, Report, Reports, Request, Requests, Run, Store};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::db::Answer;
@@ -86,6 +87,8 @@ impl Drop for Cancel {
 enum Sent {
     /// The job with the portfolio inside.
     Job(Vec<u8>),
+    /// The job with several.
+    Several(Vec<u8>),
     /// The job, perhaps, and the portfolio as a file.
     Form { job: Value, portfolio: Vec<u8> },
     /// The portfolio alone, or a document that is the whole job.
@@ -112,8 +115,12 @@ struct Work {
 impl Work {
     fn run(self) -> Result<Answer, ApiError> {
         let Self { app, store, format, body, is_cancelled, .. } = &self;
+        let run = Run { threads: app.config.margin.threads.max(1), cancel: is_cancelled };
+        if let Sent::Several(bytes) = body {
+            return self.of_several(bytes, run);
+        }
         let request = match body {
-            Sent::Job(bytes) => Request::from_json(bytes, *format, store),
+            Sent::Job(bytes) | Sent::Several(bytes) => Request::from_json(bytes, *format, store),
             Sent::Form { job, portfolio } => Request::from_parts(job, portfolio, *format, store),
             Sent::Document(bytes) => {
                 let fields = self.fields.iter().map(|(name, text)| (name.as_str(), text.as_str()));
@@ -131,7 +138,6 @@ impl Work {
             (Error::Refused(violations), _) => refusal(violations),
             (other, _) => ApiError::internal(anyhow::Error::new(other)),
         };
-        let run = Run { threads: app.config.margin.threads.max(1), cancel: is_cancelled };
         let request = request.map_err(refused)?;
         let mut warnings = self.ignored.clone();
         warnings.extend(unknown_fields(request.unknown_fields()));
@@ -139,6 +145,24 @@ impl Work {
         // First: they may mean that the margin is not the one that was asked for.
         report.warnings.splice(0..0, warnings);
         Ok(answer(&report, self.answer, store))
+    }
+
+    /// The margins of several portfolios, each under its name.
+    fn of_several(&self, bytes: &[u8], run: Run<'_>) -> Result<Answer, ApiError> {
+        let refused = |error| match error {
+            Error::Refused(violations) => refusal(violations),
+            other => ApiError::internal(anyhow::Error::new(other)),
+        };
+        let job = body::parse(bytes, self.app.config.limits.body_values)?;
+        let requests = Requests::from_value(job.into_serde(), self.format, &self.store);
+        let requests = requests.map_err(refused)?;
+        let mut warnings = self.ignored.clone();
+        warnings.extend(unknown_fields(requests.unknown_fields()));
+        let mut reports = requests.calculate(run).map_err(refused)?;
+        for named in &mut reports.portfolios {
+            named.report.warnings.splice(0..0, warnings.iter().cloned());
+        }
+        Ok(answer_of_several(&reports, self.answer, &self.store))
     }
 }
 
@@ -177,7 +201,7 @@ fn refused_anyway(
     format: DataFormat,
     body: &Sent,
 ) -> Result<Option<ApiError>, ApiError> {
-    let Sent::Job(bytes) = body else { return Ok(None) };
+    let (Sent::Job(bytes) | Sent::Several(bytes)) = body else { return Ok(None) };
     Ok(breaks_the_document(app, format, bytes)?.map(ApiError::invalid))
 }
 
@@ -276,7 +300,8 @@ async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
         return Ok((Sent::Document(mem::take(&mut call.bytes)), Vec::new()));
     }
     let is_json = body::is_json(&media);
-    if is_json && data_format(call) == DataFormat::Json && is_portfolio(&call.bytes) {
+    let kind = if is_json { kind_of(&call.bytes) } else { Kind::Job };
+    if kind == Kind::Portfolio && data_format(call) == DataFormat::Json {
         return Ok((Sent::Document(mem::take(&mut call.bytes)), Vec::new()));
     }
     if !formats.is_empty() || !is_json {
@@ -286,20 +311,44 @@ async fn body(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
         )));
     }
     beside_the_job(call)?;
-    Ok((Sent::Job(mem::take(&mut call.bytes)), Vec::new()))
+    let bytes = mem::take(&mut call.bytes);
+    let sent = match kind {
+        Kind::Several => Sent::Several(bytes),
+        Kind::Job | Kind::Portfolio => Sent::Job(bytes),
+    };
+    Ok((sent, Vec::new()))
 }
 
-/// Whether a JSON body is the portfolio alone, as in the other formats: it has futures, and no
-/// portfolio that they belong into. Nothing of it is kept.
-fn is_portfolio(bytes: &[u8]) -> bool {
+/// What a JSON body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Job,
+    /// A job with several portfolios.
+    Several,
+    /// The portfolio alone, as in the other formats: it has futures, and no portfolio that they
+    /// belong into.
+    Portfolio,
+}
+
+/// Looks at the names at the top of a JSON body; nothing of it is kept.
+fn kind_of(bytes: &[u8]) -> Kind {
     #[derive(Deserialize)]
-    struct Top {
+    struct Top<'a> {
         futures: Option<IgnoredAny>,
         portfolio: Option<IgnoredAny>,
+        #[serde(borrow)]
+        portfolios: Option<&'a RawValue>,
     }
 
-    serde_json::from_slice::<Top>(bytes)
-        .is_ok_and(|top| top.futures.is_some() && top.portfolio.is_none())
+    match serde_json::from_slice::<Top<'_>>(bytes) {
+        Ok(Top { portfolios: Some(list), .. }) if !is_empty(list) => Kind::Several,
+        Ok(top) if top.futures.is_some() && top.portfolio.is_none() => Kind::Portfolio,
+        _ => Kind::Job,
+    }
+}
+
+fn is_empty(list: &RawValue) -> bool {
+    list.get().strip_prefix('[').is_some_and(|end| end.trim_start() == "]")
 }
 
 /// Refuses fields that came as parameters although the body has a place for them.
@@ -414,10 +463,47 @@ fn answer(report: &Report, kind: AnswerKind, store: &Store) -> Answer {
     let currency =
         report.summary.simulation.as_ref().map_or(store.base_currency(), |s| &s.base_currency);
     add("x-margin-currency", currency.to_string());
+    add("x-margin-maintenance", report.summary.maintenance_margin.to_string());
+    if let Some(date) = report.margin_date {
+        add("x-margin-date", date.to_string());
+    }
+    if let Some(simulation) = &report.summary.simulation {
+        add("x-margin-seed", simulation.seed.to_string());
+        let rates: Vec<String> =
+            simulation.rates.iter().map(|(of, rate)| format!("{of}={rate}")).collect();
+        if !rates.is_empty() {
+            add("x-margin-rates", header_text(&rates.join(";")));
+        }
+    }
     if !report.warnings.is_empty() {
         add("x-margin-warnings", header_text(&report.warnings.join("; ")));
     }
     add("x-market-data", store.sha256().to_owned());
+    Answer { headers, body }
+}
+
+/// The reports of several portfolios as they are sent, and kept for a repeated request.
+fn answer_of_several(reports: &Reports, kind: AnswerKind, store: &Store) -> Answer {
+    let (media, extension, body) = match kind {
+        AnswerKind::Csv => ("text/csv; charset=utf-8", "csv", reports.csv()),
+        AnswerKind::Lines => ("application/json", "", reports.lines()),
+        AnswerKind::Json => ("application/json", "", reports.json()),
+        AnswerKind::Xml => ("application/xml", "xml", reports.xml()),
+        AnswerKind::Yaml => ("application/yaml", "yaml", reports.yaml()),
+    };
+    let mut headers = vec![(CONTENT_TYPE.to_string(), media.to_owned())];
+    if !extension.is_empty() {
+        let disposition = format!("attachment; filename=\"margins.{extension}\"");
+        headers.push((CONTENT_DISPOSITION.to_string(), disposition));
+    }
+    let named = reports.portfolios.iter().flat_map(|named| {
+        named.report.warnings.iter().map(|warning| format!("{}: {warning}", named.name))
+    });
+    let warnings: Vec<String> = named.collect();
+    if !warnings.is_empty() {
+        headers.push(("x-margin-warnings".to_owned(), header_text(&warnings.join("; "))));
+    }
+    headers.push(("x-market-data".to_owned(), store.sha256().to_owned()));
     Answer { headers, body }
 }
 

@@ -39,6 +39,7 @@ struct Known<'a> {
     created_at: Timestamp,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
     attempts: u64,
     warnings: &'a str,
 }
@@ -57,6 +58,7 @@ impl<'a> From<&'a Task> for Known<'a> {
             created_at: task.created_at,
             started_at: task.started_at,
             finished_at: task.finished_at,
+            expires_at: task.expires_at,
             attempts: task.attempts.unsigned_abs(),
             warnings: &task.warnings,
         }
@@ -77,6 +79,7 @@ impl<'a> From<&'a NewTask> for Known<'a> {
             created_at: task.created_at,
             started_at: None,
             finished_at: None,
+            expires_at: None,
             attempts: 0,
             warnings: &task.warnings,
         }
@@ -150,6 +153,7 @@ fn written(known: &Known<'_>, reported: &Reported<'_>, waits: &Waits) -> Result<
     object.value("created_at", &known.created_at)?;
     object.optional("started_at", known.started_at)?;
     object.optional("finished_at", known.finished_at)?;
+    object.optional("expires_at", known.expires_at)?;
     object.value("attempts", &known.attempts)?;
     object
         .optional_stored("progress", reported.progress.filter(|_| known.status == Status::Running));

@@ -5,7 +5,9 @@ use molbox::workflow::types::{MaskSelection, Notice, SystemBuildRequest, SystemP
 
 use super::file::{entry_to_come, provide_entry};
 use super::record_text::record;
-use super::task::{bundle, cancelled, delete_task, find, json, listed, queue, with_place};
+use super::task::{
+    bundle, cancelled, delete_task, find, json, listed, priority, queue, with_place,
+};
 use crate::db::Reads;
 use crate::error::{ApiError, not_ready, stored};
 use crate::http::answer::{self, text};
@@ -39,6 +41,7 @@ pub(crate) async fn system_submit(call: Call) -> Result<Response, ApiError> {
         seed: request.seed.map_or_else(|| app.new_seed(), |seed| seed as i64),
         warnings,
         bytes: 0,
+        priority: priority(request.priority),
         created_at: app.now(),
     };
     queue(&call, task, Reads { files: plan.inputs(), reference: None }).await
@@ -66,7 +69,7 @@ pub(crate) async fn system_check(call: Call) -> Result<Response, ApiError> {
     answer::json(&SystemPreview {
         parameters: plan.settings(&request).map_err(ApiError::internal)?,
         warnings: stored(&warnings)?,
-        estimate: with_place(&call, KIND, estimate),
+        estimate: with_place(&call, KIND, priority(request.priority), estimate),
         extra: Default::default(),
     })
 }

@@ -18,7 +18,7 @@ use crate::http::validate::loc;
 use crate::objects::Key;
 use crate::objects::bundle::Layout;
 use crate::objects::garbage::sweep_deleted;
-use crate::record::{EndedRecord, Kind, NewTask, Task};
+use crate::record::{Ended, EndedRecord, Kind, NewTask, PRIORITY, Task};
 
 /// The task that the path names.
 pub(crate) async fn find(call: &Call, kind: Kind) -> Result<Task, ApiError> {
@@ -32,9 +32,9 @@ pub(crate) async fn find(call: &Call, kind: Kind) -> Result<Task, ApiError> {
 pub(crate) async fn listed(call: &Call, kind: Kind) -> Result<Response, ApiError> {
     let (filter, limit) = page(call)?;
     let app = &call.app;
-    let known = |id: &str, finished_at| {
+    let known = |id: &str, ended| {
         let record = app.records.found(id)?;
-        (record.finished_at == finished_at).then(|| record.text.clone())
+        (record.ended == ended).then(|| record.text.clone())
     };
     let rows = app.db.tasks_or(call.account(), kind, &filter, limit + 1, known).await?;
     paged(call, rows, &filter, limit, Listed::seq, |row| match row {
@@ -42,7 +42,8 @@ pub(crate) async fn listed(call: &Call, kind: Kind) -> Result<Response, ApiError
         Listed::Read(task) => {
             let text: Arc<str> = record(app, task)?.into();
             if let Some(finished_at) = task.finished_at {
-                let record = EndedRecord { finished_at, text: text.clone() };
+                let ended = Ended { finished_at, expires_at: task.expires_at };
+                let record = EndedRecord { ended, text: text.clone() };
                 app.records.keep(&task.id, Arc::new(record), text.len());
             }
             Ok(text)
@@ -58,9 +59,14 @@ pub(crate) async fn bundle(call: &Call, row: &Task) -> Result<Option<Layout>, Ap
     layout.map(|layout| stored(&layout)).transpose()
 }
 
-/// An estimate, with where the task would wait.
-pub(crate) fn with_place(call: &Call, kind: Kind, estimate: Estimate) -> Estimate {
-    let queue = call.app.place_of_new(kind, call.account(), estimate.hours);
+/// The priority of a request.
+pub(crate) fn priority(asked: Option<u64>) -> i64 {
+    asked.and_then(|asked| i64::try_from(asked).ok()).unwrap_or(PRIORITY)
+}
+
+/// An estimate, with where a task of this priority would wait.
+pub(crate) fn with_place(call: &Call, kind: Kind, priority: i64, estimate: Estimate) -> Estimate {
+    let queue = call.app.place_of_new(kind, call.account(), priority, estimate.hours);
     Estimate { queue, ..estimate }
 }
 
@@ -120,6 +126,7 @@ pub(crate) fn unqueued(reason: Unqueued, at: impl FnOnce() -> Vec<LocItem>) -> A
             ApiError::too_many(msg, Duration::from_secs(60))
         }
         Unqueued::OverQuota(over) => ApiError::over_quota(over),
+        Unqueued::OverHours(over) => ApiError::over_hours(over),
         Unqueued::InState(id, status) => {
             not_ready(at(), &id, status, "its state has changed in the meantime")
         }

@@ -28,7 +28,7 @@ use crate::objects::{Key, Objects};
 /// How the key of an object ends that is another one deflated.
 pub(crate) const DEFLATED: &str = ".deflate";
 /// What deflating does not make smaller.
-const STORED: [&str; 3] = ["dcd", "xtc", "png"];
+const STORED: [&str; 5] = ["dcd", "xtc", "trr", "nc", "png"];
 
 /// What a download is made of, in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]

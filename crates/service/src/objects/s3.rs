@@ -587,13 +587,7 @@ impl Store {
     }
 
     pub(super) fn fetch(&self, key: &Key, to: &Path) -> io::Result<()> {
-        if let Some(copy) = self.kept(key)? {
-            return fs::copy(copy.path(), to).map(drop);
-        }
-        let (copy, mut file) = self.scratch.begin()?;
-        let (_, version) = self.get_version_to(key, &mut file)?;
-        let copy = self.scratch.keep(key, version, copy);
-        fs::copy(copy.path(), to).map(drop)
+        fs::copy(self.local(key)?.path(), to).map(drop)
     }
 
     pub(super) fn remove(&self, key: &Key) -> io::Result<()> {

@@ -22,9 +22,11 @@ use crate::registered;
 use crate::runner::output::Output;
 
 const TRAJECTORY: &str = "production.dcd";
-/// Formats of what names atoms, and of what has frames.
-pub(crate) const STRUCTURES: [Format; 2] = [Format::Pdb, Format::Cif];
-pub(crate) const TRAJECTORIES: [Format; 2] = [Format::Dcd, Format::Xtc];
+/// Formats of what names atoms and says where they are, of what names them, and of what has frames.
+pub(crate) const STRUCTURES: [Format; 3] = [Format::Pdb, Format::Cif, Format::Gro];
+pub(crate) const TOPOLOGIES: [Format; 5] =
+    [Format::Pdb, Format::Cif, Format::Gro, Format::Prmtop, Format::Psf];
+pub(crate) const TRAJECTORIES: [Format; 4] = [Format::Dcd, Format::Xtc, Format::Trr, Format::Nc];
 
 /// An analysis to be made, with everything that it refers to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ pub(crate) async fn resolve(
     let mut wrong = outside;
     let parsed = kept(params(request).parse().map_err(invalid), &mut wrong)?;
     let wanted = request.topology.as_deref();
-    let topology = given(app, account, ["body", "topology"], wanted, &STRUCTURES);
+    let topology = given(app, account, ["body", "topology"], wanted, &TOPOLOGIES);
     let topology = kept(topology.await, &mut wrong)?.flatten();
     let wanted = request.trajectory.as_deref();
     let trajectory = given(app, account, ["body", "trajectory"], wanted, &TRAJECTORIES);
@@ -95,7 +97,8 @@ pub(crate) async fn resolve(
     let partial = job.as_ref().filter(|_| trajectory.is_none()).and_then(partial);
     let may_grow = job.as_ref().is_some_and(|job| job.status.is_open());
     let plan = AnalyzePlan { job: job.map(|job| job.id), system, topology, trajectory, reference };
-    plan.check(app, &parsed).await?;
+    let skips_damaged = request.skip_damaged_frames == Some(true);
+    plan.check(app, &parsed, skips_damaged).await?;
     if !may_grow {
         plan.check_frames(app, request).await?;
     }
@@ -241,6 +244,24 @@ pub(crate) fn params(request: &AnalysisRequest) -> Params {
         surface_masks: request.surface_masks.clone(),
         surface_probe: request.surface_probe.map(molbox::Finite::get),
         secondary_structure_masks: request.secondary_structure_masks.clone(),
+        cluster_masks: request.cluster_masks.clone(),
+        cluster_method: request.cluster_method.clone(),
+        cluster_cutoff: request.cluster_cutoff.map(molbox::Finite::get),
+        cluster_count: request.cluster_count,
+        dihedral_masks: request.dihedral_masks.clone(),
+        dihedral_angles: request.dihedral_angles.clone(),
+        native_contact_masks: request.native_contact_masks.clone(),
+        rdf_masks: request.rdf_masks.clone(),
+        rdf_distance: request.rdf_distance.map(molbox::Finite::get),
+        rdf_bin: request.rdf_bin.map(molbox::Finite::get),
+        density_masks: request.density_masks.clone(),
+        density_axis: request.density_axis.clone(),
+        density_bin: request.density_bin.map(molbox::Finite::get),
+        pca_masks: request.pca_masks.clone(),
+        pca_components: request.pca_components,
+        lipid_masks: request.lipid_masks.clone(),
+        end_to_end_masks: request.end_to_end_masks.clone(),
+        without_convergence: request.convergence == Some(false),
         first_frame: request.first_frame,
         last_frame: request.last_frame,
         reference_frame: request.reference_frame,
@@ -356,18 +377,47 @@ impl AnalyzePlan {
     }
 
     /// The structure from where it is stored.
-    async fn stored_structure(&self, app: &App) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
+    async fn stored_structure(
+        &self,
+        app: &App,
+        skips_damaged: bool,
+    ) -> Result<(Topology, Vec<[f64; 3]>), ApiError> {
         match (&self.topology, &self.system) {
-            (Some(given), _) => given.structure(app, "topology").await,
+            (Some(given), _) => {
+                let key = app.content_of(&given.file_id).await?;
+                let at = ["body", "topology"];
+                let named = registered::named(app, &given.file_id, &key, given.format, at)?;
+                let trajectory = match &self.trajectory {
+                    Some(given) => Some((given, app.content_of(&given.file_id).await?)),
+                    None => None,
+                };
+                let open = || self.open(app, trajectory);
+                let at = ["body", "trajectory"];
+                let positions = named.positions(open, skips_damaged, at)?.into_owned();
+                Ok((named.topology().clone(), positions))
+            }
             (None, Some(system)) => Ok(app.systems.read(&app.objects, system)?.parts()),
             (None, None) => Err(ApiError::internal(anyhow::anyhow!("a plan without a topology"))),
         }
     }
 
+    /// The trajectory, which is a registered file with this content or that of the job.
+    fn open(&self, app: &App, given: Option<(&Given, Key)>) -> Result<Series, ApiError> {
+        if let Some((given, key)) = given {
+            let trajectory = registered::trajectory(app, &given.file_id, &key, given.format)?;
+            return Ok(Series::from(trajectory));
+        }
+        let none = || ApiError::internal(anyhow::anyhow!("a job that is analysed has frames"));
+        let found = frames_of(app, self.job.as_deref().ok_or_else(none)?)?.ok_or_else(none)?;
+        found
+            .read(&app.objects, |path| Series::open(&[path.to_owned()]))?
+            .map_err(ApiError::internal)
+    }
+
     /// That the masks select atoms, the same in the reference, and that the trajectory has those
     /// atoms.
-    async fn check(&self, app: &App, parsed: &Parsed) -> Result<(), ApiError> {
-        let (topology, positions) = self.stored_structure(app).await?;
+    async fn check(&self, app: &App, parsed: &Parsed, skips_damaged: bool) -> Result<(), ApiError> {
+        let (topology, positions) = self.stored_structure(app, skips_damaged).await?;
         // Positions of frames are read by the process that analyses; what atoms they have is known.
         let other = match &self.reference {
             None | Some(Reference::Frame { .. }) => None,
@@ -401,7 +451,8 @@ impl AnalyzePlan {
         app: &App,
         request: &AnalysisRequest,
     ) -> Result<Estimate, ApiError> {
-        let (topology, _) = self.stored_structure(app).await?;
+        let skips_damaged = request.skip_damaged_frames == Some(true);
+        let (topology, _) = self.stored_structure(app, skips_damaged).await?;
         let n_frames = self.n_frames(app).await?;
         let position =
             |frame: Option<u64>| frame.map(|it| usize::try_from(it).unwrap_or(usize::MAX));

@@ -81,11 +81,20 @@ impl BuildPlan {
 
     /// Identifier of each file that the build reads, and its name under `input/`.
     fn files(&self) -> impl Iterator<Item = (&str, &str)> {
-        let built = self.built.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
-        let protein = self.protein.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
-        let ligands = self.ligands.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
-        let custom =
-            self.force_field.custom.iter().map(|file| (file.file_id.as_str(), file.file.as_str()));
+        self.input_files().map(|input| (input.file_id, input.file))
+    }
+
+    /// Each file that the build reads, those of one field in the order of the request.
+    pub(crate) fn input_files(&self) -> impl Iterator<Item = InputFile<'_>> {
+        let built = self.built.iter().map(|file| file.input("built"));
+        let protein = self.protein.iter().map(|file| file.input("protein"));
+        let ligands = self.ligands.iter().map(|ligand| InputFile {
+            field: "ligands",
+            file_id: &ligand.file_id,
+            file: &ligand.file,
+            name: &ligand.name,
+        });
+        let custom = self.force_field.custom.iter().map(|file| file.input("force_field"));
         built.chain(protein).chain(ligands).chain(custom)
     }
 
@@ -155,19 +164,28 @@ impl BuildPlan {
     pub(super) fn box_size(&self, extent: [f64; 3], radius: f64) -> BoxSize {
         if self.box_shape == "rectangular" {
             let [a, b, c] = extent.map(|length| (length + 2.0 * self.padding_nm).max(NARROWEST_NM));
-            return BoxSize { volume_nm3: a * b * c, faces_nm2: 2.0 * (a * b + b * c + c * a) };
+            let faces_nm2 = 2.0 * (a * b + b * c + c * a);
+            let vectors_nm = [[a, 0.0, 0.0], [0.0, b, 0.0], [0.0, 0.0, c]];
+            return BoxSize { vectors_nm, faces_nm2 };
         }
-        // Of vectors of length 1: the least width, the volume, and the area of the faces.
-        let (narrowest, volume, faces) = match self.box_shape.as_str() {
-            "dodecahedron" => (0.5_f64.sqrt(), 0.5_f64.sqrt(), 2.0 + 2.0 * 3.0_f64.sqrt()),
-            "octahedron" => {
-                let sine = 8.0_f64.sqrt() / 3.0;
-                ((2.0_f64 / 3.0).sqrt(), sine * (2.0_f64 / 3.0).sqrt(), 6.0 * sine)
+        // Vectors of length 1, the least width of their box, and the area of its faces.
+        let (vectors, narrowest, faces) = match self.box_shape.as_str() {
+            "dodecahedron" => {
+                let height = 0.5_f64.sqrt();
+                let vectors = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, height]];
+                (vectors, height, 2.0 + 2.0 * 3.0_f64.sqrt())
             }
-            _ => (1.0, 1.0, 6.0),
+            "octahedron" => {
+                let (sine, height) = (8.0_f64.sqrt() / 3.0, (2.0_f64 / 3.0).sqrt());
+                let third = 1.0 / 3.0;
+                let vectors = [[1.0, 0.0, 0.0], [third, sine, 0.0], [-third, sine / 2.0, height]];
+                (vectors, height, 6.0 * sine)
+            }
+            _ => ([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], 1.0, 6.0),
         };
         let width = (2.0 * (radius + self.padding_nm)).max(NARROWEST_NM / narrowest);
-        BoxSize { volume_nm3: volume * width.powi(3), faces_nm2: faces * width.powi(2) }
+        let vectors_nm = vectors.map(|vector| vector.map(|length| width * length));
+        BoxSize { vectors_nm, faces_nm2: faces * width.powi(2) }
     }
 
     /// Whether another program has built it.
@@ -200,13 +218,33 @@ impl BuildPlan {
     }
 }
 
+/// A file that a build reads, as manifests have it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct InputFile<'a> {
+    /// The field of the request that names it.
+    pub(crate) field: &'static str,
+    pub(crate) file_id: &'a str,
+    /// Its name under `input/`, in the task's folder as in the bundle.
+    pub(crate) file: &'a str,
+    /// What its owner calls it.
+    pub(crate) name: &'a str,
+}
+
 /// What the force field and the water of a system are called that another program has built.
 const OF_FILES: &str = "as in its files";
 
 /// A periodic box, as far as the water in it depends on it.
 pub(super) struct BoxSize {
-    pub(super) volume_nm3: f64,
+    /// Its vectors by rows; what lies above the diagonal is zero.
+    pub(super) vectors_nm: [[f64; 3]; 3],
     pub(super) faces_nm2: f64,
+}
+
+impl BoxSize {
+    pub(super) fn volume_nm3(&self) -> f64 {
+        let [a, b, c] = self.vectors_nm;
+        a[0] * b[1] * c[2]
+    }
 }
 
 /// Least width of a box, in nm: twice the cutoff and room to shrink.
@@ -227,6 +265,10 @@ struct Structure {
 impl Structure {
     fn new(file_id: String, format: Format, name: String) -> Self {
         Self { file_id, file: format!("protein.{format}"), format, name }
+    }
+
+    fn input(&self, field: &'static str) -> InputFile<'_> {
+        InputFile { field, file_id: &self.file_id, file: &self.file, name: &self.name }
     }
 }
 

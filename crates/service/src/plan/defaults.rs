@@ -14,6 +14,26 @@ use crate::http::validate::DOCUMENT;
 pub(crate) static DEFAULTS: LazyLock<Defaults> =
     LazyLock::new(|| read(DOCUMENT).expect("the document states every default"));
 
+/// The release that the document is of: its `info.version` is the interface's, and stays.
+pub(crate) fn document_version() -> &'static str {
+    #[derive(Deserialize)]
+    struct Document {
+        info: Info,
+    }
+
+    #[derive(Deserialize)]
+    struct Info {
+        #[serde(rename = "x-release")]
+        release: String,
+    }
+
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let document: Document = serde_json::from_str(DOCUMENT).expect("the build has read it");
+        document.info.release
+    });
+    &VERSION
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct Defaults {
     #[serde(rename = "SystemBuildRequest")]

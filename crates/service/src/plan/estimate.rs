@@ -3,9 +3,9 @@
 use molbox::Finite;
 use molbox::workflow::types::Estimate;
 
-use super::build::BuildPlan;
+use super::build::{BoxSize, BuildPlan};
 use super::simulate::{Parameters, System};
-use super::solute::Solute;
+use super::solute::{Solute, SoluteSize};
 use crate::app::App;
 use crate::db;
 use crate::error::ApiError;
@@ -41,7 +41,7 @@ pub(crate) async fn of_job(
     parameters: &Parameters,
     system: &System<'_>,
 ) -> Result<Estimate, ApiError> {
-    let size = parameters.size(system.atoms);
+    let size = parameters.size_on(app, system)?;
     let asked = Asked {
         threads: expected_threads(app).await?,
         atoms: system.atoms,
@@ -59,6 +59,8 @@ pub(crate) async fn of_job(
         result_bytes: Some(size.result_bytes),
         hours: hours(seconds),
         queue: None,
+        box_vectors: Vec::new(),
+        box_middle: Vec::new(),
         extra: Default::default(),
     })
 }
@@ -72,7 +74,8 @@ pub(crate) async fn of_system(
     account: i64,
     entry: Option<Vec<u8>>,
 ) -> Result<Estimate, ApiError> {
-    let Some(atoms) = atoms_of_system(app, plan, account, entry).await? else {
+    let Some(Size { atoms, cell, middle_nm }) = size_of_system(app, plan, account, entry).await?
+    else {
         return Ok(unknown());
     };
     let seconds = speed::build_seconds(&app.db.speeds(Kind::System).await?, atoms);
@@ -83,6 +86,8 @@ pub(crate) async fn of_system(
         atoms: Some(atoms),
         memory_bytes: Some(bytes(memory)),
         hours: hours(seconds),
+        box_vectors: cell.vectors_nm.iter().map(numbers).collect(),
+        box_middle: numbers(&middle_nm),
         ..unknown()
     })
 }
@@ -98,16 +103,25 @@ pub(super) fn unknown() -> Estimate {
         result_bytes: None,
         hours: None,
         queue: None,
+        box_vectors: Vec::new(),
+        box_middle: Vec::new(),
         extra: Default::default(),
     }
 }
 
-async fn atoms_of_system(
+/// What a system will have, and where its box lies in the coordinates of its files.
+struct Size {
+    atoms: u64,
+    cell: BoxSize,
+    middle_nm: [f64; 3],
+}
+
+async fn size_of_system(
     app: &App,
     plan: &BuildPlan,
     account: i64,
     entry: Option<Vec<u8>>,
-) -> Result<Option<u64>, ApiError> {
+) -> Result<Option<Size>, ApiError> {
     if plan.has_membrane() || plan.is_built() {
         return Ok(None);
     }
@@ -132,10 +146,16 @@ async fn atoms_of_system(
         for key in &keys {
             texts.push(objects.read(key)?);
         }
-        Ok::<_, std::io::Error>(solute(&plan, &texts).map(|solute| atoms(&plan, &solute)))
+        Ok::<_, std::io::Error>(solute(&plan, &texts).map(|solute| size(&plan, &solute)))
     });
     let counted = counted.await.map_err(ApiError::internal)??;
-    Ok(counted.filter(|atoms| *atoms <= max))
+    Ok(counted.filter(|size| size.atoms <= max))
+}
+
+fn size(plan: &BuildPlan, solute: &Solute) -> Size {
+    let SoluteSize { middle_nm, extent_nm, radius_nm } = solute.size();
+    let cell = plan.box_size(extent_nm, radius_nm);
+    Size { atoms: atoms(plan, solute, &cell), cell, middle_nm }
 }
 
 /// What the files of a plan hold, the structure first; none when one of them cannot be read.
@@ -152,11 +172,9 @@ fn solute(plan: &BuildPlan, texts: &[Vec<u8>]) -> Option<Solute> {
 }
 
 /// Atoms of a system that is to be built, with the sites of its water.
-fn atoms(plan: &BuildPlan, solute: &Solute) -> u64 {
-    let (extent, radius) = solute.size();
-    let cell = plan.box_size(extent, radius);
+fn atoms(plan: &BuildPlan, solute: &Solute, cell: &BoxSize) -> u64 {
     let n = solute.atoms as f64;
-    let places = DENSITY * cell.volume_nm3
+    let places = DENSITY * cell.volume_nm3()
         - FACE * cell.faces_nm2
         - PER_ATOM * n
         - PER_SURFACE_ATOM * n.powf(2.0 / 3.0);
@@ -182,8 +200,14 @@ async fn expected_threads(app: &App) -> db::Result<u64> {
     Ok((cpus.saturating_sub(used) / waiting.min(slots - running)).max(1))
 }
 
+fn numbers(vector: &[f64; 3]) -> Vec<Finite> {
+    vector.iter().filter_map(|value| Finite::new(*value).ok()).collect()
+}
+
+/// In four significant digits: more than an estimate is worth.
 fn hours(seconds: Option<f64>) -> Option<Finite> {
-    Finite::new(seconds? / 3600.0).ok()
+    let hours = format!("{:.3e}", seconds? / 3600.0);
+    Finite::new(hours.parse().ok()?).ok()
 }
 
 fn bytes(number: f64) -> u64 {

@@ -3,7 +3,7 @@
 
 pub(crate) mod analyze;
 pub(crate) mod build;
-mod defaults;
+pub(crate) mod defaults;
 pub(crate) mod estimate;
 mod force_field;
 pub(crate) mod simulate;

@@ -36,6 +36,9 @@ pub(crate) struct Parameters {
     #[serde(default = "openmm")]
     engine: Engines,
     ewald_error_tolerance: Positive,
+    /// Mask of the atoms that production has files of their own of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excerpt: Option<String>,
     friction: NonNegative,
     integration_timestep: Positive,
     minimization_steps: u64,
@@ -87,6 +90,7 @@ pub(crate) struct SimulatePlan {
     /// Mass of hydrogens outside of water; none leaves all masses as they are.
     hydrogen_mass_da: Option<f64>,
     engine: Engines,
+    excerpt_atoms: Vec<usize>,
     stages: Vec<Stage>,
 }
 
@@ -241,6 +245,7 @@ pub(crate) fn resolve(
         problems.push(violation("value_error", at(&["surface_tension"]), msg));
     }
     check_masks(app, request, system, &mut problems)?;
+    check_excerpt(app, &parameters, system, &mut problems)?;
     let problems = joined(outside, problems);
     if problems.is_empty() { Ok(parameters) } else { Err(ApiError::invalid(problems)) }
 }
@@ -310,12 +315,24 @@ impl Written {
     }
 }
 
-/// All that a job of these parameters would write on a system.
-fn written(parameters: &Parameters, system: &System<'_>) -> Vec<Written> {
+/// All that a job of these parameters would write on a system, with so many atoms in its excerpt.
+fn written(parameters: &Parameters, system: &System<'_>, excerpt_atoms: u64) -> Vec<Written> {
     let production = parameters.production.iter().map(|run| (None, run));
     let equilibration = parameters.equilibration.iter().enumerate();
     let equilibration = equilibration.map(|(index, stage)| (Some(index), &stage.run));
     let mut out = Vec::new();
+    if excerpt_atoms > 0
+        && let Some(run) = &parameters.production
+    {
+        out.push(Written {
+            stage: None,
+            field: "traj_freq",
+            record: "frame",
+            steps: parameters.n_steps(run),
+            every: run.traj_freq,
+            bytes: frame_bytes(excerpt_atoms),
+        });
+    }
     for (stage, run) in production.chain(equilibration) {
         let steps = parameters.n_steps(run);
         if steps as f64 > MAX_STEPS {
@@ -353,9 +370,21 @@ pub(crate) struct Excess {
 }
 
 /// What a job of these parameters may come to write on a system, in bytes.
-pub(crate) fn result_bytes(parameters: &Parameters, system: &System<'_>) -> i64 {
-    let total: u128 = written(parameters, system).iter().map(Written::size).sum();
-    i64::try_from(total).unwrap_or(i64::MAX)
+pub(crate) fn result_bytes(
+    app: &App,
+    parameters: &Parameters,
+    system: &System<'_>,
+) -> Result<i64, ApiError> {
+    let excerpt_atoms = excerpt_atoms(app, parameters, system)?;
+    let total: u128 = written(parameters, system, excerpt_atoms).iter().map(Written::size).sum();
+    Ok(i64::try_from(total).unwrap_or(i64::MAX))
+}
+
+/// Atoms that production has files of their own of; 0 also of a mask that selects none.
+fn excerpt_atoms(app: &App, parameters: &Parameters, system: &System<'_>) -> Result<u64, ApiError> {
+    let Some(mask) = &parameters.excerpt else { return Ok(0) };
+    let built = app.systems.read(&app.objects, &system.row.id)?;
+    Ok(built.select(mask).map_or(0, |atoms| atoms.len() as u64))
 }
 
 /// Whether trajectories and logs of a job would be larger than its results may be, or than the disk
@@ -367,7 +396,7 @@ pub(crate) fn excess(
     system: &System<'_>,
 ) -> Result<Option<Excess>, ApiError> {
     let timestep_fs = parameters.integration_timestep.get();
-    let files = written(parameters, system);
+    let files = written(parameters, system, excerpt_atoms(app, parameters, system)?);
     let Some(largest) = files.iter().copied().max_by_key(Written::size) else { return Ok(None) };
     let total = files.iter().map(Written::size).sum();
     let limits = &app.config.limits;
@@ -431,13 +460,23 @@ pub(crate) struct DefaultMasks {
     backbone: Option<String>,
 }
 
+/// What a mask of heavy atoms ends with.
+const HEAVY: &str = "&!@/H";
+
 impl DefaultMasks {
+    /// All atoms of the solute; none in a box of solvent.
+    fn whole_solute(&self) -> Option<String> {
+        let heavy = self.solute.as_deref()?;
+        // Without solvent all is solute.
+        Some(heavy.strip_suffix(HEAVY).unwrap_or("*").to_owned())
+    }
+
     /// The masks of a system whose solvent consists of residues with these names.
     pub(crate) fn new(system: &Built, solvent: &[String]) -> Self {
         let heavy = if solvent.is_empty() {
             "!@/H".to_owned()
         } else {
-            format!("!:{}&!@/H", solvent.join(","))
+            format!("!:{}{HEAVY}", solvent.join(","))
         };
         let solute = Some(heavy).filter(|mask| system.select(mask).is_ok());
         let backbone = solute.as_ref().map(|mask| format!("{mask}&@N,CA,C,O"));
@@ -445,6 +484,11 @@ impl DefaultMasks {
             backbone.filter(|mask| system.select(mask).is_ok()).or_else(|| solute.clone());
         Self { solute, backbone }
     }
+}
+
+/// The word for all atoms of the solute, in place of a mask.
+fn is_solute(asked: &str) -> bool {
+    asked.trim().eq_ignore_ascii_case("solute")
 }
 
 impl Parameters {
@@ -489,6 +533,10 @@ impl Parameters {
             ewald_error_tolerance: request
                 .ewald_error_tolerance
                 .unwrap_or(default.ewald_error_tolerance),
+            excerpt: request.excerpt.as_ref().map(|asked| match is_solute(asked) {
+                true => masks.whole_solute().unwrap_or_else(|| asked.clone()),
+                false => asked.clone(),
+            }),
             friction: request.friction.unwrap_or(default.friction),
             integration_timestep,
             minimization_steps: request.minimization_steps.unwrap_or(default.minimization_steps),
@@ -505,6 +553,20 @@ impl Parameters {
                 .trajectory_output_format
                 .unwrap_or(default.trajectory_output_format),
         }
+    }
+
+    /// What a job of these comes to on a system, its excerpt with it.
+    pub(crate) fn size_on(&self, app: &App, system: &System<'_>) -> Result<Size, ApiError> {
+        let mut size = self.size(system.atoms);
+        let excerpt_atoms = excerpt_atoms(app, self, system)?;
+        if let Some(run) = self.production.as_ref().filter(|_| excerpt_atoms > 0)
+            && let Some(frames) = self.n_steps(run).checked_div(run.traj_freq)
+        {
+            let bytes = DCD_HEADER_BYTES + frames * frame_bytes(excerpt_atoms);
+            size.trajectory_bytes += bytes;
+            size.result_bytes += bytes + excerpt_atoms * STRUCTURE_BYTES;
+        }
+        Ok(size)
     }
 
     /// What a job of these comes to on a system of so many atoms: its trajectories exactly, all of
@@ -738,6 +800,28 @@ fn check_masks(
     Ok(())
 }
 
+/// What an excerpt is made of must be there: atoms, and frames of production.
+fn check_excerpt(
+    app: &App,
+    parameters: &Parameters,
+    system: &System<'_>,
+    problems: &mut Vec<ValidationError>,
+) -> Result<(), ApiError> {
+    let Some(mask) = &parameters.excerpt else { return Ok(()) };
+    let at = || at(&["excerpt"]);
+    if is_solute(mask) {
+        let msg = "the system has nothing but water, ions and lipids; give a mask, or leave it out";
+        problems.push(violation("mask", at(), msg));
+    } else if let Err(message) = app.systems.read(&app.objects, &system.row.id)?.check(mask) {
+        problems.push(violation("mask", at(), message));
+    }
+    if parameters.production.as_ref().is_none_or(|run| run.traj_freq == 0) {
+        let msg = "needs frames of production to be made of; ask for production with a traj_freq above 0, or leave it out";
+        problems.push(violation("value_error", at(), msg));
+    }
+    Ok(())
+}
+
 /// The plan of a simulation, with its files put into the folder of the task.
 pub(crate) async fn place_inputs(app: &App, row: &Task, input: &Path) -> Result<SimulatePlan> {
     fs::create_dir_all(input)?;
@@ -801,6 +885,10 @@ fn plan(parameters: &Parameters, system: &Built, membrane: bool) -> Result<Simul
         minimization_steps: parameters.minimization_steps,
         hydrogen_mass_da: (timestep_fs > MAX_PLAIN_TIMESTEP).then_some(HYDROGEN_MASS_DA),
         engine: parameters.engine,
+        excerpt_atoms: match &parameters.excerpt {
+            Some(mask) => system.select(mask).map_err(anyhow::Error::msg)?,
+            None => Vec::new(),
+        },
         stages,
     })
 }

@@ -29,6 +29,16 @@ struct Standard {
     charge: i64,
 }
 
+/// Where a solute is, in the coordinates of its files, and how large.
+#[derive(Default)]
+pub(super) struct SoluteSize {
+    pub(super) middle_nm: [f64; 3],
+    /// Along each axis.
+    pub(super) extent_nm: [f64; 3],
+    /// About the middle.
+    pub(super) radius_nm: f64,
+}
+
 /// A bond of an atom to the hydrogen that the file may lack, as far as it widens the box.
 const HYDROGEN_NM: f64 = 0.06;
 
@@ -92,10 +102,10 @@ impl Solute {
         Some(())
     }
 
-    /// The extent along each axis, and the radius about the middle; 0 without atoms.
-    pub(super) fn size(&self) -> ([f64; 3], f64) {
+    /// Where it is and how large; all 0 without atoms.
+    pub(super) fn size(&self) -> SoluteSize {
         if self.positions.is_empty() {
-            return ([0.0; 3], 0.0);
+            return SoluteSize::default();
         }
         let ends = |axis: usize| {
             let along = self.positions.iter().map(|place| place[axis]);
@@ -110,7 +120,11 @@ impl Solute {
         };
         let radius = self.positions.iter().map(distance).fold(0.0, f64::max);
         let hydrogens = if self.has_hydrogens() { 0.0 } else { HYDROGEN_NM };
-        (ends.map(|(low, high)| high - low + 2.0 * hydrogens), radius + hydrogens)
+        SoluteSize {
+            middle_nm: middle,
+            extent_nm: ends.map(|(low, high)| high - low + 2.0 * hydrogens),
+            radius_nm: radius + hydrogens,
+        }
     }
 
     /// Whether the files have about all hydrogens: half of the atoms of organic molecules are.

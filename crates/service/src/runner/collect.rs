@@ -3,24 +3,27 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use molbox::workflow::types::{Failure, Notice, StageResult, SystemSummary};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::app::App;
 use crate::exec::confine;
 use crate::objects::bundle::{self, DEFLATED, Entry, Layout, Measured};
 use crate::objects::{Key, Objects};
-use crate::plan::build::BuildPlan;
+use crate::plan::build::{BuildPlan, InputFile};
+use crate::plan::defaults::document_version;
 use crate::plan::simulate::{DefaultMasks, Parameters};
 use crate::record::{Kind, Status, Task};
-use crate::runner::left::{self, COLLECTED, COMMIT, LOG};
+use crate::runner::left::{self, COLLECTED, COMMIT, INPUT, LOG};
 use crate::runner::log;
 use crate::runner::outcome::Outcome;
 use crate::runner::readme::{self, README};
+use crate::runner::ro_crate::{self, OfSystem};
 
 /// Most bytes of the topology of a system, for each atom that it may have. The worker writes some
 /// 130.
@@ -58,6 +61,9 @@ pub(super) fn collect(
         }
         fs::rename(folder.join(LOG), output.join(LOG))?;
     }
+    if row.kind == Kind::System {
+        keep_inputs(row, &folder.join(INPUT), &output.join(INPUT))?;
+    }
     // Every attempt has a log, and it goes with its results: what is found without one stayed
     // behind when these were collected.
     let is_new = output.join(LOG).exists();
@@ -84,6 +90,22 @@ pub(super) fn collect(
     Ok((outcome, layout))
 }
 
+/// Copies the files that a system was built from into what becomes its objects: whoever uploaded
+/// them may delete them, and a bundle is to have all that it takes to do it again.
+fn keep_inputs(row: &Task, from: &Path, to: &Path) -> Result<()> {
+    let plan: BuildPlan = serde_json::from_str(&row.parameters)?;
+    for input in plan.input_files() {
+        let (source, kept) = (from.join(input.file), to.join(input.file));
+        // There is none of a system that was cancelled before it began, nor once it was kept.
+        if source.exists() && !kept.exists() {
+            fs::create_dir_all(to)?;
+            fs::copy(&source, &kept).with_context(|| format!("keep {}", source.display()))?;
+            File::open(&kept)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
 /// What to cite for what a task has come to: of a job, the simulation and then its system; of an
 /// analysis nothing, its tables have their definitions.
 fn citations(app: &App, row: &Task, engine: Option<&str>) -> Result<Vec<String>> {
@@ -94,27 +116,20 @@ fn citations(app: &App, row: &Task, engine: Option<&str>) -> Result<Vec<String>>
             let parameters: Parameters = serde_json::from_str(&row.parameters)?;
             let mut cited = owned(parameters.citations(engine));
             let system = row.parent.as_deref().context("a job without a system")?;
-            cited.extend(of_system(app, system)?);
+            cited.extend(of_system(app, system)?.citations);
             cited
         }
         Kind::Analysis => Vec::new(),
     })
 }
 
-/// What to cite for a system, as its manifest has it; nothing in those of earlier versions.
-fn of_system(app: &App, system: &str) -> Result<Vec<String>> {
-    #[derive(Deserialize)]
-    struct Cited {
-        #[serde(default)]
-        citations: Vec<String>,
-    }
-
+/// The manifest of a system, as far as its jobs' bundles repeat it.
+fn of_system(app: &App, system: &str) -> Result<OfSystem> {
     let key = Key::task(system).under("manifest.json");
     if !app.objects.exists(&key)? {
-        return Ok(Vec::new());
+        return Ok(OfSystem::default());
     }
-    let manifest = app.objects.read(&key)?;
-    Ok(serde_json::from_slice::<Cited>(&manifest)?.citations)
+    Ok(serde_json::from_slice(&app.objects.read(&key)?)?)
 }
 
 /// The masks of a system that has been built, in a solvent of these residues.
@@ -135,7 +150,11 @@ struct Manifest<'a> {
     /// The system of a job, the job of an analysis.
     system: Option<&'a str>,
     created_at: Timestamp,
+    started_at: Option<Timestamp>,
+    finished_at: Timestamp,
     molboxd: &'a str,
+    /// Version of the document, by which requests are read.
+    document: &'a str,
     versions: Option<&'a BTreeMap<String, String>>,
     platform: Option<&'a str>,
     engine: Option<&'a str>,
@@ -143,6 +162,10 @@ struct Manifest<'a> {
     attempts: i64,
     request: Value,
     parameters: Value,
+    /// What a system was asked for with every default filled in, as a request has it.
+    settings: Option<Value>,
+    /// What a system was built from; the files lie under `input/`.
+    inputs: Vec<InputFile<'a>>,
     summary: Option<&'a SystemSummary>,
     stages: Option<&'a [StageResult]>,
     citations: Option<&'a [String]>,
@@ -151,30 +174,27 @@ struct Manifest<'a> {
     files: &'a [Measured],
 }
 
-/// The bundle: what the task wrote, the system that it ran on, and a manifest of both.
+/// The bundle: what the task wrote, the system that it ran on, and a manifest of both, for people
+/// and as a research object.
 fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<Layout> {
-    let key = Key::task(&row.id).under("manifest.json");
-    let mut found = entries(&app.objects, &row.id, &row.id)?;
-    let readme = Key::task(&row.id).under(README);
-    // Of an earlier collection.
-    found.retain(|entry| entry.key != key && entry.key != readme);
-    if let Some(system) = row.parent.as_ref().filter(|_| row.kind == Kind::Job) {
-        found.extend(entries(&app.objects, system, &format!("{}/system", row.id))?);
-    }
-    if row.kind == Kind::Job {
-        found.push(with_readme(app, row, &found, readme)?);
-    }
-    let mut measured = found
-        .iter()
-        .map(|entry| bundle::measure(&app.objects, entry))
-        .collect::<Result<Vec<_>>>()?;
+    let measured = measured(app, row)?;
+    let plan: Option<BuildPlan> =
+        (row.kind == Kind::System).then(|| serde_json::from_str(&row.parameters)).transpose()?;
+    let settings = match &plan {
+        Some(plan) => Some(plan.settings(&serde_json::from_str(&row.request)?)?),
+        None => None,
+    };
+    let warnings = warnings(row, outcome)?;
     let manifest = Manifest {
         id: &row.id,
         kind: row.kind,
         status,
         system: row.parent.as_deref(),
         created_at: row.created_at,
+        started_at: row.started_at,
+        finished_at: app.now(),
         molboxd: env!("CARGO_PKG_VERSION"),
+        document: document_version(),
         versions: outcome.versions.as_ref(),
         platform: outcome.platform.as_deref(),
         engine: outcome.engine.as_deref(),
@@ -182,18 +202,71 @@ fn lay_out(app: &App, row: &Task, status: Status, outcome: &Outcome) -> Result<L
         attempts: row.attempts,
         request: serde_json::from_str(&row.request)?,
         parameters: serde_json::from_str(&row.parameters)?,
+        settings: settings.map(serde_json::to_value).transpose()?,
+        inputs: plan.iter().flat_map(BuildPlan::input_files).collect(),
         summary: outcome.summary.as_ref(),
         stages: outcome.stages.as_deref(),
         citations: outcome.citations.as_deref(),
-        warnings: warnings(row, outcome)?,
+        warnings,
         error: outcome.error.as_ref(),
         files: &measured,
     };
-    let manifest = without_nulls(serde_json::to_value(manifest)?);
-    app.objects.write(&key, &serde_json::to_vec_pretty(&manifest)?)?;
-    let manifest = Entry { name: format!("{}/manifest.json", row.id), key };
-    measured.insert(0, bundle::measure(&app.objects, &manifest)?);
-    Layout::archive(&app.objects, &measured, row.created_at)
+    let system = match row.parent.as_deref().filter(|_| row.kind == Kind::Job) {
+        Some(system) => Some(of_system(app, system)?),
+        None => None,
+    };
+    let content = without_nulls(serde_json::to_value(&manifest)?);
+    let methods = methods(app, row, outcome)?;
+    let key = Key::task(&row.id).under("manifest.json");
+    app.objects.write(&key, &serde_json::to_vec_pretty(&content)?)?;
+    let entry = Entry { name: format!("{}/manifest.json", row.id), key };
+    let mut all = vec![bundle::measure(&app.objects, &entry)?];
+    all.extend(measured.iter().cloned());
+    let described = ro_crate::of(&ro_crate::Described {
+        id: &row.id,
+        name: row.name.as_deref(),
+        manifest: &content,
+        system: system.as_ref(),
+        methods: &methods,
+        files: &all,
+    });
+    let key = Key::task(&row.id).under(ro_crate::FILE);
+    app.objects.write(&key, &serde_json::to_vec_pretty(&described)?)?;
+    let entry = Entry { name: format!("{}/{}", row.id, ro_crate::FILE), key };
+    all.insert(1, bundle::measure(&app.objects, &entry)?);
+    Layout::archive(&app.objects, &all, row.created_at)
+}
+
+/// What a bundle holds besides what describes it all.
+fn measured(app: &App, row: &Task) -> Result<Vec<Measured>> {
+    let mut found = entries(&app.objects, &row.id, &row.id)?;
+    let readme = Key::task(&row.id).under(README);
+    // Of an earlier collection.
+    found.retain(|entry| !["manifest.json", README, ro_crate::FILE].contains(&entry.key.name()));
+    if let Some(system) = row.parent.as_ref().filter(|_| row.kind == Kind::Job) {
+        let mut of_system = entries(&app.objects, system, &format!("{}/system", row.id))?;
+        // All is described in one place.
+        of_system.retain(|entry| entry.key.name() != ro_crate::FILE);
+        found.extend(of_system);
+    }
+    if row.kind == Kind::Job {
+        found.push(with_readme(app, row, &found, readme)?);
+    }
+    found.iter().map(|entry| bundle::measure(&app.objects, entry)).collect()
+}
+
+/// How each stage of a job was run, in their order, as its worker noted it.
+fn methods(app: &App, row: &Task, outcome: &Outcome) -> Result<Vec<Value>> {
+    let mut methods = Vec::new();
+    for stage in outcome.stages.iter().flatten() {
+        let key = Key::task(&row.id).under(&format!("{}.method.json", stage.name));
+        // The minimisation has none, nor has a stage of an earlier version.
+        if app.objects.exists(&key)? {
+            // It is a stranger's, and no more than repeated.
+            methods.extend(serde_json::from_slice::<Value>(&app.objects.read(&key)?).ok());
+        }
+    }
+    Ok(methods)
 }
 
 /// The entry of the file that says what the others of a job's bundle are, which is written.
@@ -212,10 +285,17 @@ fn warnings(row: &Task, outcome: &Outcome) -> Result<Vec<Notice>> {
     Ok(all)
 }
 
-/// The objects of a task, in a folder of an archive.
+/// The objects of a task, and those that it was made of, in a folder of an archive.
 fn entries(objects: &Objects, id: &str, folder: &str) -> Result<Vec<Entry>> {
-    let mut keys = match objects.list(&Key::task(id)) {
-        // Of a task that has never begun.
+    let key = Key::task(id);
+    let mut found = listed(objects, &key, folder)?;
+    found.extend(listed(objects, &key.under(INPUT), &format!("{folder}/{INPUT}"))?);
+    Ok(found)
+}
+
+fn listed(objects: &Objects, key: &Key, folder: &str) -> Result<Vec<Entry>> {
+    let mut keys = match objects.list(key) {
+        // Of a task that has never begun, or that was made of no files.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         found => found?,
     };

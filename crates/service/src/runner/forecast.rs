@@ -103,7 +103,8 @@ impl Forecast {
         for task in &queue.waiting {
             let work = self.work(app, task, &mut unread).await;
             let seconds = work.and_then(|work| speeds.seconds(app, task.kind, work));
-            line.waiting.push(Waiting { id: task.id.clone(), account: task.account, seconds });
+            let (id, account, priority) = (task.id.clone(), task.account, task.priority);
+            line.waiting.push(Waiting { id, account, priority, seconds });
         }
         for (task, since) in &queue.running {
             let elapsed = elapsed(*since, now);
@@ -175,7 +176,8 @@ async fn read(app: &App, task: &Queued) -> Result<Work> {
     let system = app.db.task(row.account, Kind::System, system).await?.context("no system")?;
     let system = System::of(&system).map_err(|error| anyhow!("{error:?}"))?;
     // One that was extended, or is tried again, goes on from there.
-    let commit = Commit::of(app, &task.id)?.unwrap_or_default();
+    let commit = if row.attempts > 0 { Commit::of(app, &task.id)? } else { None };
+    let commit = commit.unwrap_or_default();
     let is_minimised = commit.is_minimised();
     Ok(Work::Steps(Asked {
         threads: 1,

@@ -24,10 +24,14 @@ use crate::exec::confine::WORK;
 use crate::objects::bundle::DEFLATED;
 use crate::random;
 use crate::runner::readme::README;
+use crate::runner::ro_crate;
 
 pub(crate) const LOG: &str = "log.txt";
 /// What the bundle is made of besides what the worker wrote.
-pub(crate) const OURS: [&str; 3] = ["manifest.json", LOG, README];
+pub(crate) const OURS: [&str; 4] = ["manifest.json", LOG, README, ro_crate::FILE];
+/// A folder of a system's task, and of its objects when it has ended: the files that it was built
+/// from.
+pub(crate) const INPUT: &str = "input";
 /// What a simulation resumes from: a folder of its command's, and of its objects when it has ended.
 pub(crate) const COMMIT: &str = "commit";
 /// A folder of the task's folder: what its command has left that becomes objects.

@@ -3,8 +3,10 @@
 //! Everything that it knows is in the database and in the task's folder, so it can be killed at
 //! any moment: the next one adopts what runs and collects what has ended.
 
+mod beside;
 mod checks;
 pub(crate) mod collect;
+mod end;
 pub(crate) mod environment;
 pub(crate) mod failure;
 pub(crate) mod folder;
@@ -18,6 +20,7 @@ mod pace;
 pub(crate) mod places;
 mod readme;
 mod right;
+mod ro_crate;
 pub(crate) mod series;
 mod watch;
 
@@ -27,22 +30,20 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::Result;
+use jiff::Timestamp;
 use molbox::workflow::types::Failure;
 use tokio::runtime::Handle;
-use tokio::task::JoinError;
 
 use crate::app::App;
-use crate::db::{End, Lease, Requeue};
+use crate::db::{Lease, Requeue};
 use crate::exec::attempt::{self, Attempt, Exit};
 use crate::exec::capacity::{Place, Share};
-use crate::exec::confine::{THIS_PROGRAM, UNAVAILABLE};
+use crate::exec::confine::{Confinement, THIS_PROGRAM, UNAVAILABLE};
 use crate::exec::{Entry, Executors, NotTaken, Stop};
 use crate::folder::failure::{is_full, storage_failure};
-use crate::objects::Key;
-use crate::objects::bundle::Layout;
 use crate::record::{Kind, Lane, Status, Task};
+use beside::{Beside, Places};
 use checks::Checks;
-use collect::{Unusable, collect};
 use failure::{Fault, Why, failure, failure_of, invalid_result};
 use folder::{has_progressed, prepare, progress, read_result, task_file};
 use forecast::Forecast;
@@ -60,7 +61,7 @@ const PACE_TICK: Duration = Duration::from_secs(60);
 const TELL: Duration = Duration::from_secs(2);
 /// How often it is looked for tasks of servers that are lost.
 const SEARCH: Duration = Duration::from_secs(5);
-/// How long what could not be collected waits.
+/// How long what could not be concluded waits.
 const PAUSE: Duration = Duration::from_millis(200);
 /// How much more than when a worker found the disk full has to be free, in bytes.
 const ROOM: u64 = 1 << 20;
@@ -77,6 +78,7 @@ pub(crate) async fn run(app: Arc<App>) {
         while !right.is_lost() && !*app.leaving.borrow() {
             runner.turn().await;
         }
+        runner.rest().await;
         app.disown_progress();
         if !right.is_lost() {
             right.give_back(&app).await;
@@ -88,7 +90,13 @@ struct Runner {
     app: Arc<App>,
     lease: Lease,
     executors: Executors,
+    /// Tasks that were claimed, and whose folders are being filled.
+    beginning: HashMap<String, Beginning>,
     running: HashMap<String, Running>,
+    /// Tasks whose results are being collected.
+    ending: HashMap<String, Ending>,
+    preparing: Places,
+    collecting: Places,
     checks: Checks,
     forecast: Forecast,
     /// Free bytes when a worker found the disk full, which it may be for it before it is for us.
@@ -102,7 +110,41 @@ struct Runner {
     is_astray: bool,
 }
 
-/// A task that runs, or has ended and waits to be collected.
+/// A task that was claimed, with its part of the machine and the right to its folder.
+struct Claimed {
+    row: Task,
+    attempt: Attempt,
+    share: Share,
+    entry: Entry,
+}
+
+/// A task whose folder is being filled, before its command is launched.
+struct Beginning {
+    claimed: Claimed,
+    prepared: Beside<Confinement>,
+}
+
+/// A task whose results are being collected.
+struct Ending {
+    account: i64,
+    /// Whether it was claimed meanwhile, though it was cancelled.
+    is_claimed: bool,
+    /// What ran; none when it was cancelled while it waited.
+    task: Option<Running>,
+    ended: Beside<()>,
+}
+
+/// What becomes of a task whose attempt has ended.
+enum Fate {
+    /// It is not known yet: the environment is being checked.
+    Open,
+    /// It was queued again.
+    Again,
+    /// It ends like this, once its results have been collected.
+    Ends(Status, Box<Outcome>),
+}
+
+/// A task that runs, or has ended and waits to be concluded.
 struct Running {
     row: Task,
     attempt: Attempt,
@@ -110,6 +152,8 @@ struct Running {
     /// Whether nothing is known of it yet but that an earlier service had started it.
     is_adopted: bool,
     watch: Watch,
+    /// Whether nothing of the task was done before this attempt, and before this service.
+    is_whole: bool,
     /// When its speed was noted last.
     paced: Instant,
     /// The check whether the environment is to blame for its end.
@@ -117,9 +161,18 @@ struct Running {
 }
 
 impl Running {
-    fn new(row: Task, attempt: Attempt, gpu: Option<u32>, is_adopted: bool) -> Self {
+    /// `row` is as it was before the attempt, which began `now`, or, of one that is adopted, before.
+    fn new(
+        mut row: Task,
+        attempt: Attempt,
+        gpu: Option<u32>,
+        is_adopted: bool,
+        now: Timestamp,
+    ) -> Self {
+        let is_whole = row.attempts == 1 && row.started_at.is_none();
+        row.started_at.get_or_insert(now);
         let (watch, paced) = (Watch::new(), Instant::now());
-        Self { row, attempt, gpu, is_adopted, watch, paced, suspicion: None }
+        Self { row, attempt, gpu, is_adopted, watch, is_whole, paced, suspicion: None }
     }
 }
 
@@ -131,7 +184,11 @@ impl Runner {
             checks: Checks::first(&app),
             app,
             lease,
+            beginning: HashMap::new(),
             running: HashMap::new(),
+            ending: HashMap::new(),
+            preparing: Places::new(),
+            collecting: Places::new(),
             forecast: Forecast::default(),
             full_at: None,
             untold: HashMap::new(),
@@ -157,6 +214,8 @@ impl Runner {
     /// Looks at everything once, and waits until there is a reason to do so again.
     async fn turn(&mut self) {
         if self.is_astray {
+            // What has not begun would be put back.
+            self.launch_all().await;
             match self.adopt().await {
                 Ok(()) => self.is_astray = false,
                 Err(error) => {
@@ -169,8 +228,10 @@ impl Runner {
         }
         self.hear_cancelled().await;
         self.look_after().await;
+        self.look_at_endings().await;
         self.tell_progress().await;
         self.checks.look(&self.app).await;
+        self.launch_prepared().await;
         self.look_at_disk();
         self.look_at_executors();
         self.search_orphans().await;
@@ -211,7 +272,7 @@ impl Runner {
     async fn adopt(&mut self) -> Result<()> {
         self.app.db.put_back_unbegun(self.lease.clone(), self.app.now()).await?;
         for row in self.app.db.running_tasks(&self.lease).await? {
-            if self.running.contains_key(&row.id) {
+            if self.running.contains_key(&row.id) || self.ending.contains_key(&row.id) {
                 continue;
             }
             tracing::info!(task = %row.id, "adopted");
@@ -221,8 +282,9 @@ impl Runner {
                 Share { lane, cpus: 1, gpu: None, user: None },
                 |task| Share { lane, cpus: task.threads, gpu: task.device, user: task.user },
             );
-            self.executors.adopt(&row.id, share);
-            self.running.insert(row.id.clone(), Running::new(row, attempt, share.gpu, true));
+            self.executors.reserve(&row.id, share);
+            let running = Running::new(row, attempt, share.gpu, true, self.app.now());
+            self.running.insert(running.row.id.clone(), running);
         }
         Ok(())
     }
@@ -260,14 +322,67 @@ impl Runner {
             };
             let mut task = self.running.remove(&attempt.task).expect("it was just looked at");
             match self.close(&mut task, exit).await {
-                Ok(true) => self.executors.forget(&attempt.task),
-                Ok(false) => drop(self.running.insert(attempt.task, task)),
+                Ok(Fate::Open) => drop(self.running.insert(attempt.task, task)),
+                Ok(Fate::Again) => self.executors.forget(&attempt.task),
+                Ok(Fate::Ends(status, outcome)) => {
+                    let row = task.row.clone();
+                    self.collect(row, Some(task), status, *outcome);
+                }
                 Err(error) => {
                     // It stays running in the database; the next look tries again.
-                    tracing::error!(task = %attempt.task, cause = format!("{error:#}"), "collect a task");
+                    tracing::error!(task = %attempt.task, cause = format!("{error:#}"), "conclude a task");
                     self.running.insert(attempt.task, task);
-                    tokio::time::sleep(self.executors.tick().max(PAUSE)).await;
+                    tokio::time::sleep(PAUSE).await;
                 }
+            }
+        }
+    }
+
+    /// Collects what a task left, beside the turns.
+    fn collect(&mut self, row: Task, task: Option<Running>, status: Status, outcome: Outcome) {
+        let (account, id) = (row.account, row.id.clone());
+        let (app, lease) = (self.app.clone(), self.lease.clone());
+        let work = end::collected(app, lease, row, status, outcome);
+        let ended = Beside::start(&self.app, &self.collecting, work);
+        self.ending.insert(id, Ending { account, is_claimed: false, task, ended });
+    }
+
+    /// Forgets the tasks whose results have been collected.
+    async fn look_at_endings(&mut self) {
+        for (id, mut ending) in std::mem::take(&mut self.ending) {
+            match ending.ended.look() {
+                None => drop(self.ending.insert(id, ending)),
+                Some(Ok(())) => {
+                    self.executors.forget(&id);
+                    if ending.is_claimed {
+                        // Where it was an earlier end that went on, this one is to come.
+                        self.put_back(ending.account, &id).await;
+                    }
+                }
+                Some(Err(error)) => {
+                    // The next look tries again.
+                    tracing::error!(task = %id, cause = format!("{error:#}"), "collect a task");
+                    match ending.task {
+                        Some(task) => drop(self.running.insert(id, task)),
+                        // It may have been claimed meanwhile.
+                        None => self.put_back(ending.account, &id).await,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits for what goes on beside the turns, before anybody else takes these tasks over.
+    async fn rest(&mut self) {
+        for (id, Beginning { claimed, prepared }) in std::mem::take(&mut self.beginning) {
+            if let Err(error) = prepared.end().await {
+                tracing::warn!(task = %id, cause = format!("{error:#}"), "prepare a task");
+            }
+            self.put_back(claimed.row.account, &id).await;
+        }
+        for (id, Ending { ended, .. }) in std::mem::take(&mut self.ending) {
+            if let Err(error) = ended.end().await {
+                tracing::warn!(task = %id, cause = format!("{error:#}"), "collect a task");
             }
         }
     }
@@ -327,14 +442,13 @@ impl Runner {
         }
     }
 
-    /// Concludes a task whose attempt has ended, or queues it again; false while the environment is
-    /// checked.
-    async fn close(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<bool> {
+    /// What becomes of a task whose attempt has ended. It is queued again if it has to be.
+    async fn close(&mut self, task: &mut Running, exit: Option<Exit>) -> Result<Fate> {
         if exit.is_some_and(|exit| exit.code == Some(DISK_FULL)) {
             self.full_at = self.app.objects.free_bytes().ok();
         }
         match self.is_environment_to_blame(task, exit).await? {
-            None => return Ok(false),
+            None => Ok(Fate::Open),
             Some(true) => {
                 let has_progressed = has_progressed(&task.attempt.folder);
                 if has_progressed {
@@ -343,10 +457,10 @@ impl Runner {
                     self.requeue(task, Requeue::NotBegun).await?;
                     task.attempt.withdraw()?;
                 }
+                Ok(Fate::Again)
             }
-            Some(false) => self.conclude(task, exit).await?,
+            Some(false) => self.conclude(task, exit).await,
         }
-        Ok(true)
     }
 
     /// Whether a task ended because of the environment: if it left no result, or one that blames
@@ -416,7 +530,11 @@ impl Runner {
                 task.row.is_cancelled = true;
                 continue;
             }
-            if row.status != Status::Queued {
+            if let Some(Beginning { claimed, .. }) = self.beginning.get_mut(&row.id) {
+                claimed.row.is_cancelled = true;
+                continue;
+            }
+            if row.status != Status::Queued || self.ending.contains_key(&row.id) {
                 continue;
             }
             let lease = self.lease.clone();
@@ -428,13 +546,15 @@ impl Runner {
                     continue;
                 }
             }
-            let so_far = progress(&self.app.task_folder(&row.id)).unwrap_or_default();
-            let outcome = Outcome::default().with(so_far);
-            if let Err(error) = self.finish(&row, Status::Cancelled, outcome).await {
-                // The next look tries again.
-                tracing::error!(task = %row.id, cause = format!("{error:#}"), "collect a cancelled task");
-            }
+            self.end_cancelled(row);
         }
+    }
+
+    /// Ends a task that was cancelled while nothing of it ran.
+    fn end_cancelled(&mut self, row: Task) {
+        let so_far = progress(&self.app.task_folder(&row.id)).unwrap_or_default();
+        let outcome = Outcome::default().with(so_far);
+        self.collect(row, None, Status::Cancelled, outcome);
     }
 
     /// Waits until it is time to look at everything again, or there is a reason to. What is queued
@@ -475,14 +595,19 @@ impl Runner {
         if holds.of_lane(lane, &self.app.config.worker.gpus).is_some() {
             return None;
         }
-        self.executors.place(lane, |gpu| holds.has_gpu(gpu))
+        let n_prepared =
+            self.beginning.values().filter(|task| task.claimed.share.lane == lane).count();
+        self.executors.place(lane, n_prepared, |gpu| holds.has_gpu(gpu))
     }
 
     /// Renews what is known of when tasks start.
     async fn foretell(&mut self) {
         let lanes = [Lane::Workers, Lane::Analyses].map(|lane| {
-            let of_lane = self.running.values().filter(|task| task.row.kind.lane() == lane);
-            let mut running: Vec<String> = of_lane.map(|task| task.row.id.clone()).collect();
+            let beginning = self.beginning.values().map(|task| &task.claimed.row);
+            let ending = self.ending.values().filter_map(|ending| ending.task.as_ref());
+            let rows = self.running.values().chain(ending).map(|task| &task.row).chain(beginning);
+            let of_lane = rows.filter(|row| row.kind.lane() == lane);
+            let mut running: Vec<String> = of_lane.map(|row| row.id.clone()).collect();
             running.sort();
             let gpus = self.app.config.worker.gpus.iter();
             let held = gpus.filter(|gpu| lane == Lane::Workers && self.app.holds.has_gpu(**gpu));
@@ -504,35 +629,47 @@ impl Runner {
             let (account, id) = (row.account, row.id.clone());
             let share = self.executors.capacity.share(place, waiting);
             match self.start(row, share).await {
-                Ok(Some(task)) => drop(self.running.insert(id, task)),
-                Ok(None) => return self.put_back(account, &id).await,
-                Err(error) if storage_failure(&error).is_some() => {
-                    if is_full(&error) {
-                        self.full_at = self.app.objects.free_bytes().ok();
-                    }
-                    tracing::error!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    return self.put_back(account, &id).await;
-                }
-                Err(error) if error.is::<NotTaken>() => {
-                    tracing::warn!(task = %id, cause = format!("{error:#}"), "start a task later");
-                    return self.put_back(account, &id).await;
-                }
+                Ok(true) => {}
+                Ok(false) => return self.put_back(account, &id).await,
                 Err(error) => {
-                    tracing::error!(task = %id, cause = format!("{error:#}"), "start a task");
-                    let failure = failure(
-                        "not_started",
-                        "the service could not start the task; its log says why",
-                        "tell the operator of the service",
-                    );
-                    if let Err(error) =
-                        self.end(account, &id, Status::Failed, Outcome::failed(failure), None).await
-                    {
-                        self.is_astray = true;
-                        return tracing::error!(task = %id, cause = format!("{error:#}"), "end a task");
+                    if !self.ends_unstarted(account, &id, &error).await {
+                        return;
                     }
                 }
             }
         }
+    }
+
+    /// Ends a task that could not be started; puts it back if the reason passes, and says false then.
+    async fn ends_unstarted(&mut self, account: i64, id: &str, error: &anyhow::Error) -> bool {
+        let cause = format!("{error:#}");
+        if storage_failure(error).is_some() {
+            if is_full(error) {
+                self.full_at = self.app.objects.free_bytes().ok();
+            }
+            tracing::error!(task = id, cause, "start a task later");
+            self.put_back(account, id).await;
+            return false;
+        }
+        if error.is::<NotTaken>() {
+            tracing::warn!(task = id, cause, "start a task later");
+            self.put_back(account, id).await;
+            return false;
+        }
+        tracing::error!(task = id, cause, "start a task");
+        let failure = failure(
+            "not_started",
+            "the service could not start the task; its log says why",
+            "tell the operator of the service",
+        );
+        let outcome = Outcome::failed(failure);
+        let ended = end::end(&self.app, &self.lease, account, id, Status::Failed, outcome, None);
+        if let Err(error) = ended.await {
+            self.is_astray = true;
+            tracing::error!(task = id, cause = format!("{error:#}"), "end a task");
+            return false;
+        }
+        true
     }
 
     /// Puts a task back that could not begin.
@@ -546,19 +683,98 @@ impl Runner {
         }
     }
 
-    /// Starts a task that was claimed; none when it has to wait.
-    async fn start(&mut self, claimed: Task, share: Share) -> Result<Option<Running>> {
+    /// Starts a task that was claimed; false when it has to wait.
+    async fn start(&mut self, claimed: Task, share: Share) -> Result<bool> {
+        if claimed.is_cancelled {
+            match self.ending.get_mut(&claimed.id) {
+                Some(ending) => ending.is_claimed = true,
+                None => self.end_cancelled(claimed),
+            }
+            return Ok(true);
+        }
         let row = Task { attempts: claimed.attempts + 1, ..claimed };
+        if let Some(Ending { ended, .. }) = self.ending.remove(&row.id) {
+            // It goes on already, while the last of its folder is being removed.
+            if let Err(error) = ended.end().await {
+                tracing::warn!(task = %row.id, cause = format!("{error:#}"), "collect a task");
+            }
+            self.executors.forget(&row.id);
+        }
         let attempt = self.attempt(&row);
-        let Some(entry) = self.executors.enter(&attempt).await? else { return Ok(None) };
+        let Some(entry) = self.executors.enter(&attempt).await? else { return Ok(false) };
         if matches!(entry, Entry::Submitted) {
             return self.start_submitted(row, attempt, share).await;
         }
         let (app, prepared, entered) = (self.app.clone(), row.clone(), attempt.clone());
-        let prepared = tokio::task::spawn_blocking(move || {
-            Handle::current().block_on(prepare(&app, &prepared, &entered, share))
+        let prepared = Beside::start(&self.app, &self.preparing, async move {
+            let preparing = tokio::task::spawn_blocking(move || {
+                Handle::current().block_on(prepare(&app, &prepared, &entered, share))
+            });
+            preparing.await?
         });
-        let confinement = prepared.await??;
+        let id = row.id.clone();
+        self.executors.reserve(&id, share);
+        let claimed = Claimed { row, attempt, share, entry };
+        self.beginning.insert(id, Beginning { claimed, prepared });
+        Ok(true)
+    }
+
+    /// Launches the tasks whose folders have been filled.
+    async fn launch_prepared(&mut self) {
+        for (id, mut task) in std::mem::take(&mut self.beginning) {
+            let is_due = self.executors.takes_now(task.claimed.share.lane);
+            match is_due.then(|| task.prepared.look()).flatten() {
+                None => drop(self.beginning.insert(id, task)),
+                Some(prepared) => self.launch_or_put_back(task.claimed, prepared).await,
+            }
+        }
+    }
+
+    /// Launches all tasks that were claimed, once their folders have been filled.
+    async fn launch_all(&mut self) {
+        for (_, Beginning { claimed, prepared }) in std::mem::take(&mut self.beginning) {
+            let prepared = prepared.end().await;
+            self.launch_or_put_back(claimed, prepared).await;
+        }
+    }
+
+    async fn launch_or_put_back(&mut self, claimed: Claimed, prepared: Result<Confinement>) {
+        let (account, id) = (claimed.row.account, claimed.row.id.clone());
+        if claimed.row.is_cancelled {
+            let row = claimed.row;
+            self.executors.forget(&id);
+            // The attempt was none.
+            return self.end_cancelled(Task { attempts: row.attempts - 1, ..row });
+        }
+        let launched = match prepared {
+            Ok(_) if !self.may_launch(&claimed) => Ok(None),
+            Ok(confinement) => self.launch(claimed, &confinement).await,
+            Err(error) => Err(error),
+        };
+        match launched {
+            Ok(Some(task)) => return drop(self.running.insert(id, task)),
+            Ok(None) => self.put_back(account, &id).await,
+            Err(error) => drop(self.ends_unstarted(account, &id, &error).await),
+        }
+        self.executors.forget(&id);
+    }
+
+    /// Whether nothing has come between while the folder was being filled.
+    fn may_launch(&self, claimed: &Claimed) -> bool {
+        let Share { lane, gpu, .. } = claimed.share;
+        let holds = &self.app.holds;
+        holds.of_lane(lane, &self.app.config.worker.gpus).is_none()
+            && !gpu.is_some_and(|gpu| holds.has_gpu(gpu))
+            && self.executors.takes(lane)
+    }
+
+    /// Launches a task whose folder has been filled; none when it does not run any longer.
+    async fn launch(
+        &mut self,
+        claimed: Claimed,
+        confinement: &Confinement,
+    ) -> Result<Option<Running>> {
+        let Claimed { row, attempt, share, entry } = claimed;
         let (lease, now) = (self.lease.clone(), self.app.now());
         if !self.app.db.begin_attempt(lease, row.account, row.id.clone(), now).await? {
             return Ok(None);
@@ -569,25 +785,22 @@ impl Runner {
             Kind::Analysis => [THIS_PROGRAM, "analyze", &folder].map(str::to_owned).to_vec(),
             Kind::System | Kind::Job => environment::worker(&python.to_string(), &folder),
         };
-        self.executors.launch(entry, &attempt, share, &command, &confinement).await?;
+        self.executors.launch(entry, &attempt, share, &command, confinement).await?;
         tracing::info!(task = %row.id, cpus = share.cpus, gpu = ?share.gpu, attempt = row.attempts, "started");
-        Ok(Some(Running::new(row, attempt, share.gpu, false)))
+        Ok(Some(Running::new(row, attempt, share.gpu, false, now)))
     }
 
     /// Takes over an attempt that was launched before the answer to that was lost.
-    async fn start_submitted(
-        &mut self,
-        row: Task,
-        attempt: Attempt,
-        share: Share,
-    ) -> Result<Option<Running>> {
+    async fn start_submitted(&mut self, row: Task, attempt: Attempt, share: Share) -> Result<bool> {
         let (lease, now) = (self.lease.clone(), self.app.now());
         if !self.app.db.begin_attempt(lease, row.account, row.id.clone(), now).await? {
-            return Ok(None);
+            return Ok(false);
         }
         tracing::info!(task = %row.id, attempt = row.attempts, "started before");
-        self.executors.adopt(&row.id, share);
-        Ok(Some(Running::new(row, attempt, share.gpu, true)))
+        self.executors.reserve(&row.id, share);
+        let id = row.id.clone();
+        self.running.insert(id, Running::new(row, attempt, share.gpu, true, now));
+        Ok(true)
     }
 
     /// Holds the workers while who runs them takes none.
@@ -606,7 +819,7 @@ impl Runner {
     }
 
     /// Decides what the end of a task's process means.
-    async fn conclude(&self, task: &Running, exit: Option<Exit>) -> Result<()> {
+    async fn conclude(&self, task: &Running, exit: Option<Exit>) -> Result<Fate> {
         let row = &task.row;
         let folder = &task.attempt.folder;
         let why = task.watch.why();
@@ -628,7 +841,10 @@ impl Runner {
                     let mut fault = Fault::of(&error.code);
                     if matches!(fault, Fault::Machine | Fault::Operator) {
                         if has_attempts && !is_cancelled {
-                            return self.requeue(task, Requeue::Fruitless).await;
+                            return self
+                                .requeue(task, Requeue::Fruitless)
+                                .await
+                                .map(|()| Fate::Again);
                         }
                         // It is said each time, and a check finds nothing of it.
                         fault = Fault::Engine;
@@ -647,23 +863,16 @@ impl Runner {
             None => {
                 let behind = behind(task, exit);
                 if why != Some(Why::WallLimit) && (behind != Requeue::Fruitless || has_attempts) {
-                    return self.requeue(task, behind).await;
+                    return self.requeue(task, behind).await.map(|()| Fate::Again);
                 }
                 (Status::Failed, Outcome::failed(self.failure_of(task, exit)?).with(so_far()))
             }
         };
         if status == Status::Succeeded {
-            let is_whole = row.attempts == 1 && row.started_at.is_none();
-            let elapsed = is_whole.then(|| task.watch.elapsed());
+            let elapsed = task.is_whole.then(|| task.watch.elapsed());
             pace::note(&self.app, row, &task.attempt, &outcome, elapsed).await;
         }
-        match self.finish(row, status, outcome).await {
-            Err(error) if error.is::<Unusable>() || error.is::<JoinError>() => {
-                tracing::error!(task = %row.id, cause = format!("{error:#}"), "results that cannot be used");
-                self.finish(row, Status::Failed, Outcome::failed(invalid_result(row.kind))).await
-            }
-            finished => finished,
-        }
+        Ok(Fate::Ends(status, Box::new(outcome)))
     }
 
     /// Why a task that left no result has failed, in its log and for its record.
@@ -674,22 +883,6 @@ impl Runner {
         log::add(objects, folder, id, &line)?;
         failure.log = log::end_of(objects, folder, id)?;
         Ok(failure)
-    }
-
-    /// Collects what a task left, and ends it.
-    async fn finish(&self, row: &Task, status: Status, mut outcome: Outcome) -> Result<()> {
-        outcome.hide_folders()?;
-        let (app, copy) = (self.app.clone(), row.clone());
-        let collected = tokio::task::spawn_blocking(move || collect(&app, &copy, status, outcome));
-        let (outcome, layout) = collected.await??;
-        self.end(row.account, &row.id, status, outcome, Some(layout)).await?;
-        tracing::info!(task = %row.id, %status, "ended");
-        // What is left is of no use to anybody.
-        let folder = self.app.task_folder(&row.id);
-        if let Err(error) = tokio::task::spawn_blocking(move || left::remove(&folder)).await? {
-            tracing::warn!(task = %row.id, %error, "remove the folder of a task");
-        }
-        Ok(())
     }
 
     async fn requeue(&self, task: &Running, behind: Requeue) -> Result<()> {
@@ -704,24 +897,6 @@ impl Runner {
     async fn is_cancelled(&self, row: &Task) -> Result<bool> {
         let row = self.app.db.task(row.account, row.kind, &row.id).await?;
         Ok(row.is_some_and(|row| row.is_cancelled))
-    }
-
-    async fn end(
-        &self,
-        account: i64,
-        id: &str,
-        status: Status,
-        outcome: Outcome,
-        layout: Option<Layout>,
-    ) -> Result<()> {
-        let bundle = layout.map(|layout| serde_json::to_string(&layout)).transpose()?;
-        let (objects, key) = (self.app.objects.clone(), Key::task(id));
-        let bytes = tokio::task::spawn_blocking(move || objects.size(&key)).await??;
-        let end = End { status, outcome: outcome.to_json(), bundle, bytes };
-        let (lease, now) = (self.lease.clone(), self.app.now());
-        self.app.db.end_task(lease, account, id.to_owned(), end, now).await?;
-        self.app.forget(id);
-        Ok(())
     }
 }
 

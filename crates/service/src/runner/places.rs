@@ -34,17 +34,18 @@ impl Queues {
         self.known(lane).places.get(id).cloned()
     }
 
-    /// Where another task of an account would wait that has a slot for so long, in s; none while
-    /// more wait than are looked at.
+    /// Where another task of an account would wait, of this priority, that has a slot for so long,
+    /// in s; none while more wait than are looked at.
     pub(crate) fn place_of_new(
         &self,
         lane: Lane,
         account: i64,
+        priority: i64,
         seconds: Option<f64>,
     ) -> Option<QueuePlace> {
         let known = self.known(lane);
         let (mut line, length) = (known.line.clone(), known.length + 1);
-        line.waiting.push(Waiting { id: String::new(), account, seconds });
+        line.waiting.push(Waiting { id: String::new(), account, priority, seconds });
         if line.waiting.len() < length {
             return None;
         }
@@ -88,15 +89,22 @@ fn moment(now: Timestamp, seconds: f64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::queue::Running;
+    use crate::record::PRIORITY;
 
     #[test]
     fn times_are_whole_minutes_and_a_new_task_has_the_place_that_it_would_have() {
         let queues = Queues::default();
-        assert_eq!(queues.place_of_new(Lane::Workers, 1, Some(1.0)), None, "nothing is known yet");
+        let new = |account, seconds| queues.place_of_new(Lane::Workers, account, PRIORITY, seconds);
+        assert_eq!(new(1, Some(1.0)), None, "nothing is known yet");
         let line = Line {
             slots: 1,
             running: vec![Running { account: 1, elapsed: 0.0, left: Some(61.0) }],
-            waiting: vec![Waiting { id: "job_a".to_owned(), account: 1, seconds: Some(600.0) }],
+            waiting: vec![Waiting {
+                id: "job_a".to_owned(),
+                account: 1,
+                priority: PRIORITY,
+                seconds: Some(600.0),
+            }],
             ..Line::default()
         };
         queues.renew(Lane::Workers, line.clone(), 1, "2026-01-31T12:00:30Z".parse().unwrap());
@@ -105,12 +113,14 @@ mod tests {
         assert_eq!(place.expected_start_at.as_deref(), Some("2026-01-31T12:02:00Z"));
         assert_eq!(queues.place(Lane::Analyses, "job_a"), None);
         // Another account's turn comes before that of one that has been served.
-        let mine = queues.place_of_new(Lane::Workers, 1, Some(1.0)).unwrap();
-        let other = queues.place_of_new(Lane::Workers, 2, Some(1.0)).unwrap();
+        let mine = new(1, Some(1.0)).unwrap();
+        let other = new(2, Some(1.0)).unwrap();
         assert_eq!((mine.position, mine.length), (2, 2));
         assert_eq!(mine.expected_start_at.as_deref(), Some("2026-01-31T12:12:00Z"));
         assert_eq!((other.position, other.length), (1, 2));
+        let urgent = queues.place_of_new(Lane::Workers, 1, PRIORITY + 1, None).unwrap();
+        assert_eq!(urgent.position, 1, "before its own account's others");
         queues.renew(Lane::Workers, line, 7, Timestamp::UNIX_EPOCH);
-        assert_eq!(queues.place_of_new(Lane::Workers, 1, None), None, "not all are looked at");
+        assert_eq!(new(1, None), None, "not all are looked at");
     }
 }

@@ -6,15 +6,18 @@ use std::fmt::Write as _;
 pub(crate) const README: &str = "README.txt";
 
 /// What files are called, with `*` for the name of a stage, and what they are.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 21] = [
     (
         "manifest.json",
         "what was asked for, versions, seed, citations, warnings, checksum of every file",
     ),
+    ("ro-crate-metadata.json", "the same for programs that read research objects: RO-Crate"),
     ("log.txt", "what the programs reported while they ran"),
     ("minimization.pdb", "the structure once its energy was minimised"),
     ("minimization.cif", "the structure once its energy was minimised"),
     ("minimization.state.xml", "the same as OpenMM's State: positions and box"),
+    ("excerpt.dcd", "frames of production of the atoms that were asked for alone"),
+    ("excerpt.*", "their structure at its end; it goes with excerpt.dcd as topology"),
     ("*.dcd", "trajectory of the stage: positions in Å, all atoms, a frame every traj_freq steps"),
     ("*.xtc", "trajectory of the stage: positions in nm, all atoms, a frame every traj_freq steps"),
     ("*.csv", "log of the stage: time, energies, temperature, volume, density"),
@@ -27,6 +30,7 @@ const FILES: [(&str, &str); 16] = [
         "the structure in which the stage ended: after its last step, molecules whole and in the box",
     ),
     ("*.state.xml", "the same as OpenMM's State: positions, velocities, box"),
+    ("*.method.json", "how the stage was run: engine, integrator, barostat, cutoffs, processor"),
     ("system/manifest.json", "the same of the build of the system"),
     (
         "system/system.*",
@@ -34,6 +38,7 @@ const FILES: [(&str, &str); 16] = [
     ),
     ("system/prepared.*", "the molecules before water and ions were added around them"),
     ("system/state.xml", "positions and box of the system as it was built"),
+    ("system/input/*", "the files that the system was built from"),
     ("system/topology.json", "names, elements, masses, bonds of its atoms, by which masks select"),
 ];
 
@@ -42,15 +47,20 @@ pub(super) fn text(id: &str, names: &[&str]) -> String {
     let mut text = format!("Results of {id}\n\n");
     let widest = names.iter().map(|name| name.len()).max().unwrap_or(0);
     for name in names {
-        let meant = FILES.iter().find(|(pattern, _)| is_of(pattern, name));
-        let meaning = meant.map_or("", |(_, meaning)| meaning);
-        let line = format!("{name:widest$}  {meaning}");
+        let line = format!("{name:widest$}  {}", meaning(name));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text += "\nTo look at it: open the .pdb or .cif of production with its trajectory, in VMD, PyMOL, \
-             ChimeraX or MDAnalysis. Atoms are the same, in the same order, in all of these files.\n";
+             ChimeraX or MDAnalysis. Atoms are the same, in the same order, in all of these files";
+    let has_excerpt = names.contains(&"excerpt.dcd");
+    text += if has_excerpt { ", but for the excerpt.\n" } else { ".\n" };
     text
+}
+
+/// What a file of a job's bundle is, by its name in it; nothing of one that is not known.
+pub(super) fn meaning(name: &str) -> &'static str {
+    FILES.iter().find(|(pattern, _)| is_of(pattern, name)).map_or("", |(_, meaning)| meaning)
 }
 
 /// Whether a name is of a pattern with a star at most.
@@ -82,6 +92,7 @@ mod tests {
         assert!(line("production.pdb").contains("ended: after its last step"));
         assert!(line("minimization.pdb").contains("minimised"));
         assert!(line("system/system.xml").contains("forces for OpenMM"));
+        assert!(text("job_1", &["excerpt.dcd"]).contains("that were asked for alone"));
         assert_eq!(line("other"), "", "what is not known is listed all the same");
     }
 }

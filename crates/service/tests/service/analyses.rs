@@ -125,9 +125,8 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
     let again = molbox.analysis_submit().body(record.request.clone()).send().await.unwrap();
     analysed(&molbox, &again.analysis_id).await;
     let again = bundle(again.analysis_id.as_str().to_owned()).await;
-    for (name, bytes) in
-        files.iter().filter(|(name, _)| !["manifest.json", "data.json"].contains(&name.as_str()))
-    {
+    let describes = ["manifest.json", "ro-crate-metadata.json", "data.json"];
+    for (name, bytes) in files.iter().filter(|(name, _)| !describes.contains(&name.as_str())) {
         assert!(again[name] == *bytes, "{name} is not the same");
     }
 
@@ -227,6 +226,69 @@ async fn a_damaged_frame_fails_the_analysis_or_is_left_out_by_request() {
     let data =
         molbox.analysis_retrieve().job_id(left_out.analysis_id.as_str()).send().await.unwrap();
     assert_eq!((data.frames_total, data.frames_analyzed), (40, 39));
+}
+
+#[tokio::test]
+async fn files_of_amber_charmm_and_gromacs_are_analysed_as_they_are() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let formats = test_data("formats");
+    for name in ["pep.psf", "pep.gro", "cdf2.nc", "pep.trr"] {
+        molbox.upload(formats.join(name)).name(name).await.unwrap();
+    }
+    let prmtop = molbox.upload(formats.join("pep.prmtop")).name("pep.prmtop").kind("topology");
+    prmtop.await.unwrap();
+    let refused = molbox.upload(formats.join("hdf5.nc")).await.unwrap_err().to_string();
+    assert!(refused.contains("NetCDF-4 (HDF5)"), "{refused}");
+
+    // Types where there are some; distances in the first frame where there are no positions.
+    let distances = async |topology: &str, trajectory: &str| {
+        let submitted = molbox.analysis_submit().body_map(|a| {
+            let a = a.topology(topology).trajectory(trajectory);
+            let a = a.distance_masks([":1-3 :10-12"]).gyration_masks([":1<:6.0"]);
+            if topology == "pep.prmtop" { a.rmsf_masks(["@%CT,N3"]) } else { a }
+        });
+        let id = submitted.send().await.unwrap().analysis_id.clone();
+        analysed(&molbox, &id).await;
+        let (_, data) = retrieve(&service, &key, &id, "*/*").await;
+        let data: Value = serde_json::from_slice(&data).unwrap();
+        let column = |table: usize, name: &str| -> Vec<f64> {
+            let columns = data["tables"][table]["columns"].as_array().unwrap();
+            let column = columns.iter().find(|column| column["name"] == name);
+            let column = column.unwrap_or_else(|| panic!("{name}: {columns:?}"));
+            column["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+        };
+        assert_eq!(column(0, "time_ps"), [1.5, 3.0, 4.5, 6.0]);
+        column(0, "distance_angstrom")
+    };
+    let expected = distances("pep.prmtop", "cdf2.nc").await;
+    for (topology, trajectory) in
+        [("pep.prmtop", "pep.trr"), ("pep.psf", "cdf2.nc"), ("pep.gro", "pep.trr")]
+    {
+        let found = distances(topology, trajectory).await;
+        let is_near = found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 2e-5);
+        assert!(is_near && found.len() == 4, "{topology} {trajectory}: {found:?} {expected:?}");
+    }
+
+    // Of a file of a built system only the beginning is looked at before somebody needs it.
+    let folder = tempfile::tempdir().unwrap();
+    let damaged = folder.path().join("damaged.prmtop");
+    let text = fs::read_to_string(formats.join("pep.prmtop")).unwrap();
+    fs::write(&damaged, text.replace("%FLAG MASS", "%FLAG LENGTH")).unwrap();
+    molbox.upload(&damaged).name("damaged").await.unwrap();
+    let request = molbox.analysis_submit();
+    let request = request.body_map(|a| a.topology("damaged").trajectory("cdf2.nc"));
+    let error = request.send().await.unwrap_err();
+    let Error::Refused(refusal) = &error else { panic!("{error}") };
+    assert!(refusal.violations[0].msg.contains("no %FLAG MASS"), "{error}");
+
+    let other = molbox.analysis_submit();
+    molbox.upload(test_data("mini_tri.xtc")).name("other").await.unwrap();
+    let other = other.body_map(|a| a.topology("pep.psf").trajectory("other"));
+    let error = other.send().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 422);
+    assert!(error.to_string().contains("251") && error.to_string().contains("2111"), "{error}");
 }
 
 #[tokio::test]
@@ -376,6 +438,22 @@ async fn every_analysis_and_every_reference_has_a_field() {
             .surface_masks([":1-36"])
             .surface_probe(1.5)
             .secondary_structure_masks([":1-36"])
+            .cluster_masks(["@CA"])
+            .cluster_method("complete")
+            .cluster_count(2)
+            .dihedral_masks([":1-36"])
+            .dihedral_angles(["phi", "psi"])
+            .native_contact_masks([":1-36"])
+            .rdf_masks([":1-36@N :HOH@O"])
+            .rdf_distance(6)
+            .rdf_bin(0.1)
+            .density_masks([":HOH"])
+            .density_bin(1)
+            .pca_masks(["@CA"])
+            .pca_components(2)
+            .end_to_end_masks(["@CA"])
+            .rmsf_masks(["@CA"])
+            .convergence(false)
     });
     let record = analysed(&molbox, &submitted.send().await.unwrap().analysis_id).await;
     assert_eq!(record.status, "succeeded", "{:?}", record.error);
@@ -390,6 +468,15 @@ async fn every_analysis_and_every_reference_has_a_field() {
         "surface_area_by_frame",
         "secondary_structure",
         "secondary_structure_by_frame",
+        "clusters",
+        "pairwise_rmsd",
+        "dihedrals_by_frame",
+        "ramachandran",
+        "native_contacts_by_frame",
+        "rdf",
+        "density",
+        "projections",
+        "end_to_end",
     ] {
         assert!(found.contains_key(name), "{name} is missing from {:?}", found.keys());
     }
@@ -467,6 +554,10 @@ async fn a_reference_that_cannot_be_is_refused_at_its_field() {
     .await;
     refused(422, "hbond_masks", &|a| a.hbond_masks([":HOH"])).await;
     refused(422, "hbond_criterion", &|a| a.hbond_criterion("luzar")).await;
+    refused(422, "cluster_count", &|a| a.cluster_masks(["@CA"]).cluster_cutoff(1).cluster_count(2))
+        .await;
+    refused(422, "dihedral_masks", &|a| a.dihedral_masks([":HOH"])).await;
+    refused(422, "pca_masks", &|a| a.pca_masks([":HOH"])).await;
 
     // Another account's job and system are none.
     let stranger = service.client_with(&service.key("bob"));

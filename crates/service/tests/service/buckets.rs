@@ -113,7 +113,8 @@ async fn what_ends_while_the_store_is_away_is_collected_when_it_is_back() {
     let files = archive(&bundle);
     let manifest: Value = serde_json::from_slice(&files["manifest.json"]).unwrap();
     let listed: Vec<_> = manifest["files"].as_array().unwrap().iter().collect();
-    assert_eq!(listed.len() + 1, files.len());
+    // But for itself and the description of them all.
+    assert_eq!(listed.len() + 2, files.len());
     assert!(files.contains_key("production.dcd") && files.contains_key("log.txt"));
     assert_eq!(service.command(&["check"]), "0 files, 2 tasks: 0 damaged, 0 orphans");
 }
@@ -300,6 +301,8 @@ async fn contents_move_to_a_bucket_and_back_and_nothing_is_lost() {
         let files = molbox.file_list().send().await.unwrap().into_inner();
         let systems = molbox.system_list().send().await.unwrap().into_inner();
         let usage = molbox.usage_view().send().await.unwrap().into_inner();
+        // What runs goes on to take hours.
+        let usage = json!([usage.bytes, usage.files, usage.open_tasks]);
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("system.zip");
         let bundle = molbox.download_system(&systems.items[0].system_id, to).await.unwrap();

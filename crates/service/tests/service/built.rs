@@ -63,13 +63,14 @@ async fn what_the_files_decide_cannot_be_chosen_beside_them() {
         serde_json::from_str(include_str!("../../../../openapi/openapi.json")).unwrap();
     let fields = &document["components"]["schemas"]["SystemBuildRequest"]["properties"];
     let refused = fields.as_object().unwrap().keys().map(String::as_str);
-    let refused = refused.filter(|field| !["built", "box_name", "seed"].contains(field));
+    let refused =
+        refused.filter(|field| !["built", "box_name", "priority", "seed"].contains(field));
     let mut body = json!({
         "built": ["amber.zip"], "box_name": "ala", "seed": 7, "box_shape": "cube", "chain_id": "A",
         "concentration": 0.15, "force_field": "amber14", "ions": "NaCl", "keep_Hs": false,
         "ligand_input_formats": ["sdf"], "ligand_residue_names": ["LIG"], "ligand_rotations": [[]],
         "ligand_translations": [[]], "ligands": ["amber.zip"], "membrane": "POPC",
-        "minimum_padding": 1, "pH": 7, "protein": "amber.zip", "water_type": "tip3p"
+        "minimum_padding": 1, "pH": 7, "priority": 60, "protein": "amber.zip", "water_type": "tip3p"
     });
     let (status, answer) = post(&service, &key, "/check/system", &body).await;
     assert_eq!(status, 422, "{answer}");
@@ -83,7 +84,7 @@ async fn what_the_files_decide_cannot_be_chosen_beside_them() {
     assert_eq!(told, refused.collect());
     body.as_object_mut()
         .unwrap()
-        .retain(|field, _| ["built", "box_name", "seed"].contains(&&**field));
+        .retain(|field, _| ["built", "box_name", "priority", "seed"].contains(&&**field));
     let (status, answer) = post(&service, &key, "/check/system", &body).await;
     assert_eq!((status, &answer["parameters"]), (200, &body));
 }

@@ -471,6 +471,12 @@ pub(crate) fn processes(folder: &Path) -> Vec<Process> {
 }
 
 impl Process {
+    /// The process that started it; none when it has gone.
+    pub(crate) fn parent(&self) -> Option<u32> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+    }
+
     pub(crate) fn is_run_task(&self) -> bool {
         self.command.contains(" run-task ")
     }

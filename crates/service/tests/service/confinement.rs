@@ -106,7 +106,10 @@ async fn attack(service: &Service) -> BTreeMap<String, String> {
     let files =
         archive(&molbox.download_system(&id, folder.path().join("system.zip")).await.unwrap());
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    assert_eq!(names, ["honest.txt", "log.txt", "manifest.json", "shut.txt"]);
+    assert_eq!(
+        names,
+        ["honest.txt", "log.txt", "manifest.json", "ro-crate-metadata.json", "shut.txt"]
+    );
     wait_for("its folder is gone", || {
         fs::read_dir(service.data.join("tasks")).unwrap().next().is_none().then_some(())
     });

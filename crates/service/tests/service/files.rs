@@ -778,7 +778,11 @@ async fn an_installation_of_the_first_version_keeps_its_files() {
     drop(query);
     database
         .execute_batch(
-            "drop table delivery; drop table webhook; alter table account drop column weight;
+            "drop index task_next; alter table task drop column priority;
+             drop table slot_time; alter table account drop column most_hours;
+             drop index task_kept; drop index task_expires; drop index task_announced;
+             alter table task drop column expires_at; alter table task drop column announced_at;
+             drop table delivery; drop table webhook; alter table account drop column weight;
              drop trigger turn_began; drop trigger turn_changed; drop trigger turn_left;
              drop trigger turn_served_first; drop trigger turn_served; drop table turn;
              drop table runner; drop table server; drop table progress;

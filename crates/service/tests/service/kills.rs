@@ -260,13 +260,16 @@ impl Killed {
 
     fn no_task_has_two_workers(&self) {
         for folder in folders(&self.service) {
-            // `confine` asks the interpreter for its paths before it becomes the worker: for a moment
-            // there is a second process that has its command line.
-            let workers: Vec<u32> = processes(&folder)
-                .iter()
-                .filter(|process| is_worker(process) && !process.command.contains(" confine "))
-                .map(|process| process.pid)
-                .collect();
+            let mut workers = processes(&folder);
+            workers.retain(is_worker);
+            // What a process starts has its command line until it is another program: the
+            // interpreter that `confine` asks for its paths, GROMACS that a worker runs.
+            let all: Vec<u32> = workers.iter().map(|process| process.pid).collect();
+            workers.retain(|process| {
+                let is_child = process.parent().is_some_and(|parent| all.contains(&parent));
+                !is_child && !process.command.contains(" confine ")
+            });
+            let workers: Vec<u32> = workers.iter().map(|process| process.pid).collect();
             assert!(workers.len() <= 1, "{} has workers {workers:?}", folder.display());
         }
     }

@@ -24,8 +24,10 @@ const KEYWORDS: [&str; 8] =
     ["enum", "x-values", "minLength", "maxLength", "minimum", "x-from", "x-above", "x-to"];
 
 /// Limits that are too large to be posted: their places, and the number that the code has.
-const TOO_LARGE: [(&str, usize); 1] =
-    [("#/components/schemas/Portfolio/properties/futures", molbox_margin::MAX_POSITIONS)];
+const TOO_LARGE: [(&str, usize); 2] = [
+    ("#/components/schemas/Portfolio/properties/futures", molbox_margin::MAX_POSITIONS),
+    ("#/components/schemas/NamedPortfolio/properties/futures", molbox_margin::MAX_POSITIONS),
+];
 
 /// A part of a request: a parameter, or a value in the body.
 #[derive(Clone)]
@@ -77,10 +79,8 @@ fn probes(field: &Field) -> Vec<(Value, bool)> {
             }
             (_, "array") => {
                 let end = schema[keyword].as_f64().unwrap() as usize;
-                let item = item(field);
-                values.extend(
-                    [end.saturating_sub(1), end, end + 1].map(|length| json!(vec![&item; length])),
-                );
+                let items = |length| (0..length).map(|index| item(field, index)).collect();
+                values.extend([end.saturating_sub(1), end, end + 1].map(items));
             }
             (_, "integer" | "number") => {
                 let end = schema[keyword].as_f64().unwrap();
@@ -128,14 +128,15 @@ fn allows(schema: &Map<String, Value>, keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// An item of a list whose length is tried.
-fn item(field: &Field) -> Value {
+/// An item of a list whose length is tried, by its place.
+fn item(field: &Field, index: usize) -> Value {
     match field.pointer.rsplit('/').next().unwrap() {
         "ligands" => json!("ligand"),
         "built" => json!("file"),
         "equilibration" => json!({}),
         "items" if field.pointer.contains("rmsd_masks") => json!("@CA"),
         "addedDates" | "excludedDates" => json!("2024-11-29"),
+        "portfolios" => json!({ "name": index.to_string(), "futures": [] }),
         other => panic!("{field}: nothing is known of an item of {other}"),
     }
 }
@@ -380,6 +381,12 @@ impl World {
                 if is("encoding") {
                     // {"futures": []}
                     body["portfolio"] = json!({ "data": "eyJmdXR1cmVzIjogW119" });
+                }
+                if field.loc.get(1) == Some(&json!("portfolios")) {
+                    let fields = body.as_object_mut().unwrap();
+                    let mut named = fields.remove("portfolio").unwrap();
+                    named["name"] = json!("desk");
+                    fields.insert("portfolios".to_owned(), json!([named]));
                 }
                 if is("stressWeight") {
                     let [first, last] = ["2008-09-01", "2009-03-31"];

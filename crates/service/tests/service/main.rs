@@ -39,9 +39,12 @@ mod outages;
 mod plans;
 mod portal;
 mod postgres;
+mod proxy;
 mod queue;
 mod quotas;
 mod repeats;
+#[cfg(debug_assertions)]
+mod retention;
 mod retries;
 mod s3;
 mod servers;

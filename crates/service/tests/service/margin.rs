@@ -598,3 +598,53 @@ async fn a_calculation_ends_when_its_caller_leaves() {
     let next = post(&service, &key, "json").json(&one_future()).timeout(Duration::from_secs(40));
     assert_eq!(next.send().await.unwrap().status(), 200);
 }
+
+#[tokio::test]
+async fn several_portfolios_in_one_request_have_the_bytes_that_each_has_by_itself() {
+    let (service, key) = serve("sample");
+    let answer = async |body: &Value, accept: &str| -> (u16, String) {
+        let request = post(&service, &key, "json").header(CONTENT_TYPE, "application/json");
+        let response = request.header(ACCEPT, accept).body(body.to_string()).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let desks = [
+        ("long", json!({ "futures": [{ "ticker": "XEQ1", "type": "long", "quantity": 2 }] })),
+        ("short", json!({ "futures": [{ "ticker": "XEQ2", "type": "short", "quantity": 1 }] })),
+    ];
+    let shared = json!({ "marginDate": "2024-12-31", "numScenarios": 500 });
+    let mut several = shared.clone();
+    several["portfolios"] = desks
+        .iter()
+        .map(|(name, portfolio)| json!({ "name": name, "futures": portfolio["futures"] }))
+        .collect();
+    let (status, together) = answer(&several, "application/json").await;
+    assert_eq!(status, 200, "{together}");
+    let mut expected = Vec::new();
+    for (name, portfolio) in &desks {
+        let mut single = shared.clone();
+        single["portfolio"] = portfolio.clone();
+        let (_, alone) = answer(&single, "application/json").await;
+        // As clients that were generated for Java send what is not given.
+        single["portfolios"] = json!([]);
+        assert_eq!(answer(&single, "application/json").await, (200, alone.clone()));
+        expected.push(format!("{{\"name\":\"{name}\",\"report\":{alone}}}"));
+    }
+    assert_eq!(together, format!("{{\"portfolios\":[{}]}}", expected.join(",")));
+    let (status, refusal) = answer(&json!([null, null, []]), "application/json").await;
+    assert_eq!(status, 422, "{refusal}");
+    let (_, csv) = answer(&several, "text/csv").await;
+    let names: Vec<&str> = csv.lines().map(|line| line.split(',').next().unwrap()).collect();
+    assert_eq!(names, ["portfolio", "long", "short"]);
+
+    several["portfolios"][1]["futures"][0]["ticker"] = json!("LOST");
+    let (status, refusal) = answer(&several, "application/json").await;
+    let refusal: Value = serde_json::from_str(&refusal).unwrap();
+    let violation = &refusal["detail"][0];
+    assert_eq!(status, 422);
+    assert_eq!(
+        violation["loc"],
+        json!(["body", "portfolios", 1, "futures", 0, "ticker"]),
+        "{refusal}"
+    );
+    assert!(violation["msg"].as_str().unwrap().contains("(portfolio \"short\")"), "{refusal}");
+}

@@ -16,6 +16,8 @@ async fn seen(molbox: &Client) -> Value {
     let files = molbox.file_list().send().await.unwrap().into_inner();
     let systems = molbox.system_list().send().await.unwrap().into_inner();
     let usage = molbox.usage_view().send().await.unwrap().into_inner();
+    // What runs goes on to take hours.
+    let usage = json!([usage.bytes, usage.files, usage.open_tasks]);
     let bundle = molbox.system_view().system_id(systems.items[0].system_id.clone()).send().await;
     json!({
         "files": files.items, "systems": systems.items, "usage": usage,

@@ -71,6 +71,40 @@ async fn with_one_slot_a_turn_goes_to_who_was_served_least() {
 }
 
 #[tokio::test]
+async fn a_task_of_higher_priority_is_before_its_account_s_others_and_nobody_else_s() {
+    let service = Service::start_with(&["worker.slots=1"]);
+    let [ada, bob] = ["ada", "bob"].map(|name| service.client(name));
+    let systems = [water(&ada).await, water(&bob).await];
+    let running = endless_job(&ada, &systems[0]).await;
+    until_it_produces(&ada, &running).await;
+    let usual = short_job(&ada, &systems[0]).await.job_id;
+    let others = short_job(&bob, &systems[1]).await.job_id;
+    let mut urgent = job(&systems[0], 0.001);
+    urgent.priority = Some(90);
+    let check =
+        async || ada.job_check().body(urgent.clone()).send().await.unwrap().estimate.clone();
+    placed(&bob, &others, 2).await;
+    // Bob's turn is next, and then ada's of higher priority.
+    assert_eq!(check().await.queue.unwrap().position, 2);
+    let urgent = ada.job_submit().body(urgent.clone()).send().await.unwrap().into_inner();
+    assert_eq!(urgent.request.priority, Some(90));
+    let mut places = Vec::new();
+    for (client, id) in [(&bob, &others), (&ada, &urgent.job_id), (&ada, &usual)] {
+        places.push(place(&placed(client, id, 3).await).position);
+    }
+    assert_eq!(places, [1, 2, 3]);
+    let listed = service.command(&["task", "list", "--account", "ada"]);
+    let at = |id: &str| listed.find(id).unwrap();
+    assert!(at(&urgent.job_id) < at(&usual), "{listed}");
+    ada.job_cancel().job_id(running.as_str()).send().await.unwrap();
+    let mut started = Vec::new();
+    for (client, id) in [(&bob, &others), (&ada, &urgent.job_id), (&ada, &usual)] {
+        started.push(client.wait_job(id).await.unwrap().started_at.clone().unwrap());
+    }
+    assert!(started.is_sorted(), "{started:?}");
+}
+
+#[tokio::test]
 async fn who_waits_is_told_when_it_starts_and_who_asks_when_it_would() {
     let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
     let molbox = service.client("ada");

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{Service, wait_for};
 use crate::files::{SlowUpload, atom, contents};
-use crate::work::{endless_job, water};
+use crate::work::{endless_job, until_it_produces, water};
 
 /// What all files below a folder take.
 fn bytes_below(folder: &Path) -> u64 {
@@ -262,4 +262,44 @@ async fn a_check_compares_what_is_counted_and_a_start_counts_what_is_not() {
     service.restart();
     wait_for("the results are counted", || (held(&service, "ada") == objects).then_some(()));
     assert!(service.command(&["check"]).ends_with("0 damaged, 0 orphans"));
+}
+
+#[cfg(debug_assertions)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_had_slots_for_its_hours_queues_nothing_until_they_are_past() {
+    const HOUR: i64 = 3600;
+    let settings = ["limits.account_hours=2", "limits.hours_days=7", "worker.slots=1"];
+    let service = Service::start_with_clock(&settings);
+    let molbox = service.client("ada");
+    let system = water(&molbox).await;
+    let job = endless_job(&molbox, &system).await;
+    until_it_produces(&molbox, &job).await;
+    let submit = || molbox.system_submit().send();
+    let cancelled = submit().await.unwrap().system_id.clone();
+    molbox.system_cancel().system_id(&cancelled).send().await.unwrap();
+    service.set_clock(3 * HOUR);
+    let hours = molbox.usage_view().send().await.unwrap().hours.clone().unwrap();
+    assert!((3.0..3.2).contains(&hours.used.get()), "{hours:?}");
+    assert_eq!((hours.most.unwrap().get(), hours.days), (2.0, 7));
+    let error = submit().await.unwrap_err();
+    assert_eq!(error.status().unwrap(), 422, "{error}");
+    for part in
+        ["for 3.", "in the last 7 days", "may have 2 h", "limits.account_hours", "again from 2"]
+    {
+        assert!(error.to_string().contains(part), "{part} is missing from {error}");
+    }
+    service.client("bob").system_submit().send().await.unwrap();
+
+    service.command(&["account", "limit", "ada", "--hours", "10"]);
+    let shown = service.command(&["account", "show", "ada"]);
+    // The command is not told the service's settings here.
+    assert!(shown.contains(" h in 30 days of 10 h, its own limit"), "{shown}");
+    submit().await.unwrap();
+    service.command(&["account", "limit", "ada", "--service-limits"]);
+    submit().await.unwrap_err();
+    // What it has is finished all the same, and counted no more when the days are past.
+    molbox.job_cancel().job_id(job.as_str()).send().await.unwrap();
+    molbox.wait_job(&job).await.ok();
+    service.set_clock(8 * 24 * HOUR);
+    submit().await.unwrap();
 }

@@ -121,7 +121,7 @@ impl Root {
 }
 
 /// The blocks of a language in the section of the page.
-fn blocks<'a>(section: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(section: &'a str, language: &str) -> Vec<&'a str> {
     let parts = section.split("```").skip(1).step_by(2);
     parts.filter_map(|part| part.strip_prefix(language)?.strip_prefix('\n')).collect()
 }

@@ -116,7 +116,7 @@ impl Drop for Home {
 fn sound() -> Value {
     json!({
         "version": [3, 12], "worker": VERSION, "libc": "2.41", "has_openmm": true,
-        "is_managed": false,
+        "has_pip": true, "is_managed": false,
     })
 }
 
@@ -292,6 +292,12 @@ fn what_a_python_lacks_is_named_with_the_line_that_installs_it() {
         let said = home.refusal(&["up", "--detach"]);
         assert!(said.contains(&sentence), "{what}: {said}");
     }
+    let mut of_uv = sound();
+    (of_uv["worker"], of_uv["has_pip"]) = (json!(null), json!(false));
+    home.python(&of_uv);
+    let said = home.refusal(&["up", "--detach"]);
+    let line = format!("`uv pip install --python {python} 'molbox-worker=={VERSION}'`");
+    assert!(said.contains(&line), "{said}");
     let mut old = sound();
     (old["has_openmm"], old["libc"]) = (json!(false), json!("2.31"));
     home.python(&old);
@@ -338,6 +344,54 @@ fn the_python_beside_the_program_is_taken_where_an_installer_has_put_both() {
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
     let command = fs::read_to_string(format!("/proc/{}/cmdline", home.addresses()["pid"])).unwrap();
     assert!(command.contains(&format!("worker.python=\"{}\"", python.display())), "{command}");
+}
+
+#[test]
+fn setup_makes_an_environment_that_the_service_s_user_can_read_and_tries_it() {
+    let home = Home::new();
+    for program in ["cp", "mkdir"] {
+        symlink(format!("/bin/{program}"), home.path("system").join(program)).unwrap();
+    }
+    let answers = |found: &Value| {
+        format!(
+            "case \"$2\" in\n\
+             venv) mkdir -p \"$3/bin\" && cp \"$0\" \"$3/bin/python\" ;;\n\
+             pip) echo \"$@\" > \"$HOME/pip\" ;;\n\
+             *) echo '{found}' ;;\n\
+             esac"
+        )
+    };
+    home.script("bin/python3", &answers(&sound()));
+    let asked = || fs::read_to_string(home.path("home/pip")).unwrap().trim().to_owned();
+    let folder = home.path("home/workers");
+    let said = home.ok(&["setup", "workers"]);
+    let python = folder.join("env/bin/python");
+    assert!(said.contains(&python.display().to_string()), "{said}");
+    assert_eq!([mode(&folder), mode(&python)], [0o755, 0o755]);
+    assert!(asked().ends_with(&format!(" molbox-worker=={VERSION}")), "{}", asked());
+
+    home.ok(&["setup", "workers", "--cuda", "--wheels", "packages"]);
+    let packages = home.path("home/packages");
+    let from = format!("--no-index --find-links {} ", packages.display());
+    assert!(asked().contains(&from), "{}", asked());
+    assert!(asked().ends_with(&format!(" molbox-worker[cuda]=={VERSION}")), "{}", asked());
+
+    let mut other = sound();
+    other["has_openmm"] = false.into();
+    home.script("home/workers/env/bin/python", &answers(&other));
+    let refusal = home.refusal(&["setup", "workers"]);
+    assert!(refusal.contains("has no OpenMM"), "{refusal}");
+}
+
+#[test]
+fn no_service_is_left_behind_when_its_profile_cannot_be_written() {
+    let home = Home::new();
+    // A link to nowhere, in whose place not even root can make a folder.
+    fs::create_dir(home.path("home/.config")).unwrap();
+    symlink("nowhere", home.path("home/.config/molbox")).unwrap();
+    let refusal = home.refusal(&["up", "--detach", "--no-browser"]);
+    assert!(refusal.contains("set MOLBOX_CONFIG"), "{refusal}");
+    assert_eq!(home.run(&["status"]).status.code(), Some(3));
 }
 
 #[test]

@@ -12,16 +12,16 @@ use sha2::Sha256;
 use crate::common::Service;
 
 /// So long only when nothing is reported at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A report as it arrived.
-struct Report {
+pub(crate) struct Report {
     signature: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 /// Somebody who is reported to, and answers with these statuses, the last of them for ever.
-fn receiver(statuses: &'static [u16]) -> (String, Receiver<Report>) {
+pub(crate) fn receiver(statuses: &'static [u16]) -> (String, Receiver<Report>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let (sender, reports) = channel();
@@ -69,7 +69,7 @@ fn is_signed(report: &Report, secret: &str) -> bool {
 }
 
 /// A task of ada's that has ended.
-async fn end(service: &Service) -> String {
+pub(crate) async fn end(service: &Service) -> String {
     let molbox = service.client("ada");
     let system = molbox.system_submit().body_map(|system| system).send().await.unwrap();
     let id = system.system_id.clone();

@@ -135,6 +135,9 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
         "production.pdb",
         "production.csv",
         "production.dcd",
+        "production.method.json",
+        "ro-crate-metadata.json",
+        "system/input/protein.pdb",
         "system/prepared.pdb",
         "system/system.pdb",
         "system/system.cif",
@@ -151,6 +154,17 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
         assert_eq!(entry["sha256"], digest, "{name}");
         assert_eq!(entry["size_bytes"], files[name].len(), "{name}");
     }
+    assert_eq!(files["system/input/protein.pdb"], fs::read(example("1vii.pdb")).unwrap());
+    let of_system: Value = serde_json::from_slice(&files["system/manifest.json"]).unwrap();
+    assert_eq!(
+        of_system["inputs"],
+        serde_json::json!([{"field": "protein", "file_id": file.file_id, "file": "protein.pdb", "name": "villin"}])
+    );
+    assert_eq!(of_system["settings"]["force_field"], "amber14", "defaults are filled in");
+    check_crate(&files);
+    let method: Value = serde_json::from_slice(&files["production.method.json"]).unwrap();
+    assert_eq!(method["integrator"]["timestep_fs"], 4.0);
+    assert_eq!(method["nonbonded"]["method"], "PME");
     assert_eq!(manifest["versions"]["openmm"], "8.6.1");
     assert_eq!(manifest["seed"], job.parameters.seed.unwrap());
     assert_eq!(manifest["citations"], Value::from(job.citations));
@@ -170,6 +184,100 @@ async fn a_protein_goes_from_a_file_to_a_bundle() {
         molbox.download_system(&system.system_id, folder.path().join("system.zip")).await.unwrap();
     assert!(archive(&system).contains_key("topology.json"));
     drop(file);
+}
+
+/// Whether a bundle is a research object by RO-Crate 1.1 and Process Run Crate 0.5, as far as that
+/// can be told without its contexts: every file described with its digest, every reference with
+/// its entity, every action with its software.
+fn check_crate(files: &BTreeMap<String, Vec<u8>>) {
+    let content: Value = serde_json::from_slice(&files["ro-crate-metadata.json"]).unwrap();
+    assert_eq!(content["@context"][0], "https://w3id.org/ro/crate/1.1/context");
+    let graph = content["@graph"].as_array().unwrap();
+    let entities: BTreeMap<&str, &Value> =
+        graph.iter().map(|entity| (entity["@id"].as_str().unwrap(), entity)).collect();
+    assert_eq!(entities.len(), graph.len(), "each is described once");
+    let descriptor = entities["ro-crate-metadata.json"];
+    assert_eq!(descriptor["conformsTo"]["@id"], "https://w3id.org/ro/crate/1.1");
+    assert_eq!(descriptor["about"]["@id"], "./");
+    let root = entities["./"];
+    assert_eq!(root["conformsTo"]["@id"], "https://w3id.org/ro/wfrun/process/0.5");
+    for field in ["name", "description", "datePublished", "license", "hasPart", "mentions"] {
+        assert!(!root[field].is_null(), "{field}");
+    }
+    fn references<'v>(value: &'v Value, is_entity: bool, out: &mut Vec<&'v str>) {
+        match value {
+            Value::Object(members) => {
+                if !is_entity && let Some(id) = members.get("@id") {
+                    out.push(id.as_str().unwrap());
+                }
+                members.values().for_each(|member| references(member, false, out));
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, false, out)),
+            _ => {}
+        }
+    }
+    let mut referred = Vec::new();
+    graph.iter().for_each(|entity| references(entity, true, &mut referred));
+    for id in referred {
+        let is_outside = ["https://w3id.org/ro/crate/1.1", "http://schema.org/"];
+        assert!(
+            entities.contains_key(id) || is_outside.iter().any(|outside| id.starts_with(outside)),
+            "{id} is referred to, and not there"
+        );
+    }
+    for (name, content) in files.iter().filter(|(name, _)| *name != "ro-crate-metadata.json") {
+        let entity = entities.get(name.as_str()).unwrap_or_else(|| panic!("{name}"));
+        let digest: String =
+            Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            (&entity["@type"], &entity["sha256"]),
+            (&"File".into(), &digest.into()),
+            "{name}"
+        );
+        assert_eq!(entity["contentSize"], content.len().to_string(), "{name}");
+    }
+    let ids = |value: &Value| -> Vec<String> {
+        let all = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
+        all.iter().filter_map(|it| Some(it["@id"].as_str()?.to_owned())).collect()
+    };
+    for (action, input, output) in [
+        ("#build", "system/input/protein.pdb", "system/system.xml"),
+        ("#simulation", "system/system.xml", "production.dcd"),
+    ] {
+        let action = entities[action];
+        assert_eq!(action["@type"], "CreateAction");
+        let software = entities[ids(&action["instrument"])[0].as_str()];
+        assert_eq!(software["@type"], "SoftwareApplication");
+        assert!(ids(&software["softwareRequirements"]).iter().any(|id| id.contains("openmm")));
+        assert!(ids(&action["object"]).contains(&input.to_owned()), "{action}");
+        assert!(ids(&action["result"]).contains(&output.to_owned()), "{action}");
+        let times = ["startTime", "endTime"]
+            .map(|field| action[field].as_str().unwrap_or_else(|| panic!("{field} of {action}")));
+        let [start, end] = times.map(|time| time.parse::<jiff::Timestamp>().unwrap());
+        assert!(start < end, "{action}");
+    }
+    assert_eq!(entities["#simulation/parameter/integration_timestep"]["value"], 4.0);
+    assert!(entities.keys().any(|id| id.starts_with("https://doi.org/10.")), "what to cite");
+}
+
+#[tokio::test]
+async fn a_bundle_keeps_what_it_was_built_from_when_that_is_deleted() {
+    let service = Service::start();
+    let molbox = service.client("ada");
+    let file = molbox.upload(example("1vii.pdb")).name("villin").await.unwrap();
+    let system = molbox.system_submit().body_map(|s| s.protein("villin").minimum_padding(0.5));
+    let system = system.send().await.unwrap();
+    molbox.wait_system(&system.system_id).await.unwrap();
+    molbox.file_delete().file_id(&file.file_id).send().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("system.zip");
+    let bundle = molbox.download_system(&system.system_id, &path).await.unwrap();
+    let files = archive(&bundle);
+    assert_eq!(files["input/protein.pdb"], fs::read(example("1vii.pdb")).unwrap());
+    let described: Value = serde_json::from_slice(&files["ro-crate-metadata.json"]).unwrap();
+    let graph = described["@graph"].as_array().unwrap();
+    let input = graph.iter().find(|entity| entity["@id"] == "input/protein.pdb").unwrap();
+    assert_eq!(input["alternateName"], "villin");
 }
 
 #[tokio::test]

@@ -67,6 +67,28 @@ impl Stamp {
         let steps_per_frame = i32::try_from(steps_per_frame).ok().filter(|steps| *steps > 0)?;
         STEPS_PS.contains(&step_ps).then_some(Self { first_step, steps_per_frame, step_ps })
     }
+
+    /// Of frames at these times in ps, if they follow each other at equal times, and begin after so
+    /// many parts of these.
+    pub(crate) fn of_times(mut times: impl Iterator<Item = f64>) -> Option<Self> {
+        // Times of 32 bits are not quite at equal steps.
+        const TOLERANCE: f64 = 1e-3;
+        const MAX_PARTS: i64 = 1000;
+        let (start, second) = (times.next()?, times.next()?);
+        let step = second - start;
+        let mut at = second;
+        let are_equal = times.all(|time| {
+            at += step;
+            (time - at).abs() <= TOLERANCE * step
+        });
+        let whole = |parts: i64| {
+            let steps = start / step * parts as f64;
+            (steps - steps.round()).abs() <= TOLERANCE && step > 0.0
+        };
+        let parts = (1..=MAX_PARTS).find(|parts| whole(*parts)).filter(|_| are_equal)?;
+        let part = step / parts as f64;
+        Self::new((start / part).round() as i64, parts, part)
+    }
 }
 
 impl Clock {

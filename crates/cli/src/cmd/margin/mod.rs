@@ -10,12 +10,13 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use molbox::margin::{self, types::MarginJobRequest};
 use molbox::workflow::types::LocItem;
-use molbox_margin::{Backtest, DataFormat, Date, Error, Loc, Run, Store};
-use serde_json::{Value, json};
+use molbox_margin::{Backtest, DataFormat, Date, Error, Loc, Requests, Run, Store};
+use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::request::{self, Margin, Request};
+use crate::units;
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -44,9 +45,10 @@ pub(crate) enum Command {
 pub(crate) struct Portfolio {
     #[command(flatten)]
     request: Request<Margin>,
-    /// The portfolio as a document; CSV, JSON, YAML, XML or `FpML` by its extension.
-    #[arg(short, long, value_name = "FILE")]
-    portfolio: Option<PathBuf>,
+    /// The portfolio as a document; CSV, JSON, YAML, XML or `FpML` by its extension. Of several,
+    /// each has its own answer, under the name of its file.
+    #[arg(short, long, value_name = "FILE", num_args = 1..)]
+    portfolio: Vec<PathBuf>,
     /// Format of the portfolio's document. Default: its extension; of XML, what is in it.
     #[arg(long, value_name = "FORMAT", value_parser = FORMATS)]
     data_format: Option<String>,
@@ -113,25 +115,56 @@ pub(crate) struct Market {
     #[arg(long, value_name = "CODE", default_value = "USD")]
     base_currency: String,
     /// Threads to use. Default: one for each processor.
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, 0))]
     threads: Option<usize>,
 }
 
 impl Portfolio {
     /// One whose fields and file a program gives.
     pub(crate) fn of(fields: Value, file: Option<PathBuf>) -> Self {
-        Self { request: Request::of(fields), portfolio: file, data_format: None, output: None }
+        let portfolio = file.into_iter().collect();
+        Self { request: Request::of(fields), portfolio, data_format: None, output: None }
     }
 
+    /// The job, and the format of its portfolios.
     fn job(&self) -> Result<(Value, String), Failure> {
         let mut job = self.request.value()?;
-        let Some(path) = &self.portfolio else {
+        if self.portfolio.is_empty() {
             return Ok((job, self.data_format.clone().unwrap_or_else(|| "json".to_owned())));
-        };
-        if job.pointer("/portfolio/futures").is_some() {
+        }
+        if job.pointer("/portfolio/futures").is_some() || has_several(&job) {
             return Err(Failure::usage("--portfolio and --future name two portfolios")
                 .remedy("leave one out"));
         }
+        if let [path] = self.portfolio.as_slice() {
+            let (text, format) = self.document(path)?;
+            request::set(&mut job, &["portfolio"], json!({"data": text}));
+            return Ok((job, format));
+        }
+        let mut format: Option<String> = None;
+        let mut portfolios = Vec::new();
+        for path in &self.portfolio {
+            let (text, found) = self.document(path)?;
+            if let Some(first) = format.as_ref().filter(|first| **first != found) {
+                let message =
+                    format!("--portfolio {}: it is {found}, the first is {first}", path.display());
+                return Err(Failure::usage(message)
+                    .remedy("give files of one format, or one file at a time"));
+            }
+            format = Some(found);
+            let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            if portfolios.iter().any(|known: &Value| known["name"] == name) {
+                let message = format!("--portfolio {}: another is called {name}", path.display());
+                return Err(Failure::usage(message).remedy("rename one of the files"));
+            }
+            portfolios.push(json!({"name": name, "data": text}));
+        }
+        request::set(&mut job, &["portfolios"], Value::Array(portfolios));
+        Ok((job, format.unwrap_or_default()))
+    }
+
+    /// The text of a portfolio's file, and its format.
+    fn document(&self, path: &Path) -> Result<(String, String), Failure> {
         let extension = path.extension().and_then(|e| e.to_str()).map(str::to_lowercase);
         let extension = extension.map(|e| if e == "yml" { "yaml".to_owned() } else { e });
         let format =
@@ -156,8 +189,7 @@ impl Portfolio {
             };
             known.map_err(|failure| failure.within(&name))?;
         }
-        request::set(&mut job, &["portfolio"], json!({"data": text}));
-        Ok((job, format))
+        Ok((text, format))
     }
 
     fn media(&self) -> Result<&'static str, Failure> {
@@ -171,22 +203,57 @@ impl Portfolio {
         }
     }
 
-    fn show(&self, context: &Context, report: &[u8], hides_losses: bool) -> Result<(), Failure> {
+    fn show(
+        &self,
+        context: &Context,
+        Answered { report, totals }: Answered,
+        hides_losses: bool,
+    ) -> Result<(), Failure> {
         if let Some(path) = &self.output {
             fs::write(path, report).map_err(|e| Failure::file(path, &e))?;
-            return context.output.record(&json!({"file": path.display().to_string()}));
+            let mut written =
+                Map::from_iter([("file".to_owned(), path.display().to_string().into())]);
+            // A line for each position is all that CSV has.
+            written.extend(totals);
+            return context.output.record(&Value::Object(written));
         }
-        let mut report: Value = serde_json::from_slice(report).map_err(anyhow::Error::from)?;
+        let mut report: Value = serde_json::from_slice(&report).map_err(anyhow::Error::from)?;
         if let Some(fields) = report.as_object_mut().filter(|_| hides_losses) {
             fields.remove("losses");
+        }
+        if let Some(portfolios) = report["portfolios"].as_array() {
+            for named in portfolios {
+                context.output.warnings(&named["report"]);
+            }
+            if context.output.is_json() {
+                return context.output.json(&report);
+            }
+            let totals = portfolios.iter().map(|named| {
+                let mut total = named["report"]["summary"].clone();
+                total["name"] = named["name"].clone();
+                total
+            });
+            return context.output.table(TOTALS, &totals.collect::<Vec<_>>());
         }
         context.output.warnings(&report);
         if context.output.is_json() {
             return context.output.json(&report);
         }
-        context.output.table(COLUMNS, report["rows"].as_array().map_or(&[], Vec::as_slice))?;
+        let summary = &report["summary"];
+        let mut rows = report["rows"].as_array().cloned().unwrap_or_default();
+        let base = &summary["baseCurrency"];
+        let is_mixed = rows.iter().any(|row| row["currency"] != *base);
+        if rows.len() > 1 {
+            rows.push(total(summary));
+        }
+        context.output.table(COLUMNS, &rows)?;
+        if let Some(base) = base.as_str().filter(|_| is_mixed) {
+            context.output.note(&format!(
+                "amounts of a position are in its own currency, the total and all below in {base}"
+            ));
+        }
         context.output.text("\n")?;
-        context.output.record(&report["summary"])?;
+        context.output.record(&readable(summary))?;
         match report["worstScenarios"].as_array() {
             Some(worst) if !worst.is_empty() => {
                 context.output.text("\n")?;
@@ -196,6 +263,43 @@ impl Portfolio {
         }
     }
 }
+
+/// The row below those of the positions.
+fn total(summary: &Value) -> Value {
+    json!({
+        "ticker": "total",
+        "currency": summary["baseCurrency"],
+        "initialMargin": summary["initialMargin"],
+        "maintenanceMargin": summary["maintenanceMargin"],
+    })
+}
+
+/// A summary for people: volatilities are mostly told by the year, these are of a day.
+fn readable(summary: &Value) -> Value {
+    let mut summary = summary.clone();
+    if let Some(members) = summary.as_object_mut()
+        && let Some(sigma) = members.remove("sigma")
+    {
+        members.insert("sigmaOfADay".to_owned(), sigma);
+    }
+    summary
+}
+
+/// A margin as it is written, and what it comes to.
+struct Answered {
+    report: Vec<u8>,
+    totals: Map<String, Value>,
+}
+
+const TOTALS: &[(&str, &str)] = &[
+    ("PORTFOLIO", "/name"),
+    ("INITIAL", "/initialMargin"),
+    ("MAINTENANCE", "/maintenanceMargin"),
+    ("CURRENCY", "/baseCurrency"),
+    ("SHORTFALL", "/expectedShortfall"),
+    ("VALUE AT RISK", "/valueAtRisk"),
+    ("DATE", "/marginDate"),
+];
 
 const WORST: &[(&str, &str)] = &[("LOSS", "/loss"), ("DATES", "/dates")];
 
@@ -230,16 +334,16 @@ async fn submit(context: &Context, Submit { portfolio, plots }: &Submit) -> Resu
         return Err(Failure::usage("--output: with a plot it must end in .json")
             .remedy("or calculate it twice, once with the plot and once with the file"));
     }
-    let answer = answer(context, &job, &format, media).await?;
-    plots.draw(&answer)?;
-    portfolio.show(context, &answer, hides_losses)
+    let answered = answer(context, &job, &format, media).await?;
+    plots.draw(&answered.report)?;
+    portfolio.show(context, answered, hides_losses)
 }
 
 /// The service's answer, in the form that the portfolio's output wants.
 pub(crate) async fn report(context: &Context, portfolio: &Portfolio) -> Result<Vec<u8>, Failure> {
     let (job, format) = portfolio.job()?;
     request::check::<Margin>(&job)?;
-    answer(context, &job, &format, portfolio.media()?).await
+    Ok(answer(context, &job, &format, portfolio.media()?).await?.report)
 }
 
 async fn answer(
@@ -247,12 +351,27 @@ async fn answer(
     job: &Value,
     format: &str,
     media: &str,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Answered, Failure> {
     let client = context.margin()?;
     let call = client.call("POST", &format!("/margin/submit_job/historical/{format}"))?;
     let call = call.header("accept", media)?.header("content-type", "application/json")?;
     let answer = call.body(job.to_string()).send().await?;
-    Ok(answer.bytes().await?)
+    let totals = [
+        ("initialMargin", "x-margin-initial"),
+        ("maintenanceMargin", "x-margin-maintenance"),
+        ("currency", "x-margin-currency"),
+        ("marginDate", "x-margin-date"),
+        ("seed", "x-margin-seed"),
+        ("rates", "x-margin-rates"),
+    ];
+    let totals = totals.into_iter().filter_map(|(name, header)| {
+        let text = answer.header(header)?;
+        // Numbers as they are.
+        let value = serde_json::from_str(text).unwrap_or_else(|_| text.into());
+        Some((name.to_owned(), value))
+    });
+    let totals = totals.collect();
+    Ok(Answered { report: answer.bytes().await?.to_vec(), totals })
 }
 
 impl Plots {
@@ -262,6 +381,10 @@ impl Plots {
 
     /// Asks for what the pictures show; returns whether the losses are for them alone.
     fn ask(&self, job: &mut Value) -> Result<bool, Failure> {
+        if self.are_wanted() && has_several(job) {
+            return Err(Failure::usage("a plot is of one portfolio")
+                .remedy("give one --portfolio at a time"));
+        }
         figures::check(self.plot_losses.as_deref())?;
         figures::check(self.plot_parts.as_deref())?;
         if self.plot_losses.is_none() || job["includeLosses"] == true {
@@ -334,6 +457,10 @@ fn backtest(context: &Context, past: &Past) -> Result<(), Failure> {
     let (job, format) = portfolio.job()?;
     request::check::<Margin>(&job)?;
     figures::check(plot.as_deref())?;
+    if has_several(&job) {
+        return Err(Failure::usage("a backtest is of one portfolio")
+            .remedy("give one --portfolio at a time"));
+    }
     if portfolio.request.dry_run {
         return context.output.json(&job);
     }
@@ -391,6 +518,9 @@ fn local(context: &Context, local: &Local) -> Result<(), Failure> {
     let store = market.store(context)?;
     let format = format_of(&format);
     let run = market.run();
+    if has_several(&job) {
+        return local_several(context, portfolio, job, format, &store, run);
+    }
     let request = molbox_margin::Request::from_json(job.to_string().as_bytes(), format, &store)
         .map_err(failure)?;
     for field in &request.unknown_fields().listed {
@@ -404,7 +534,58 @@ fn local(context: &Context, local: &Local) -> Result<(), Failure> {
         "application/xml" => report.xml(),
         _ => report.csv(),
     };
-    portfolio.show(context, text.as_bytes(), hides_losses)
+    let answered = Answered { report: text.into_bytes(), totals: totals(&report) };
+    portfolio.show(context, answered, hides_losses)
+}
+
+/// What a margin comes to, as the service's headers have it.
+fn totals(report: &molbox_margin::Report) -> Map<String, Value> {
+    let summary = &report.summary;
+    let mut totals = Map::new();
+    let mut add = |name: &str, value: Value| totals.insert(name.to_owned(), value);
+    add("initialMargin", summary.initial_margin.into());
+    add("maintenanceMargin", summary.maintenance_margin.into());
+    if let Some(simulation) = &summary.simulation {
+        add("currency", simulation.base_currency.to_string().into());
+        add("marginDate", simulation.margin_date.to_string().into());
+        add("seed", simulation.seed.into());
+        let rates: Vec<String> =
+            simulation.rates.iter().map(|(of, rate)| format!("{of}={rate}")).collect();
+        if !rates.is_empty() {
+            add("rates", rates.join(";").into());
+        }
+    }
+    totals
+}
+
+/// Whether a job has several portfolios; an empty list is none.
+fn has_several(job: &Value) -> bool {
+    let several = &job["portfolios"];
+    !several.is_null() && several.as_array().is_none_or(|list| !list.is_empty())
+}
+
+/// The margins of several portfolios, on market data that is read once.
+fn local_several(
+    context: &Context,
+    portfolio: &Portfolio,
+    job: Value,
+    format: DataFormat,
+    store: &Arc<Store>,
+    run: Run<'_>,
+) -> Result<(), Failure> {
+    let requests = Requests::from_value(job, format, store).map_err(failure)?;
+    for field in &requests.unknown_fields().listed {
+        context.output.warning(&unknown(field).to_string());
+    }
+    let reports = requests.calculate(run).map_err(failure)?;
+    let text = match portfolio.media()? {
+        "application/json" => reports.json(),
+        "application/yaml" => reports.yaml(),
+        "application/xml" => reports.xml(),
+        _ => reports.csv(),
+    };
+    let answered = Answered { report: text.into_bytes(), totals: Map::new() };
+    portfolio.show(context, answered, false)
 }
 
 /// A field that a portfolio's document has and a job does not.

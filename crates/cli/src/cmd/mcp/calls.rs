@@ -20,6 +20,7 @@ use super::tools::{MAX_LINES, MAX_RECORDS, MAX_REPLICAS, MAX_ROWS, MAX_WAIT_SECO
 use crate::cmd::run::{self, Asked, Preset};
 use crate::cmd::task::{self, Filter, Noun};
 use crate::cmd::{file, margin};
+use crate::content;
 use crate::failure::{Code, Failure};
 use crate::request::{self, Analysis, Body, Job, System};
 use crate::statistics;
@@ -289,7 +290,7 @@ impl Assistant {
     }
 
     async fn upload(&self, upload: Upload, progress: &mut Progress) -> Result {
-        let path = self.root.existing(&upload.path)?;
+        let (path, _folder) = content::to_send(self.root.existing(&upload.path)?)?;
         let client = self.client()?;
         let mut sending = client.upload(path);
         if let Some(name) = &upload.name {

@@ -109,7 +109,7 @@ const SPECS: [Spec; 16] = [
                Numbers are in the unit that a field names.",
         effect: Effect::Adds,
         is_open: false,
-        of: Some(("SystemBuildRequest", &[])),
+        of: Some(("SystemBuildRequest", &["priority"])),
         own: || json!({}),
         required: &[],
     },
@@ -119,7 +119,7 @@ const SPECS: [Spec; 16] = [
                computer: say what it comes to (`molbox_estimate`), and ask first.",
         effect: Effect::Adds,
         is_open: false,
-        of: Some(("JobCreateParams", &[])),
+        of: Some(("JobCreateParams", &["priority"])),
         own: || json!({}),
         required: &["box_id"],
     },
@@ -209,7 +209,19 @@ const SPECS: [Spec; 16] = [
                residue, `:;41` is number 41 of the file. molbox://docs/masks has all of it.",
         effect: Effect::Adds,
         is_open: false,
-        of: Some(("AnalysisRequest", &[])),
+        of: Some((
+            "AnalysisRequest",
+            &[
+                "priority",
+                "cluster_count",
+                "convergence",
+                "density_bin",
+                "pca_components",
+                "rdf_bin",
+                "skip_damaged_frames",
+                "surface_probe",
+            ],
+        )),
         own: || json!({}),
         required: &[],
     },
@@ -272,7 +284,7 @@ const SPECS: [Spec; 16] = [
         does: "Margin of a portfolio of futures by historical simulation; stores nothing.",
         effect: Effect::Reads,
         is_open: false,
-        of: Some(("MarginJobRequest", &["portfolio.data", "portfolio.encoding"])),
+        of: Some(("MarginJobRequest", &["portfolio.data", "portfolio.encoding", "portfolios"])),
         own: || {
             json!({
                 "portfolio_file": path(
@@ -328,6 +340,25 @@ fn title(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// What a field is, what it is without being given, and whether it may be left out: all tools are
+/// in each conversation, and what else the document says of a field is in its pages.
+fn brief(description: &str) -> String {
+    let (first, rest) = description.split_once(". ").unwrap_or((description, ""));
+    let mut brief = first.to_owned();
+    for sentence in rest.split(". ").map(|sentence| sentence.trim_end_matches('.')) {
+        if sentence == "Required"
+            || (sentence.starts_with("Default: ") && sentence != "Default: none")
+        {
+            brief += ". ";
+            brief += sentence;
+        }
+    }
+    if !brief.is_empty() && !brief.ends_with('.') {
+        brief.push('.');
+    }
+    brief
+}
+
 /// A field of the document as a client without the document reads it: no references, no
 /// extensions, the unit in the description, and of JSON Schema's newer form.
 fn written_out(field: &'static Value, path: &str, without: &[&str]) -> Value {
@@ -336,7 +367,7 @@ fn written_out(field: &'static Value, path: &str, without: &[&str]) -> Value {
     if let Some(kind) = schema.get("type") {
         out.insert("type".to_owned(), kind.clone());
     }
-    let mut description = schema::description(field);
+    let mut description = brief(&schema::description(field));
     if let Some(unit) = schema::unit(field).filter(|unit| !description.contains(unit)) {
         description += &format!(" Unit: {unit}.");
     }
@@ -426,7 +457,18 @@ mod tests {
         ("JobExtension", "a job is extended by `molbox job extend`"),
     ];
     /// Fields of requests that have a tool, which it lacks, with the reason.
-    const LEFT_OUT: [(&str, &str, &str); 4] = [
+    const LEFT_OUT: [(&str, &str, &str); 15] = [
+        ("SystemBuildRequest", "priority", "an order among tasks is a person's"),
+        ("JobCreateParams", "priority", "an order among tasks is a person's"),
+        ("AnalysisRequest", "priority", "an order among tasks is a person's"),
+        ("AnalysisRequest", "cluster_count", "a cutoff serves"),
+        ("AnalysisRequest", "convergence", "nobody is worse off with it"),
+        ("AnalysisRequest", "density_bin", "its default serves"),
+        ("AnalysisRequest", "pca_components", "its default serves"),
+        ("AnalysisRequest", "rdf_bin", "its default serves"),
+        ("AnalysisRequest", "skip_damaged_frames", "a person decides whether damage matters"),
+        ("AnalysisRequest", "surface_probe", "its default serves"),
+        ("MarginJobRequest", "portfolios", "a call has one portfolio"),
         ("FileRegistration", "file_id", "the upload has it"),
         ("FileRegistration", "pdb_id", "a build takes a public entry by itself"),
         ("MarginJobRequest", "portfolio.data", "a document is a file: `portfolio_file`"),
@@ -484,7 +526,11 @@ mod tests {
                 continue;
             };
             wanted.retain(|path| {
-                !LEFT_OUT.iter().any(|(name, left, _)| *name == request && left == path)
+                !LEFT_OUT.iter().any(|(name, left, _)| {
+                    let below = path.strip_prefix(left);
+                    *name == request
+                        && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                })
             });
             wanted.sort();
             let mut found = found.clone();

@@ -83,7 +83,7 @@ pub(crate) fn down(options: &Options, purge: bool, yes: bool) -> Result<u8> {
 }
 
 /// Asks a service to end, and waits until it has.
-fn end(config: &Config, found: &Addresses) -> Result<()> {
+pub(super) fn end(config: &Config, found: &Addresses) -> Result<()> {
     if !holds(found.pid, &config.data.join("lock"))? {
         bail!(
             "process {} is not the one that has {}: another machine or container may serve it",

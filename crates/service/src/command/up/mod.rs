@@ -5,6 +5,7 @@ mod down;
 mod place;
 mod profile;
 mod python;
+mod setup;
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -39,6 +40,7 @@ use browser::{Link, Shown};
 pub(super) use down::{down, status};
 use place::{Folders, Remembered};
 use profile::Profiles;
+pub(super) use setup::{SetupOptions, setup};
 
 /// How long a service in the background may take until it listens.
 const START: Duration = Duration::from_secs(60);
@@ -95,7 +97,12 @@ pub(super) fn up(mut options: Options, up: UpOptions) -> Result<u8> {
     if up.detach {
         let addresses = detach(&options, &config, &folders.log)?;
         say(&format!("molbox runs at {}", addresses.base_url));
-        runtime.block_on(welcome(&config, &clock, &addresses, &mut remembered, &folders, &up))?;
+        let welcomed = welcome(&config, &clock, &addresses, &mut remembered, &folders, &up);
+        if let Err(error) = runtime.block_on(welcomed) {
+            // As in the foreground: there is no service without a way to use it.
+            down::end(&config, &addresses)?;
+            return Err(error);
+        }
         say("stop     molboxd down; running simulations go on, and the next `up` adopts them");
         return Ok(0);
     }

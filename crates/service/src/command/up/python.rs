@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
 /// The worker must be of this version: what it is handed is no interface of others.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The oldest Python that the worker runs on.
 const OLDEST: [u32; 2] = [3, 10];
 /// The oldest C library that OpenMM's wheels run on.
@@ -24,6 +24,7 @@ import importlib.util, json, os, platform, sys, sysconfig
 found = {"version": list(sys.version_info[:2]), "worker": None, "libc": platform.libc_ver()[1]}
 found["has_openmm"] = importlib.util.find_spec("openmm") is not None
 managed = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+found["has_pip"] = importlib.util.find_spec("pip") is not None
 found["is_managed"] = sys.prefix == sys.base_prefix and os.path.exists(managed)
 try:
     import molbox_worker
@@ -40,6 +41,7 @@ struct Found {
     worker: Option<String>,
     libc: String,
     has_openmm: bool,
+    has_pip: bool,
     is_managed: bool,
 }
 
@@ -69,6 +71,10 @@ impl Found {
                      venv ~/molbox && ~/molbox/bin/pip install molboxd=={VERSION} && \
                      ~/molbox/bin/molboxd up`"
                 );
+            }
+            // Environments that uv makes have none.
+            if !self.has_pip {
+                return format!("install it: `uv pip install --python {name} '{package}'`");
             }
             format!("install it: `{name} -m pip install '{package}'`")
         };
@@ -134,10 +140,25 @@ pub(super) fn find(set: &Path, before: Option<&Path>) -> Result<PathBuf> {
             nearest = Some((rank, lack));
         }
     }
-    Err(nearest.map_or_else(
-        || anyhow!("there is no python3: install Python {}.{} or newer", OLDEST[0], OLDEST[1]),
-        |(_, lack)| lack,
-    ))
+    Err(nearest.map_or_else(|| anyhow!(no_python()), |(_, lack)| lack))
+}
+
+/// The interpreter of the search path, if an environment for the worker can be made with it.
+pub(super) fn base() -> Result<PathBuf> {
+    let python = located(Path::new("python3")).with_context(no_python)?;
+    let found = ask(&python)?;
+    // The version alone counts; what else there is goes into the environment.
+    if found.rank() == 0 { Err(found.lack(&python)) } else { Ok(python) }
+}
+
+/// Fails unless workers can run with an interpreter.
+pub(super) fn check(python: &Path) -> Result<()> {
+    let found = ask(python)?;
+    if found.is_good() { Ok(()) } else { Err(found.lack(python)) }
+}
+
+fn no_python() -> String {
+    format!("there is no python3: install Python {}.{} or newer", OLDEST[0], OLDEST[1])
 }
 
 /// The interpreter of the worker's script, which it names itself.

@@ -1,6 +1,9 @@
 //! The report of a run: what was done, with which parameters, what came of it, how to cite it.
 //! Markdown, and the same as a page with its pictures in it.
 
+mod cite;
+mod methods;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,17 +31,26 @@ pub(crate) struct Results {
     pub(crate) tables: Option<PathBuf>,
 }
 
+/// Tables that are wider than the page move by themselves, and on paper nothing is cut off.
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem \
-    auto;padding:0 1rem}img{max-width:100%}table{border-collapse:collapse}td,th{padding:.2rem \
-    .8rem;border-bottom:1px solid #ccc;text-align:left}code{background:#f3f3f3;padding:0 \
-    .2rem;overflow-wrap:anywhere}";
+    auto;padding:0 1rem;color:#1a1a1a}img{max-width:100%}\
+    table{display:block;overflow-x:auto;border-collapse:collapse;font-size:.9rem}\
+    td,th{padding:.2rem .8rem .2rem 0;border-bottom:1px solid #ccc;text-align:left;\
+    vertical-align:top}code{background:#f3f3f3;padding:0 .2rem;overflow-wrap:anywhere}\
+    td code{overflow-wrap:normal}h2{margin-top:2.5rem;border-bottom:1px solid #ccc}\
+    @media print{body{font-size:10pt;max-width:none;margin:0}table{display:table}\
+    td code{overflow-wrap:anywhere}\
+    img,tr{break-inside:avoid}}";
 
 /// Writes `report.md`, its pictures, and `report.html` with the pictures in it, into the folder of
 /// a run.
 pub(crate) fn write(run: &Run, results: &[Results]) -> Result<PathBuf, Failure> {
     let text = text(run, results)?;
+    let citations = run.replicas.first().map(|replica| replica.job.citations.as_slice());
+    let bibtex = cite::bibtex(citations.unwrap_or_default());
     // The page comes last, and whole: it says that the run is finished.
-    for (name, content) in [("report.md", text.clone()), (FILE, page(run, &text)?)] {
+    let all = [(cite::FILE, bibtex), ("report.md", text.clone()), (FILE, page(run, &text)?)];
+    for (name, content) in all {
         let path = run.folder().join(name);
         let partial = run.folder().join(name).with_extension("tmp");
         let written = fs::write(&partial, content).and_then(|()| fs::rename(&partial, &path));
@@ -65,8 +77,10 @@ fn page(run: &Run, text: &str) -> Result<String> {
             other => other,
         });
     }
-    let mut page =
-        format!("<!doctype html>\n<meta charset=\"utf-8\">\n<style>{STYLE}</style>\n<title>");
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta \
+             name=\"viewport\" content=\"width=device-width\">\n<style>{STYLE}</style>\n<title>"
+    );
     html::push_html(&mut page, std::iter::once(Event::Text(title(run).into())));
     page.push_str("</title>\n");
     html::push_html(&mut page, events.into_iter());
@@ -98,6 +112,12 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
         writeln!(text, "## Know first\n\n- {}\n", known.join("\n- "))?;
     }
     done(&mut text, run, system, parameters)?;
+    let bundles: Vec<&Path> =
+        results.iter().filter_map(|result| result.bundle.as_deref()).collect();
+    let methods = methods::text(run, system, &bundles)?;
+    if !methods.is_empty() {
+        writeln!(text, "\n## Methods\n\n{}", methods.trim_end())?;
+    }
 
     writeln!(text, "\n## Results\n")?;
     writeln!(
@@ -139,18 +159,52 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     if let Some(analysis) = &run.plan.analysis {
         table(&mut text, "Analysis", "AnalysisRequest", &value(analysis)?)?;
     }
-    writeln!(
-        text,
-        "\nVersions, seeds and checksums of every file stand in each bundle's manifest.\n"
-    )?;
 
-    writeln!(text, "## How to cite\n")?;
+    writeln!(text, "\n## How to cite\n")?;
     // A job's are those of its system too.
     for reference in &first.citations {
         writeln!(text, "- {reference}")?;
     }
     writeln!(text, "- Workflow: molbox {}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(text, "\nFor BibTeX: [{0}]({0})", cite::FILE)?;
+    for (index, result) in results.iter().enumerate() {
+        if let Some(bundle) = &result.bundle {
+            files(&mut text, index, jobs.len(), bundle)?;
+        }
+    }
     Ok(text)
+}
+
+/// The files of a bundle with their digests, as its manifest has them.
+fn files(text: &mut String, index: usize, count: usize, bundle: &Path) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Manifest {
+        id: String,
+        files: Vec<File>,
+    }
+
+    #[derive(Deserialize)]
+    struct File {
+        name: String,
+        size_bytes: u64,
+        sha256: String,
+    }
+
+    let path = bundle.join("manifest.json");
+    let content = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    let Manifest { id, files } =
+        serde_json::from_slice(&content).with_context(|| format!("read {}", path.display()))?;
+    let of = if count == 1 { String::new() } else { format!(" of replica {}", index + 1) };
+    writeln!(text, "\n## Files{of}\n\n| file of `{id}` | bytes | SHA-256 |\n|---|--:|---|")?;
+    for file in files {
+        let name = file.name.strip_prefix(&format!("{id}/")).unwrap_or(&file.name);
+        writeln!(text, "| {} | {} | `{}` |", escaped(name), file.size_bytes, file.sha256)?;
+    }
+    writeln!(
+        text,
+        "\n`molbox bundle check` compares them; `molbox rerun` repeats the simulation."
+    )?;
+    Ok(())
 }
 
 /// What a stage wrote, and how fast.
@@ -622,8 +676,9 @@ mod tests {
     fn a_report_has_what_was_done_and_what_to_cite() {
         let record = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
         let system =
-            record(include_str!("../../../../openapi/examples/system_view.200.succeeded.json"));
-        let job = record(include_str!("../../../../openapi/examples/job_view.200.succeeded.json"));
+            record(include_str!("../../../../../openapi/examples/system_view.200.succeeded.json"));
+        let job =
+            record(include_str!("../../../../../openapi/examples/job_view.200.succeeded.json"));
         let run: Run = serde_json::from_value(json!({
             "id": "run_1",
             "plan": {"structure": "/data/1vii.pdb", "system": {}, "job": {}, "replicas": 1},

@@ -1,0 +1,74 @@
+//! Structures as PDB files, for programs that colour atoms by a number.
+
+use std::fmt::Write as _;
+
+use crate::{AtomSet, Topology};
+
+/// What the six columns of a B-factor hold.
+const LARGEST_B_FACTOR: f64 = 999.99;
+
+/// The atoms of a topology at these positions in Å, each with a number in place of its B-factor;
+/// one that takes more than its six columns is written as the largest that does not, and a remark
+/// says of how many that is so.
+///
+/// Chains have the first letter of their identifier, and numbers beyond what columns hold start
+/// again from 0, as other programs do.
+pub(crate) fn pdb(
+    topology: &Topology,
+    atoms: &AtomSet,
+    positions: &[[f64; 3]],
+    b_factors: &[f64],
+    remark: &str,
+) -> String {
+    let mut text = String::new();
+    for line in remark.split('\n') {
+        writeln!(text, "REMARK 250 {line}").expect("a string takes what is written to it");
+    }
+    let n_cut = b_factors.iter().filter(|b_factor| **b_factor > LARGEST_B_FACTOR).count();
+    if n_cut > 0 {
+        writeln!(text, "REMARK 250 {n_cut} B-FACTORS ABOVE {LARGEST_B_FACTOR} ARE WRITTEN AS THAT")
+            .expect("a string takes what is written to it");
+    }
+    for (n, idx) in atoms.iter().enumerate() {
+        let atom = topology.atom(idx);
+        let residue = topology.residue(atom.residue);
+        let chain = topology.chain_id(residue.chain).chars().next().unwrap_or(' ');
+        let symbol = atom.element.map_or("", |element| element.symbol()).to_uppercase();
+        // Symbols of one letter leave the first of four columns free.
+        let name = if atom.name.len() < 4 && symbol.len() < 2 {
+            format!(" {:<3}", atom.name)
+        } else {
+            format!("{:<4.4}", atom.name)
+        };
+        let [x, y, z] = positions[n];
+        writeln!(
+            text,
+            "ATOM  {:>5} {name} {:<4.4}{chain}{:>4}{}   {x:>8.3}{y:>8.3}{z:>8.3}  1.00{:>6.2}          \
+             {symbol:>2}",
+            (idx + 1) % 100_000,
+            format!("{:>3}", residue.name),
+            residue.number.rem_euclid(10_000),
+            residue.insertion_code.unwrap_or(' '),
+            b_factors[n].min(LARGEST_B_FACTOR),
+        )
+        .expect("a string takes what is written to it");
+    }
+    text.push_str("END\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pdb;
+    use crate::{AtomSet, Structure};
+
+    #[test]
+    fn what_its_columns_do_not_hold_is_remarked() {
+        let line =
+            "ATOM      1  CA  ALA A   1       0.000   0.000   0.000  1.00  0.00           C\n";
+        let topology = Structure::from_pdb(line).unwrap().topology;
+        let of = |b_factor| pdb(&topology, &AtomSet::all(1), &[[0.0; 3]], &[b_factor], "B");
+        assert!(of(1234.5).contains("REMARK 250 1 B-FACTORS ABOVE 999.99 ARE WRITTEN AS THAT\n"));
+        assert!(!of(999.99).contains("ABOVE") && of(1234.5).contains("  1.00999.99 "));
+    }
+}

@@ -1,0 +1,456 @@
+//! Bundles of results as they lie on this machine: a zip, or the folder that it was unpacked into.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use zip::ZipArchive;
+
+use crate::failure::{Code, Failure};
+
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const CRATE: &str = "ro-crate-metadata.json";
+/// The manifest of the system that a job was run on.
+pub(crate) const OF_SYSTEM: &str = "system/manifest.json";
+/// Of the specification, which a crate's descriptor names with a version.
+const SPECIFICATION: &str = "https://w3id.org/ro/crate/";
+
+/// The results of a task.
+pub(crate) struct Bundle {
+    path: PathBuf,
+    content: Content,
+    /// Names of all files within the folder of the task, each with its place: the index in the
+    /// archive, or nothing of a folder.
+    files: BTreeMap<String, usize>,
+}
+
+enum Content {
+    Zip(Box<ZipArchive<BufReader<File>>>),
+    Folder,
+}
+
+/// What a manifest says, as far as programs read it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) id: String,
+    pub(crate) kind: String,
+    pub(crate) status: String,
+    pub(crate) molboxd: String,
+    /// Version of the document; of none before crates were made.
+    pub(crate) document: Option<String>,
+    #[serde(default)]
+    pub(crate) versions: BTreeMap<String, String>,
+    pub(crate) platform: Option<String>,
+    pub(crate) engine: Option<String>,
+    pub(crate) seed: u64,
+    pub(crate) request: Value,
+    #[serde(default)]
+    pub(crate) parameters: Value,
+    /// Of a system: its request with every default filled in.
+    #[serde(default)]
+    pub(crate) settings: Value,
+    /// Of a system: the files that it was built from.
+    #[serde(default)]
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) files: Vec<Listed>,
+}
+
+/// A file that a system was built from.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Input {
+    pub(crate) field: String,
+    /// Its name under `input/`.
+    pub(crate) file: String,
+    /// What its owner called it.
+    pub(crate) name: String,
+}
+
+/// A file as a manifest lists it; `name` begins with the folder of the task.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) size_bytes: u64,
+    pub(crate) sha256: String,
+}
+
+/// Something about a bundle that is not as it was when it was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Problem {
+    pub(crate) file: String,
+    pub(crate) kind: Kind,
+    pub(crate) detail: String,
+}
+
+/// How a file differs from what was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    Missing,
+    Changed,
+    /// It is there, and nothing names it.
+    Surplus,
+    /// It cannot be read as what it is.
+    Invalid,
+}
+
+/// What there is, measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Measured {
+    size_bytes: u64,
+    sha256: String,
+}
+
+impl Bundle {
+    /// Opens a zip, or the folder that one was unpacked into.
+    ///
+    /// # Errors
+    ///
+    /// What is neither, and a zip whose list of files cannot be read.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let found = fs::metadata(path).map_err(|e| Failure::file(path, &e))?;
+        if found.is_dir() {
+            let mut files = BTreeMap::new();
+            list(path, "", &mut files).map_err(|e| Failure::file(path, &e))?;
+            return Ok(Self { path: path.to_owned(), content: Content::Folder, files });
+        }
+        let file = File::open(path).map_err(|e| Failure::file(path, &e))?;
+        let archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
+            Failure::new(Code::File, format!("{}: no bundle: {error}", path.display()))
+                .remedy("give the zip that `molbox job download` has written, or its folder")
+        })?;
+        let names = archive.file_names().map(|name| name.map(Cow::into_owned));
+        let names: Vec<String> = names.collect::<Result<_, _>>().map_err(anyhow::Error::from)?;
+        // All is in one folder, which is called as the task.
+        let top = names.iter().find_map(|name| name.strip_suffix(&format!("/{MANIFEST}")));
+        let top = top.map(|top| format!("{}/", top.split('/').next().unwrap_or(top)));
+        let top = top.unwrap_or_default();
+        let mut files = BTreeMap::new();
+        for name in names.iter().filter(|name| !name.ends_with('/')) {
+            let index = archive.index_for_name(name).expect("it was just listed");
+            files.insert(name.strip_prefix(&top).unwrap_or(name).to_owned(), index);
+        }
+        Ok(Self { path: path.to_owned(), content: Content::Zip(Box::new(archive)), files })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it is a folder, in which files can be written.
+    pub(crate) fn is_folder(&self) -> bool {
+        matches!(self.content, Content::Folder)
+    }
+
+    /// Names of its files.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(String::as_str)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name)
+    }
+
+    /// Hands a file to `sink`; its size.
+    ///
+    /// # Errors
+    ///
+    /// Not found, what the disk says, and content that is not the zip's.
+    pub(crate) fn copy(&mut self, name: &str, sink: &mut impl Write) -> io::Result<u64> {
+        let index = *self.files.get(name).ok_or(io::ErrorKind::NotFound)?;
+        match &mut self.content {
+            Content::Zip(archive) => io::copy(&mut archive.by_index(index)?, sink),
+            Content::Folder => io::copy(&mut File::open(self.path.join(name))?, sink),
+        }
+    }
+
+    /// A whole file.
+    pub(crate) fn read(&mut self, name: &str) -> Result<Vec<u8>, Failure> {
+        let mut content = Vec::new();
+        let read = self.copy(name, &mut content);
+        read.map_err(|error| Failure::file(&self.path.join(name), &error))?;
+        Ok(content)
+    }
+
+    /// Reads a file of JSON into a type.
+    pub(crate) fn json<T: for<'de> Deserialize<'de>>(&mut self, name: &str) -> Result<T, Failure> {
+        let content = self.read(name)?;
+        serde_json::from_slice(&content).map_err(|error| {
+            let at = self.path.join(name);
+            Failure::new(Code::Damaged, format!("{}: {error}", at.display()))
+        })
+    }
+
+    /// The manifest of the task, which every bundle has.
+    pub(crate) fn manifest(&mut self) -> Result<Manifest, Failure> {
+        if !self.has(MANIFEST) {
+            let message = format!("{}: no bundle: it has no {MANIFEST}", self.path.display());
+            return Err(Failure::new(Code::File, message)
+                .remedy("give the zip that `molbox job download` has written, or its folder"));
+        }
+        self.json(MANIFEST)
+    }
+
+    /// SHA-256 of a file, in hexadecimal.
+    pub(crate) fn sha256(&mut self, name: &str) -> Result<String, Failure> {
+        let measured = self.measure(name);
+        Ok(measured.map_err(|error| Failure::file(&self.path.join(name), &error))?.sha256)
+    }
+
+    fn measure(&mut self, name: &str) -> io::Result<Measured> {
+        let mut digest = Hashing(Sha256::new());
+        let size_bytes = self.copy(name, &mut digest)?;
+        let sha256 = digest.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Measured { size_bytes, sha256 })
+    }
+
+    /// Everything that is not as it was when the bundle was made: each file by the digests of the
+    /// manifests, and by those of the crate, which has to describe all of them. `progress` is told
+    /// how many files of all were read.
+    ///
+    /// # Errors
+    ///
+    /// What has no manifest, and a manifest that cannot be read.
+    pub(crate) fn check(
+        &mut self,
+        mut progress: impl FnMut(usize, usize),
+    ) -> Result<Vec<Problem>, Failure> {
+        let manifest = self.manifest()?;
+        let names: Vec<String> = self.names().map(str::to_owned).collect();
+        let mut found = BTreeMap::new();
+        let mut problems = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            progress(index, names.len());
+            match self.measure(name) {
+                Ok(measured) => drop(found.insert(name.clone(), measured)),
+                Err(error) => problems.push(Problem {
+                    file: name.clone(),
+                    kind: Kind::Changed,
+                    detail: format!("cannot be read: {error}"),
+                }),
+            }
+        }
+        let unreadable: BTreeSet<String> =
+            problems.iter().map(|problem| problem.file.clone()).collect();
+        let mut compare = |listed: &Listed, name: &str, by: &str| {
+            let problem = |kind, detail: String| Problem { file: name.to_owned(), kind, detail };
+            match found.get(name) {
+                _ if unreadable.contains(name) => {}
+                None => problems.push(problem(Kind::Missing, format!("{by} lists it"))),
+                Some(now) if now.size_bytes != listed.size_bytes => {
+                    let detail =
+                        format!("has {} bytes, {} by {by}", now.size_bytes, listed.size_bytes);
+                    problems.push(problem(Kind::Changed, detail));
+                }
+                Some(now) if now.sha256 != listed.sha256 => {
+                    let detail =
+                        format!("has the SHA-256 {}, {} by {by}", now.sha256, listed.sha256);
+                    problems.push(problem(Kind::Changed, detail));
+                }
+                Some(_) => {}
+            }
+        };
+        for listed in &manifest.files {
+            compare(listed, within(&manifest.id, &listed.name), MANIFEST);
+        }
+        if let Some(name) = names.iter().find(|name| *name == OF_SYSTEM) {
+            match self.json::<Manifest>(name) {
+                Ok(system) => {
+                    for listed in &system.files {
+                        let name = format!("system/{}", within(&system.id, &listed.name));
+                        compare(listed, &name, OF_SYSTEM);
+                    }
+                }
+                Err(failure) => problems.push(Problem {
+                    file: name.clone(),
+                    kind: Kind::Invalid,
+                    detail: failure.message,
+                }),
+            }
+        }
+        let listed: BTreeSet<&str> =
+            manifest.files.iter().map(|file| within(&manifest.id, &file.name)).collect();
+        for name in &names {
+            if !listed.contains(name.as_str()) && ![MANIFEST, CRATE].contains(&name.as_str()) {
+                problems.push(Problem {
+                    file: name.clone(),
+                    kind: Kind::Surplus,
+                    detail: format!("{MANIFEST} does not list it"),
+                });
+            }
+        }
+        if self.has(CRATE) {
+            match self.json::<Value>(CRATE) {
+                Ok(content) => check_crate(&content, &found, &listed, &mut problems),
+                Err(failure) => problems.push(of_crate(Kind::Invalid, failure.message)),
+            }
+        } else if manifest.document.is_some() {
+            problems.push(of_crate(Kind::Missing, "the bundle was made with one".to_owned()));
+        }
+        progress(names.len(), names.len());
+        // One damaged file is named by several lists; its first line says all.
+        let mut known = BTreeSet::new();
+        problems.retain(|problem| {
+            problem.file == CRATE || known.insert((problem.file.clone(), problem.kind as u8))
+        });
+        Ok(problems)
+    }
+}
+
+fn of_crate(kind: Kind, detail: String) -> Problem {
+    Problem { file: CRATE.to_owned(), kind, detail }
+}
+
+/// Whether a crate is one, and describes the files that there are.
+fn check_crate(
+    content: &Value,
+    found: &BTreeMap<String, Measured>,
+    listed: &BTreeSet<&str>,
+    problems: &mut Vec<Problem>,
+) {
+    let entities: BTreeMap<&str, &Value> = content["@graph"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entity| Some((entity["@id"].as_str()?, entity)))
+        .collect();
+    let descriptor = entities.get(CRATE).copied().unwrap_or(&Value::Null);
+    let conforms = descriptor["conformsTo"]["@id"].as_str().unwrap_or_default();
+    if !conforms.starts_with(SPECIFICATION) || descriptor["about"]["@id"] != "./" {
+        let detail = "its descriptor names no RO-Crate with the root ./".to_owned();
+        return problems.push(of_crate(Kind::Invalid, detail));
+    }
+    let Some(root) = entities.get("./") else {
+        return problems.push(of_crate(Kind::Invalid, "it has no root ./".to_owned()));
+    };
+    for field in ["name", "description", "datePublished", "license"] {
+        if root[field].is_null() {
+            problems.push(of_crate(Kind::Invalid, format!("its root has no {field}")));
+        }
+    }
+    let mut lost = BTreeSet::new();
+    for entity in entities.values() {
+        references(entity, true, &mut |id| {
+            if is_local(id) && !entities.contains_key(id) {
+                lost.insert(id.to_owned());
+            }
+        });
+    }
+    for id in lost {
+        problems.push(of_crate(Kind::Invalid, format!("it refers to {id}, and does not have it")));
+    }
+    for (id, entity) in &entities {
+        if entity["@type"] != "File" || !is_local(id) {
+            continue;
+        }
+        let problem = |kind, detail: String| Problem { file: (*id).to_owned(), kind, detail };
+        match found.get(*id) {
+            None => problems.push(problem(Kind::Missing, format!("{CRATE} describes it"))),
+            Some(now) if entity["sha256"].as_str().is_some_and(|sha256| sha256 != now.sha256) => {
+                let of_crate = entity["sha256"].as_str().unwrap_or_default();
+                let detail = format!("has the SHA-256 {}, {of_crate} by {CRATE}", now.sha256);
+                problems.push(problem(Kind::Changed, detail));
+            }
+            Some(_) => {}
+        }
+    }
+    for name in listed.iter().copied().chain([MANIFEST]) {
+        if !entities.contains_key(name) {
+            problems.push(of_crate(Kind::Invalid, format!("it does not describe {name}")));
+        }
+    }
+}
+
+/// Whether an identifier is one of the crate itself.
+fn is_local(id: &str) -> bool {
+    !id.contains("://")
+}
+
+/// Calls `on_id` with every entity that a value refers to; `is_entity` for one itself.
+fn references(value: &Value, is_entity: bool, on_id: &mut impl FnMut(&str)) {
+    match value {
+        Value::Object(members) => {
+            if let (false, Some(id)) = (is_entity, members.get("@id").and_then(Value::as_str)) {
+                on_id(id);
+            }
+            members.values().for_each(|member| references(member, false, on_id));
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, false, on_id)),
+        _ => {}
+    }
+}
+
+/// A name within the folder of the task.
+pub(crate) fn within<'a>(id: &str, name: &'a str) -> &'a str {
+    name.strip_prefix(id).and_then(|rest| rest.strip_prefix('/')).unwrap_or(name)
+}
+
+/// The files below a folder, by paths with `/`.
+fn list(folder: &Path, prefix: &str, files: &mut BTreeMap<String, usize>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            list(&entry.path(), &format!("{name}/"), files)?;
+        } else {
+            files.insert(name, 0);
+        }
+    }
+    Ok(())
+}
+
+struct Hashing(Sha256);
+
+impl Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A copy of a bundle with another crate: a new zip, or the file of a folder.
+///
+/// # Errors
+///
+/// What cannot be read or written.
+pub(crate) fn with_crate(bundle: &Bundle, content: &Value, to: &Path) -> Result<(), Failure> {
+    let text = serde_json::to_vec_pretty(content).map_err(anyhow::Error::from)?;
+    if bundle.is_folder() {
+        let path = bundle.path.join(CRATE);
+        let partial = path.with_extension("tmp");
+        return fs::write(&partial, text)
+            .and_then(|()| fs::rename(&partial, &path))
+            .map_err(|e| Failure::file(&path, &e));
+    }
+    let partial = to.with_extension("tmp");
+    let written = rewrite(bundle, &text, &partial).and_then(|()| fs::rename(&partial, to));
+    written.map_err(|e| Failure::file(to, &e))
+}
+
+/// Copies an archive as it is, but for its crate.
+fn rewrite(bundle: &Bundle, text: &[u8], to: &Path) -> io::Result<()> {
+    let crate_index = bundle.files.get(CRATE).copied();
+    let mut archive = ZipArchive::new(BufReader::new(File::open(&bundle.path)?))?;
+    let mut out = zip::ZipWriter::new(File::create(to)?);
+    for index in 0..archive.len() {
+        let file = archive.by_index_raw(index)?;
+        if Some(index) == crate_index {
+            let time = file.last_modified().unwrap_or_default();
+            let options = zip::write::SimpleFileOptions::default().last_modified_time(time);
+            out.start_file(file.name()?.into_owned(), options)?;
+            out.write_all(text)?;
+        } else {
+            out.raw_copy_file(file)?;
+        }
+    }
+    out.finish()?.sync_all()
+}

@@ -1,0 +1,93 @@
+//! What to cite, for BibTeX.
+
+use std::fmt::Write as _;
+
+/// An entry for each article that the service names.
+const ENTRIES: &str = include_str!("references.bib");
+/// What the entries of a run are written to, beside its report.
+pub(super) const FILE: &str = "references.bib";
+
+/// The entries of these citations, in their order; one that is not known here, of a later version
+/// of the service, has what the service has said.
+pub(super) fn bibtex(citations: &[String]) -> String {
+    let mut text = String::new();
+    let mut written: Vec<&str> = Vec::new();
+    for citation in citations {
+        for doi in dois(citation).filter(|doi| !doi.is_empty()) {
+            if written.contains(&doi) {
+                continue;
+            }
+            written.push(doi);
+            match entry(doi) {
+                Some(entry) => text.push_str(entry),
+                None => {
+                    let key: String = doi.chars().filter(char::is_ascii_alphanumeric).collect();
+                    // Writing to a string cannot fail.
+                    let _ = writeln!(
+                        text,
+                        "@misc{{doi{key},\n  note = {{{citation}}},\n  doi = {{{doi}}}\n}}"
+                    );
+                }
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The identifiers of articles in a citation: `10.1063/1.445869`.
+fn dois(citation: &str) -> impl Iterator<Item = &str> {
+    let parts = citation.split("doi:").skip(1);
+    parts.map(|part| part.split([' ', ',', ';']).next().unwrap_or_default().trim_end_matches('.'))
+}
+
+/// The entry of an article.
+fn entry(doi: &str) -> Option<&'static str> {
+    let at = ENTRIES.find(&format!("doi = {{{doi}}}"))?;
+    let begin = ENTRIES[..at].rfind("@article")?;
+    let end = at + ENTRIES[at..].find("\n}\n")? + 3;
+    Some(&ENTRIES[begin..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the service has what to cite.
+    const SOURCES: [&str; 2] = [
+        include_str!("../../../../service/src/plan/force_field.rs"),
+        include_str!("../../../../service/src/plan/simulate.rs"),
+    ];
+
+    #[test]
+    fn every_article_that_the_service_names_has_an_entry() {
+        let mut n = 0;
+        for source in SOURCES {
+            // Texts go on over lines.
+            let source: String =
+                source.replace("\\\n", "").split_whitespace().collect::<Vec<_>>().join(" ");
+            for doi in source.split("doi:").skip(1) {
+                let end = doi.find([' ', ',', ';', '"']).unwrap_or(doi.len());
+                assert!(entry(&doi[..end]).is_some(), "{}", &doi[..end]);
+                n += 1;
+            }
+        }
+        assert!(n > 30, "{n}");
+    }
+
+    #[test]
+    fn an_entry_is_whole_and_each_is_written_once() {
+        let citations = [
+            "Lipids: C. J. Dickson et al. (2014), doi:10.1021/ct4010307, and 18, 1726 (2022), doi:10.1021/acs.jctc.1c01217".to_owned(),
+            "The same again, doi:10.1021/ct4010307".to_owned(),
+            "A later method, doi:10.1/new.".to_owned(),
+        ];
+        let text = bibtex(&citations);
+        assert_eq!(text.matches("@article{Dickson2014,").count(), 1, "{text}");
+        assert!(
+            text.contains("@article{Dickson2022,") && text.contains("doi = {10.1/new}"),
+            "{text}"
+        );
+        assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
+    }
+}

@@ -1,0 +1,598 @@
+//! The paragraph on methods, for a paper: what was really done. Each statement comes from the
+//! records and from what the worker noted of each stage; what is not known is left out.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use molbox::run::Run;
+use molbox::workflow::types::{JobRecord, JobSettings, SystemRecord};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// How a stage was run, as the worker noted it: `NAME.method.json` of a bundle.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub(super) struct Method {
+    stage: String,
+    ensemble: String,
+    steps: u64,
+    engine: Engine,
+    machine: Machine,
+    integrator: Integrator,
+    barostat: Option<Barostat>,
+    constraints: Constraints,
+    nonbonded: Option<Nonbonded>,
+    restraint: Option<Restraint>,
+    hydrogen_mass_da: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Engine {
+    name: String,
+    version: String,
+    precision: String,
+    platform: Option<String>,
+    simd: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Machine {
+    processor: String,
+    architecture: String,
+    system: String,
+    threads: u32,
+    gpu: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Integrator {
+    name: String,
+    timestep_fs: f64,
+    temperature_k: Option<f64>,
+    friction_per_ps: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Barostat {
+    name: String,
+    pressure_bar: f64,
+    interval_steps: u64,
+    surface_tension_bar_nm: Option<f64>,
+    tau_ps: Option<f64>,
+    compressibility_per_bar: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Constraints {
+    of_water: u64,
+    of_others: u64,
+    algorithms: Vec<String>,
+    tolerance: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Nonbonded {
+    method: String,
+    cutoff_nm: f64,
+    switch_nm: Option<f64>,
+    dispersion_correction: bool,
+    ewald_tolerance: f64,
+    mesh: Option<Vec<u64>>,
+    order: u64,
+    width_per_nm: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Restraint {
+    atoms: u64,
+    force: f64,
+}
+
+/// What of a bundle's manifest the paragraph needs.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Manifest {
+    molboxd: String,
+    versions: BTreeMap<String, String>,
+    settings: Settings,
+}
+
+/// What a system was built with, defaults filled in.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Settings {
+    box_shape: Option<String>,
+    minimum_padding: Option<f64>,
+    concentration: Option<f64>,
+    ions: Option<String>,
+    #[serde(rename = "pH")]
+    ph: Option<f64>,
+    #[serde(rename = "keep_Hs")]
+    keep_hydrogens: Option<bool>,
+    membrane: Option<String>,
+    chain_id: Option<String>,
+    built: Vec<String>,
+}
+
+/// The section on methods, of the folders of all bundles; empty without one, and of bundles of
+/// earlier versions.
+pub(super) fn text(run: &Run, system: &SystemRecord, bundles: &[&Path]) -> Result<String> {
+    let Some(bundle) = bundles.first() else {
+        return Ok(String::new());
+    };
+    let mut text = String::new();
+    let built: Manifest = json(&bundle.join("system/manifest.json"))?.unwrap_or_default();
+    let simulated: Manifest = json(&bundle.join("manifest.json"))?.unwrap_or_default();
+    let jobs: Vec<&JobRecord> = run.replicas.iter().map(|replica| &replica.job).collect();
+    let first = jobs.first().context("a run with results has a job")?;
+    let mut all = Vec::new();
+    for bundle in bundles {
+        all.push(methods(bundle, first)?);
+    }
+    let methods = all.first().context("a bundle was found")?;
+
+    writeln!(text, "{}\n", of_system(run, system, &built))?;
+    writeln!(text, "{}\n", of_minimisation(&jobs))?;
+    if !methods.is_empty() {
+        writeln!(text, "{}\n", of_protocol(methods, &first.parameters))?;
+        writeln!(text, "{}\n", of_physics(methods))?;
+    }
+    writeln!(text, "{}\n", of_machine(&jobs, &all, &simulated))?;
+    Ok(text)
+}
+
+fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match fs::read(path) {
+        Ok(content) => {
+            let read = serde_json::from_slice(&content);
+            Ok(Some(read.with_context(|| format!("read {}", path.display()))?))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("read {}", path.display())),
+    }
+}
+
+/// How each stage was run, in their order.
+fn methods(bundle: &Path, job: &JobRecord) -> Result<Vec<Method>> {
+    let paths = job.stages.iter().map(|stage| bundle.join(format!("{}.method.json", stage.name)));
+    let found = paths.map(|path| json(&path));
+    found.filter_map(Result::transpose).collect()
+}
+
+fn of_system(run: &Run, system: &SystemRecord, built: &Manifest) -> String {
+    let mut said = Vec::new();
+    let settings = &built.settings;
+    let structure = run.plan.structure.rsplit('/').next().unwrap_or_default();
+    let program = |name: &str, called: &str| {
+        built.versions.get(name).map(|version| format!("{called} {version}"))
+    };
+    let by: Vec<String> = [
+        (!built.molboxd.is_empty()).then(|| format!("molbox {}", built.molboxd)),
+        program("pdbfixer", "PDBFixer"),
+        program("openmm", "OpenMM"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let by = if by.is_empty() { String::new() } else { format!(" with {}", listed(&by)) };
+    if settings.built.is_empty() {
+        let chains = settings.chain_id.as_ref().map(|chains| format!(", chains {chains}"));
+        let of = if structure.is_empty() { "Solvent".to_owned() } else { format!("`{structure}`") };
+        said.push(format!("The system was built of {of}{}{by}.", chains.unwrap_or_default()));
+    } else {
+        said.push(format!("The system was read from the files of another program{by}."));
+    }
+    if let (Some(ph), false) = (settings.ph, structure.is_empty()) {
+        let kept = if settings.keep_hydrogens == Some(true) {
+            "Hydrogens of the structure were kept and missing ones added"
+        } else {
+            "Hydrogens were added"
+        };
+        let variants: Vec<String> = system
+            .summary
+            .iter()
+            .flat_map(|summary| &summary.variants)
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        let variants = match variants.as_slice() {
+            [] => String::new(),
+            some => format!(" (protonation states: {})", some.join(", ")),
+        };
+        said.push(format!("{kept} for pH {ph}{variants}."));
+    }
+    if let Some(lipid) = &settings.membrane {
+        said.push(format!("It was placed in a bilayer of {lipid}."));
+    }
+    let Some(summary) = &system.summary else { return said.join(" ") };
+    said.push(format!(
+        "Force field: {}; water model: {}.",
+        summary.force_field, summary.water_type
+    ));
+    if let (Some(shape), Some(padding)) = (&settings.box_shape, settings.minimum_padding) {
+        said.push(format!(
+            "The periodic box ({shape}) reaches at least {padding} nm beyond the solute."
+        ));
+    }
+    if let (Some(ions), Some(concentration)) = (&settings.ions, settings.concentration) {
+        said.push(format!(
+            "Water and {ions} were added, ions to neutralise the system and {concentration} mol/L \
+             beyond that."
+        ));
+    }
+    let molecules: Vec<String> =
+        summary.molecules.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    said.push(format!(
+        "It has {} atoms ({}) in {:.1} nm³, {:.3} g/mL, and a net charge of {:.2} e.",
+        summary.atoms,
+        molecules.join(", "),
+        summary.volume.get(),
+        summary.density.get(),
+        // Not minus zero.
+        summary.net_charge.get() + 0.0
+    ));
+    said.push(format!("Seed of the build: {}.", summary.seed));
+    said.join(" ")
+}
+
+fn of_minimisation(jobs: &[&JobRecord]) -> String {
+    let minimised =
+        jobs.iter().flat_map(|job| &job.stages).filter(|stage| stage.name == "minimization");
+    let said: Vec<String> = minimised
+        .filter_map(|stage| {
+            Some(format!(
+                "{} steps, from {} to {} kJ/mol{}",
+                stage.steps,
+                short(stage.energy_before?.get()),
+                short(stage.energy_after?.get()),
+                stage
+                    .largest_force
+                    .map(|force| format!(", largest net force {} kJ/mol/nm", short(force.get())))
+                    .unwrap_or_default()
+            ))
+        })
+        .collect();
+    match said.as_slice() {
+        [] => String::new(),
+        [one] => format!("The energy was minimised by OpenMM: {one}."),
+        many => format!("The energy of each replica was minimised by OpenMM: {}.", many.join("; ")),
+    }
+}
+
+/// The stages with their ensembles, lengths and restraints.
+fn of_protocol(methods: &[Method], parameters: &JobSettings) -> String {
+    let mut said = Vec::new();
+    for method in methods {
+        let ns = method.steps as f64 * method.integrator.timestep_fs * 1e-6;
+        let nth =
+            method.stage.strip_prefix("equilibration_").and_then(|nth| nth.parse::<usize>().ok());
+        let equilibration =
+            nth.and_then(|nth| parameters.equilibration.as_ref()?.get(nth.checked_sub(1)?));
+        let name = match nth {
+            Some(nth) => format!("equilibration {nth}"),
+            None => method.stage.clone(),
+        };
+        let mut stage = format!(
+            "{name}, {} ns ({} steps) at constant {}",
+            short(ns),
+            method.steps,
+            match method.ensemble.as_str() {
+                "NPT" => "pressure",
+                _ => "volume",
+            }
+        );
+        if let Some(restraint) = &method.restraint {
+            let mask = equilibration.and_then(|stage| stage.restraint_mask.as_ref());
+            let mask = mask.map(|mask| format!(" (`{mask}`)")).unwrap_or_default();
+            let _ = write!(
+                stage,
+                ", {} atoms{mask} held harmonically where they were as it began, {} kJ/mol/nm²",
+                restraint.atoms,
+                short(restraint.force)
+            );
+        }
+        let frames = if nth.is_some() {
+            equilibration.and_then(|stage| stage.traj_freq)
+        } else {
+            parameters.production.as_ref().and_then(|production| production.traj_freq)
+        };
+        if let Some(every) = frames.filter(|every| *every > 0) {
+            let ps = every as f64 * method.integrator.timestep_fs * 1e-3;
+            let _ = write!(stage, ", a frame every {} ps", short(ps));
+        }
+        said.push(stage);
+    }
+    let mut text = format!("Stages: {}.", said.join("; "));
+    let drawn = parameters.temperature.map(|kelvin| format!("{:?}", kelvin.get()));
+    if let (Some(temperature), false) = (drawn, methods.is_empty()) {
+        let _ = write!(text, " Velocities were drawn at {temperature} K as the first began.");
+    }
+    text
+}
+
+/// What moved the atoms and what acted between them: once where it is the same in all stages.
+fn of_physics(methods: &[Method]) -> String {
+    let mut said = Vec::new();
+    said.extend(each(methods, |method| Some(integrator(&method.integrator))));
+    said.extend(each(methods, |method| method.barostat.as_ref().map(barostat)));
+    said.extend(each(methods, |method| Some(constraints(&method.constraints))));
+    said.extend(each(methods, |method| {
+        let mass = method.hydrogen_mass_da?;
+        Some(format!(
+            "Hydrogens outside of water had a mass of {mass} Da, taken from the atoms that they are bonded to"
+        ))
+    }));
+    said.extend(each(methods, |method| method.nonbonded.as_ref().map(nonbonded)));
+    said.iter().map(|sentence| format!("{sentence}.")).collect::<Vec<_>>().join(" ")
+}
+
+/// What is stated of the stages: one sentence where all have the same, and else one for each that
+/// differs, with the stages that it is of.
+fn each(methods: &[Method], state: impl Fn(&Method) -> Option<String>) -> Vec<String> {
+    let mut stated: Vec<(String, Vec<&str>)> = Vec::new();
+    for method in methods {
+        let Some(sentence) = state(method) else { continue };
+        match stated.iter_mut().find(|(known, _)| *known == sentence) {
+            Some((_, stages)) => stages.push(&method.stage),
+            None => stated.push((sentence, vec![&method.stage])),
+        }
+    }
+    let of_all = stated.len() == 1 && stated[0].1.len() == methods.len();
+    let with_stages = stated.into_iter().map(|(sentence, stages)| match of_all {
+        true => sentence,
+        false => format!("{sentence} ({})", stages.join(", ").replace('_', " ")),
+    });
+    with_stages.collect()
+}
+
+fn integrator(integrator: &Integrator) -> String {
+    let name = match integrator.name.as_str() {
+        "LangevinMiddleIntegrator" => "the Langevin middle integrator",
+        "sd" => "the stochastic dynamics integrator (`sd`)",
+        "md" => "the leap-frog integrator (`md`)",
+        other => other,
+    };
+    let mut text = format!("Steps of {} fs were taken by {name}", short(integrator.timestep_fs));
+    if let (Some(temperature), Some(friction)) =
+        (integrator.temperature_k, integrator.friction_per_ps)
+    {
+        let _ =
+            write!(text, " at {} K with a friction of {}/ps", short(temperature), short(friction));
+    } else {
+        text.push_str(" without a thermostat");
+    }
+    text
+}
+
+fn barostat(barostat: &Barostat) -> String {
+    let name = match barostat.name.as_str() {
+        "MonteCarloBarostat" => "a Monte Carlo barostat",
+        "MonteCarloMembraneBarostat" => {
+            "a Monte Carlo barostat that scales the plane of the membrane and its normal apart"
+        }
+        "C-rescale" => "stochastic cell rescaling",
+        other => other,
+    };
+    let mut text = format!(
+        "The pressure was kept at {} bar by {name}, every {} steps",
+        short(barostat.pressure_bar),
+        barostat.interval_steps
+    );
+    if let Some(tau) = barostat.tau_ps {
+        let _ = write!(text, ", with a time constant of {} ps", short(tau));
+    }
+    if let Some(compressibility) = barostat.compressibility_per_bar {
+        let _ = write!(text, " and a compressibility of {compressibility:e}/bar");
+    }
+    if let Some(tension) = barostat.surface_tension_bar_nm {
+        let _ = write!(text, ", at a surface tension of {} bar nm", short(tension));
+    }
+    text
+}
+
+fn constraints(constraints: &Constraints) -> String {
+    let Constraints { of_water, of_others, algorithms, tolerance } = constraints;
+    if of_water + of_others == 0 {
+        return "No distances were constrained".to_owned();
+    }
+    let tolerance =
+        tolerance.map(|tolerance| format!(", to a relative {tolerance:e}")).unwrap_or_default();
+    format!(
+        "{of_water} distances within water and {of_others} others were constrained by {}{tolerance}",
+        listed(algorithms)
+    )
+}
+
+fn nonbonded(nonbonded: &Nonbonded) -> String {
+    let mesh = match &nonbonded.mesh {
+        Some(mesh) => {
+            let points: Vec<String> = mesh.iter().map(ToString::to_string).collect();
+            format!("mesh {} as the stage began, ", points.join(" × "))
+        }
+        None => String::new(),
+    };
+    let method = match nonbonded.method.as_str() {
+        "PME" => "particle mesh Ewald",
+        other => other,
+    };
+    let switch = match nonbonded.switch_nm {
+        Some(switch) => format!("switched off from {} nm to the same cutoff", short(switch)),
+        None => "cut off there too".to_owned(),
+    };
+    let correction = match nonbonded.dispersion_correction {
+        true => "with a correction for the dispersion beyond",
+        false => "without a correction for the dispersion beyond",
+    };
+    format!(
+        "Charges were calculated by {method}, in direct space up to {} nm (error tolerance {:e}, {mesh}splines of order {}, width {:.3}/nm); Lennard-Jones interactions were {switch}, {correction}",
+        short(nonbonded.cutoff_nm),
+        nonbonded.ewald_tolerance,
+        nonbonded.order,
+        nonbonded.width_per_nm
+    )
+}
+
+/// Programs, machines, seeds and times of the jobs.
+fn of_machine(jobs: &[&JobRecord], all: &[Vec<Method>], simulated: &Manifest) -> String {
+    let mut said = Vec::new();
+    let mut engines = Vec::new();
+    let mut machines = Vec::new();
+    for method in all.iter().flatten() {
+        let Engine { name, version, precision, platform, simd } = &method.engine;
+        let name = match name.as_str() {
+            "openmm" => "OpenMM",
+            "gromacs" => "GROMACS",
+            other => other,
+        };
+        let of = platform.as_ref().map(|platform| format!("platform {platform}, "));
+        let simd = simd.as_ref().map(|simd| format!(", {simd}"));
+        add(
+            &mut engines,
+            format!(
+                "{name} {version} ({}{precision} precision{})",
+                of.unwrap_or_default(),
+                simd.unwrap_or_default()
+            ),
+        );
+        let Machine { processor, architecture, system, threads, gpu } = &method.machine;
+        let gpu = gpu.as_ref().map(|gpu| format!(", {gpu}"));
+        let count =
+            if *threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        add(
+            &mut machines,
+            format!("{count} of {processor} ({architecture}, {system}){}", gpu.unwrap_or_default()),
+        );
+    }
+    if !engines.is_empty() {
+        said.push(format!("The stages were run by {} on {}.", listed(&engines), listed(&machines)));
+    }
+    if !simulated.molboxd.is_empty() {
+        let versions: Vec<String> =
+            simulated.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        said.push(format!("Versions: molboxd {}, {}.", simulated.molboxd, versions.join(", ")));
+    }
+    let seeds: Vec<String> =
+        jobs.iter().filter_map(|job| job.parameters.seed.map(|seed| seed.to_string())).collect();
+    let plural = if seeds.len() == 1 { "Seed" } else { "Seeds" };
+    if !seeds.is_empty() {
+        said.push(format!(
+            "{plural} of the simulation{}: {}; each stage has its own, made from it.",
+            if seeds.len() == 1 { "" } else { "s" },
+            seeds.join(", ")
+        ));
+    }
+    let times: Vec<String> = jobs
+        .iter()
+        .filter_map(|job| {
+            let seconds: f64 = job.stages.iter().map(|stage| stage.seconds.get()).sum();
+            let day = job.finished_at.as_ref()?.to_string();
+            Some(format!("{} on {}", duration(seconds), day.get(..10)?))
+        })
+        .collect();
+    if !times.is_empty() {
+        said.push(format!("Wall time: {}.", times.join(", ")));
+    }
+    said.join(" ")
+}
+
+fn add(to: &mut Vec<String>, one: String) {
+    if !to.contains(&one) {
+        to.push(one);
+    }
+}
+
+/// `a, b and c`.
+fn listed(items: &[impl AsRef<str>]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// A number with six significant digits at most.
+fn short(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return "0".to_owned();
+    }
+    let decimals = (5 - number.abs().log10().floor() as i64).clamp(0, 12) as usize;
+    let text = format!("{number:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A stage as a worker notes it.
+    fn noted(stage: &str, ensemble: &str) -> Value {
+        let barostat =
+            json!({"name": "C-rescale", "pressure_bar": 1.0, "interval_steps": 20, "tau_ps": 5.0});
+        json!({
+            "stage": stage,
+            "ensemble": ensemble,
+            "steps": 50000,
+            "engine": {"name": "gromacs", "version": "2022.5", "precision": "mixed", "simd": "SSE4.1"},
+            "machine": {"processor": "EPYC", "architecture": "x86_64", "system": "Linux", "threads": 2},
+            "integrator": {"name": "sd", "timestep_fs": 4.0, "temperature_k": 310.0, "friction_per_ps": 1.0, "seed": 9},
+            "barostat": if ensemble == "NPT" { barostat } else { Value::Null },
+            "constraints": {"of_water": 30, "of_others": 7, "algorithms": ["SETTLE", "LINCS"]},
+            "nonbonded": {
+                "method": "PME", "cutoff_nm": 0.9, "dispersion_correction": true, "ewald_tolerance": 5e-4,
+                "mesh": [20, 24, 28], "order": 5, "width_per_nm": 2.92,
+            },
+        })
+    }
+
+    fn read(stage: &str, ensemble: &str) -> Method {
+        serde_json::from_value(noted(stage, ensemble)).unwrap()
+    }
+
+    #[test]
+    fn what_is_the_same_in_all_stages_stands_once_and_the_rest_with_its_stages() {
+        let methods = [read("equilibration_1", "NVT"), read("production", "NPT")];
+        let text = of_physics(&methods);
+        assert_eq!(text.matches("Steps of 4 fs").count(), 1, "{text}");
+        assert!(text.contains("stochastic dynamics integrator (`sd`) at 310 K"), "{text}");
+        assert!(text.contains("time constant of 5 ps (production)."), "{text}");
+        assert!(
+            text.contains("constrained by SETTLE and LINCS."),
+            "no tolerance is made up: {text}"
+        );
+        assert!(text.contains("mesh 20 × 24 × 28"), "{text}");
+    }
+
+    #[test]
+    fn what_the_engine_did_not_tell_is_left_out() {
+        let mut method = read("production", "NPT");
+        method.barostat = None;
+        method.nonbonded.as_mut().unwrap().mesh = None;
+        method.integrator.friction_per_ps = None;
+        let text = of_physics(&[method]);
+        assert!(!text.contains("pressure") && !text.contains("as the stage began"), "{text}");
+        assert!(text.contains("without a thermostat"), "{text}");
+    }
+
+    #[test]
+    fn numbers_have_no_digits_that_say_nothing() {
+        assert_eq!([0.1, 1000.0, -121_835.62, 0.0].map(short), ["0.1", "1000", "-121836", "0"]);
+        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+    }
+}

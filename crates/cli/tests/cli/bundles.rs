@@ -1,0 +1,142 @@
+//! Bundles on this machine: whether they are whole, who made them, and the same again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::support::{Service, failure, ok, repository};
+
+/// A job of villin that takes some seconds, on one thread; the zip of its results.
+fn bundle_of_villin(service: &Service) -> PathBuf {
+    let parts = json!({"job": {"equilibration": [{"type": "NVT", "time": "0.05 ps", "log_freq": 5, "restraint_mask": "@CA"}], "minimization_steps": 50, "seed": 11}});
+    fs::write(service.folder().join("parts.json"), parts.to_string()).unwrap();
+    let mut run = service.molbox(&["run", "--preset", "quick", "--file", "parts.json"]);
+    run.args(["--output", "villin", "--no-analysis", "--minimum-padding", "7A", "--time", "0.1ps"]);
+    run.args(["--traj-freq", "10", "--log-freq", "2", "--json"]);
+    ok(run.arg(repository().join("examples/1vii.pdb")));
+    service.folder().join("villin/replica_1/results.zip")
+}
+
+/// Exit status and result of a command that writes one whether it succeeds or not.
+fn result(command: &mut Command) -> (i32, Value) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let result = serde_json::from_slice(&stdout);
+    let result = result.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&stderr)));
+    (status.code().unwrap(), result)
+}
+
+fn problems(result: &Value) -> Vec<(&str, &str)> {
+    let all = result["problems"].as_array().unwrap().iter();
+    all.map(|it| (it["file"].as_str().unwrap(), it["kind"].as_str().unwrap())).collect()
+}
+
+/// A bundle as a folder in which anything can be changed.
+fn unpacked(service: &Service, zip: &Path, name: &str) -> PathBuf {
+    let folder = service.folder().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    let mut archive = zip::ZipArchive::new(fs::File::open(zip).unwrap()).unwrap();
+    archive.extract(&folder).unwrap();
+    fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn a_bundle_is_checked_published_and_repeated_to_the_bit() {
+    let service = Service::with_worker_and(&["worker.cpus=1"]);
+    let zip = bundle_of_villin(&service);
+    let path = zip.to_str().unwrap();
+
+    let whole = service.json(&["bundle", "check", path]);
+    assert_eq!((problems(&whole), &whole["crate"]), (vec![], &json!(true)));
+    let folder = unpacked(&service, &zip, "unpacked");
+    let as_folder = service.json(&["bundle", "check", folder.to_str().unwrap()]);
+    assert_eq!(as_folder["files"], whole["files"]);
+
+    // What happens to files on their way.
+    fs::remove_file(folder.join("production.csv")).unwrap();
+    fs::write(folder.join("notes.txt"), "mine").unwrap();
+    let mut dcd = fs::read(folder.join("production.dcd")).unwrap();
+    *dcd.last_mut().unwrap() ^= 1;
+    fs::write(folder.join("production.dcd"), dcd).unwrap();
+    let (code, damaged) =
+        result(&mut service.molbox(&["bundle", "check", folder.to_str().unwrap()]));
+    assert_eq!(code, 14);
+    let mut found = problems(&damaged);
+    found.sort_unstable();
+    let expected =
+        [("notes.txt", "surplus"), ("production.csv", "missing"), ("production.dcd", "changed")];
+    assert_eq!(found, expected);
+
+    let author = "Ada Lovelace <0000-0002-1825-0097>";
+    let arguments = ["bundle", "publish", path, "--author", author, "--license", "CC-BY-4.0"];
+    let published = service.json(&arguments)["published"].as_str().unwrap().to_owned();
+    assert_eq!(problems(&service.json(&["bundle", "check", &published])), []);
+    let folder = unpacked(&service, Path::new(&published), "published");
+    let of_crate = fs::read_to_string(folder.join("ro-crate-metadata.json")).unwrap();
+    let of_crate: Value = serde_json::from_str(&of_crate).unwrap();
+    let entity = |id: &str| {
+        of_crate["@graph"].as_array().unwrap().iter().find(|it| it["@id"] == id).unwrap()
+    };
+    assert_eq!(entity("./")["license"]["@id"], "https://spdx.org/licenses/CC-BY-4.0");
+    assert_eq!(entity("./")["author"]["@id"], "https://orcid.org/0000-0002-1825-0097");
+    assert_eq!(entity("#simulation")["agent"], entity("./")["author"]);
+
+    // A bundle alone is enough: nothing that was uploaded is there any more.
+    for file in service.json(&["file", "list"]).as_array().unwrap() {
+        service.ok(&["file", "delete", file["file_id"].as_str().unwrap(), "--yes"]);
+    }
+    let (code, same) = result(&mut service.molbox(&["rerun", path, "--output", "again"]));
+    assert_eq!(
+        (code, &same["verdict"], &same["conditions"]),
+        (0, &json!("same"), &json!([])),
+        "{same}"
+    );
+    assert_eq!(same["same_bits_promised"], true);
+    let files = same["files"].as_array().unwrap();
+    assert!(files.iter().any(|file| file["file"] == "production.dcd"), "{files:?}");
+    assert!(files.iter().any(|file| file["file"] == "system/system.xml"), "{files:?}");
+    // What is done is compared again, and nothing is submitted.
+    let (code, again) = result(&mut service.molbox(&["rerun", path, "--output", "again"]));
+    assert_eq!((code, again), (0, same));
+    assert_eq!(service.json(&["job", "list"]).as_array().unwrap().len(), 2);
+    let (code, error) =
+        failure(&mut service.molbox(&["rerun", path, "--output", "again", "--seed", "5"]));
+    assert_eq!((code, error["code"].as_str()), (6, Some("conflict")), "{error}");
+
+    // Another seed gives another course, and averages of the same ensemble.
+    let (code, other) =
+        result(&mut service.molbox(&["rerun", path, "--output", "other", "--seed", "5"]));
+    assert_eq!(other["conditions"], json!([{"what": "seed", "then": "11", "now": "5"}]), "{other}");
+    assert_eq!(other["same_bits_promised"], false);
+    let quantities: Vec<&str> = other["quantities"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|it| it["quantity"].as_str())
+        .collect();
+    for quantity in ["potential energy", "temperature", "density", "RMSD of the α-carbons"] {
+        assert!(quantities.contains(&quantity), "{quantities:?}");
+    }
+    let expected = match other["verdict"].as_str().unwrap() {
+        "alike" => 12,
+        _ => 13,
+    };
+    assert_eq!(code, expected, "{other}");
+}
+
+#[test]
+fn what_is_no_bundle_is_refused_with_what_helps() {
+    let service = Service::start();
+    fs::write(service.folder().join("no.zip"), "nothing").unwrap();
+    let (code, error) = failure(&mut service.molbox(&["bundle", "check", "no.zip"]));
+    assert_eq!((code, error["code"].as_str()), (11, Some("file")), "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains("molbox job download"), "{error}");
+    fs::create_dir(service.folder().join("empty")).unwrap();
+    let (code, error) = failure(&mut service.molbox(&["rerun", "empty"]));
+    assert_eq!((code, error["code"].as_str()), (11, Some("file")), "{error}");
+    let mut publish = service.molbox(&["bundle", "publish", "empty", "--license", "CC0-1.0"]);
+    let done = publish.args(["--author", "Ada <0000-0002-1825-0098>"]).output().unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("is no ORCID"), "{done:?}");
+}

@@ -1,0 +1,371 @@
+"""How a stage was run: what the engine was really given, read back from it, and on what machine.
+
+`NAME.method.json` beside a stage's other files has it. A paper's methods section, and the comparison of a
+run with its repetition, are made from these files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import openmm
+
+from molbox_worker.directory import replace
+from molbox_worker.engine import GPU, versions
+from molbox_worker.gromacs import mdp
+from molbox_worker.gromacs.program import Gromacs
+from molbox_worker.gromacs.terms import Terms
+from molbox_worker.model import Model
+from molbox_worker.plan import Stage
+from molbox_worker.result import as_json
+from molbox_worker.topology import WATER
+
+# Of OpenMM's mesh, in all of its platforms.
+OPENMM_PME_ORDER = 5
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a stage was run, in its last attempt.
+
+    Attributes
+    ----------
+    processor : str
+        As the processor calls itself.
+    architecture, system : str
+        Of its instructions; the operating system with its version.
+    threads : int
+        Threads of the processor that the engine was given.
+    gpu : str or None
+        Name of the GPU that calculated.
+
+    """
+
+    processor: str
+    architecture: str
+    system: str
+    threads: int
+    gpu: str | None = None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The program that took the steps; `platform` is OpenMM's, `simd` what GROMACS was built for."""
+
+    name: str
+    version: str
+    precision: str
+    platform: str | None = None
+    simd: str | None = None
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """What moves the atoms; without friction there is no thermostat.
+
+    Attributes
+    ----------
+    name : str
+        ``LangevinMiddleIntegrator`` of OpenMM; ``sd`` or ``md`` of GROMACS.
+    timestep_fs : float
+        Time step.
+    temperature_k, friction_per_ps : float or None
+        Of the thermostat.
+    seed : int
+        Of what is random in it.
+
+    """
+
+    name: str
+    timestep_fs: float
+    temperature_k: float | None
+    friction_per_ps: float | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Barostat:
+    """What keeps the pressure.
+
+    Attributes
+    ----------
+    name : str
+        ``MonteCarloBarostat``, ``MonteCarloMembraneBarostat`` or ``C-rescale``.
+    pressure_bar : float
+        Pressure.
+    interval_steps : int
+        Steps between its changes of the box.
+    surface_tension_bar_nm : float or None
+        Of a membrane, whose plane and normal change apart.
+    tau_ps, compressibility_per_bar : float or None
+        Of C-rescale.
+    seed : int or None
+        Of what is random in it, where that is not the integrator's.
+
+    """
+
+    name: str
+    pressure_bar: float
+    interval_steps: int
+    surface_tension_bar_nm: float | None = None
+    tau_ps: float | None = None
+    compressibility_per_bar: float | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Distances that are held.
+
+    Attributes
+    ----------
+    of_water, of_others : int
+        How many, within molecules of water and elsewhere.
+    algorithms : list of str
+        SETTLE, CCMA, SHAKE or LINCS.
+    tolerance : float or None
+        Relative, where the algorithm has one.
+
+    """
+
+    of_water: int
+    of_others: int
+    algorithms: list[str]
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True)
+class Nonbonded:
+    """What is not bonded; lengths in nm.
+
+    Attributes
+    ----------
+    method : str
+        Of the charges: ``PME``.
+    cutoff_nm : float
+        Of Lennard-Jones and of the direct space of the charges.
+    switch_nm : float or None
+        Where Lennard-Jones begins to be switched off.
+    dispersion_correction : bool
+        Whether Lennard-Jones beyond the cutoff is corrected for.
+    ewald_tolerance : float
+        What was asked for.
+    mesh : list of int or None
+        Points of the mesh as the stage began, where the engine tells.
+    order : int
+        Of its splines.
+    width_per_nm : float
+        Of the charges' Gaussians.
+
+    """
+
+    method: str
+    cutoff_nm: float
+    switch_nm: float | None
+    dispersion_correction: bool
+    ewald_tolerance: float
+    mesh: list[int] | None
+    order: int
+    width_per_nm: float
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """Atoms that are held to where the stage began; the energy is half of `force` (kJ/mol/nm²) by distance squared."""
+
+    atoms: int
+    force: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a stage was run: the content of `NAME.method.json`."""
+
+    stage: str
+    ensemble: str
+    steps: int
+    engine: Engine
+    machine: Machine
+    integrator: Integrator
+    barostat: Barostat | None
+    constraints: Constraints
+    nonbonded: Nonbonded | None
+    restraint: Restraint | None
+    hydrogen_mass_da: float | None
+    removes_drift: bool
+
+
+def write(output: Path, method: Method) -> None:
+    """Write the file of a stage into the folder of results; an earlier attempt's is replaced."""
+    replace(output / f"{method.stage}.method.json", json.dumps(as_json(method), indent=1).encode() + b"\n")
+
+
+def of_openmm(model: Model, stage: Stage, context: openmm.Context) -> Method:
+    """Of a stage that a context is to run, read from the context."""
+    system, integrator = context.getSystem(), context.getIntegrator()
+    chosen = context.getPlatform()
+    name = chosen.getName()
+    is_on_gpu = name in GPU
+    gpu = chosen.getPropertyValue(context, "DeviceName") if is_on_gpu else None
+    # The Reference platform alone has doubles throughout.
+    precision = chosen.getPropertyValue(context, "Precision") if is_on_gpu else "mixed"
+    of_water, of_others = _constraints(model, system)
+    others = ["SHAKE", "CCMA"] if is_on_gpu else ["CCMA"]
+    friction = integrator.getFriction()._value
+    return Method(
+        stage=stage.name,
+        ensemble=stage.ensemble,
+        steps=stage.steps,
+        engine=Engine("openmm", versions()["openmm"], "double" if name == "Reference" else precision, platform=name),
+        machine=machine(model.threads, gpu),
+        integrator=Integrator(
+            type(integrator).__name__,
+            integrator.getStepSize()._value * 1000,
+            integrator.getTemperature()._value if friction else None,
+            friction or None,
+            integrator.getRandomNumberSeed(),
+        ),
+        barostat=next(filter(None, map(_barostat, system.getForces())), None),
+        constraints=Constraints(
+            of_water,
+            of_others,
+            ["SETTLE"] * bool(of_water) + others * bool(of_others),
+            integrator.getConstraintTolerance(),
+        ),
+        nonbonded=_nonbonded(system, context),
+        restraint=_restraint(stage),
+        hydrogen_mass_da=model.plan.hydrogen_mass_da,
+        removes_drift=any(isinstance(force, openmm.CMMotionRemover) for force in system.getForces()),
+    )
+
+
+def of_gromacs(
+    model: Model, stage: Stage, gromacs: Gromacs, terms: Terms, system: openmm.System, given: mdp.Parameters
+) -> Method:
+    """Of a stage that GROMACS is given these parameters for."""
+    of_water, of_others = _constraints(model, system)
+    is_water_settled, has_lincs = bool(terms.lines["settles"]), bool(terms.lines["constraints"])
+    barostat = None
+    if "pcoupl" in given:
+        is_membrane = given["pcoupltype"] == "surface-tension"
+        barostat = Barostat(
+            str(given["pcoupl"]),
+            model.plan.pressure_bar,
+            int(str(given["nstpcouple"])),
+            surface_tension_bar_nm=model.plan.surface_tension_bar_nm if is_membrane else None,
+            tau_ps=float(str(given["tau-p"])),
+            compressibility_per_bar=float(str(given["compressibility"]).split()[0]),
+        )
+    direct = terms.direct
+    assert direct is not None
+    is_thermostatted = given["integrator"] == "sd"
+    grid = [int(str(given[f"fourier-n{axis}"])) for axis in "xyz"]
+    return Method(
+        stage=stage.name,
+        ensemble=stage.ensemble,
+        steps=stage.steps,
+        engine=Engine("gromacs", gromacs.version, "double" if gromacs.is_double else "mixed", simd=gromacs.simd),
+        machine=machine(model.threads),
+        integrator=Integrator(
+            str(given["integrator"]),
+            float(str(given["dt"])) * 1000,
+            float(str(given["ref-t"])) if is_thermostatted else None,
+            1 / float(str(given["tau-t"])) if is_thermostatted else None,
+            int(str(given.get("ld-seed", model.stage_seed(stage, 0)))),
+        ),
+        barostat=barostat,
+        constraints=Constraints(of_water, of_others, ["SETTLE"] * is_water_settled + ["LINCS"] * has_lincs),
+        nonbonded=Nonbonded(
+            str(given["coulombtype"]),
+            float(str(given["rcoulomb"])),
+            direct.switch,
+            direct.has_correction,
+            model.plan.ewald_tolerance,
+            grid,
+            int(str(given["pme-order"])),
+            mdp.ewald_width(direct.cutoff, model.plan.ewald_tolerance),
+        ),
+        restraint=_restraint(stage),
+        hydrogen_mass_da=model.plan.hydrogen_mass_da,
+        removes_drift=terms.removes_drift,
+    )
+
+
+def machine(threads: int, gpu: str | None = None) -> Machine:
+    """The machine that this runs on."""
+    return Machine(_processor(), platform.machine(), f"{platform.system()} {platform.release()}", threads, gpu)
+
+
+def _processor() -> str:
+    """The name that Linux has for the processor; elsewhere the family."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def _constraints(model: Model, system: openmm.System) -> tuple[int, int]:
+    """How many constraints there are within water, and elsewhere."""
+    is_water = [atom.residue.name == WATER for atom in model.topology.atoms()]
+    n_water = sum(is_water[system.getConstraintParameters(i)[0]] for i in range(system.getNumConstraints()))
+    return n_water, system.getNumConstraints() - n_water
+
+
+def _barostat(force: openmm.Force) -> Barostat | None:
+    name = type(force).__name__
+    if isinstance(force, openmm.MonteCarloBarostat):
+        tension = None
+    elif isinstance(force, openmm.MonteCarloMembraneBarostat):
+        tension = float(force.getDefaultSurfaceTension()._value)
+    else:
+        return None
+    pressure = float(force.getDefaultPressure()._value)
+    return Barostat(
+        name, pressure, force.getFrequency(), surface_tension_bar_nm=tension, seed=force.getRandomNumberSeed()
+    )
+
+
+def _nonbonded(system: openmm.System, context: openmm.Context) -> Nonbonded | None:
+    """Of a system whose charges are on a mesh."""
+    forces = [force for force in system.getForces() if isinstance(force, openmm.NonbondedForce)]
+    if len(forces) != 1 or forces[0].getNonbondedMethod() != openmm.NonbondedForce.PME:
+        return None
+    force = forces[0]
+    # A force field with pairs of its own has Lennard-Jones in a force beside the charges.
+    custom = [force for force in system.getForces() if isinstance(force, openmm.CustomNonbondedForce)]
+    lennard_jones = [each for each in custom if each.getNumParticles()] or [force]
+    switches = [each.getSwitchingDistance()._value for each in lennard_jones if each.getUseSwitchingFunction()]
+    corrections = [
+        each.getUseLongRangeCorrection()
+        if isinstance(each, openmm.CustomNonbondedForce)
+        else each.getUseDispersionCorrection()
+        for each in lennard_jones
+    ]
+    cutoff, tolerance = force.getCutoffDistance()._value, force.getEwaldErrorTolerance()
+    mesh: list[int] | None = None
+    width = mdp.ewald_width(cutoff, tolerance)
+    # In some contexts on a CPU OpenMM 8.6.1 fails here, with std::bad_cast, and runs all the same.
+    with contextlib.suppress(openmm.OpenMMException):
+        width, *mesh = force.getPMEParametersInContext(context)
+    return Nonbonded(
+        "PME",
+        cutoff,
+        switches[0] if switches else None,
+        all(corrections),
+        tolerance,
+        mesh,
+        OPENMM_PME_ORDER,
+        width,
+    )
+
+
+def _restraint(stage: Stage) -> Restraint | None:
+    if not stage.restraint_atoms or stage.restraint_force <= 0:
+        return None
+    return Restraint(len(stage.restraint_atoms), stage.restraint_force)
