@@ -55,7 +55,7 @@ export function Shell() {
       {session.data && <Bar page={place?.page} session={session.data} />}
     </header>
     <Notices />
-    <IsCut value={isCut}><Main path={url.pathname}>
+    <IsCut value={isCut}><Main path={url.pathname} isStale={isCut}>
       {place?.page === "invitation" ? <Shown {...place} />
         : session.data ? place ? <Shown {...place} /> : !isStart(url) && <NotFound />
           : session.error instanceof Refused && session.error.status === 401 ? <SignIn />
@@ -98,7 +98,7 @@ function Bar({ page, session }: { page: Page | undefined; session: Session }) {
 }
 
 /** The page, in a place that is the same for all of them. */
-function Main({ path, children }: { path: string; children: ReactNode }) {
+function Main({ path, isStale, children }: { path: string; isStale: boolean; children: ReactNode }) {
   const main = useRef<HTMLElement>(null);
   const before = useRef(path);
   useEffect(() => {
@@ -108,7 +108,7 @@ function Main({ path, children }: { path: string; children: ReactNode }) {
     main.current?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [path]);
-  return <main ref={main} tabIndex={-1}>
+  return <main ref={main} tabIndex={-1} className={isStale ? "stale" : undefined}>
     <Boundary key={path}>
       <Suspense fallback={<p className="quiet">Loading…</p>}>{children}</Suspense>
     </Boundary>

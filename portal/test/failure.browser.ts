@@ -50,7 +50,7 @@ test("a build that fails shows the residue where it did", async () => {
   await page.locator("input[type=file]").setInputFiles({ name: "unknown.pdb", mimeType: "chemical/x-pdb", buffer: Buffer.from(unknown) });
   const row = page.getByRole("row", { name: "unknown" });
   await row.getByRole("link", { name: "Build" }).click();
-  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("button", { name: "Build", exact: true }).click();
   await page.getByRole("heading", { name: /UNK 2 of chain A is part of a chain/ }).waitFor({ timeout: LONG_MS });
   await page.getByText("Marked: UNK 2 of chain A.").waitFor({ timeout: LONG_MS });
   await browser.check("system_failed");
@@ -71,7 +71,7 @@ test("a submission waits when it is asked to, and is tried again with the same k
   });
   await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
   await page.getByLabel("minimum_padding").fill("0.5");
-  const build = page.getByRole("button", { name: "Build" });
+  const build = page.getByRole("button", { name: "Build", exact: true });
   await build.click();
   await page.getByText("The service asks to wait").waitFor();
   assert.equal(await build.getAttribute("aria-busy"), "true");
@@ -93,7 +93,7 @@ test("a full disk is said on every page, and refuses what is new", async () => {
   await page.goto(`${service.portal}files`);
   await page.getByText("the service's disk is full").waitFor({ timeout: LONG_MS });
   await page.getByRole("row", { name: "alanine" }).getByRole("link", { name: "Build" }).click();
-  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("button", { name: "Build", exact: true }).click();
   await page.getByRole("alert").getByText("the service's disk is full").waitFor();
   await browser.check("disk_full");
   await service.stop();

@@ -42,8 +42,15 @@ test("a mask selects what was picked, whatever it is", () => {
 });
 
 test("what is picked twice is not picked", () => {
-  const one: Part = { residue: 5, atom: "CA" };
+  const one: Part[] = [{ residue: 5, atom: "CA" }];
   assert.deepEqual(toggled(toggled([{ residue: 5 }], one), one), [{ residue: 5 }]);
+});
+
+test("a chain of which a part was picked is picked whole, and let go of whole", () => {
+  const chain: Part[] = [{ residue: 1 }, { residue: 2 }, { residue: 3 }];
+  const whole = toggled([{ residue: 2 }, { residue: 9 }], chain);
+  assert.equal(maskOf(whole), ":1-3,9");
+  assert.equal(maskOf(toggled(whole, chain)), ":9");
 });
 
 test("the masks of a list are told apart by the blanks between them", () => {

@@ -28,6 +28,7 @@ export class Service {
   /** `own` are settings of the test, such as `sessions.tries_per_minute=5`. */
   static async start(...own: string[]): Promise<Service> {
     const service = new Service(await mkdtemp(path.join(tmpdir(), "molboxd-")), await freePort(), own);
+    // Before it starts: a service reads its market data then.
     service.command("market", "sample");
     await service.resume();
     return service;

@@ -59,13 +59,17 @@ function aroundMiddle(most: number): [across: number, down: number][] {
 
 /** Clicks around the middle of the structure until a residue is hit; its mask. */
 async function pickedMask(): Promise<string> {
-  await page.getByRole("button", { name: "Whole residues" }).click();
-  const box = await page.getByRole("img", { name: /^Structure of/ }).boundingBox();
+  await page.getByLabel("What a click picks").selectOption("residue");
+  const picture = page.getByRole("img", { name: /^Structure of/ });
+  await picture.scrollIntoViewIfNeeded();
+  const box = await picture.boundingBox();
   assert.ok(box);
   const mask = page.locator("[aria-label=Structure] code");
   for (const [across, down] of aroundMiddle(3)) {
+    const clicks = Number(await picture.getAttribute("data-clicks"));
     await page.mouse.click(box.x + box.width / 2 + 17 * across, box.y + box.height / 2 + 17 * down);
-    if (await mask.waitFor({ timeout: 500 }).then(() => true, () => false)) return mask.innerText();
+    await page.locator(`[role=img][data-clicks="${clicks + 1}"]`).waitFor();
+    if (await mask.count() > 0) return mask.innerText();
   }
   throw new Error("there is no atom in the middle of the picture");
 }
@@ -123,7 +127,7 @@ test("a structure is uploaded, built and simulated", async () => {
   await page.getByRole("img", { name: /^Structure of \d+ atoms/ }).waitFor({ timeout: LONG_MS });
   await browser.check("file");
   await page.getByRole("region", { name: "Chains" }).getByRole("row", { name: /^A protein/ }).waitFor();
-  const viewer = browser.weightOf("viewer");
+  const viewer = browser.weightOf("stage");
   assert.ok(viewer > 500_000 && viewer <= 860_000, `${viewer} bytes of the viewer`);
   await page.getByRole("link", { name: "Files" }).click();
 
@@ -138,7 +142,7 @@ test("a structure is uploaded, built and simulated", async () => {
   await browser.check("system_new");
   await page.getByLabel("minimum_padding").fill("0.5");
   await page.getByLabel("box_name").fill("a small <box>");
-  await page.getByRole("button", { name: "Build" }).click();
+  await page.getByRole("button", { name: "Build", exact: true }).click();
   await page.getByRole("heading", { name: "a small <box>" }).waitFor();
   await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
   await page.getByRole("button", { name: "Box" }).click();

@@ -17,7 +17,7 @@ export function formatOf(fileName: string): string | undefined {
 /** What a file is called until somebody calls it otherwise: its name without the extension, but for files of
  * built systems, which are many of one name. */
 export function stemOf(fileName: string): string {
-  return fileName.replace(/\.(pdb|cif|mmcif|sdf|mol|mol2|xml|dcd|xtc)$/i, "") || fileName;
+  return fileName.replace(/\.(pdb|cif|mmcif|sdf|mol|mol2|xml|dcd|xtc|trr|nc|ncdf|netcdf)$/i, "") || fileName;
 }
 
 /** Sends the content of a file. A file that is larger than the link takes is refused before. */

@@ -18,7 +18,7 @@ type Props = Plot & {
 const HEIGHT = 170;
 const FONT = "12px system-ui, sans-serif";
 
-export function SeriesChart({ title, x, y, lines, borders = [], height = HEIGHT, onPick }: Props) {
+export function SeriesChart({ title, x, y, lines, isHistogram = false, borders = [], height = HEIGHT, onPick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const drawn = useRef({ borders, onPick });
@@ -30,7 +30,7 @@ export function SeriesChart({ title, x, y, lines, borders = [], height = HEIGHT,
     const scheme = matchMedia("(prefers-color-scheme: dark)");
     const draw = () => {
       plot.current?.destroy();
-      plot.current = new uPlot(optionsOf(target, { title, x, y, lines }, height, drawn), dataOf(lines), target);
+      plot.current = new uPlot(optionsOf(target, { title, x, y, lines, isHistogram }, height, drawn), dataOf(lines), target);
     };
     draw();
     scheme.addEventListener("change", draw);
@@ -46,9 +46,9 @@ export function SeriesChart({ title, x, y, lines, borders = [], height = HEIGHT,
   }, [shape]);
   useEffect(() => plot.current?.setData(dataOf(lines)), [lines]);
 
-  const last = lines.length === 1 ? lines[0]?.y.at(-1) : undefined;
+  const last = lines.length === 1 && !isHistogram ? lines[0]?.y.at(-1) : undefined;
   const fileName = title.replaceAll(/[^\w.-]+/g, "_").slice(0, 80);
-  const picture = () => svgOf({ title, x, y, lines });
+  const picture = () => svgOf({ title, x, y, lines, isHistogram });
   return <figure className="chart">
     <figcaption className="spread">
       <span className="quiet">{withUnit(y)}</span>
@@ -87,16 +87,21 @@ function columnsOf({ x, y, lines }: Pick<Plot, "x" | "y" | "lines">) {
 
 type Drawn = { current: { borders: readonly number[]; onPick: ((index: number) => void) | undefined } };
 
-function optionsOf(target: HTMLElement, { x, y, lines }: Plot, height: number, drawn: Drawn): uPlot.Options {
+function optionsOf(target: HTMLElement, { x, y, lines, isHistogram }: Plot, height: number, drawn: Drawn): uPlot.Options {
   const ink = colourOf(target, "--quiet");
   const grid = { stroke: colourOf(target, "--line"), width: 1 };
+  const bars = isHistogram ? uPlot.paths.bars?.({ size: [1, Infinity] }) : undefined;
+  const widened = (plot: uPlot, least: number, largest: number): [number, number] => {
+    const [first = 0, second = first + 1] = plot.data[0];
+    return [least - (second - first) / 2, largest + (second - first) / 2];
+  };
   const axis = { stroke: ink, grid, ticks: grid, font: FONT };
   return {
     width: target.clientWidth,
     height,
     legend: { show: lines.length > 1 },
     cursor: { y: false, drag: { x: true, y: false } },
-    scales: { x: { time: false } },
+    scales: isHistogram ? { x: { time: false, range: widened }, y: { range: (_, __, most) => [0, 1.05 * most] } } : { x: { time: false } },
     axes: [
       { ...axis, size: 28, label: withUnit(x), labelSize: 18, labelFont: FONT, values: (_, values) => values.map((value) => number(value)) },
       { ...axis, size: 72, values: (_, values) => values.map((value) => number(value, 5)) },
@@ -108,6 +113,7 @@ function optionsOf(target: HTMLElement, { x, y, lines }: Plot, height: number, d
         stroke: colourOf(target, lines.length > 1 ? `--series-${(i % 8) + 1}` : "--accent"),
         width: 1.3,
         points: { show: line.x.length < 2 },
+        ...(bars ? { paths: bars, fill: colourOf(target, "--accent-soft"), points: { show: false } } : {}),
       })),
     ],
     hooks: {

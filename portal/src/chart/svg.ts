@@ -6,6 +6,8 @@ export type Plot = {
   x: { name: string; unit?: string };
   y: { name: string; unit?: string };
   lines: readonly Line[];
+  /** Whether the one line is a histogram, whose places are the middles of bars of one width. */
+  isHistogram?: boolean;
 };
 
 /** Okabe and Ito's colours on white. */
@@ -15,9 +17,10 @@ const WIDTH = 640;
 const HEIGHT = 320;
 const EDGE = { left: 76, right: 16, top: 36, bottom: 48 };
 
-export function svgOf({ title, x, y, lines }: Plot): string {
-  const across = spanOf(lines.flatMap((line) => extent(line.x)));
-  const up = spanOf(lines.flatMap((line) => extent(line.y)));
+export function svgOf({ title, x, y, lines, isHistogram = false }: Plot): string {
+  const half = isHistogram ? barOf(lines[0]) / 2 : 0;
+  const across = spanOf(lines.flatMap((line) => extent(line.x)).flatMap((at) => [at - half, at + half]));
+  const up = spanOf([...lines.flatMap((line) => extent(line.y)), ...(isHistogram ? [0] : [])]);
   const atX = (value: number) => EDGE.left + ((value - across.from) / across.size) * (WIDTH - EDGE.left - EDGE.right);
   const atY = (value: number) => HEIGHT - EDGE.bottom - ((value - up.from) / up.size) * (HEIGHT - EDGE.top - EDGE.bottom);
   const bottom = HEIGHT - EDGE.bottom;
@@ -25,7 +28,7 @@ export function svgOf({ title, x, y, lines }: Plot): string {
     + text(atX(value), bottom + 18, "middle", label(value)));
   const ticksY = ticks(up).map((value) => `<path d="M${EDGE.left} ${px(atY(value))}H${WIDTH - EDGE.right}" stroke="#d9dcdf"/>`
     + text(EDGE.left - 8, atY(value) + 4, "end", label(value)));
-  const curves = lines.map((line, i) => `<path fill="none" stroke="${COLOURS[i % COLOURS.length]}" stroke-width="1.3" d="${pathOf(line, atX, atY)}"/>`);
+  const curves = isHistogram ? lines.map((line) => barsOf(line, atX, atY, half)) : lines.map((line, i) => `<path fill="none" stroke="${COLOURS[i % COLOURS.length]}" stroke-width="1.3" d="${pathOf(line, atX, atY)}"/>`);
   const key = lines.length < 2 ? [] : lines.map((line, i) =>
     `<rect x="${EDGE.left + 8}" y="${EDGE.top + 6 + 16 * i}" width="12" height="3" fill="${COLOURS[i % COLOURS.length]}"/>`
     + text(EDGE.left + 26, EDGE.top + 12 + 16 * i, "start", line.name));
@@ -93,6 +96,21 @@ function pathOf({ x, y }: Line, atX: (value: number) => number, atY: (value: num
     isDown = true;
     return step;
   }).join("");
+}
+
+/** How wide the bars of a histogram are. */
+function barOf(line: Line | undefined): number {
+  const [first = 0, second = first + 1] = line?.x ?? [];
+  return second - first;
+}
+
+function barsOf({ x, y }: Line, atX: (value: number) => number, atY: (value: number) => number, half: number): string {
+  const bars = y.map((value, i) => {
+    const along = x[i];
+    if (value === null || along === undefined) return "";
+    return `M${px(atX(along - half))} ${px(atY(0))}V${px(atY(value))}H${px(atX(along + half))}V${px(atY(0))}z`;
+  });
+  return `<path fill="#56b4e9" stroke="#ffffff" stroke-width="0.5" d="${bars.join("")}"/>`;
 }
 
 function px(value: number): string {

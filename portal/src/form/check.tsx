@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 
-import type { Schemas, Violation } from "../api/client.ts";
+import { expectData, molbox, type Schemas, type Violation } from "../api/client.ts";
 import { bytes, duration, number } from "../part/number.ts";
 import { When } from "../part/when.tsx";
 import { violationsOf } from "./submit.tsx";
@@ -56,7 +56,8 @@ export function EstimatePanel({ check }: { check: Check<Preview> }) {
     if (check.preview) keep(check.preview);
   }, [check.preview]);
   const shown = check.preview ?? last;
-  const rows = shown ? rowsOf(shown.estimate) : [];
+  const left = useBytesLeft(shown?.estimate.result_bytes !== undefined);
+  const rows = shown ? rowsOf(shown.estimate, left) : [];
   return <section className="panel stack" aria-live="polite" aria-label="Estimate">
     <h2>Estimate</h2>
     {check.violations.length > 0
@@ -70,7 +71,20 @@ export function EstimatePanel({ check }: { check: Check<Preview> }) {
   </section>;
 }
 
-function rowsOf(estimate: Estimate): [string, ReactNode][] {
+/** How many bytes the account may still hold; undefined where there is no limit, or none is asked for. */
+function useBytesLeft(isAsked: boolean): number | undefined {
+  const { data } = useQuery({
+    queryKey: ["usage"], queryFn: () => expectData(molbox.GET("/info/usage")), enabled: isAsked,
+  });
+  return data?.bytes.most === undefined ? undefined : Math.max(0, data.bytes.most - data.bytes.used);
+}
+
+function resultOf(size: number, left: number | undefined): ReactNode {
+  if (left === undefined) return bytes(size);
+  return <>{bytes(size)} <span className={size > left ? "bad" : "quiet"}>of {bytes(left)} that are left</span></>;
+}
+
+function rowsOf(estimate: Estimate, left: number | undefined): [string, ReactNode][] {
   const { atoms, steps, frames, memory_bytes, trajectory_bytes, result_bytes, hours, queue } = estimate;
   const rows: [string, ReactNode][] = [
     ["atoms", atoms === undefined ? undefined : `about ${number(atoms)}`],
@@ -78,9 +92,9 @@ function rowsOf(estimate: Estimate): [string, ReactNode][] {
     ["frames", frames === undefined ? undefined : number(frames)],
     ["memory", memory_bytes === undefined ? undefined : bytes(memory_bytes)],
     ["trajectories", trajectory_bytes === undefined ? undefined : bytes(trajectory_bytes)],
-    ["results", result_bytes === undefined ? undefined : bytes(result_bytes)],
+    ["results", result_bytes === undefined ? undefined : resultOf(result_bytes, left)],
     ["time", hours === undefined ? undefined : `about ${duration(hours * 3600)}`],
-    ["starts", queue?.expected_start_at === undefined ? undefined : <When at={queue.expected_start_at} />],
+    ["starts", queue?.expected_start_at === undefined ? undefined : <When at={queue.expected_start_at} isAhead />],
     ["place", queue === undefined ? undefined : `${number(queue.position)} of ${number(queue.length)}`],
   ];
   return rows.filter(([, value]) => value !== undefined);

@@ -4,20 +4,20 @@ export const LANGUAGES = ["molbox", "curl", "Python", "Rust"] as const;
 export type Language = (typeof LANGUAGES)[number];
 
 /** What is submitted, as each language names it. */
-export type Operation = { id: string; tag: string; path: string; command: string; schema: string };
+export type Operation = { id: string; path: string; command: string; schema: string; method: string };
 
 export const SYSTEM_SUBMIT: Operation = {
-  id: "system_submit", tag: "system", path: "/submit/system", command: "system submit", schema: "SystemBuildRequest",
+  id: "system_submit", path: "/submit/system", command: "system submit", schema: "SystemBuildRequest", method: "build",
 };
 export const JOB_SUBMIT: Operation = {
-  id: "job_submit", tag: "job", path: "/submit/job", command: "job submit", schema: "JobCreateParams",
+  id: "job_submit", path: "/submit/job", command: "job submit", schema: "JobCreateParams", method: "submit",
 };
 export const ANALYSIS_SUBMIT: Operation = {
-  id: "analysis_submit", tag: "analysis", path: "/submit/analysis", command: "analysis submit", schema: "AnalysisRequest",
+  id: "analysis_submit", path: "/submit/analysis", command: "analysis submit", schema: "AnalysisRequest", method: "analyze",
 };
 
 /** `body` submitted from a script; the key comes from the environment. */
-export function codeOf(language: Language, { id, tag, path, command, schema }: Operation, body: object, baseUrl: string): string {
+export function codeOf(language: Language, { id, path, command, schema, method }: Operation, body: object, baseUrl: string): string {
   const json = JSON.stringify(body, null, 2);
   switch (language) {
     case "molbox":
@@ -27,11 +27,9 @@ export function codeOf(language: Language, { id, tag, path, command, schema }: O
         + `  --header "x-api-key: $MOLBOX_API_KEY" --header 'content-type: application/json' \\\n`
         + `  --data-binary @- <<'END'\n${json}\nEND\n`;
     case "Python":
-      return `import os\n\nfrom molbox_workflow import AuthenticatedClient\n`
-        + `from molbox_workflow.api.${tag} import ${id}\nfrom molbox_workflow.models import ${schema}\n\n`
-        + `molbox = AuthenticatedClient(\n    base_url=${python(baseUrl)}, token=os.environ["MOLBOX_API_KEY"],\n`
-        + `    prefix="", auth_header_name="x-api-key",\n)\n`
-        + `answer = ${id}.sync(client=molbox, body=${schema}.from_dict(${python(body)}))\nprint(answer)\n`;
+      return `import molbox_client as molbox  # pip install molbox-client\n\n`
+        + `client = molbox.Client(base_url=${python(baseUrl)})  # and MOLBOX_API_KEY\n`
+        + `done = client.${method}(${pythonArguments(body)})\nprint(done)\n`;
     case "Rust":
       return `use molbox::workflow::types::${schema};\n\n`
         + `// MOLBOX_API_KEY, and MOLBOX_BASE_URL=${baseUrl}\n`
@@ -39,6 +37,13 @@ export function codeOf(language: Language, { id, tag, path, command, schema }: O
         + `let body: ${schema} = serde_json::from_value(serde_json::json!(${json}))?;\n`
         + `let answer = molbox.${id}().body(body).send().await?;\n`;
   }
+}
+
+/** The fields of a request as arguments by name. */
+function pythonArguments(body: object): string {
+  const fields = Object.entries(body);
+  if (fields.length === 0) return "";
+  return `\n${fields.map(([name, value]) => `    ${name}=${python(value, "    ")},\n`).join("")}`;
 }
 
 /** A value as Python writes it. */

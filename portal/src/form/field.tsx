@@ -33,7 +33,8 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
   };
   const suggestions: Choice[] = [...(field.values ?? []), ...(choices ?? [])];
   const isChoice = field.values !== undefined && !field.isOpen && choices === undefined;
-  return <div className="field">
+  const pointed = pointedAt(typed, wrong);
+  return <div className={field.kind === "texts" && choices ? "field whole" : "field"}>
     <label htmlFor={id}>{label}</label>
     <div className="with-unit">
       {field.kind === "boolean"
@@ -56,7 +57,9 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
               onChange={(event) => onType(event.target.value)} />}
       {field.unit !== undefined && <span className="quiet">{field.unit}</span>}
     </div>
-    {!isChoice && suggestions.length > 0 && <datalist id={`${id}-list`}>
+    {field.kind === "texts" && choices && choices.length > 0
+      && <AddTo name={label} typed={typed} choices={choices} onType={onType} />}
+    {!isChoice && field.kind !== "texts" && suggestions.length > 0 && <datalist id={`${id}-list`}>
       {suggestions.map((choice) => typeof choice === "string"
         ? <option key={choice} value={choice} />
         : <option key={choice.value} {...choice} />)}
@@ -64,9 +67,39 @@ export function FieldControl({ name, field, typed = "", onType, wrong, choices, 
     {children}
     <small id={`${id}-help`}>
       {wrong !== undefined && <strong className="wrong">{wrong} </strong>}
+      {pointed && <code className="pointed">{pointed.before}<u>{pointed.at}</u>{pointed.after}</code>}
       <Words text={field.help} />
     </small>
   </div>;
+}
+
+/** The place of a text that a violation names by its column, and perhaps its line. */
+function pointedAt(typed: string, wrong: string | undefined): { before: string; at: string; after: string } | undefined {
+  const [, line = "1", column] = wrong?.match(/(?:\bline (\d+): )?(?:.*?: )?\bcolumn (\d+):/) ?? [];
+  if (column === undefined) return undefined;
+  const characters = [...(typed.split("\n")[Number(line) - 1] ?? "")];
+  const place = Number(column) - 1;
+  // Behind the end something is missing; what is too long to be seen at once is not repeated.
+  if (place > characters.length || characters.length > 80) return undefined;
+  return {
+    before: characters.slice(0, place).join(""),
+    at: characters[place] ?? "\u00a0",
+    after: characters.slice(place + 1).join(""),
+  };
+}
+
+type AddProps = { name: string; typed: string; choices: readonly Choice[]; onType: (text: string) => void };
+
+/** What can be chosen for a list, which gets a line of each. */
+function AddTo({ name, typed, choices, onType }: AddProps) {
+  const lines = typed.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  const left = choices.map((choice) => (typeof choice === "string" ? { value: choice, label: choice } : choice))
+    .filter(({ value }) => !lines.includes(value));
+  return <select aria-label={`Add to ${name}`} value="" disabled={left.length === 0}
+    onChange={(event) => onType([...lines, event.target.value].join("\n"))}>
+    <option value="">{left.length === 0 ? "All that there are" : "Add a file…"}</option>
+    {left.map(({ value, label }) => <option key={value} value={value}>{label}</option>)}
+  </select>;
 }
 
 /** Text of the document, whose code stands in backticks. */

@@ -42,11 +42,9 @@ export function readLigands(rows: readonly Ligand[]): { body: Arrays; wrong: Vio
   for (const column of ["ligand_translations", "ligand_rotations"] as const) {
     if (!isUsed(rows, column)) continue;
     body[column] = rows.map((row, i) => {
-      const words = row[column].split(/[\s,;]+/).filter((word) => word !== "");
-      const numbers = words.map(numberOf);
-      const bad = words.find((_, j) => numbers[j] === undefined);
+      const bad = wordsIn(row[column]).find((word) => numberOf(word) === undefined);
       if (bad !== undefined) wrong.push(violation([column, i], `${bad} is not a number`));
-      return numbers.filter((value) => value !== undefined);
+      return numbersIn(row[column]);
     });
   }
   return { body, wrong };
@@ -62,6 +60,15 @@ export function ligandsOf(request: Schemas["SystemSettings"]): Ligand[] {
     ligand_translations: numbers(request.ligand_translations?.[i]),
     ligand_rotations: numbers(request.ligand_rotations?.[i]),
   }));
+}
+
+/** The numbers in a text, as far as they are some. */
+export function numbersIn(text: string): number[] {
+  return wordsIn(text).map(numberOf).filter((value) => value !== undefined);
+}
+
+function wordsIn(text: string): string[] {
+  return text.split(/[\s,;]+/).filter((word) => word !== "");
 }
 
 /** The paths of the controls. */

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 
 import { baseUrl, expectData, molbox, type Schemas } from "../api/client.ts";
+import { useOf } from "../part/files.ts";
 import { Failure, Notice, Unreadable } from "../part/notice.tsx";
 import { bytes, number } from "../part/number.ts";
 import { Status } from "../part/status.tsx";
@@ -17,6 +18,7 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
   });
   if (error && !file) return <Unreadable error={error} what="file" again={() => void refetch()} />;
   if (!file) return <p className="quiet">Loading…</p>;
+  const use = useOf(file);
   return <div className="stack">
     <title>{`${file.name} · molbox`}</title>
     <div className="spread">
@@ -26,8 +28,7 @@ export default function FilePage({ given: { file_id } }: PageProps<"file">) {
       </div>
       <div className="row">
         <Status status={file.status} />
-        {file.status === "ready" && ["structure", "protein", "topology"].includes(file.type)
-          && <a className="button main" href={address("system_new", { protein: file.name })}>Build a system</a>}
+        {use && <a className="button main" href={address("system_new", use.given)}>{use.name} a system</a>}
         {file.status === "ready" && <a className="button" href={`${baseUrl}/retrieve/file/${file_id}`} download>Download</a>}
       </div>
     </div>

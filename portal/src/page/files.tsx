@@ -1,18 +1,22 @@
 //! The files of the account. The whole page takes what is dropped on it.
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type DragEvent, type FormEvent, useEffect, useRef, useState } from "react";
+import { type DragEvent, type FormEvent, lazy, Suspense, useEffect, useRef, useState } from "react";
 
 import { baseUrl, expectData, molbox, Refused, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { newKey } from "../api/key.ts";
 import { register, stemOf, upload, type Uploaded } from "../api/upload.ts";
 import { Dialog } from "../part/dialog.tsx";
+import { useOf } from "../part/files.ts";
 import { Failure } from "../part/notice.tsx";
 import { bytes, percent } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
 import { Status } from "../part/status.tsx";
+import { LARGEST_SHOWN, SHOWN } from "../part/structure.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
+
+const Viewer = lazy(() => import("../viewer/viewer.tsx"));
 
 type FileRecord = Schemas["FileRecord"];
 
@@ -49,8 +53,8 @@ function DropZone({ isOver, onFiles }: { isOver: boolean; onFiles: (files: File[
         event.target.value = "";
       }} />
     <p className="small quiet">
-      Structures (pdb, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc),
-      built systems (prmtop, top, psf, zip and more)
+      Structures (pdb, cif), ligands (sdf, mol, mol2), force fields (xml), trajectories (dcd, xtc, trr, nc),
+      built systems and topologies (prmtop, psf, gro, top, zip and more)
     </p>
   </div>;
 }
@@ -138,6 +142,8 @@ function useSending(): Sending {
 function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
   const { id, file, name, sent, state, error, uploaded } = row;
   const isOpen = state === "sends" || state === "registers" || state === "waits";
+  const [isShown, show] = useState(false);
+  const format = SHOWN.find((known) => file.name.toLowerCase().endsWith(`.${known}`));
   const canRename = uploaded !== undefined && error instanceof Refused && error.status === 409;
   return <li className="stack">
     <div className="spread">
@@ -148,11 +154,15 @@ function UploadRow({ row, sending }: { row: Row; sending: Sending }) {
         }[state]}</span>
         {isOpen && <button onClick={() => sending.cancel(id)}>Cancel</button>}
         {state === "failed" && <button onClick={() => sending.again(id)}>Try again</button>}
+        {format && file.size <= LARGEST_SHOWN && <button aria-pressed={isShown} onClick={() => show(!isShown)}>Look at it</button>}
         {!isOpen && <button onClick={() => sending.cancel(id)}>{state === "done" ? "Hide" : "Leave it"}</button>}
       </span>
     </div>
     {isOpen && <progress aria-label={`Upload of ${file.name}`} max={file.size} value={sent} />}
     {error && <Failure error={error} />}
+    {isShown && format && <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
+      <Viewer id={`upload ${id}`} name={name} read={async () => ({ text: await file.text(), format })} />
+    </Suspense>}
     {canRename && <Rename name={name} onName={(other) => sending.rename(id, other)} />}
   </li>;
 }
@@ -243,9 +253,9 @@ function FileTable() {
 }
 
 function FileActions({ file, onDelete }: { file: FileRecord; onDelete: () => void }) {
-  const canBuild = file.status === "ready" && ["structure", "protein", "topology"].includes(file.type);
+  const use = useOf(file);
   return <span className="end">
-    {canBuild && <a href={address("system_new", { protein: file.name })}>Build</a>}
+    {use && <a href={address("system_new", use.given)}>{use.name}</a>}
     {file.status === "ready" && <a href={`${baseUrl}/retrieve/file/${file.file_id}`} download>Download</a>}
     <button className="plain danger" aria-label={`Delete ${file.name}`} onClick={onDelete}>Delete…</button>
   </span>;

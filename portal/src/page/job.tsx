@@ -7,6 +7,7 @@ import { type Field, fields } from "../api/fields.ts";
 import { hasEnded, systemView } from "../api/task.ts";
 import { selectionOf, soluteMask, structureOf, trajectoryOf } from "../api/trajectory.ts";
 import { JobCharts } from "../chart/job.tsx";
+import { Excerpt } from "../part/excerpt.tsx";
 import { JobHead, nameOf, useJob } from "../part/job.tsx";
 import { Log } from "../part/log.tsx";
 import { Notice, Unreadable } from "../part/notice.tsx";
@@ -78,6 +79,7 @@ function Trajectory({ job, firstFrame, restraint }: { job: Job; firstFrame: numb
     {restraint !== undefined && restrained.data && <p role="status" className="small quiet">
       Marked: what <code>{restraint}</code> restrains, {restrained.data.atoms === 1 ? "1 atom" : `${number(restrained.data.atoms)} atoms`}.
     </p>}
+    <Excerpt job={job} summary={summary} />
     {hasFrames && !hasEnded(job)
       && <div><button onClick={() => look(seen + 1)}>Look for new frames</button></div>}
   </>;
@@ -108,6 +110,8 @@ function Stages({ stages }: { stages: readonly Schemas["StageResult"][] }) {
   </section>;
 }
 
+const ENGINES: Readonly<Record<string, string>> = { openmm: "OpenMM", gromacs: "GROMACS" };
+
 function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string | undefined) => void }) {
   const { equilibration, production, ...conditions } = job.parameters;
   const of: Record<string, Field> = fields.JobCreateParams;
@@ -120,11 +124,12 @@ function Parameters({ job, onRestraint }: { job: Job; onRestraint: (mask: string
       <dd><When at={job.created_at} /></dd>
       {job.started_at !== undefined && <><dt>started</dt><dd><When at={job.started_at} /></dd></>}
       {job.finished_at !== undefined && <><dt>ended</dt><dd><When at={job.finished_at} /></dd></>}
+      {job.expires_at !== undefined && <><dt>will be deleted</dt><dd className="bad"><When at={job.expires_at} />: download what you need</dd></>}
       {job.platform !== undefined && <><dt>platform</dt><dd>{job.platform}</dd></>}
-      {job.engine !== undefined && <><dt>engine</dt><dd>{job.engine}</dd></>}
+      {job.engine !== undefined && <><dt>engine</dt><dd>{ENGINES[job.engine] ?? job.engine}</dd></>}
       {job.attempts > 1 && <><dt>attempts</dt><dd>{job.attempts}</dd></>}
     </dl>
-    <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index"]} />
+    <Settings fields={of} values={conditions} without={["box_id", "batch_name", "batch_index", ...(job.engine === undefined ? [] : ["engine"])]} />
     {equilibration?.map((stage, i) => <details key={i}
       onToggle={({ currentTarget: { open } }) => onRestraint(open ? stage.restraint_mask : undefined)}>
       <summary>Equilibration {i + 1}: {stage.type}, {stage.time} ns</summary>

@@ -8,6 +8,7 @@ import { Failure } from "../part/notice.tsx";
 import { number, percent } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
 import { Status } from "../part/status.tsx";
+import { StatusCell } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
 
@@ -132,8 +133,8 @@ function JobRow({ job, isInner = false }: { job: Job; isInner?: boolean }) {
   const { stage, ns_per_day: speed } = job.progress ?? {};
   return <tr>
     <td className={isInner ? "inner" : undefined}><a href={address("job", { job_id: job.job_id })}>{nameOf(job)}</a></td>
-    <td><Status status={job.status} /></td>
-    <td className="wide">{stage}</td>
+    <td><StatusCell status={job.status} queue={job.queue} isCancelling={job.cancelling} /></td>
+    <td className="wide">{stage?.replaceAll("_", " ")}</td>
     <td className="number">{job.status === "failed" || job.status === "cancelled" ? "" : percent(doneOf(job))}</td>
     <td className="number wide">{speedOf(job, speed)}</td>
     <td className="wide"><When at={job.created_at} /></td>

@@ -1,10 +1,11 @@
 //! The margin of a portfolio: a file in, a table out. Nothing is kept.
-import { type DragEvent, type FormEvent, useRef, useState } from "react";
+import { type DragEvent, type FormEvent, lazy, Suspense, useRef, useState } from "react";
 
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { fields } from "../api/fields.ts";
 import { save } from "../chart/save.ts";
 import { FieldControl } from "../form/field.tsx";
+import { Fold } from "../form/fold.tsx";
 import { read, type Typed, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
 import { HISTORY, MARGIN } from "../form/groups.ts";
@@ -18,8 +19,11 @@ type Request = Schemas["MarginJobRequest"];
 type Report = Schemas["MarginReport"];
 type Asked = { format: Format; body: Request };
 
+/** Charts come when there is something to draw. */
+const LossChart = lazy(async () => ({ default: (await import("../chart/losses.tsx")).LossChart }));
+
 const FORMATS = ["csv", "json", "yaml", "xml", "fpml"] as const satisfies readonly Format[];
-const NAMES = ["portfolio", ...MARGIN.flatMap(({ often, seldom }) => [...often, ...seldom]), ...HISTORY.map((name) => `settings.${name}`)];
+const NAMES = ["portfolio", ...MARGIN.flatMap(({ often, seldom }) => [...often, ...seldom]), ...Object.values(HISTORY).flat().map((name) => `settings.${name}`)];
 const EXAMPLE = "ticker,type,quantity,entryDate,entryPrice\nXEQ1,long,12,,\nXEQ3,short,40,2024-11-29,\n";
 
 export default function Margin() {
@@ -67,19 +71,43 @@ export default function Margin() {
         <PortfolioText text={text} format={format} wrong={wrong.at("portfolio")} onText={setText} onFormat={choose} />
         <div className="stack">
           {MARGIN.map((group) => <FieldGroup key={group.title} group={group} fields={fields.MarginJobRequest}
-            typed={typed} onType={setTyped} wrong={wrong}>
-            <details>
-              <summary>Which dates the scenarios are drawn from</summary>
-              <div className="fields">{HISTORY.map((name) => <FieldControl key={name} name={name}
-                field={fields.HistoricalSettings[name]} typed={history[name]} wrong={wrong.at("settings", name)}
-                onType={(value) => setHistory({ ...history, [name]: value })} />)}</div>
-            </details>
+            typed={typed} onType={setTyped} wrong={wrong} isOpen={isUsed(datesOf(group.title), history, wrong)}>
+            <Dates names={datesOf(group.title)} isFolded={group.often.length > 0} typed={history} onType={setHistory} wrong={wrong} />
           </FieldGroup>)}
         </div>
       </div>
     </form>
     {answer && <Result report={answer.report} asked={answer.asked} />}
   </div>;
+}
+
+type DateName = (typeof HISTORY)[keyof typeof HISTORY][number];
+
+/** The dates of the history that belong to a group. */
+function datesOf(title: (typeof MARGIN)[number]["title"]): readonly DateName[] {
+  return title === "Scenarios" || title === "A time of stress" ? HISTORY[title] : [];
+}
+
+function isUsed(names: readonly DateName[], typed: Typed, wrong: Wrong): boolean {
+  return names.some((name) => (typed[name] ?? "") !== "" || wrong.at("settings", name) !== undefined);
+}
+
+type DatesProps = {
+  names: readonly DateName[];
+  /** Whether nothing else folds them. */
+  isFolded: boolean;
+  typed: Typed;
+  onType: (typed: Typed) => void;
+  wrong: Wrong;
+};
+
+function Dates({ names, isFolded, typed, onType, wrong }: DatesProps) {
+  if (names.length === 0) return null;
+  const controls = <div className="fields">{names.map((name) => <FieldControl key={name} name={name}
+    field={fields.HistoricalSettings[name]} typed={typed[name]} wrong={wrong.at("settings", name)}
+    onType={(value) => onType({ ...typed, [name]: value })} />)}</div>;
+  if (!isFolded) return controls;
+  return <Fold summary="Which dates the scenarios are drawn from" isUsed={isUsed(names, typed, wrong)}>{controls}</Fold>;
 }
 
 type TextProps = {
@@ -134,8 +162,9 @@ function PortfolioText({ text, format, wrong, onText, onFormat }: TextProps) {
 }
 
 function Result({ report, asked }: { report: Report; asked: Asked }) {
-  const { summary, rows, warnings } = report;
+  const { summary, rows, warnings, losses, worstScenarios: worst } = report;
   const currency = summary.baseCurrency;
+  const level = summary.confidence === undefined ? "" : ` at ${number(100 * summary.confidence, 6)}\u00a0%`;
   const [error, setError] = useState<Error>();
   const csv = async () => {
     try {
@@ -156,17 +185,33 @@ function Result({ report, asked }: { report: Report; asked: Asked }) {
         <div><dt>initial margin</dt><dd>{amount(summary.initialMargin)}</dd></div>
         <div><dt>maintenance margin</dt><dd>{amount(summary.maintenanceMargin)}</dd></div>
         {summary.expectedShortfall !== undefined && <div>
-          <dt>expected shortfall{summary.confidence === undefined ? "" : ` at ${summary.confidence}`}</dt>
+          <dt>expected shortfall{level}</dt>
           <dd>{amount(summary.expectedShortfall)}</dd>
         </div>}
-        {summary.valueAtRisk !== undefined && <div><dt>value at risk</dt><dd>{amount(summary.valueAtRisk)}</dd></div>}
+        {summary.valueAtRisk !== undefined && <div><dt>value at risk{level}</dt><dd>{amount(summary.valueAtRisk)}</dd></div>}
+        {summary.stressedMargin !== undefined && <div>
+          <dt>margin of the time of stress</dt><dd>{amount(summary.stressedMargin)}</dd>
+        </div>}
+        {summary.stressAddOn !== undefined && <div><dt>added for the stress</dt><dd>{amount(summary.stressAddOn)}</dd></div>}
       </dl>
       {summary.poolDates !== undefined && <p className="small quiet">
         For {summary.marginDate}, from {number(summary.poolDates)} dates from {summary.firstPoolDate} to {summary.lastPoolDate}.
+        The initial margin is the {summary.riskMeasure === "value_at_risk" ? "value at risk" : "expected shortfall"}
+        {summary.stressAddOn !== undefined && <>, and what {number(summary.stressDates ?? 0)} dates of stress add to it</>}.
       </p>}
+      {summary.sigma && Object.keys(summary.sigma).length > 0 && <Volatilities sigma={summary.sigma} />}
     </section>
     {warnings.length > 0 && <Notice kind="waiting">{warnings.map((text) => <p key={text}>{text}</p>)}</Notice>}
     {rows.length > 0 && <Positions rows={rows} />}
+    {losses && losses.length > 0 && <section className="panel stack">
+      <h2>Losses of {number(losses.length)} scenarios</h2>
+      <Suspense fallback={<p className="quiet">Loading…</p>}>
+        <LossChart losses={losses} currency={currency}
+          marked={[summary.valueAtRisk, summary.expectedShortfall].filter((loss) => loss !== undefined)} />
+      </Suspense>
+      <p className="small quiet">Gains are negative. Dashed: the value at risk and, beyond it, the expected shortfall.</p>
+    </section>}
+    {worst && worst.length > 0 && <Worst scenarios={worst} currency={currency} />}
   </div>;
 }
 
@@ -201,6 +246,33 @@ function Positions({ rows }: { rows: Report["rows"] }) {
   </section>;
 }
 
+/** How much each price moves in a day. */
+function Volatilities({ sigma }: { sigma: Readonly<Record<string, number>> }) {
+  return <details>
+    <summary>Volatilities of a day</summary>
+    <dl>{Object.entries(sigma).map(([ticker, value]) => <div className="pair" key={ticker}>
+      <dt>{ticker}</dt><dd>{number(value)}</dd>
+    </div>)}</dl>
+  </details>;
+}
+
+/** The scenarios in which most is lost, with the dates that they are made of. */
+function Worst({ scenarios, currency }: { scenarios: readonly Schemas["MarginScenario"][]; currency: string | undefined }) {
+  return <section className="panel">
+    <h2>The worst scenarios</h2>
+    <div className="scroll numbers" role="region" aria-label="The worst scenarios" tabIndex={0}><table className="narrow-table">
+      <thead><tr>
+        <th scope="col" className="number">Loss{currency === undefined ? "" : `, ${currency}`}</th>
+        <th scope="col">Drawn from</th>
+      </tr></thead>
+      <tbody>{scenarios.map(({ loss, dates }, i) => <tr key={i}>
+        <td className="number">{amount(loss)}</td>
+        <td className="words">{dates.join(", ")}</td>
+      </tr>)}</tbody>
+    </table></div>
+  </section>;
+}
+
 /** A bar from the middle: to the right what adds, to the left what hedges. */
 function Bar({ share }: { share: number }) {
   const width = 50 * Math.min(1, Math.abs(share));
@@ -218,7 +290,7 @@ async function reportOf({ format, body }: Asked): Promise<Report> {
   const report = await expectData(molbox.POST("/margin/submit_job/historical/{data_format}", {
     params: { path: { data_format: format }, query: { shape: "report" } }, body,
   }));
-  if (Array.isArray(report) || typeof report === "string") throw new Error("the service answered in another shape");
+  if (Array.isArray(report) || typeof report === "string" || "portfolios" in report) throw new Error("the service answered in another shape");
   return report;
 }
 

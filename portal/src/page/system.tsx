@@ -105,8 +105,8 @@ function Head({ system }: { system: System }) {
         {system.box_name !== undefined && <span className="mono quiet">{system.system_id}</span>}
       </div>
       <div className="row">
-        <span role="status"><Status status={system.status} /></span>
-        {!hasEnded(system)
+        <span role="status"><Status status={system.status} isCancelling={system.cancelling} /></span>
+        {!hasEnded(system) && !system.cancelling
           && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
         {system.status === "succeeded" && <a className="button main" href={address("job_new", { box_id: system.system_id })}>Simulate</a>}
         <a className="button" href={address("system_new", { from: system.system_id })}>Change and build again</a>

@@ -10,8 +10,9 @@ import { EstimatePanel, useCheck } from "../form/check.tsx";
 import { CopyAs } from "../form/copy_as.tsx";
 import { read, type Typed, typedOf, Wrong } from "../form/form.ts";
 import { FieldGroup } from "../form/group.tsx";
-import { SYSTEM } from "../form/groups.ts";
+import { BROUGHT, type Group, SYSTEM } from "../form/groups.ts";
 import { keysOf, type Ligand, Ligands, ligandsOf, readLigands } from "../form/ligands.tsx";
+import { SystemPreview } from "../form/system_preview.tsx";
 import { useFocusOnWrong, useKept, useSubmission } from "../form/submit.tsx";
 import { WrongAtTop } from "../form/wrong.tsx";
 import { useFiles } from "../part/files.ts";
@@ -19,25 +20,33 @@ import { Failure } from "../part/notice.tsx";
 import { address, go, type PageProps } from "../routes.ts";
 
 const { SystemBuildRequest } = fields;
-const NAMES = SYSTEM.flatMap(({ often, seldom }) => [...often, ...seldom]);
 
-type Draft = { typed: Typed; ligands: Ligand[] };
+/** `isBrought` when another program has built the system. */
+type Draft = { typed: Typed; ligands: Ligand[]; isBrought?: boolean };
 
 export default function SystemNew({ search }: PageProps<"system_new">) {
   const from = search.get("from");
-  const given = search.get("protein");
+  const protein = search.get("protein");
+  const built = search.get("built");
   const [draft, keep, forget] = useKept<Draft>(`system_new ${search}`, () => ({
-    typed: given === null ? {} : { protein: given }, ligands: [],
+    typed: { ...(protein === null ? {} : { protein }), ...(built === null ? {} : { built }) },
+    ligands: [],
+    isBrought: built !== null,
   }));
   useRecord(from, draft, keep);
   const queries = useQueryClient();
   const files = useFiles();
 
-  const main = read(SystemBuildRequest, draft.typed);
-  const ligands = readLigands(draft.ligands);
+  const isBrought = draft.isBrought ?? false;
+  const groups: readonly Group<keyof typeof SystemBuildRequest>[] = isBrought ? BROUGHT : SYSTEM;
+  const names = groups.flatMap(({ often, seldom }) => [...often, ...seldom]);
+  const main = read(Object.fromEntries(names.map((name) => [name, SystemBuildRequest[name]])), draft.typed);
+  const ligands = readLigands(isBrought ? [] : draft.ligands);
   const unread = [...main.wrong, ...ligands.wrong];
+  // Without its files it would be a box of water.
+  const isMissing = isBrought && main.body["built"] === undefined;
   const body: Schemas["SystemBuildRequest"] = { ...main.body, ...ligands.body };
-  const check = useCheck("system", unread.length > 0 ? undefined : body, (body, signal) =>
+  const check = useCheck("system", unread.length > 0 || isMissing ? undefined : body, (body, signal) =>
     expectData(molbox.POST("/check/system", { body, signal })));
   const submission = useSubmission(body, (body, key) => expectData(molbox.POST("/submit/system", {
     body, params: { header: { "Idempotency-Key": key } },
@@ -46,23 +55,24 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     queries.setQueryData(["system", system.system_id], system);
     go(address("system", { system_id: system.system_id }));
   });
-  const keys = new Set<string>([...NAMES, ...keysOf(draft.ligands)]);
+  const keys = new Set<string>([...names, ...keysOf(draft.ligands)]);
   const wrong = new Wrong(unread.length > 0 ? unread : check.isKnown ? check.violations : submission.violations, keys);
   useFocusOnWrong(submission.error);
 
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (unread.length === 0) void submission.submit();
+    if (unread.length === 0 && !isMissing) void submission.submit();
   };
   const choices = {
     protein: files.named("structure", "protein", "topology"),
     force_field: files.named("force_field"),
+    built: files.named("system", "structure", "protein", "topology"),
   };
   return <form className="stack" onSubmit={submit} noValidate>
     <title>New system · molbox</title>
     <div className="spread form-head">
       <h1>New system</h1>
-      <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0}>Build</button>
+      <button className="main" aria-busy={submission.isBusy} disabled={unread.length > 0 || isMissing}>{isBrought ? "Bring" : "Build"}</button>
     </div>
     <p role="status" className="quiet">{submission.waits}</p>
     {submission.error && submission.violations.length === 0
@@ -70,21 +80,32 @@ export default function SystemNew({ search }: PageProps<"system_new">) {
     <WrongAtTop wrong={wrong} />
     <div className="columns form-columns">
       <div className="stack">
-        {SYSTEM.map((group, i) => <FieldGroup key={group.title} group={group} fields={SystemBuildRequest}
+        <div className="row" role="group" aria-label="How it comes about">
+          {([[false, "Build from a structure"], [true, "Bring from another program"]] as const).map(([is, text]) =>
+            <button key={text} type="button" aria-pressed={isBrought === is} onClick={() => keep({ ...draft, isBrought: is })}>{text}</button>)}
+        </div>
+        {isBrought && <p className="quiet">
+          Amber, GROMACS, CHARMM, NAMD or OpenMM has built it: its files are taken as they are, with their water, ions and
+          force field, and checked before anything is simulated.
+        </p>}
+        {groups.map((group, i) => <FieldGroup key={group.title} group={group} fields={SystemBuildRequest}
           typed={draft.typed} onType={(typed) => keep({ ...draft, typed })} wrong={wrong} choices={choices}>
-          {i === 0 && <Ligands rows={draft.ligands} onRows={(rows) => keep({ ...draft, ligands: rows })}
+          {i === 0 && !isBrought && <Ligands rows={draft.ligands} onRows={(rows) => keep({ ...draft, ligands: rows })}
             wrong={wrong} files={files.named("ligand")} />}
         </FieldGroup>)}
       </div>
       <div className="stack aside">
+        {!isBrought && <SystemPreview typed={draft.typed} onType={(typed) => keep({ ...draft, typed })}
+          ligands={draft.ligands} onLigands={(rows) => keep({ ...draft, ligands: rows })} estimate={check.preview?.estimate} />}
+        <EstimatePanel check={check} />
         <section className="panel stack">
           <h2>Files</h2>
-          <p className="small quiet">
-            A protein is a registered file or a public entry, such as <code>1L2Y</code>, where the service has a mirror.
+          <p className="small quiet">{isBrought
+            ? "They have to be registered first: all that the program has written, one by one or as a zip."
+            : <>A protein is a registered file or a public entry, such as <code>1L2Y</code>, where the service has a mirror.</>}
           </p>
           <p><a href={address("files")}>Upload a file</a></p>
         </section>
-        <EstimatePanel check={check} />
         <CopyAs operation={SYSTEM_SUBMIT} body={body} />
       </div>
     </div>
@@ -101,7 +122,7 @@ function useRecord(system_id: string | null, draft: Draft, keep: (draft: Draft) 
   });
   useEffect(() => {
     if (data && isUntouched) {
-      keep({ typed: typedOf(SystemBuildRequest, { ...data.request, ligands: undefined }), ligands: ligandsOf(data.request) });
+      keep({ typed: typedOf(SystemBuildRequest, { ...data.request, ligands: undefined }), ligands: ligandsOf(data.request), isBrought: data.request.built !== undefined });
     }
     // Once, when the record has come.
   }, [data]);

@@ -5,10 +5,9 @@ import { expectData, molbox } from "../api/client.ts";
 import { Failure } from "../part/notice.tsx";
 import { number } from "../part/number.ts";
 import { Pages, usePaging } from "../part/pages.tsx";
-import { Status } from "../part/status.tsx";
+import { StatusCell } from "../part/task.tsx";
 import { When } from "../part/when.tsx";
 import { address } from "../routes.ts";
-
 
 export default function Systems() {
   const paging = usePaging();
@@ -41,9 +40,9 @@ export default function Systems() {
               <th scope="col"><span className="unseen">What to do</span></th>
             </tr>
           </thead>
-          <tbody>{systems.data.items.map(({ system_id, box_name: name, status, summary, created_at }) => <tr key={system_id}>
+          <tbody>{systems.data.items.map(({ system_id, box_name: name, status, queue, cancelling, summary, created_at }) => <tr key={system_id}>
             <td><a href={address("system", { system_id })}>{name ?? system_id}</a></td>
-            <td><Status status={status} /></td>
+            <td><StatusCell status={status} queue={queue} isCancelling={cancelling} /></td>
             <td className="number wide">{summary && number(summary.atoms)}</td>
             <td className="wide">{summary?.force_field}</td>
             <td className="wide"><When at={created_at} /></td>

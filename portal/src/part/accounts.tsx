@@ -19,6 +19,8 @@ type Asked = { what: "new" } | { what: "invite" | "change" | "disable"; of: Acco
 const ACCOUNTS = ["accounts"];
 const REFETCH_MS = 10_000;
 const BYTES_IN_GB = 1e9;
+const LIMITS = ["open_tasks", "bytes", "hours"] as const;
+type Limit = (typeof LIMITS)[number];
 
 export function Accounts() {
   const paging = usePaging();
@@ -45,6 +47,7 @@ export function Accounts() {
         <th scope="col" className="wide">Made</th>
         <th scope="col" className="number wide">Open tasks</th>
         <th scope="col" className="number wide">Held</th>
+        <th scope="col" className="number wide">Hours</th>
         <th scope="col"><span className="unseen">What can be done</span></th>
       </tr></thead>
       <tbody>{accounts.data.items.map((of) => <tr key={of.account}>
@@ -53,6 +56,7 @@ export function Accounts() {
         <td className="wide"><When at={of.created_at} /></td>
         <td className="number wide">{ofLimit(of.usage.open_tasks, number)}</td>
         <td className="number wide">{ofLimit(of.usage.bytes, bytes)}</td>
+        <td className="number wide">{of.usage.hours && ofLimit(of.usage.hours, number)}</td>
         <td className="actions"><div className="end">
           {of.disabled_at === undefined && <button aria-label={`Invite ${of.account}`} onClick={() => ask({ what: "invite", of })}>Invite…</button>}
           <button aria-label={`Change ${of.account}`} onClick={() => ask({ what: "change", of })}>Change…</button>
@@ -177,28 +181,30 @@ function Link({ made, onClose }: { made: Schemas["Invitation"]; onClose: () => v
 
 function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
   const change = useChange(of.account, onClose);
-  const [wrong, setWrong] = useState<Partial<Record<"open_tasks" | "bytes", string>>>({});
+  const [wrong, setWrong] = useState<Partial<Record<Limit, string>>>({});
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const data = new FormData(event.currentTarget);
-    const [tasks, gigabytes] = [limitIn(data, "open_tasks"), limitIn(data, "bytes")];
+    const [tasks, gigabytes, hours] = [limitIn(data, "open_tasks"), limitIn(data, "bytes"), limitIn(data, "hours")];
     const whole = "Whole numbers only; nothing for the service's limit, 0 for none.";
     setWrong({
-      ...(tasks !== undefined && !Number.isInteger(tasks) && { open_tasks: whole }),
+      ...(!isWhole(tasks) && { open_tasks: whole }),
+      ...(!isWhole(hours) && { hours: whole }),
       ...(Number.isNaN(gigabytes) && { bytes: "A number; nothing for the service's limit, 0 for none." }),
     });
-    if ((tasks !== undefined && !Number.isInteger(tasks)) || Number.isNaN(gigabytes) || change.isPending) return;
+    if (!isWhole(tasks) || !isWhole(hours) || Number.isNaN(gigabytes) || change.isPending) return;
     change.mutate({
       role: roleIn(data),
       limits: {
         ...(tasks !== undefined && { open_tasks: tasks }),
         ...(gigabytes !== undefined && { bytes: Math.round(gigabytes * BYTES_IN_GB) }),
+        ...(hours !== undefined && { hours }),
       },
     });
   };
-  const refused = { open_tasks: at(change.error, "open_tasks"), bytes: at(change.error, "bytes") };
-  const isPlaced = refused.open_tasks !== undefined || refused.bytes !== undefined;
-  const { open_tasks: tasks, bytes: held } = of.limits;
+  const refused = Object.fromEntries(LIMITS.map((limit) => [limit, at(change.error, limit)]));
+  const isPlaced = LIMITS.some((limit) => refused[limit] !== undefined);
+  const { open_tasks: tasks, bytes: held, hours } = of.limits;
   return <Dialog title={`Change ${of.account}`} onClose={onClose}>
     <form className="stack" onSubmit={submit} noValidate>
       <Role value={of.role} />
@@ -206,6 +212,8 @@ function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
         help="0 is any number; nothing is what the service allows everybody." wrong={wrong.open_tasks ?? refused.open_tasks} />
       <Input label="Space of files and results, GB" name="bytes" inputMode="decimal" placeholder="the service's"
         defaultValue={held === undefined ? undefined : held / BYTES_IN_GB} wrong={wrong.bytes ?? refused.bytes} />
+      <Input label={`Hours that its tasks may have slots, in ${of.usage.hours?.days ?? 30} days`} name="hours" inputMode="numeric" placeholder="the service's"
+        defaultValue={hours} wrong={wrong.hours ?? refused.hours} />
       {change.error && !isPlaced && <Failure error={change.error} />}
       <div className="end">
         <button type="button" onClick={onClose}>Close</button>
@@ -213,6 +221,10 @@ function ChangeAccount({ of, onClose }: { of: Account; onClose: () => void }) {
       </div>
     </form>
   </Dialog>;
+}
+
+function isWhole(limit: number | undefined): boolean {
+  return limit === undefined || Number.isInteger(limit);
 }
 
 /** A number of a form; undefined when the field is empty, NaN when it is none. */

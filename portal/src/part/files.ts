@@ -1,7 +1,19 @@
 //! The files of the account, for what refers to them.
 import { useQuery } from "@tanstack/react-query";
 
-import { expectData, molbox } from "../api/client.ts";
+import { expectData, molbox, type Schemas } from "../api/client.ts";
+
+/** What a system is built of, and what another program has built. */
+const BUILDABLE = ["structure", "protein", "topology"];
+
+type Use = { name: string; given: Readonly<Record<string, string>> };
+
+/** What a new system can make of a file: its field, and what people call that; nothing of a ligand alone. */
+export function useOf({ type, status, name }: Schemas["FileRecord"]): Use | undefined {
+  if (status !== "ready") return undefined;
+  if (BUILDABLE.includes(type)) return { name: "Build", given: { protein: name } };
+  return type === "system" ? { name: "Bring", given: { built: name } } : undefined;
+}
 
 /** The newest files that a form can suggest; any other may be typed. */
 const SUGGESTED = 500;

@@ -64,8 +64,8 @@ export function JobHead({ job, page }: { job: Job; page: "job" | "analysis" }) {
         {nameOf(job) !== job.job_id && <span className="mono quiet">{job.job_id}</span>}
       </div>
       <div className="row">
-        <span role="status"><Status status={job.status} /></span>
-        {!hasEnded(job) && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
+        <span role="status"><Status status={job.status} isCancelling={job.cancelling} /></span>
+        {!hasEnded(job) && !job.cancelling && <button className="danger" disabled={cancel.isPending} onClick={() => cancel.mutate()}>Cancel</button>}
         {again && <button disabled={retry.isPending} onClick={() => retry.mutate()}>Retry</button>}
         {job.status === "succeeded" && job.parameters.production
           && <button onClick={() => ask("extend")}>Extend…</button>}

@@ -5,15 +5,17 @@ import { type ReactNode, useState } from "react";
 import { expectData, molbox, type Schemas } from "../api/client.ts";
 import { Dialog } from "./dialog.tsx";
 import { Failure } from "./notice.tsx";
-import { duration, number, percent } from "./number.ts";
+import { duration, percent } from "./number.ts";
 import { Pages, usePaging } from "./pages.tsx";
-import { Status } from "./status.tsx";
+import { StatusCell } from "./task.tsx";
 import { When } from "./when.tsx";
 
 type Entry = Schemas["QueueEntry"];
 
 export const QUEUE = ["queue"];
 const REFETCH_MS = 5000;
+/** While something ends that was cancelled. */
+const SOON_MS = 1000;
 
 export function Queue() {
   const paging = usePaging();
@@ -22,7 +24,7 @@ export function Queue() {
     queryFn: () => expectData(molbox.GET("/admin/queue", {
       params: { query: paging.token === undefined ? {} : { page_token: paging.token } },
     })),
-    refetchInterval: REFETCH_MS,
+    refetchInterval: ({ state: { data } }) => (data?.items.some(({ is_cancelled }) => is_cancelled) ? SOON_MS : REFETCH_MS),
     placeholderData: keepPreviousData,
   });
   const [asked, ask] = useState<Entry>();
@@ -41,10 +43,11 @@ export function Queue() {
       <tbody>{queue.data.items.map((entry) => <tr key={entry.task_id}>
         <th scope="row">{entry.account}</th>
         <td className="wide">{entry.kind} <code>{entry.task_id}</code></td>
-        <td><Status status={entry.status} /> <span className="small quiet">{progressOf(entry)}</span></td>
+        <td><StatusCell status={entry.status} queue={entry.queue} isCancelling={entry.is_cancelled} />
+          {" "}<span className="small quiet">{progressOf(entry)}</span></td>
         <td className="wide"><When at={entry.created_at} /></td>
-        <td className="actions">{entry.is_cancelled ? <span className="quiet">ends</span>
-          : <button className="danger" aria-label={`Cancel ${entry.task_id}`} onClick={() => ask(entry)}>Cancel…</button>}</td>
+        <td className="actions">{!entry.is_cancelled
+          && <button className="danger" aria-label={`Cancel ${entry.task_id}`} onClick={() => ask(entry)}>Cancel…</button>}</td>
       </tr>)}</tbody>
     </table>}
     <Pages paging={paging} next={queue.data?.next_page} />
@@ -52,11 +55,8 @@ export function Queue() {
   </section>;
 }
 
-function progressOf({ progress, queue }: Entry): ReactNode {
-  if (queue) {
-    return <>place {number(queue.position)}{queue.expected_start_at !== undefined && <>, <When at={queue.expected_start_at} /></>}</>;
-  }
-  if (!progress) return null;
+function progressOf({ progress, is_cancelled }: Entry): ReactNode {
+  if (!progress || is_cancelled) return null;
   const { fraction, eta_seconds: left } = progress;
   return <>{percent(fraction)}{left !== undefined && left > 0 && `, ${duration(left)} left`}</>;
 }

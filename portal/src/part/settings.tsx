@@ -22,5 +22,6 @@ export function Settings({ fields, values, without = [] }: Props) {
 function wordsOf(value: unknown): string {
   if (typeof value === "number") return number(value, 8);
   if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value) && value.every((item) => typeof item === "string")) return value.join(", ");
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -1,6 +1,6 @@
-//! The state of a task or a file: a mark and the word, never colour alone.
+//! A status with its mark: never colour alone. `style.css` has the marks.
 
-/** `style.css` has the marks. */
-export function Status({ status }: { status: string }) {
-  return <span className={`status ${status}`}>{status}</span>;
+/** `isCancelling` from when it is cancelled until it has ended. */
+export function Status({ status, isCancelling = false }: { status: string; isCancelling?: boolean | undefined }) {
+  return <span className={`status ${status}`}>{isCancelling ? "being cancelled" : status}</span>;
 }

@@ -10,20 +10,29 @@ type FileRecord = Schemas["FileRecord"];
 const Viewer = lazy(() => import("../viewer/viewer.tsx"));
 
 /** Formats that the viewer reads. Trajectories have no atoms of their own. */
-const SHOWN = ["pdb", "cif", "mmcif", "sdf", "mol", "mol2"] as const;
+export const SHOWN = ["pdb", "cif", "mmcif", "sdf", "mol", "mol2"] as const;
 /** Larger ones are not shown: the browser would hold them several times over. */
-const LARGEST = 50_000_000;
+export const LARGEST_SHOWN = 50_000_000;
 
 export function FileStructure({ file, residues }: { file: FileRecord; residues?: readonly Schemas["ResidueName"][] }) {
-  const format = SHOWN.find((known) => known === file.format);
-  const isSmall = (file.size_bytes ?? Infinity) <= LARGEST;
   if (file.status !== "ready") return <Notice kind="waiting"><p>Its content has not been registered yet.</p></Notice>;
-  if (format === undefined) return <p className="quiet">There is no picture of files in this format.</p>;
-  if (!isSmall) return <p className="quiet">Files of more than {bytes(LARGEST)} are not shown.</p>;
-  const read = async () => ({ text: await textOf(file.file_id), format });
+  const source = sourceOf(file);
+  if (!source) {
+    const isKnown = SHOWN.some((known) => known === file.format);
+    return <p className="quiet">{isKnown ? `Files of more than ${bytes(LARGEST_SHOWN)} are not shown.` : "There is no picture of files in this format."}</p>;
+  }
+  const read = async () => ({ text: await source.read(), format: source.format });
   return <Suspense fallback={<div className="stage"><p className="quiet">Loading…</p></div>}>
     <Viewer id={file.file_id} read={read} residues={residues} name={file.name} />
   </Suspense>;
+}
+
+/** A registered file as the viewer takes it; nothing where there is no picture of it. */
+export function sourceOf(file: FileRecord) {
+  const format = SHOWN.find((known) => known === file.format);
+  const isSmall = (file.size_bytes ?? Infinity) <= LARGEST_SHOWN;
+  if (file.status !== "ready" || format === undefined || !isSmall) return undefined;
+  return { id: file.file_id, format, read: () => textOf(file.file_id) };
 }
 
 async function textOf(file_id: string): Promise<string> {

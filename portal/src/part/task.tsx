@@ -2,6 +2,7 @@
 import type { Schemas } from "../api/client.ts";
 import { Notice } from "./notice.tsx";
 import { duration, number } from "./number.ts";
+import { Status } from "./status.tsx";
 import { When } from "./when.tsx";
 
 export function ProgressPanel({ progress }: { progress: Schemas["Progress"] }) {
@@ -25,11 +26,26 @@ export function HoldNotice({ held }: { held: Schemas["Hold"] }) {
 }
 
 /** Where it waits, and when it is expected to start. */
-export function QueueNotice({ queue: { position, length, expected_start_at: start } }: { queue: Schemas["QueuePlace"] }) {
+export function QueueNotice({ queue }: { queue: Schemas["QueuePlace"] }) {
   return <Notice kind="waiting">
-    <p><strong>It waits:</strong> place {number(position)} of {number(length)}
-      {start !== undefined && <>, expected to start <When at={start} /></>}.</p>
+    <p><strong>It waits:</strong> <Place queue={queue} /> of {number(queue.length)}
+      {queue.expected_start_at !== undefined && <>, expected to start <When at={queue.expected_start_at} isAhead /></>}.</p>
   </Notice>;
+}
+
+function Place({ queue: { position } }: { queue: Schemas["QueuePlace"] }) {
+  return <>place {number(position)}</>;
+}
+
+type WaitsProps = { status: string; queue?: Schemas["QueuePlace"] | undefined; isCancelling?: boolean | undefined };
+
+/** The status in a table; of what waits, where and until when. */
+export function StatusCell({ status, queue, isCancelling }: WaitsProps) {
+  return <>
+    <Status status={status} isCancelling={isCancelling} />
+    {queue && !isCancelling && <span className="small quiet"> <Place queue={queue} />
+      {queue.expected_start_at !== undefined && <>, <When at={queue.expected_start_at} isAhead /></>}</span>}
+  </>;
 }
 
 /** Why it failed, what helps, and the end of its log. */

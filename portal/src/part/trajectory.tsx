@@ -10,6 +10,7 @@ import { Failure } from "./notice.tsx";
 type FileRecord = Schemas["FileRecord"];
 
 const Viewer = lazy(() => import("../viewer/viewer.tsx"));
+const Analyses = lazy(async () => ({ default: (await import("./analysis.tsx")).Analyses }));
 
 /** What names atoms. */
 const TYPES = ["topology", "structure", "protein"];
@@ -20,17 +21,22 @@ export function FileTrajectory({ file }: { file: FileRecord }) {
   const { data: structures, error, refetch } = useQuery({ queryKey: ["files", "structures"], queryFn: readStructures });
   if (error) return <Failure error={error} again={() => void refetch()} />;
   if (!structures) return <p className="quiet">Loading…</p>;
-  return <section className="panel stack">
-    <h2>Play it</h2>
-    <div className="field">
-      <label htmlFor="topology">Structure with the names of its atoms</label>
-      <select id="topology" value={topology} onChange={(event) => choose(event.target.value)}>
-        <option value="">{structures.length > 0 ? "Choose a file" : "Upload the structure that it was made from"}</option>
-        {structures.map(({ file_id, name }) => <option key={file_id} value={file_id}>{name}</option>)}
-      </select>
-    </div>
-    {topology !== "" && <Played key={topology} file={file} topology={topology} />}
-  </section>;
+  return <>
+    <section className="panel stack">
+      <h2>Play it</h2>
+      <div className="field">
+        <label htmlFor="topology">Structure with the names of its atoms</label>
+        <select id="topology" value={topology} onChange={(event) => choose(event.target.value)}>
+          <option value="">{structures.length > 0 ? "Choose a file" : "Upload the structure that it was made from"}</option>
+          {structures.map(({ file_id, name }) => <option key={file_id} value={file_id}>{name}</option>)}
+        </select>
+      </div>
+      {topology !== "" && <Played key={topology} file={file} topology={topology} />}
+    </section>
+    {topology !== "" && <Suspense fallback={<p className="quiet">Loading…</p>}>
+      <Analyses subject={{ name: file.name, given: { topology, trajectory: file.file_id } }} />
+    </Suspense>}
+  </>;
 }
 
 async function readStructures(): Promise<FileRecord[]> {

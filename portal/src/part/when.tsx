@@ -7,9 +7,10 @@ const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle:
 const DAY_S = 86_400;
 
 /** `at` is a time of the service, RFC 3339. */
-export function When({ at }: { at: string }) {
+export function When({ at, isAhead = false }: { at: string; isAhead?: boolean }) {
   const now = useMinute();
-  const then = new Date(at);
+  // What was expected for a moment that has passed is expected now.
+  const then = new Date(isAhead ? Math.max(Date.parse(at), now) : at);
   return <time dateTime={at} title={exact.format(then)}>{wordsOf(then, now)}</time>;
 }
 

@@ -34,10 +34,12 @@ export function eitherOf(masks: readonly string[]): string {
   return masks.length > 1 ? masks.map((mask) => `(${mask})`).join("|") : masks.join("");
 }
 
-/** With a part that was not there, or without one that was. */
-export function toggled(parts: readonly Part[], part: Part): Part[] {
-  const others = parts.filter(({ residue, atom }) => residue !== part.residue || atom !== part.atom);
-  return others.length < parts.length ? others : [...parts, part];
+/** With parts that were not all there, or without those that were. */
+export function toggled(parts: readonly Part[], picked: readonly Part[]): Part[] {
+  const keyOf = ({ residue, atom }: Part) => `${residue} ${atom ?? ""}`;
+  const keys = new Set(picked.map(keyOf));
+  const others = parts.filter((part) => !keys.has(keyOf(part)));
+  return parts.length - others.length === keys.size ? others : [...others, ...picked];
 }
 
 /** Numbers in ascending order, those that follow each other as a range. */

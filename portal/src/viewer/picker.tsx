@@ -31,12 +31,17 @@ export default function Picker({ system_id, field }: { system_id: string; field:
   if (!summary) return <p className="quiet">Loading…</p>;
   const solute = soluteMask(summary);
   const found = wanted === "" ? undefined : selection.data;
-  return <div className="stack">
+  return <div className="stack" ref={showWhole}>
     <Viewer id={system_id} name={system_id} hasMasks marked={found?.ranges ?? NONE}
       read={async () => ({ text: await structureOf(system_id, solute), format: "mmcif" })}
       onMask={field && { label: `Put into ${field.label}`, take: (mask) => field.onText(withMask(field, mask)) }} />
     <p role="status" className="small quiet">{saidOf(field, wanted, found, selection.isError)}</p>
   </div>;
+}
+
+/** The picture opens below the button, often below the edge of the window. */
+function showWhole(picker: HTMLDivElement | null): void {
+  picker?.scrollIntoView({ block: "nearest" });
 }
 
 const NONE: readonly (readonly number[])[] = [];

@@ -15,6 +15,7 @@ import { Mat4, Vec3 } from "molstar/lib/mol-math/linear-algebra.js";
 import type { Canvas3DProps } from "molstar/lib/mol-canvas3d/canvas3d.js";
 import { PluginContext } from "molstar/lib/mol-plugin/context.js";
 import { DefaultPluginSpec } from "molstar/lib/mol-plugin/spec.js";
+import type { StructureBuilder } from "molstar/lib/mol-plugin-state/builder/structure.js";
 import type { StaticStructureComponentType } from "molstar/lib/mol-plugin-state/helpers/structure-component.js";
 import { StructureSelectionQueries } from "molstar/lib/mol-plugin-state/helpers/structure-selection-query.js";
 import type { StructureRepresentationBuiltInProps } from "molstar/lib/mol-plugin-state/helpers/structure-representation-params.js";
@@ -47,6 +48,21 @@ export type Picked = {
   chain: string;
   /** The residue's number as masks count, in a structure that the service made. */
   maskResidue: number;
+  /** Those of all residues of its chain that are shown. */
+  maskChain: () => number[];
+};
+
+type Triple = readonly [number, number, number];
+
+/** A box as it would be built: its vectors by rows and its middle, in Å. */
+export type BoxPlan = { vectors: readonly [Triple, Triple, Triple]; middle: Triple };
+
+/** A molecule that can be put elsewhere. */
+export type Movable = {
+  /** The mean of its heavy atoms where its file has them, in Å. */
+  centre: readonly number[];
+  /** Puts it to where a matrix by columns leads from there. */
+  place: (matrix: readonly number[]) => Promise<void>;
 };
 
 /** With fewer residues a ribbon shows less than the atoms do. */
@@ -140,6 +156,23 @@ const BoxOf = PluginStateTransform.BuiltIn({
   }, { label: BOX })),
 });
 
+/** The edges of a box that nothing fills yet. */
+const BoxAt = PluginStateTransform.BuiltIn({
+  name: "molbox-box-at",
+  display: { name: BOX },
+  from: Objects.Root,
+  to: Objects.Shape.Provider,
+  params: { box: Param.Value<BoxPlan | undefined>(undefined, { isHidden: true }) },
+})({
+  apply: ({ params: { box } }) => Task.create(BOX, async () => new Objects.Shape.Provider({
+    label: BOX,
+    data: box,
+    params: Mesh.Params,
+    getShape: (_, box) => Shape.create(BOX, box, box ? edgesOfPlan(box) : Mesh.createEmpty(), () => Color(0x8b949e), () => 1, () => BOX),
+    geometryUtils: Mesh.Utils,
+  }, { label: BOX })),
+});
+
 /** What is measured in a model, as dashed lines. */
 const LinesOf = PluginStateTransform.BuiltIn({
   name: "molbox-lines-of",
@@ -174,23 +207,27 @@ export class Stage {
   /** What a still picture has, while it is left out. */
   #still: Pick<Canvas3DProps, "multiSample" | "postprocessing"> | undefined;
 
-  private constructor(plugin: PluginContext) {
+  private constructor(plugin: PluginContext, hasAxes: boolean) {
     this.#plugin = plugin;
+    if (!hasAxes) plugin.canvas3d?.setProps({ camera: { helper: { axes: OFF } } });
     this.#scheme.addEventListener("change", this.#colour);
     this.#colour();
   }
 
-  /** A canvas that fills `target`; rejects when the browser has no WebGL. */
-  static async mount(target: HTMLElement): Promise<Stage> {
+  /** A canvas that fills `target`, perhaps with the axes in its corner; rejects when the browser has no WebGL. */
+  static async mount(target: HTMLElement, hasAxes = false): Promise<Stage> {
     const plugin = new PluginContext(DefaultPluginSpec());
     await plugin.init();
-    if (await plugin.mountAsync(target)) return new Stage(plugin);
+    if (await plugin.mountAsync(target)) return new Stage(plugin, hasAxes);
     plugin.dispose();
     throw new Error("This browser has no WebGL, which drawing molecules needs. Everything else works.");
   }
 
-  /** Shows a structure in the place of what was there: its first model, or the first frame of `dcd`. */
-  async show(text: string, format: Format, dcd?: Dcd): Promise<Shown> {
+  /**
+   * Shows a structure in the place of what was there: its first model, or the first frame of `dcd`; of some
+   * chains alone, if their names are given.
+   */
+  async show(text: string, format: Format, dcd?: Dcd, chains?: readonly string[]): Promise<Shown> {
     const { structure: builder, data } = this.#plugin.builders;
     await this.#plugin.clear();
     const parsed = await builder.parseTrajectory(await data.rawData({ data: text }), FORMATS[format]);
@@ -204,7 +241,8 @@ export class Stage {
     this.#model = model.ref;
     this.#dcd = dcd;
     this.#centre = dcd && dcd.frames > 0 ? centreOf(await dcd.frame(0)) : undefined;
-    const made = await builder.createStructure(model);
+    const whole = await builder.createStructure(model);
+    const made = chains ? await this.#chains(whole, chains) : whole;
     const atoms = made.obj?.data.elementCount ?? 0;
     if (atoms === 0) throw new Error("There is no atom in this file that could be shown.");
     if (made.obj && hasRibbon(made.obj.data)) {
@@ -214,14 +252,25 @@ export class Stage {
       }
     } else {
       // Small ones are shown whole, for their caps belong to no kind; nothing but water is shown as it is.
-      const whole = await builder.tryCreateComponentFromExpression(made, NOT_WATER, "not-water")
+      const shown = await builder.tryCreateComponentFromExpression(made, NOT_WATER, "not-water")
         ?? await builder.tryCreateComponentStatic(made, "all");
-      if (whole) await builder.representation.addRepresentation(whole, BALLS);
+      if (shown) await builder.representation.addRepresentation(shown, BALLS);
     }
     const water = await builder.tryCreateComponentStatic(made, "water");
     this.#water = water?.ref;
     this.#plugin.managers.camera.reset(undefined, 0);
     return { atoms, hasWater: water !== undefined, hasBox: model.obj !== undefined && boxOf(model.obj.data) !== undefined };
+  }
+
+  /** The part of a structure that some chains are, by their author's names. */
+  #chains(whole: Awaited<ReturnType<StructureBuilder["createStructure"]>>, names: readonly string[]) {
+    const { struct, core } = MolScriptBuilder;
+    const chain = struct.atomProperty.macromolecular.auth_asym_id();
+    const expression = struct.generator.atomGroups({
+      "chain-test": core.set.has([core.type.set([...names]), chain]),
+    });
+    return this.#plugin.build().to(whole)
+      .apply(StateTransforms.Model.StructureSelectionFromExpression, { expression, label: "Chains" }).commit();
   }
 
   /** Goes to a frame of the trajectory; resolves when it is on the screen. */
@@ -262,6 +311,37 @@ export class Stage {
     await this.#plugin.builders.structure.representation.addRepresentation(this.#water, POINTS, { tag: WATER_POINTS });
   }
 
+  /** Shows a molecule besides, as balls, which can be put elsewhere. */
+  async add(text: string, format: Format): Promise<Movable> {
+    const { structure: builder, data } = this.#plugin.builders;
+    const parsed = await builder.parseTrajectory(await data.rawData({ data: text }), FORMATS[format]);
+    const model = await builder.createModel(parsed);
+    const made = await builder.createStructure(model);
+    const moved = await this.#plugin.build().to(made)
+      .apply(StateTransforms.Model.TransformStructureConformation, placed(Mat4.identity())).commit();
+    await builder.representation.addRepresentation(moved, BALLS);
+    return {
+      centre: model.obj ? heavyCentreOf(model.obj.data) : [0, 0, 0],
+      place: async (matrix) => {
+        await this.#plugin.build().to(moved).update(placed(Mat4.fromArray(Mat4(), [...matrix], 0))).commit();
+      },
+    };
+  }
+
+  /** Takes away what was there, for what is added. */
+  async clear(): Promise<void> {
+    await this.#plugin.clear();
+    this.#model = this.#dcd = this.#water = undefined;
+  }
+
+  /** Draws a box that is planned, in the place of another. */
+  async plan(box: BoxPlan | undefined): Promise<void> {
+    await this.#remove("-=root=-", BOX);
+    if (!box) return;
+    await this.#plugin.build().toRoot()
+      .apply(BoxAt, { box }, { tags: BOX }).apply(StateTransforms.Representation.ShapeRepresentation3D).commit();
+  }
+
   /** Draws the edges of the periodic box, or takes them away. */
   async box(isOn: boolean): Promise<void> {
     if (this.#model === undefined) return;
@@ -298,6 +378,7 @@ export class Stage {
         residue: Of.residue.auth_seq_id(place),
         chain: Of.chain.auth_asym_id(place),
         maskResidue: Of.residue.label_seq_id(place),
+        maskChain: () => residuesOfChain(place.structure, Of.chain.auth_asym_id(place)),
       }, modifiers.shift);
     });
   }
@@ -357,11 +438,30 @@ export class Stage {
   readonly #colour = () => this.#background(Color(this.#scheme.matches ? 0x14171a : 0xfbfbfa));
 
   #background(backgroundColor: Color): void {
-    this.#plugin.canvas3d?.setProps({
-      renderer: { backgroundColor },
-      camera: { helper: { axes: { name: "off", params: {} } } },
-    });
+    this.#plugin.canvas3d?.setProps({ renderer: { backgroundColor } });
   }
+}
+
+/** The mean of the heavy atoms; of all where there are no others. */
+function heavyCentreOf({ atomicConformation: { x, y, z }, atomicHierarchy: { atoms } }: Model): readonly number[] {
+  const rows = Array.from({ length: atoms._rowCount }, (_, row) => row);
+  const heavy = rows.filter((row) => !["H", "D"].includes(atoms.type_symbol.value(row)));
+  const counted = heavy.length > 0 ? heavy : rows;
+  return [x, y, z].map((of) => counted.reduce((sum, row) => sum + (of[row] ?? 0), 0) / Math.max(1, counted.length));
+}
+
+/** The numbers of a chain's residues as masks count them. */
+function residuesOfChain(structure: Structure, chain: string): number[] {
+  const loci = StructureElement.Loci.fromQuery(structure, Queries.generators.atoms({
+    chainTest: ({ element }) => Of.chain.auth_asym_id(element) === chain,
+  }));
+  const residues = new Set<number>();
+  StructureElement.Loci.forEachLocation(loci, (place) => void residues.add(Of.residue.label_seq_id(place)));
+  return [...residues];
+}
+
+function placed(data: Mat4) {
+  return { transform: { name: "matrix", params: { data, transpose: false } } } as const;
 }
 
 function spacegroupOf({ lengths, cosines: [alpha, beta, gamma] }: Cell): Spacegroup {
@@ -384,6 +484,11 @@ function edgesOf(model: Model): Mesh {
   const middle = Vec3.transformMat4(Vec3(), Model.getCenter(model), cell.toFractional);
   // A box has no origin, and is drawn around its molecules; the cell of a crystal has one.
   if (num !== 1) Vec3.addScalar(middle, Vec3.floor(middle, middle), 0.5);
+  return edgesOfCell(cell, middle);
+}
+
+/** `middle` in fractions of the cell's vectors. */
+function edgesOfCell(cell: SpacegroupCell, middle: Vec3): Mesh {
   const cage = transformCage(cloneCage(BoxCage()), Mat4.fromTranslation(Mat4(), middle));
   const state = MeshBuilder.createState(256, 128);
   state.currentGroup = 0;
@@ -408,6 +513,13 @@ function atomsOf(model: Model): Atoms {
     mass: (atom) => AtomWeight(atoms.type_symbol.value(rows.get(atom) ?? 0)),
     nearest: nearestIn(box && cellOf(box)),
   };
+}
+
+function edgesOfPlan({ vectors, middle }: BoxPlan): Mesh {
+  const [a, b, c] = vectors.map((vector) => Vec3.create(...vector)) as [Vec3, Vec3, Vec3];
+  const cell = SpacegroupCell.create("P 1", Vec3.create(Vec3.magnitude(a), Vec3.magnitude(b), Vec3.magnitude(c)),
+    Vec3.create(Vec3.angle(b, c), Vec3.angle(a, c), Vec3.angle(a, b)));
+  return edgesOfCell(cell, Vec3.transformMat4(Vec3(), Vec3.create(...middle), cell.toFractional));
 }
 
 function dashesOf(lines: readonly Line[]): Mesh {

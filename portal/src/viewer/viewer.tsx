@@ -1,6 +1,7 @@
 //! A structure to look at, alone or moving, and what can be done with it.
 import { useEffect, useRef, useState } from "react";
 
+import { Refused } from "../api/client.ts";
 import { save } from "../chart/save.ts";
 import { Copy } from "../part/copy.tsx";
 import { Notice } from "../part/notice.tsx";
@@ -11,6 +12,20 @@ import type { Line, Measured, Run } from "./measure.ts";
 import { type Format, type Picked, type Residue, type Shown, Stage } from "./stage.ts";
 
 const NONE: readonly Run[] = [];
+
+/** What one click picks. */
+const GRAINS = ["atom", "residue", "chain"] as const;
+type Grain = (typeof GRAINS)[number];
+
+function partsOf({ maskResidue: residue, atom, maskChain }: Picked, grain: Grain): Part[] {
+  if (grain === "atom") return [{ residue, atom }];
+  return grain === "residue" ? [{ residue }] : maskChain().map((of) => ({ residue: of }));
+}
+
+/** A stage that runs has no frames at first: the structure is shown without. */
+function noneYet(error: unknown): undefined {
+  if (!(error instanceof Refused) || error.status !== 409) throw error;
+}
 
 type Props = {
   /** What is shown, by a name that is another when it is another. */
@@ -43,9 +58,11 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   const [shown, setShown] = useState<Shown>();
   const [picked, pick] = useState<Picked>();
   const [parts, setParts] = useState<Part[]>([]);
-  const [isByResidue, setByResidue] = useState(false);
-  const byResidue = useRef(isByResidue);
-  byResidue.current = isByResidue;
+  /** What was picked is known some time after the click, where drawing is slow. */
+  const [clicks, setClicks] = useState(0);
+  const [grain, setGrain] = useState<Grain>("atom");
+  const grainNow = useRef(grain);
+  grainNow.current = grain;
   const [hasWater, setWater] = useState(false);
   const [hasBox, setBox] = useState(false);
   const [isFound, find] = useState<boolean>();
@@ -54,24 +71,25 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   useEffect(() => {
     const place = target.current;
     if (!place) return;
+    fail(undefined);
     // Mol* fills what it is given; what React renders stays as it is.
     const canvas = document.createElement("div");
     place.append(canvas);
     let made: Stage | undefined;
     let isGone = false;
     const start = async () => {
-      const [{ text, format }, opened] = await Promise.all([read(), frames ? Dcd.open(frames) : undefined]);
+      const [{ text, format }, opened] = await Promise.all([read(), frames ? Dcd.open(frames).catch(noneYet) : undefined]);
       if (isGone) return;
       made = await Stage.mount(canvas);
       if (isGone) return made.dispose();
       made.onPick((picked, isMore) => {
+        setClicks((before) => before + 1);
         // A click past the atoms lets go of what was picked, unless more was to be picked.
         if (!picked && isMore) return;
         pick(picked);
         if (!picked) return setParts([]);
-        const { maskResidue: residue, atom } = picked;
-        const part = byResidue.current ? { residue } : { residue, atom };
-        setParts((before) => (isMore ? toggled(before, part) : [part]));
+        const found = partsOf(picked, grainNow.current);
+        setParts((before) => (isMore ? toggled(before, found) : found));
       });
       const counted = await made.show(text, format, opened);
       if (withWater) await made.water(true);
@@ -107,10 +125,7 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
     find(stage && residues && residues.length > 0 ? stage.goTo(residues) : undefined);
   }, [stage, residues]);
 
-  const again = () => {
-    fail(undefined);
-    setTries(tries + 1);
-  };
+  const again = () => setTries(tries + 1);
   const toggleWater = () => {
     setWater(!hasWater);
     void stage?.water(!hasWater);
@@ -125,7 +140,7 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
   const mask = hasMasks ? maskOf(parts) : "";
   return <section className="stack" aria-label="Structure">
     <div className="stage" hidden={error !== undefined}>
-      <div ref={target} role="img" data-shown={shown !== undefined}
+      <div ref={target} role="img" data-shown={shown !== undefined} data-clicks={clicks}
         aria-label={shown ? `Structure of ${number(shown.atoms)} atoms` : "Structure"} />
       {!shown && <p className="quiet">Loading…</p>}
     </div>
@@ -142,7 +157,10 @@ export default function Viewer({ id, read, frames, firstFrame = 0, hasMasks = fa
         ? <>{picked.residueName} {picked.residue} of chain {picked.chain}, atom {picked.atom}{mask !== "" && <>: <code>{mask}</code></>}</>
         : `${number(shown.atoms)} atoms. ${hasMasks ? "Click one for its mask, with shift for more." : "Click one to learn its name."}`}</p>
       <div className="row">
-        {hasMasks && <button type="button" aria-pressed={isByResidue} onClick={() => setByResidue(!isByResidue)}>Whole residues</button>}
+        {hasMasks && <select className="short" aria-label="What a click picks" value={grain}
+          onChange={(event) => setGrain(GRAINS.find((known) => known === event.target.value) ?? "atom")}>
+          {GRAINS.map((known) => <option key={known} value={known}>{known}s</option>)}
+        </select>}
         {mask !== "" && onMask && <button type="button" onClick={() => onMask.take(mask)}>{onMask.label}</button>}
         {mask !== "" && <Copy text={mask} label="Copy the mask" />}
         {shown.hasWater && <button type="button" aria-pressed={hasWater} onClick={toggleWater}>Water</button>}

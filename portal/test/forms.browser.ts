@@ -1,0 +1,122 @@
+//! Forms with pictures and parts of their own: a system from several chains and a ligand, one of another program, and a
+//! margin of which all is asked.
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { after, before, test } from "node:test";
+
+import type { Page } from "playwright-core";
+
+import type { Browser } from "./browser.ts";
+import { invited, LONG_MS } from "./person.ts";
+import { Service } from "./service.ts";
+
+const APART = 20;
+
+let service: Service;
+let browser: Browser;
+let page: Page;
+
+before(async () => {
+  service = await Service.start();
+  browser = await invited(service, service.command("account", "create", "ada", "--admin"));
+  page = browser.page;
+});
+
+after(async () => {
+  await browser?.close();
+  await service?.close();
+});
+
+/** A structure twice, the second as chain B and to the side. */
+function twice(pdb: string): string {
+  const atoms = pdb.split("\n").filter((line) => line.startsWith("ATOM"));
+  const moved = atoms.map((line) => {
+    const x = (Number(line.slice(30, 38)) + APART).toFixed(3).padStart(8);
+    return `${line.slice(0, 21)}B${line.slice(22, 30)}${x}${line.slice(38)}`;
+  });
+  return [...atoms, "TER", ...moved, "TER", "END", ""].join("\n");
+}
+
+async function upload(name: string, content: Buffer): Promise<void> {
+  await page.getByRole("link", { name: "Files" }).click();
+  await page.locator("input[type=file]").setInputFiles({ name, mimeType: "application/octet-stream", buffer: content });
+  await page.getByRole("row", { name: path.parse(name).name }).waitFor({ timeout: LONG_MS });
+}
+
+test("chains are left out and ligands placed in the picture of a new system", async () => {
+  await upload("pair.pdb", Buffer.from(twice(await readFile("../clients/alanine.pdb", "utf8"))));
+  await upload("guest.mol2", await readFile("../worker/tests/data/p-xylene.mol2"));
+  await page.getByRole("row", { name: "pair" }).getByRole("link", { name: "Build" }).click();
+  const preview = page.getByRole("region", { name: "Preview" });
+  const picture = preview.getByRole("img", { name: "What is built, in its box" });
+  await picture.and(page.locator("[data-shown=true]")).waitFor({ timeout: LONG_MS });
+  const chains = preview.getByRole("group", { name: "Chains that are kept" });
+  await chains.getByLabel(/^B /).uncheck();
+  assert.equal(await page.getByLabel("chain_id").inputValue(), "A");
+  assert.ok(await chains.getByLabel(/^A /).isDisabled(), "one is kept");
+
+  await page.getByRole("button", { name: "Add a ligand" }).click();
+  await page.getByRole("group", { name: "Ligand 1" }).getByLabel("Ligand", { exact: true }).fill("guest");
+  const place = preview.getByRole("group", { name: "Place of guest" });
+  await place.getByRole("button", { name: "Move guest on, x" }).click();
+  await place.getByRole("button", { name: "Move guest on, x" }).click();
+  await place.getByRole("button", { name: "Move guest back, z" }).click();
+  assert.equal(await page.getByLabel("Translation").inputValue(), "0.2 0 -0.1");
+  await place.getByRole("button", { name: "Turn guest on, y" }).click();
+  assert.equal(await page.getByLabel("Rotation").inputValue(), "0 15 0");
+  await place.getByRole("button", { name: "Turn guest back, y" }).click();
+  assert.equal(await page.getByLabel("Rotation").inputValue(), "");
+  await picture.and(page.locator("[data-shown=true]")).waitFor({ timeout: LONG_MS });
+  await browser.check("system_new_preview");
+  await chains.getByLabel(/^B /).check();
+  assert.equal(await page.getByLabel("chain_id").inputValue(), "");
+});
+
+test("a system of another program is brought by its files", async () => {
+  await upload("topol.zip", await readFile("../worker/tests/data/built/gromacs.zip"));
+  await page.getByRole("row", { name: "topol" }).getByRole("link", { name: "Bring" }).click();
+  await page.getByRole("button", { name: "Bring from another program", pressed: true }).waitFor();
+  assert.equal(await page.getByLabel("built", { exact: true }).inputValue(), "topol.zip");
+  assert.equal(await page.getByLabel("minimum_padding").count(), 0, "what its files decide is not asked");
+  await page.getByLabel("box_name").fill("from elsewhere");
+  await browser.check("system_brought");
+  await page.getByRole("button", { name: "Bring", exact: true }).click();
+  await page.getByRole("heading", { name: "from elsewhere" }).waitFor();
+  await page.getByRole("link", { name: "Simulate" }).waitFor({ timeout: LONG_MS });
+  await page.getByText("GROMACS, topol.top").waitFor();
+  browser.look();
+});
+
+test("a margin shows the worst scenarios, the losses and what stress adds", async () => {
+  await page.getByRole("link", { name: "Margin" }).click();
+  await page.getByLabel("Portfolio", { exact: true }).fill("ticker,type,quantity\nXEQ1,long,2\nXEQ2,short,1\n");
+  await page.locator("summary").filter({ hasText: /./ }).evaluateAll((all) => {
+    for (const summary of all) (summary.parentElement as HTMLDetailsElement).open = true;
+  });
+  await page.getByLabel("numScenarios").fill("500");
+  await page.getByLabel("riskMeasure").selectOption("value_at_risk");
+  await page.getByLabel("confidenceLevel").fill("0.95");
+  await page.getByLabel("worstScenarios").fill("3");
+  await page.getByLabel("includeLosses").selectOption("true");
+  await page.getByLabel("stressWeight").fill("0.25");
+  await page.getByLabel("stressStartDate").fill("2024-02-01");
+  await page.getByRole("button", { name: "Calculate" }).click();
+  await page.getByText("field required").waitFor({ timeout: LONG_MS });
+  await page.getByLabel("stressEndDate").fill("2024-06-28");
+  await page.getByRole("button", { name: "Calculate" }).click();
+  const worst = page.getByRole("region", { name: "The worst scenarios" });
+  await worst.waitFor({ timeout: LONG_MS });
+  assert.equal(await worst.locator("tbody tr").count(), 3);
+  await page.getByText("value at risk at 95").waitFor();
+  await page.getByText("added for the stress").waitFor();
+  const losses = page.locator("section.panel").filter({ has: page.getByRole("heading", { name: /^Losses of 500 scenarios/ }) });
+  const download = page.waitForEvent("download");
+  await losses.getByRole("button", { name: "All losses as CSV" }).click();
+  const lines = (await readFile(await (await download).path(), "utf8")).trim().split("\n");
+  assert.equal(lines.length, 501);
+  const all = lines.slice(1).map(Number).sort((a, b) => b - a);
+  const first = Number((await worst.locator("tbody td").first().innerText()).replaceAll(/[^\d.-]/g, ""));
+  assert.ok(Math.abs((all[0] ?? 0) - first) < 0.01, `the worst of all is ${all[0]}, and ${first} is shown`);
+  await browser.check("margin_whole");
+});
