@@ -1283,7 +1283,7 @@ class AsyncAnalysis(AsyncTask):
         return _results.tables(await self._tables())
 
     async def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
-        """Tables (CSV, Parquet) and plots (PNG, SVG), a zip."""
+        """Tables (CSV, Parquet) and plots (PNG, SVG, PDF), a zip."""
         path, target = f"/retrieve/analysis/{self.id}", _placed(to, f"{self.id}.zip")
         return await self.client.download(path, target, progress=progress, accept="application/zip")
 

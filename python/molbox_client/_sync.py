@@ -1283,7 +1283,7 @@ class Analysis(Task):
         return _results.tables(self._tables())
 
     def download(self, to: str | Path | None = None, *, progress: bool | None = None) -> Path:
-        """Tables (CSV, Parquet) and plots (PNG, SVG), a zip."""
+        """Tables (CSV, Parquet) and plots (PNG, SVG, PDF), a zip."""
         path, target = f"/retrieve/analysis/{self.id}", _placed(to, f"{self.id}.zip")
         return self.client.download(path, target, progress=progress, accept="application/zip")
 

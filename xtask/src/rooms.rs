@@ -43,7 +43,7 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("db", &["clock", "config", "files", "folder", "formats", "queue", "record", "shown", "speed"]),
     ("exec", &["config", "files", "record", "shown"]),
     ("files", &[]),
-    ("folder", &["db", "files", "objects", "random"]),
+    ("folder", &["db", "files", "objects", "random", "shown"]),
     ("formats", &["hex", "shown"]),
     (
         "handlers",

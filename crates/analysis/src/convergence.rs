@@ -23,6 +23,34 @@ const FEWEST_BLOCKS: usize = 4;
 /// Series of a table at most: one with more has a column for each of many atoms or angles.
 const MOST_COLUMNS: usize = 50;
 
+/// The mean of a series over its part in equilibrium, and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SettledMean {
+    /// Where that part begins.
+    pub equilibration: Equilibration,
+    /// The mean over it.
+    pub mean: f64,
+    /// Standard deviation of its values, by n − 1.
+    pub deviation: f64,
+    /// Standard error of the mean: the deviation by the root of the independent samples.
+    pub error: f64,
+}
+
+impl SettledMean {
+    /// None of fewer than ten values, whose correlation nobody can know.
+    pub fn of(series: &[f64]) -> Option<Self> {
+        (series.len() >= FEWEST).then(|| Self::of_any(series))
+    }
+
+    fn of_any(series: &[f64]) -> Self {
+        let equilibration = equilibration(series);
+        let part = &series[equilibration.start..];
+        let deviation = variance(part).sqrt();
+        let error = deviation / equilibration.n_effective.sqrt();
+        Self { equilibration, mean: mean(part), deviation, error }
+    }
+}
+
 /// Where a series is in equilibrium, and how much it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Equilibration {
@@ -146,7 +174,7 @@ impl Report {
         if series.is_empty() || self.n_analyzed < FEWEST {
             return self;
         }
-        let found = in_order(&series, n_threads, |one| equilibration(&one.values));
+        let found = in_order(&series, n_threads, |one| SettledMean::of_any(&one.values));
         let frames = self.tables.iter().find(|table| is_by_frame(table, self.n_analyzed));
         let frames: Vec<Column> = frames.map_or_else(Vec::new, frame_columns);
         let analysis = self.tables.iter().map(|table| table.analysis + 1).max().unwrap_or(0);
@@ -201,49 +229,46 @@ fn named(series: &[&Series<'_>]) -> Vec<Column> {
     ]
 }
 
-fn of_series(series: &[Series<'_>], found: &[Equilibration], frames: &[Column]) -> Table {
+fn of_series(series: &[Series<'_>], found: &[SettledMean], frames: &[Column]) -> Table {
     let mut columns = named(&series.iter().collect::<Vec<_>>());
-    let starts: Vec<usize> = found.iter().map(|one| one.start).collect();
+    let starts: Vec<usize> = found.iter().map(|one| one.equilibration.start).collect();
     columns.extend(frames.iter().map(|column| Column {
         name: format!("equilibrated_{}", column.name),
         definition: "the first that is in equilibrium".to_owned(),
         ..column.picked(&starts)
     }));
-    let parts: Vec<&[f64]> =
-        series.iter().zip(found).map(|(one, found)| &one.values[found.start..]).collect();
-    let numbers = |f: &dyn Fn(&[f64], &Equilibration) -> f64| {
-        parts.iter().zip(found).map(|(part, found)| f(part, found)).collect()
-    };
+    let lengths = series.iter().zip(&starts).map(|(one, start)| one.values.len() - start);
+    let numbers = |f: &dyn Fn(&SettledMean) -> f64| found.iter().map(f).collect();
     columns.extend([
         Column::integers(
             "frames",
             "frames from there on",
-            parts.iter().map(|part| part.len() as i64).collect(),
+            lengths.map(|length| length as i64).collect(),
         ),
-        Column::numbers("mean", None, "mean over these", numbers(&|part, _| mean(part))),
+        Column::numbers("mean", None, "mean over these", numbers(&|found| found.mean)),
         Column::numbers(
             "standard_deviation",
             None,
             "of single values, by n − 1",
-            numbers(&|part, _| variance(part).sqrt()),
+            numbers(&|found| found.deviation),
         ),
         Column::numbers(
             "inefficiency",
             None,
             "statistical inefficiency g: frames for each independent sample",
-            numbers(&|_, found| found.inefficiency),
+            numbers(&|found| found.equilibration.inefficiency),
         ),
         Column::numbers(
             "effective_samples",
             None,
             "independent samples, (frames + 1) / g",
-            numbers(&|_, found| found.n_effective),
+            numbers(&|found| found.equilibration.n_effective),
         ),
         Column::numbers(
             "standard_error",
             None,
             "of the mean, standard deviation / √(effective samples)",
-            numbers(&|part, found| variance(part).sqrt() / found.n_effective.sqrt()),
+            numbers(&|found| found.error),
         ),
     ]);
     let definition = "the part of each series that is in equilibrium starts where it holds the \
@@ -253,13 +278,13 @@ fn of_series(series: &[Series<'_>], found: &[Equilibration], frames: &[Column]) 
     Table::new("convergence", "Convergence", definition.to_owned(), Vec::new(), columns).untitled()
 }
 
-fn by_blocks(series: &[Series<'_>], found: &[Equilibration], frames: &[Column]) -> Table {
+fn by_blocks(series: &[Series<'_>], found: &[SettledMean], frames: &[Column]) -> Table {
     let interval = frames.iter().find(|column| column.name == "time_ps").and_then(interval_ps);
     let mut rows: Vec<&Series<'_>> = Vec::new();
     let mut blocks = Vec::new();
     let mut errors = Vec::new();
     for (one, found) in series.iter().zip(found) {
-        let part = &one.values[found.start..];
+        let part = &one.values[found.equilibration.start..];
         let mut block = 1;
         while part.len() / block >= FEWEST_BLOCKS {
             rows.push(one);
@@ -313,7 +338,7 @@ fn interval_ps(column: &Column) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{block_error, equilibration, statistical_inefficiency};
+    use super::{SettledMean, block_error, equilibration, statistical_inefficiency};
 
     /// An autoregressive series xₙ = ρ·xₙ₋₁ + noise, whose inefficiency is (1 + ρ) / (1 − ρ).
     fn correlated(n: usize, rho: f64) -> Vec<f64> {
@@ -345,6 +370,20 @@ mod tests {
             .collect();
         let found = equilibration(&drifting);
         assert!((340..=460).contains(&found.start), "{found:?}");
+    }
+
+    #[test]
+    fn what_drifts_at_first_has_the_mean_of_the_rest_within_its_error() {
+        let rest = correlated(1600, 0.8);
+        let of_rest = SettledMean::of(&rest).unwrap();
+        let drift = (0..400).map(|n| 20.0 - 0.05 * f64::from(n));
+        let series: Vec<f64> = drift.chain(rest.iter().copied()).collect();
+        let found = SettledMean::of(&series).unwrap();
+        assert!((300..=460).contains(&found.equilibration.start), "{found:?}");
+        assert!((found.mean - of_rest.mean).abs() < 2.0 * of_rest.error, "{found:?} {of_rest:?}");
+        let (by_blocks, own) = block_error(&rest, 64);
+        assert!((of_rest.error - by_blocks).abs() < 3.0 * own, "{of_rest:?} {by_blocks} {own}");
+        assert_eq!(SettledMean::of(&[1.0, 2.0, 3.0]), None, "too few to tell");
     }
 
     #[test]

@@ -58,7 +58,9 @@ pub use atom_set::AtomSet;
 pub use cell::Cell;
 pub use cluster::{Clustering, Clusters};
 pub use contact::Contacts;
-pub use convergence::{Equilibration, block_error, equilibration, statistical_inefficiency};
+pub use convergence::{
+    Equilibration, SettledMean, block_error, equilibration, statistical_inefficiency,
+};
 pub use density::{Axis, Density};
 pub use dihedral::{DihedralKind, Dihedrals};
 pub use distance::Distance;

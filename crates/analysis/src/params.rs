@@ -248,10 +248,7 @@ pub fn analyze_files(
     let selected = parsed.select(topology, own, reference.as_ref()).map_err(Error::Params)?;
     let report = analyze(topology, &trajectory, &selected.request, control)?;
     let mut warnings = selected.warnings;
-    if let TopologyFile::Structure(structure) = &named {
-        let n_atoms = structure.n_far_hydrogens();
-        warnings.extend((n_atoms > 0).then_some(Warning::FarHydrogens { n_atoms }));
-    }
+    warnings.extend(named.warning());
     warnings.extend(report.warnings);
     Ok(Report { warnings, ..report }.completed(params, control))
 }

@@ -14,6 +14,7 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::bundle::{Bundle, Manifest, OF_SYSTEM, within};
 use crate::failure::{Code, Failure};
+use crate::series::{self, Column};
 use crate::statistics;
 
 /// Chance that two runs of the same are called different, all quantities together.
@@ -306,36 +307,20 @@ fn logged(
         (name == "production.csv", number.unwrap_or(0_u64))
     });
     let Some(name) = logs.pop().filter(|name| now.has(name)) else { return Ok(Vec::new()) };
-    let [then, now] = [columns(&then.read(&name)?), columns(&now.read(&name)?)];
+    let columns = |bundle: &mut Bundle| -> Result<Vec<Column>, Failure> {
+        Ok(series::columns(&String::from_utf8_lossy(&bundle.read(&name)?)))
+    };
+    let [then, now] = [columns(then)?, columns(now)?];
     let mut out = Vec::new();
-    for (column, values) in &then {
-        let same = now.iter().find(|(other, _)| other == column);
-        let Some((_, others)) = same.filter(|(_, others)| !others.is_empty()) else { continue };
-        if ["step", "time (ps)"].contains(&column.as_str()) || values.is_empty() {
-            continue;
+    for column in then.iter().filter(|column| !column.is_abscissa()) {
+        let Some(other) = now.iter().find(|other| other.name == column.name) else { continue };
+        let [values, others] = [column.finite(), other.finite()];
+        if !values.is_empty() && !others.is_empty() {
+            let Column { quantity, unit, .. } = column.clone();
+            out.push(Quantity::new(quantity, unit, &values, &others));
         }
-        let (quantity, unit) = match column.strip_suffix(')').and_then(|it| it.split_once(" (")) {
-            Some((quantity, unit)) => (quantity.to_owned(), unit.to_owned()),
-            None => (column.clone(), String::new()),
-        };
-        out.push(Quantity::new(quantity, unit, values, others));
     }
     Ok(out)
-}
-
-/// The columns of a log, as far as they are numbers.
-fn columns(content: &[u8]) -> Vec<(String, Vec<f64>)> {
-    let text = String::from_utf8_lossy(content);
-    let mut lines = text.lines();
-    let names = lines.next().unwrap_or_default().split(',');
-    let mut columns: Vec<(String, Vec<f64>)> =
-        names.map(|name| (name.trim_matches(['#', '"', ' ']).to_owned(), Vec::new())).collect();
-    for line in lines {
-        for ((_, values), cell) in columns.iter_mut().zip(line.split(',')) {
-            values.extend(cell.trim().parse::<f64>().ok());
-        }
-    }
-    columns
 }
 
 /// Masks of what is measured of the molecules: the first that selects anything.
@@ -496,13 +481,6 @@ mod tests {
         assert!(found.iter().all(|it| it.then.n == 60 && it.difference == 0.0), "{found:?}");
         let lost = Frames { trajectory: data.join("lost.dcd"), ..frames };
         assert!(measured(&lost, &lost, None).is_err(), "it is not passed over");
-    }
-
-    #[test]
-    fn a_log_is_read_by_its_columns() {
-        let log = b"step,time (ps),temperature (K)\n10,0.02,300.5\n20,0.04,299.5\n";
-        let columns = columns(log);
-        assert_eq!(columns[2], ("temperature (K)".to_owned(), vec![300.5, 299.5]));
     }
 
     #[test]

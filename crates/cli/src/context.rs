@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{self, Code, Failure};
 use crate::output::{Output, When};
+use crate::shell::quoted;
 use crate::units;
 
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8080/local";
@@ -202,7 +203,7 @@ impl Context {
                         profile_path()?.display()
                     ));
                     return Err(failure.remedy(match names.as_slice() {
-                        [] => format!("make it with `molbox login --profile {name}`"),
+                        [] => format!("make it with `molbox login --profile {}`", quoted(name)),
                         names => format!("there are {}", names.join(", ")),
                     }));
                 }

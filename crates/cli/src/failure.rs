@@ -192,6 +192,8 @@ impl From<Error> for Failure {
         };
         let remedy = match code {
             Code::Auth if error.status().is_some_and(|status| status == 403) => None,
+            // Another key of that account would be refused as well.
+            Code::Auth if is_disabled(&error) => remedy_of(ACCOUNT_DISABLED),
             Code::Auth => Some(
                 "log in again with `molbox login`; whoever runs the service makes keys with \
                  `molboxd key create NAME`",
@@ -322,6 +324,14 @@ fn is_of_address(error: &Error) -> bool {
     error.violations().iter().all(|violation| violation.loc.len() < 2)
 }
 
+/// The service's code for a key whose account is disabled.
+const ACCOUNT_DISABLED: &str = "account_disabled";
+
+/// Whether a key is right, and its account disabled.
+pub(crate) fn is_disabled(error: &Error) -> bool {
+    error.violations().iter().any(|violation| violation.type_ == ACCOUNT_DISABLED)
+}
+
 /// Whether there is a machine at an address, and no program that listens.
 fn is_connection_refused(error: &(dyn std::error::Error + 'static)) -> bool {
     let io_error = error.downcast_ref::<std::io::Error>();
@@ -353,11 +363,12 @@ fn remedy_of(kind: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::remedy_of;
+    use super::{ACCOUNT_DISABLED, remedy_of};
 
     #[test]
     fn remedies_come_from_the_table_of_errors() {
         assert_eq!(remedy_of("too_large"), Some("a smaller one, or the same without compression"));
+        assert!(remedy_of(ACCOUNT_DISABLED).is_some_and(|remedy| remedy.contains("enable")));
         assert_eq!(remedy_of("no_such_type"), None);
         assert_eq!(remedy_of("unavailable"), None, "it names a header");
         assert_eq!(remedy_of("out_of_range"), None, "its remedy is in the message");

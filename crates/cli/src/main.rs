@@ -11,6 +11,8 @@ mod flag_names;
 mod output;
 mod request;
 mod schema;
+mod series;
+mod shell;
 mod statistics;
 mod units;
 

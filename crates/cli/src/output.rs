@@ -177,9 +177,9 @@ impl Output {
         if depth == 0 {
             members.sort_by_key(|(name, value)| rank(name, value));
         }
-        let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let width = members.iter().map(|(name, _)| label(name).chars().count()).max().unwrap_or(0);
         for (name, value) in members {
-            let head = self.styled(DIM, &format!("{name:width$}"));
+            let head = self.styled(DIM, &format!("{:width$}", label(&name)));
             let indent = "  ".repeat(depth);
             match value {
                 Value::Array(items) if items.is_empty() => {}
@@ -614,9 +614,24 @@ fn of_two(number: f64, larger: &str, smaller: &str) -> String {
     }
 }
 
+/// The member whose number, from 0, is that of a replica; for people it is the one that its folder
+/// has, from 1.
+const REPLICA: &str = "batch_index";
+
+/// What a member is called for people.
+fn label(name: &str) -> &str {
+    if name == REPLICA { "replica" } else { name }
+}
+
+/// The number of a replica as its folder has it.
+fn replica(index: &serde_json::Number) -> String {
+    index.as_u64().map_or_else(|| index.to_string(), |index| index.saturating_add(1).to_string())
+}
+
 /// A member of a record for people, within another: with its unit, times with their age.
 fn with_unit(within: &str, name: &str, value: &Value) -> String {
     match value {
+        Value::Number(index) if name == REPLICA => replica(index),
         Value::Number(number) if name.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
             .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
@@ -640,6 +655,7 @@ fn with_unit(within: &str, name: &str, value: &Value) -> String {
 /// A member in a table: fractions in per cent, times by their age, sizes in units.
 fn shown(pointer: &str, value: &Value) -> String {
     match value {
+        Value::Number(index) if pointer.ends_with(REPLICA) => replica(index),
         Value::Number(number) if pointer.ends_with("_bytes") && number.is_u64() => number
             .as_u64()
             .map_or_else(String::new, |size| indicatif::BinaryBytes(size).to_string()),
@@ -658,7 +674,7 @@ fn shown(pointer: &str, value: &Value) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Sheet, duration, rounded, with_unit};
+    use super::{Output, Sheet, duration, rounded, with_unit};
 
     #[test]
     fn numbers_are_as_long_as_they_matter() {
@@ -686,6 +702,19 @@ mod tests {
             assert_eq!(duration(seconds), text, "{seconds}");
         }
         assert_eq!(with_unit("estimate", "hours", &json!(0.000854630935)), "3.077 s");
+    }
+
+    #[test]
+    fn a_replica_has_the_number_of_its_folder() {
+        let job = json!({"job_id": "job_1", "batch_index": 0});
+        let sheet = Sheet::of(
+            &[("ID", "/job_id"), ("REPLICA", "/batch_index")],
+            std::slice::from_ref(&job),
+            80,
+        );
+        assert_eq!(sheet.cells, [["job_1", "1"]]);
+        let shown = Output::silent().readable(&job);
+        assert_eq!(shown, "job_id   job_1\nreplica  1\n");
     }
 
     #[test]

@@ -22,6 +22,16 @@ pub(crate) fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
+/// Decimals with which a number is written whose error is this: two digits of the error; three
+/// where there is no error to go by.
+pub(crate) fn decimals(error: f64) -> usize {
+    if error > 0.0 && error.is_finite() {
+        (1.0 - error.log10().floor()).clamp(0.0, 9.0) as usize
+    } else {
+        3
+    }
+}
+
 /// Standard error of the mean of a series, by blocking (Flyvbjerg and Petersen, J. Chem. Phys. 91,
 /// 461, 1989): neighbours are averaged until what is left no longer depends on each other; the
 /// largest error of all levels is taken, for the one where it levels off is rarely clear. None of a
@@ -86,6 +96,14 @@ mod tests {
             noise.iter().enumerate().map(|(n, x)| x + n as f64 / 100.0).collect();
         let drift = drift(&rising).unwrap();
         assert!((drift - 4.0).abs() < 0.3, "two thirds of 6: {drift}");
+    }
+
+    #[test]
+    fn a_number_is_as_long_as_its_error_allows() {
+        for (error, expected) in [(0.0123, 3), (0.58, 2), (1.2, 1), (12.0, 0), (340.0, 0)] {
+            assert_eq!(decimals(error), expected, "{error}");
+        }
+        assert_eq!([decimals(0.0), decimals(f64::NAN)], [3, 3]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Numbers with units: `500ps` where the document counts nanoseconds.
 
+use std::ops::RangeInclusive;
+
 /// Units of one dimension: names, and how many of the first one each is, as a ratio so that
 /// `7 Å` is 0.7 nm and not 0.7000000000000001.
 const DIMENSIONS: [&[(&[&str], f64, f64)]; 11] = [
@@ -114,9 +116,16 @@ where
     number.ok_or_else(|| format!("must be a whole number >= {least}, got {text:?}"))
 }
 
+/// A whole number of a range.
+pub(crate) fn whole_within(text: &str, range: RangeInclusive<i64>) -> Result<i64, String> {
+    let number = text.trim().parse().ok().filter(|number| range.contains(number));
+    let (least, most) = (range.start(), range.end());
+    number.ok_or_else(|| format!("must be a whole number from {least} to {most}, got {text:?}"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{parse, whole};
+    use super::{parse, whole, whole_within};
 
     #[test]
     fn what_is_no_whole_number_is_refused_in_words() {
@@ -124,6 +133,11 @@ mod tests {
         for text in ["x", "0", "-1", "1.5"] {
             let message = format!("must be a whole number >= 1, got {text:?}");
             assert_eq!(whole(text, 1u32), Err(message));
+        }
+        assert_eq!(whole_within("3", 2..=3), Ok(3));
+        for text in ["x", "1", "4"] {
+            let message = format!("must be a whole number from 2 to 3, got {text:?}");
+            assert_eq!(whole_within(text, 2..=3), Err(message));
         }
     }
 

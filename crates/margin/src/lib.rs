@@ -39,6 +39,7 @@ mod book;
 mod check;
 mod date;
 mod error;
+mod filing;
 mod history;
 mod margin;
 mod model;

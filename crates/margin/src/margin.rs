@@ -1,6 +1,6 @@
 //! The margin: a measure of the simulated losses, and the share of each position in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +33,9 @@ const ROUNDING: f64 = 1e-9;
 /// With fewer days of stress, about a month, the report has a warning.
 const FEW_STRESS_DAYS: usize = 20;
 
+/// So many contracts with prices that cannot be used are named.
+const MAX_NAMED: usize = 10;
+
 impl Request {
     /// Calculates the margin.
     ///
@@ -41,6 +44,10 @@ impl Request {
     /// [`Error::Refused`] for what only the calculation shows: an added date that cannot be used,
     /// no date to draw from, amounts that overflow. [`Error::Cancelled`] when `run` was cancelled.
     pub fn calculate(&self, run: Run<'_>) -> Result<Report, Error> {
+        self.report(run).map_err(|error| self.lines.named(error))
+    }
+
+    fn report(&self, run: Run<'_>) -> Result<Report, Error> {
         let (Some(date), Some(currency)) = (self.book.date, &self.book.currency) else {
             let summary =
                 Summary { initial_margin: 0.0, maintenance_margin: 0.0, simulation: None };
@@ -90,6 +97,8 @@ impl Request {
             margin_date: date,
             base_currency: currency.clone(),
             seed: self.model.seed as i64,
+            n_scenarios: self.model.n_scenarios,
+            horizon_days: self.model.horizon_days,
             rates: self.rates(currency),
             n_pool_dates: pool.len(),
             first_pool_date: history.date(pool[0]),
@@ -354,6 +363,7 @@ impl Request {
             returns.filter(|(_, factor, _)| contracts().all(|c| c.ticker != **factor)),
             date,
         ));
+        warnings.extend(without_logarithm(contracts(), date));
         let n_returns =
             contracts().map(|contract| (contract, contract.returns.until(date).1.len()));
         let mut short = n_returns.filter(|(_, n_returns)| *n_returns < self.model.lookback);
@@ -418,6 +428,43 @@ fn old<'s>(
         n => format!("{n} days"),
     };
     Some(format!("the last {what} of {name} is of {day}, {days} before the margin date{others}"))
+}
+
+/// Warnings of histories with prices that have no logarithm: the largest moves of all may be missing
+/// there, and the margin be too small.
+fn without_logarithm<'c>(contracts: impl Iterator<Item = &'c Contract>, date: Date) -> Vec<String> {
+    let up_to = |contract: &'c Contract| {
+        let days = &contract.no_logarithm;
+        &days[..days.partition_point(|day| *day <= date)]
+    };
+    let mut known = BTreeSet::new();
+    let mut warnings = Vec::new();
+    for contract in contracts.filter(|contract| !up_to(contract).is_empty()) {
+        let factor = &contract.risk_factor;
+        if !known.insert(factor) || known.len() > MAX_NAMED {
+            continue;
+        }
+        let days = up_to(contract);
+        let (first, last) = (days[0], days[days.len() - 1]);
+        let found = match days.len() {
+            1 => format!("the price of {factor} on {first} is not above zero"),
+            n => format!("{n} prices of {factor} from {first} to {last} are not above zero"),
+        };
+        let of = if *factor == contract.ticker {
+            String::new()
+        } else {
+            format!(", the risk factor of {}", contract.ticker)
+        };
+        warnings.push(format!(
+            "{found}{of}: the daily returns to and from them are left out, and the \
+             margin may be too small; the operator sets returnType to absolute"
+        ));
+    }
+    if known.len() > MAX_NAMED {
+        let n = known.len() - MAX_NAMED;
+        warnings.push(format!("prices that are not above zero are left out of {n} more histories"));
+    }
+    warnings
 }
 
 /// Standard error of an expected shortfall as a part of it; none where the tail is one scenario,

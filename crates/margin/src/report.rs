@@ -1,5 +1,6 @@
 //! The answer: a row per position and the totals, as CSV, JSON, XML or YAML.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -94,6 +95,10 @@ pub struct Simulation {
     /// What orders the dates that scenarios are drawn from: with the same and the same data the same
     /// margin comes out. Not in the written report.
     pub seed: i64,
+    /// Number of scenarios. Not in the written report, like the horizon.
+    pub n_scenarios: usize,
+    /// Trading days that each of them has.
+    pub horizon_days: usize,
     /// Exchange rates of the contracts' other currencies on that day: units of the currency of the
     /// totals for one of each. Not in the written report.
     pub rates: Vec<(Arc<str>, f64)>,
@@ -138,9 +143,7 @@ impl Report {
             for (n, cell) in row.cells().into_iter().enumerate() {
                 csv.push_str(if n == 0 { "" } else { "," });
                 match cell {
-                    Cell::Text(text) if text.contains([',', '"']) => {
-                        append(&mut csv, format_args!("\"{}\"", text.replace('"', "\"\"")))
-                    }
+                    Cell::Text(text) => csv.push_str(&quoted(text)),
                     plain => append(&mut csv, format_args!("{plain}")),
                 }
             }
@@ -241,7 +244,16 @@ impl Report {
     }
 }
 
-const COLUMNS: [&str; 12] = [
+/// A text as a field of CSV.
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\"")).into()
+    } else {
+        text.into()
+    }
+}
+
+pub(crate) const COLUMNS: [&str; 12] = [
     "ticker",
     "positionType",
     "currency",

@@ -13,7 +13,7 @@ use crate::book::{self, Book};
 use crate::check::{self, Place, ValueError, Violations};
 use crate::error::{Error, Loc};
 use crate::model::{MAX_DATES, Measure, Model, Wanted, Window};
-use crate::portfolio::{self, DataFormat, Positions, Tree};
+use crate::portfolio::{self, DataFormat, Lines, Positions, Tree};
 use crate::schema::Part;
 use crate::store::Store;
 use crate::unknown::UnknownFields;
@@ -31,6 +31,8 @@ pub struct Request {
     pub(crate) window: Window,
     pub(crate) book: Book,
     pub(crate) wanted: Wanted,
+    /// Of the positions, in the file that they came in.
+    pub(crate) lines: Lines,
     unknown: UnknownFields,
 }
 
@@ -113,6 +115,7 @@ impl Request {
         let mut draft = Draft::new(store);
         let read =
             portfolio::read(document, format, &mut draft.positions).map_err(ValueError::of_body)?;
+        draft.refuse_beside_portfolio(&read);
         let mut job = if read.get("portfolio").or(read.get("portfolios")).is_some() {
             read
         } else {
@@ -189,13 +192,32 @@ impl<'s> Draft<'s> {
     /// Reads a portfolio from a document that the field `tail` of the portfolio holds.
     fn read_document(&mut self, document: &[u8], format: DataFormat, tail: &[Loc]) {
         match portfolio::read(document, format, &mut self.positions) {
-            Ok(read) => self.check_futures(&read),
+            Ok(read) => {
+                self.refuse_beside_portfolio(&read);
+                self.check_futures(&read);
+            }
             Err(error) => self.violations.add(Place::Portfolio, tail, error),
+        }
+    }
+
+    /// A document is a portfolio or has one. If it were both, positions of one would not count, or
+    /// those of two portfolios would count as one.
+    fn refuse_beside_portfolio(&mut self, document: &Value) {
+        for name in ["futures", "data"] {
+            if !document["portfolio"].is_null() && !document[name].is_null() {
+                let error = ValueError::new("value_error", "cannot be given beside portfolio");
+                self.violations.add(Place::Body, &[name.into()], error);
+            }
         }
     }
 
     /// A portfolio without futures is a mistake, one with an empty list is a portfolio.
     fn check_futures(&mut self, portfolio: &Value) {
+        if !portfolio["data"].is_null() {
+            let error =
+                ValueError::new("value_error", "takes the place of futures, in a job alone");
+            self.violations.add(Place::Portfolio, &["data".into()], error);
+        }
         if portfolio.is_object() || portfolio.is_null() {
             self.violations
                 .field(Place::Portfolio, "futures", portfolio, |v| check::required(v, list));
@@ -289,10 +311,11 @@ impl<'s> Draft<'s> {
                     window,
                     book,
                     wanted,
+                    lines: self.positions.lines,
                     unknown: self.positions.unknown,
                 })
             }
-            _ => Err(self.violations.into_error()),
+            _ => Err(self.positions.lines.named(self.violations.into_error())),
         }
     }
 

@@ -29,6 +29,13 @@ pub(crate) fn daily(settlements: &Series, return_type: ReturnType) -> (Vec<Date>
     returns.unzip()
 }
 
+/// Days of prices that are not above zero, where returns are logarithms.
+pub(crate) fn without_logarithm(settlements: &Series, return_type: ReturnType) -> Vec<Date> {
+    let days = settlements.days().iter().zip(settlements.values());
+    let has_none = |price: f64| return_type == ReturnType::Log && price <= 0.0;
+    days.filter(|(_, price)| has_none(**price)).map(|(day, _)| *day).collect()
+}
+
 /// How many returns there must be before a day for it to have a forecast.
 pub(crate) fn burn_in(lookback: usize) -> usize {
     lookback.min(BURN_IN)

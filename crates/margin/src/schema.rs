@@ -2,6 +2,8 @@
 
 use serde_json::{Number, Value};
 
+use crate::check;
+
 /// What a value is, by where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -98,6 +100,13 @@ impl Part {
             _ => text.into(),
         }
     }
+}
+
+/// The word for positions that a name is, but for case and separators: where it is no field, those in
+/// it would not be counted.
+pub(crate) fn word_for_positions(name: &str) -> Option<&'static str> {
+    let words = ["future", "futures", "position", "positions", "trade", "trades"];
+    words.into_iter().find(|word| check::is_word(name, word))
 }
 
 /// True or false, in the words that the service takes beside a body.

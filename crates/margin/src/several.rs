@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::check::{self, Place, ValueError, Violations};
 use crate::error::{Error, Loc, MAX_LISTED, Violation};
 use crate::portfolio::DataFormat;
-use crate::report::Report;
+use crate::report::{Report, quoted};
 use crate::request::Request;
 use crate::run::Run;
 use crate::store::Store;
@@ -258,19 +258,17 @@ impl Reports {
     pub fn csv(&self) -> String {
         let mut csv = String::new();
         for NamedReport { name, report } in &self.portfolios {
-            let name = if name.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", name.replace('"', "\"\""))
-            } else {
-                (**name).to_owned()
-            };
-            let lines = report.csv();
-            for (n, line) in lines.lines().enumerate() {
-                if n > 0 {
-                    csv.push_str(&format!("{name},{line}\n"));
-                } else if csv.is_empty() {
-                    csv.push_str(&format!("portfolio,{line}\n"));
-                }
-            }
+            append_named(&mut csv, name, &report.csv());
+        }
+        csv
+    }
+
+    /// The lines of [`Report::filing`] of all, with the name of the portfolio in front. There is no
+    /// total of them: margins of portfolios do not add up.
+    pub fn filing(&self, market_data: &str) -> String {
+        let mut csv = String::new();
+        for NamedReport { name, report } in &self.portfolios {
+            append_named(&mut csv, name, &report.filing(market_data));
         }
         csv
     }
@@ -310,5 +308,16 @@ impl Reports {
             }
         }
         yaml
+    }
+}
+
+/// Appends the lines of a portfolio with its name in front, and the header where there is none yet.
+fn append_named(csv: &mut String, name: &str, of_one: &str) {
+    let name = quoted(name);
+    for (n, line) in of_one.lines().enumerate() {
+        let first = if n > 0 { &name } else { "portfolio" };
+        if n > 0 || csv.is_empty() {
+            writeln!(csv, "{first},{line}").expect("a String takes everything");
+        }
     }
 }

@@ -2,9 +2,32 @@
 
 use crate::Map;
 
+/// How wide a figure is: as the columns of journals are. Texts have the same size in both, 7 to
+/// 10 pt in print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Width {
+    /// Both columns of a page, 183 mm.
+    #[default]
+    Double,
+    /// One column, 89 mm.
+    Single,
+}
+
+impl Width {
+    /// The width in print, in mm.
+    pub fn mm(self) -> f64 {
+        match self {
+            Self::Double => 183.0,
+            Self::Single => 89.0,
+        }
+    }
+}
+
 /// A figure.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
+    /// How wide it is.
+    pub width: Width,
     /// Title above all panels.
     pub title: String,
     /// What the title leaves open, below it: masks, how atoms were reduced.
@@ -34,6 +57,25 @@ pub struct Panel {
     pub is_whole: bool,
     /// The lines, drawn in different colours.
     pub lines: Vec<Line>,
+    /// Bands behind them, each with a dark line in its middle.
+    pub bands: Vec<Band>,
+}
+
+/// A quantity with how far it spreads: as a mean with its deviation.
+#[derive(Clone, Debug, Default)]
+pub struct Band {
+    /// Its entry in the legend; without one it is not in the legend.
+    pub name: Option<String>,
+    /// Where it is, its middle there, and how far it reaches above and below; from left to right.
+    /// One that is not finite, or beyond 1e300, breaks the band.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+impl Band {
+    /// The lines of its lower edge, its middle and its upper edge.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = [(f64, f64); 3]> {
+        self.points.iter().map(|(x, y, half)| [(*x, y - half), (*x, *y), (*x, y + half)])
+    }
 }
 
 /// A line of a panel.

@@ -6,9 +6,10 @@ use crate::envelope::envelope;
 use crate::map::{Grid, LEVELS};
 use crate::text::{shortened, width, wrapped};
 use crate::ticks::{Ticks, power};
-use crate::{Figure, Map, Panel};
+use crate::{Band, Figure, Map, Panel, Width};
 
-const WIDTH: f64 = 1000.0;
+/// Units of length of a figure in print, as many as make the smallest text 7 pt high.
+const UNITS_PER_MM: f64 = 1000.0 / 183.0;
 const MARGIN: f64 = 24.0;
 const TITLE: f64 = 20.0;
 const LABEL: f64 = 15.0;
@@ -21,7 +22,7 @@ const TICK: f64 = 5.0;
 /// Length of a line's sample in the legend, and what is left free after an entry.
 const SAMPLE: f64 = 24.0;
 const AFTER_ENTRY: f64 = 26.0;
-/// Sides of a map, width of its scale, and what is free between the two.
+/// Sides of a map at most, width of its scale, and what is free between the two.
 const MAP: f64 = 660.0;
 const SCALE_WIDTH: f64 = 22.0;
 const BEFORE_SCALE: f64 = 26.0;
@@ -36,10 +37,15 @@ const LARGEST: f64 = 1e300;
 /// Below it the labels may not be numbers; what is smaller is drawn at zero.
 const LEAST: f64 = 1e-290;
 
+/// Height of a band's sample in the legend.
+const BAND_SAMPLE: f64 = 10.0;
+
 /// The colours of text and axes, of what is less important, and of the grid.
 pub(crate) const INK: &str = "#262626";
 pub(crate) const GREY: &str = "#5f5f5f";
 pub(crate) const GRID: &str = "#e6e6e6";
+/// Of bands: a colour that no line has, and light enough for all of them.
+pub(crate) const BAND: &str = "#d0d0d0";
 /// Okabe and Ito's colours, which people with any kind of colour vision tell apart.
 pub(crate) const COLORS: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"];
@@ -70,9 +76,11 @@ pub(crate) enum Shape {
         anchor: Anchor,
         is_upright: bool,
     },
-    /// Lines in an area outside of which nothing of them is seen; a run of one point is a dot.
+    /// Outlines of bands, and in front of them lines, in an area outside of which nothing of them
+    /// is seen; a run of one point is a dot.
     Curves {
         area: Area,
+        bands: Vec<Vec<(f64, f64)>>,
         curves: Vec<Curve>,
     },
     /// Cells of a map.
@@ -117,9 +125,11 @@ impl Layout {
         if let Some(map) = &figure.map {
             return Self::of_map(figure, map);
         }
-        let panel_height = match figure.panels.len() {
-            0 | 1 => 400.0,
-            2 => 240.0,
+        let right = right_of(figure);
+        let panel_height = match (figure.panels.len(), figure.width) {
+            (0 | 1, Width::Double) => 400.0,
+            (0 | 1, Width::Single) => 260.0,
+            (2, Width::Double) => 240.0,
             _ => 190.0,
         };
         let y_axes: Vec<Axis> =
@@ -127,8 +137,8 @@ impl Layout {
         let labels = y_axes.iter().flat_map(|axis| &axis.ticks.labels);
         let widest = labels.map(|label| width(label, SMALL)).fold(0.0, f64::max);
         let left = MARGIN + LABEL + 12.0 + widest + TICK + 4.0;
-        let x_axis = x_axis(figure, WIDTH - MARGIN - left);
-        let mut sheet = Sheet { shapes: Vec::new(), left, y: MARGIN };
+        let x_axis = x_axis(figure, right - left);
+        let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
         sheet.titles(figure);
         for (n, (panel, y_axis)) in figure.panels.iter().zip(&y_axes).enumerate() {
             sheet.legend(panel);
@@ -145,29 +155,42 @@ impl Layout {
     }
 
     fn of_map(figure: &Figure, map: &Map) -> Self {
-        let y_axis = exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, MAP);
-        let labels = y_axis.ticks.labels.iter().map(|label| width(label, SMALL));
-        let left = MARGIN + LABEL + 12.0 + labels.fold(0.0, f64::max) + TICK + 4.0;
-        let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, MAP);
-        let mut sheet = Sheet { shapes: Vec::new(), left, y: MARGIN };
+        let right = right_of(figure);
+        let y_axis = |side| exact_axis(map.y, &map.y_label, &map.y_unit, map.is_whole, side);
+        let left = MARGIN + LABEL + 12.0 + y_axis(MAP).widest() + TICK + 4.0;
+        let scale = exact_axis(map.range(), &map.label, &map.unit, false, MAP);
+        let beside = BEFORE_SCALE + SCALE_WIDTH + TICK + 4.0 + scale.widest() + 10.0 + LABEL;
+        let side = MAP.min(right - left - beside);
+        let x_axis = exact_axis(map.x, &figure.x_label, &figure.x_unit, map.is_whole, side);
+        let mut sheet = Sheet { shapes: Vec::new(), left, right, y: MARGIN };
         sheet.titles(figure);
-        sheet.map(map, &x_axis, &y_axis);
+        sheet.map(map, side, &x_axis, &y_axis(side));
         sheet.laid_out(figure)
     }
+}
+
+fn width_of(figure: &Figure) -> f64 {
+    (UNITS_PER_MM * figure.width.mm()).round()
+}
+
+/// Where the panels end.
+fn right_of(figure: &Figure) -> f64 {
+    width_of(figure) - MARGIN
 }
 
 /// A sheet that is filled from the top.
 struct Sheet {
     shapes: Vec<Shape>,
-    /// Where the panels start.
+    /// Where the panels start, and end.
     left: f64,
+    right: f64,
     /// How far down it is filled.
     y: f64,
 }
 
 impl Sheet {
     fn room(&self) -> f64 {
-        WIDTH - MARGIN - self.left
+        self.right - self.left
     }
 
     fn text(
@@ -208,16 +231,19 @@ impl Sheet {
 
     /// The names of the lines in rows above the panel, where no line is.
     fn legend(&mut self, panel: &Panel) {
-        let named = panel.lines.iter().zip(COLORS.iter().cycle());
-        let named: Vec<_> =
-            named.filter_map(|(line, color)| Some((line.name.as_ref()?, *color))).collect();
+        let lines = panel.lines.iter().zip(COLORS.iter().cycle());
+        let bands = panel.bands.iter().filter_map(|band| Some((band.name.as_ref()?, INK, true)));
+        let named: Vec<_> = lines
+            .filter_map(|(line, color)| Some((line.name.as_ref()?, *color, false)))
+            .chain(bands)
+            .collect();
         if named.is_empty() {
             return;
         }
         let mut x = self.left;
-        let right = WIDTH - MARGIN;
+        let right = self.right;
         self.y += LINE;
-        for (name, color) in named {
+        for (name, color, is_band) in named {
             let name = shortened(name, SMALL, self.room() - SAMPLE - 8.0);
             let entry = SAMPLE + 8.0 + width(&name, SMALL);
             if x > self.left && x + entry > right {
@@ -225,6 +251,9 @@ impl Sheet {
                 self.y += LINE;
             }
             let middle = self.y - 0.35 * SMALL;
+            if is_band {
+                self.line((x, middle), (x + SAMPLE, middle), BAND, BAND_SAMPLE);
+            }
             self.line((x, middle), (x + SAMPLE, middle), color, 2.5);
             self.text((x + SAMPLE + 8.0, self.y), name, SMALL, INK, Anchor::Start);
             x += entry + AFTER_ENTRY;
@@ -269,21 +298,7 @@ impl Sheet {
             let to = (x, bottom);
             self.shapes.push(Shape::Line { from, to, color: GREY, width: 1.0, is_dashed: true });
         }
-        let curves = panel.lines.iter().zip(COLORS.iter().cycle()).map(|(line, color)| {
-            let place = |(x, y): &(f64, f64)| {
-                (x_axis.place(*x, 0.0, area.width), y_axis.place(*y, height, -height))
-            };
-            let runs = line
-                .points
-                .split(|(x, y)| !is_drawn(*x) || !is_drawn(*y))
-                .filter(|run| !run.is_empty());
-            let runs = runs
-                .map(|run| envelope(&run.iter().map(place).collect::<Vec<_>>(), area.width))
-                .collect();
-            Curve { color, runs }
-        });
-        let curves = curves.collect();
-        self.shapes.push(Shape::Curves { area, curves });
+        self.shapes.push(curves(panel, x_axis, y_axis, area));
         for (from, to) in
             [((area.left, area.top), (area.left, bottom)), ((area.left, bottom), (right, bottom))]
         {
@@ -302,31 +317,32 @@ impl Sheet {
     fn laid_out(self, figure: &Figure) -> Layout {
         let description =
             [figure.title.as_str(), figure.subtitle.as_str()].join(" ").trim().to_owned();
-        let height = self.y + MARGIN - 8.0;
-        Layout { width: WIDTH, height, description, shapes: self.shapes }
+        // Whole, as the pixels of a part of one would be seen through.
+        let height = (self.y + MARGIN - 8.0).ceil();
+        Layout { width: width_of(figure), height, description, shapes: self.shapes }
     }
 
     /// Cells, axes around them, and what the colours stand for.
-    fn map(&mut self, map: &Map, x_axis: &Axis, y_axis: &Axis) {
-        let area = Area { left: self.left, top: self.y, width: MAP, height: MAP };
-        let bottom = area.top + MAP;
+    fn map(&mut self, map: &Map, side: f64, x_axis: &Axis, y_axis: &Axis) {
+        let area = Area { left: self.left, top: self.y, width: side, height: side };
+        let bottom = area.top + side;
         self.shapes.push(Shape::Grid { area, grid: map.grid() });
         self.frame(area);
         for (tick, label) in y_axis.ticks.at.iter().zip(&y_axis.ticks.labels) {
-            let y = y_axis.place(*tick, bottom, -MAP);
+            let y = y_axis.place(*tick, bottom, -side);
             self.line((area.left - TICK, y), (area.left, y), INK, 1.0);
             self.text((area.left - TICK - 4.0, y + 0.35 * SMALL), label, SMALL, INK, Anchor::End);
         }
         for (tick, label) in x_axis.ticks.at.iter().zip(&x_axis.ticks.labels) {
-            let x = x_axis.place(*tick, area.left, MAP);
+            let x = x_axis.place(*tick, area.left, side);
             self.line((x, bottom), (x, bottom + TICK), INK, 1.0);
             self.text((x, bottom + TICK + 4.0 + SMALL), label, SMALL, INK, Anchor::Middle);
         }
-        self.upright((MARGIN + 0.8 * LABEL, area.top + MAP / 2.0), &y_axis.label, MAP);
+        self.upright((MARGIN + 0.8 * LABEL, area.top + side / 2.0), &y_axis.label, side);
         self.scale(map, area);
         self.y = bottom + TICK + 4.0 + SMALL + 10.0 + LABEL;
-        let label = shortened(&x_axis.label, LABEL, MAP);
-        self.text((area.left + MAP / 2.0, self.y), label, LABEL, INK, Anchor::Middle);
+        let label = shortened(&x_axis.label, LABEL, side);
+        self.text((area.left + side / 2.0, self.y), label, LABEL, INK, Anchor::Middle);
     }
 
     /// The colours from the least value to the largest, to the right of a map.
@@ -338,15 +354,13 @@ impl Sheet {
         self.frame(area);
         let axis = exact_axis(map.range(), &map.label, &map.unit, false, area.height);
         let right = area.left + area.width;
-        let mut widest = 0.0_f64;
         for (tick, label) in axis.ticks.at.iter().zip(&axis.ticks.labels) {
             let y = axis.place(*tick, area.top + area.height, -area.height);
             self.line((right, y), (right + TICK, y), INK, 1.0);
             let at = (right + TICK + 4.0, y + 0.35 * SMALL);
             self.text(at, label, SMALL, INK, Anchor::Start);
-            widest = widest.max(width(label, SMALL));
         }
-        let at = (right + TICK + 4.0 + widest + 10.0 + LABEL, area.top + area.height / 2.0);
+        let at = (right + TICK + 4.0 + axis.widest() + 10.0 + LABEL, area.top + area.height / 2.0);
         self.upright(at, &axis.label, area.height);
     }
 
@@ -372,7 +386,7 @@ impl Sheet {
         for (at, name) in marks {
             let at = x_axis.place(*at, self.left, self.room());
             let name_width = width(name, SMALL);
-            let start = at.min(WIDTH - MARGIN - name_width);
+            let start = at.min(self.right - name_width);
             let row = ends.iter().position(|end| *end < start).unwrap_or(ends.len());
             ends.resize(ends.len().max(row + 1), 0.0);
             ends[row] = start + name_width + 10.0;
@@ -390,6 +404,11 @@ impl Sheet {
 }
 
 impl Axis {
+    /// Width of its widest number.
+    fn widest(&self) -> f64 {
+        self.ticks.labels.iter().map(|label| width(label, SMALL)).fold(0.0, f64::max)
+    }
+
     /// Where a value is on an axis that starts here and is so long.
     fn place(&self, value: f64, start: f64, length: f64) -> f64 {
         let low = self.range.start();
@@ -398,9 +417,48 @@ impl Axis {
     }
 }
 
+/// What is drawn in the area of a panel.
+fn curves(panel: &Panel, x_axis: &Axis, y_axis: &Axis, area: Area) -> Shape {
+    let place = |(x, y): &(f64, f64)| {
+        (x_axis.place(*x, 0.0, area.width), y_axis.place(*y, area.height, -area.height))
+    };
+    let runs = |points: &[(f64, f64)]| -> Vec<Vec<(f64, f64)>> {
+        let runs = points.split(|(x, y)| !is_drawn(*x) || !is_drawn(*y));
+        runs.filter(|run| !run.is_empty())
+            .map(|run| envelope(&run.iter().map(place).collect::<Vec<_>>(), area.width))
+            .collect()
+    };
+    let lines = panel.lines.iter().zip(COLORS.iter().cycle());
+    let mut curves: Vec<Curve> =
+        lines.map(|(line, color)| Curve { color, runs: runs(&line.points) }).collect();
+    let mut bands = Vec::new();
+    for band in &panel.bands {
+        let edges: Vec<_> = band.lines().collect();
+        let is_broken =
+            |three: &[(f64, f64); 3]| three.iter().any(|(x, y)| !is_drawn(*x) || !is_drawn(*y));
+        let mut middle = Vec::new();
+        for run in edges.split(is_broken).filter(|run| !run.is_empty()) {
+            let edge = |nth: usize| {
+                let points: Vec<_> = run.iter().map(|three| place(&three[nth])).collect();
+                envelope(&points, area.width)
+            };
+            bands.push(edge(0).into_iter().chain(edge(2).into_iter().rev()).collect());
+            middle.push(edge(1));
+        }
+        curves.push(Curve { color: INK, runs: middle });
+    }
+    Shape::Curves { area, bands, curves }
+}
+
+/// All points of a panel, the edges of its bands among them.
+fn points(panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
+    let lines = panel.lines.iter().flat_map(|line| line.points.iter().copied());
+    lines.chain(panel.bands.iter().flat_map(Band::lines).flatten())
+}
+
 fn y_axis(panel: &Panel, height: f64) -> Axis {
-    let points = panel.lines.iter().flat_map(|line| &line.points).filter(|(x, _)| is_drawn(*x));
-    let (low, high) = extent(points.map(|(_, y)| *y)).unwrap_or((0.0, 1.0));
+    let points = points(panel).filter(|(x, _)| is_drawn(*x));
+    let (low, high) = extent(points.map(|(_, y)| y)).unwrap_or((0.0, 1.0));
     // What is never below zero is seen in proportion if that does not flatten it.
     let low = if low >= 0.0 && low < 0.5 * high { 0.0 } else { low };
     let range = widened(low, high, panel.is_whole, PADDING);
@@ -409,8 +467,8 @@ fn y_axis(panel: &Panel, height: f64) -> Axis {
 }
 
 fn x_axis(figure: &Figure, room: f64) -> Axis {
-    let points = figure.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
-    let seen = points.filter(|(_, y)| is_drawn(*y)).map(|(x, _)| *x);
+    let points = figure.panels.iter().flat_map(points);
+    let seen = points.filter(|(_, y)| is_drawn(*y)).map(|(x, _)| x);
     let (low, high) =
         extent(seen.chain(figure.marks.iter().map(|(at, _)| *at))).unwrap_or((0.0, 1.0));
     let range = widened(low, high, figure.x_is_whole, 0.01);

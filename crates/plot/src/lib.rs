@@ -1,7 +1,7 @@
 //! Plots of quantities over time or residues, panels below each other with one horizontal axis,
 //! and maps.
 //!
-//! A figure is drawn once, as SVG; the PNG is a picture of that. The font is part of the crate, so
+//! A figure is drawn once, as SVG; PNG and PDF are made of that. The font is part of the crate, so
 //! that a picture looks the same on a machine without any.
 
 mod envelope;
@@ -9,11 +9,12 @@ mod figure;
 mod layout;
 mod log;
 mod map;
+mod pdf;
 mod picture;
 mod svg;
 mod table;
 mod text;
 mod ticks;
 
-pub use figure::{Figure, Line, Panel};
+pub use figure::{Band, Figure, Line, Panel, Width};
 pub use map::Map;

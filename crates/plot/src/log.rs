@@ -50,8 +50,8 @@ impl Figure {
             panels.push(Panel {
                 y_label: y_label.to_owned(),
                 unit: unit.to_owned(),
-                is_whole: false,
                 lines,
+                ..Panel::default()
             });
         }
         (!panels.is_empty()).then(|| Self {

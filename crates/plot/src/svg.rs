@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::layout::{Anchor, Area, Curve, Layout, Shape};
+use crate::layout::{Anchor, Area, BAND, Curve, Layout, Shape};
 use crate::map::{Grid, LEVELS, color};
 use crate::text::FAMILY;
 
@@ -55,13 +55,18 @@ fn add(svg: &mut String, shape: &Shape) {
                 ),
             );
         }
-        Shape::Curves { area, curves } => add_curves(svg, area, curves),
+        Shape::Curves { area, bands, curves } => add_curves(svg, area, bands, curves),
         Shape::Grid { area, grid } => add_grid(svg, area, grid),
     }
 }
 
-/// Curves in an SVG of their own, which cuts off what is outside of it.
-fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves: &[Curve]) {
+/// Bands and curves in an SVG of their own, which cuts off what is outside of it.
+fn add_curves(
+    svg: &mut String,
+    Area { left, top, width, height }: &Area,
+    bands: &[Vec<(f64, f64)>],
+    curves: &[Curve],
+) {
     append(
         svg,
         format_args!(
@@ -69,6 +74,11 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
              overflow=\"hidden\">\n"
         ),
     );
+    for outline in bands {
+        svg.push_str("<polygon points=\"");
+        add_points(svg, outline);
+        append(svg, format_args!("\" fill=\"{BAND}\"/>\n"));
+    }
     for Curve { color, runs } in curves {
         for run in runs {
             if let [(x, y)] = run[..] {
@@ -82,8 +92,7 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
                 continue;
             }
             svg.push_str("<polyline points=\"");
-            run.iter().for_each(|(x, y)| append(svg, format_args!("{x:.2},{y:.2} ")));
-            svg.truncate(svg.trim_end().len());
+            add_points(svg, run);
             append(
                 svg,
                 format_args!(
@@ -94,6 +103,11 @@ fn add_curves(svg: &mut String, Area { left, top, width, height }: &Area, curves
         }
     }
     svg.push_str("</svg>\n");
+}
+
+fn add_points(svg: &mut String, points: &[(f64, f64)]) {
+    points.iter().for_each(|(x, y)| append(svg, format_args!("{x:.2},{y:.2} ")));
+    svg.truncate(svg.trim_end().len());
 }
 
 /// A path for each colour, of runs of cells that have it.

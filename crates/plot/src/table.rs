@@ -65,7 +65,10 @@ fn course(table: &Table) -> Option<Figure> {
             {
                 last.lines.push(line);
             }
-            _ => panels.push(Panel { y_label, unit, is_whole, lines: vec![line] }),
+            _ => {
+                let lines = vec![line];
+                panels.push(Panel { y_label, unit, is_whole, lines, ..Panel::default() });
+            }
         }
     }
     // A line alone in its panel is what the axis says, unless it distinguishes masks.
@@ -82,8 +85,7 @@ fn course(table: &Table) -> Option<Figure> {
         x_unit: x_unit.to_owned(),
         x_is_whole,
         panels,
-        map: None,
-        marks: Vec::new(),
+        ..Figure::default()
     };
     (!figure.panels.is_empty()).then_some(figure)
 }
@@ -114,9 +116,8 @@ fn secondary_structure(table: &Table) -> Option<Figure> {
         x_label: x_label.to_owned(),
         x_unit: x_unit.to_owned(),
         x_is_whole: x_label == "frame",
-        panels: vec![Panel { y_label, unit: String::new(), is_whole: true, lines }],
-        map: None,
-        marks: Vec::new(),
+        panels: vec![Panel { y_label, is_whole: true, lines, ..Panel::default() }],
+        ..Figure::default()
     })
 }
 
@@ -267,11 +268,11 @@ fn profile(table: &Table, over: usize, x_label: &str, x_unit: &str) -> Option<Fi
         panels.push(Panel {
             y_label: profile_label(table, column),
             unit: column.unit.unwrap_or_default().to_owned(),
-            is_whole: false,
             lines: vec![Line {
                 name: None,
                 points: along.iter().copied().zip(values.iter().copied()).collect(),
             }],
+            ..Panel::default()
         });
     }
     Some(Figure {
@@ -318,7 +319,7 @@ fn lipid_order(table: &Table) -> Option<Figure> {
         subtitle: subtitle(table),
         x_label: "carbon with hydrogen, in the order of the table".to_owned(),
         x_is_whole: true,
-        panels: vec![Panel { y_label, unit: String::new(), is_whole: false, lines }],
+        panels: vec![Panel { y_label, lines, ..Panel::default() }],
         ..Figure::default()
     })
 }
@@ -353,11 +354,11 @@ fn block_errors(table: &Table) -> Option<Figure> {
         panels.push(Panel {
             y_label: "error".to_owned(),
             unit: units[first].clone(),
-            is_whole: false,
             lines: vec![Line {
                 name: Some(format!("{}, {}", tables[first], columns[first])),
                 points: of_series.iter().map(|row| (along[*row], errors[*row])).collect(),
             }],
+            ..Panel::default()
         });
     }
     let mut subtitle = "standard error of the mean, by the spread of means of blocks".to_owned();
@@ -433,8 +434,7 @@ fn fluctuations(table: &Table) -> Option<Figure> {
         x_unit: String::new(),
         x_is_whole: true,
         panels,
-        map: None,
-        marks: Vec::new(),
+        ..Figure::default()
     })
 }
 
@@ -446,8 +446,8 @@ fn fluctuation_panel(lines: &[Line]) -> Panel {
     Panel {
         y_label: "RMSF".to_owned(),
         unit: "Å".to_owned(),
-        is_whole: false,
         lines: lines.to_vec(),
+        ..Panel::default()
     }
 }
 

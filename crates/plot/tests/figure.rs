@@ -1,7 +1,7 @@
 //! Figures as SVG and PNG: what is drawn, and that nothing is drawn where it must not be.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use molbox_plot::{Figure, Line, Panel};
+use molbox_plot::{Band, Figure, Line, Map, Panel, Width};
 use roxmltree::{Document, Node};
 
 /// Units of length of the SVG are so many pixels of the PNG.
@@ -35,7 +35,7 @@ impl Picture {
 
 fn panel(points: Vec<(f64, f64)>) -> Panel {
     let lines = vec![Line { name: None, points }];
-    Panel { y_label: "RMSD".to_owned(), unit: "Å".to_owned(), is_whole: false, lines }
+    Panel { y_label: "RMSD".to_owned(), unit: "Å".to_owned(), lines, ..Panel::default() }
 }
 
 fn figure(panels: Vec<Panel>) -> Figure {
@@ -238,4 +238,117 @@ fn gaps_break_a_line_and_single_points_are_dots() {
     ];
     let svg = figure(vec![panel(points)]).svg();
     assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 1));
+}
+
+#[test]
+fn a_band_reaches_as_far_as_its_deviation_and_ends_where_it_is_broken() {
+    let line = panel(vec![(0.0, 1.0), (4.0, 1.0)]);
+    let points = vec![
+        (0.0, 1.0, 2.0),
+        (1.0, 1.0, 2.0),
+        (f64::NAN, 0.0, 0.0),
+        (3.0, 1.0, 0.5),
+        (4.0, 1.0, 0.5),
+    ];
+    let band = Band { name: Some("mean ± deviation".to_owned()), points };
+    let figure = figure(vec![Panel { bands: vec![band], ..line.clone() }]);
+    let svg = figure.svg();
+    let document = Document::parse(&svg).unwrap();
+    let heights: Vec<f64> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("polygon"))
+        .map(|node| {
+            let points = node.attribute("points").unwrap().split_whitespace();
+            let ys = points.map(|point| point.split_once(',').unwrap().1.parse::<f64>().unwrap());
+            let (low, high) =
+                ys.fold((f64::MAX, f64::MIN), |(low, high), y| (low.min(y), high.max(y)));
+            high - low
+        })
+        .collect();
+    assert_eq!(heights.len(), 2, "{svg}");
+    assert!((heights[0] - 4.0 * heights[1]).abs() < 0.1, "{heights:?}");
+    let [_, _, _, height] = areas(&svg)[0];
+    assert!(heights[0] < height && heights[0] > 0.8 * height, "the axis has room for it");
+    assert!(texts(&svg).contains(&"mean ± deviation".to_owned()));
+    // In the picture too.
+    let picture = Picture::of(&figure);
+    let grey = picture.pixels.iter().filter(|pixel| **pixel == [0xd0; 3]).count();
+    assert!(grey > 1000, "{grey}");
+}
+
+/// What a PDF draws, as operators of its one page.
+fn operators(pdf: &[u8]) -> String {
+    let find = |word: &[u8]| pdf.windows(word.len()).position(|at| at == word).unwrap();
+    let (from, to) = (find(b"stream\n") + 7, find(b"\nendstream"));
+    let content = miniz_oxide::inflate::decompress_to_vec_zlib(&pdf[from..to]).unwrap();
+    String::from_utf8(content).unwrap()
+}
+
+fn page_mm(pdf: &[u8]) -> [f64; 2] {
+    let text = String::from_utf8_lossy(pdf);
+    let (_, rest) = text.split_once("/MediaBox [").unwrap();
+    let numbers: Vec<f64> =
+        rest.split_once(']').unwrap().0.split(' ').map(|n| n.parse().unwrap()).collect();
+    [numbers[2], numbers[3]].map(|points| points / 72.0 * 25.4)
+}
+
+#[test]
+fn a_pdf_is_as_wide_as_the_columns_of_journals_and_has_each_curve() {
+    let double = figure(vec![panel(spiky(50)), panel(spiky(70))]);
+    let single = Figure { width: Width::Single, ..double.clone() };
+    for (figure, mm) in [(double, 183.0), (single, 89.0)] {
+        let pdf = figure.pdf();
+        assert!(pdf.starts_with(b"%PDF-") && pdf.ends_with(b"%%EOF"));
+        let [width, height] = page_mm(&pdf);
+        assert!((width - mm).abs() < 0.01, "{width} mm");
+        let svg = figure.svg();
+        let root = Document::parse(&svg).unwrap();
+        let of = |name| number(root.root_element(), name);
+        assert!((height / width - of("height") / of("width")).abs() < 1e-3);
+        let drawn = operators(&pdf);
+        assert_eq!(drawn.matches("\nW\n").count(), 2, "each panel is cut off at its edges");
+        // The first curve's blue, and a line to each of its points but the first.
+        let blue = drawn.split("0 0.44705883 0.69803923 RG").nth(1).unwrap();
+        let curve = blue.split_once("\nS\n").unwrap().0;
+        assert_eq!(curve.matches(" l").count(), 49, "{curve}");
+        assert_eq!(pdf, figure.pdf(), "nothing in it is of the moment");
+    }
+}
+
+#[test]
+fn figures_of_one_column_keep_within_it_and_have_texts_of_the_same_size() {
+    let map = Map {
+        x: (0.5, 30.5),
+        y: (0.5, 30.5),
+        y_label: "residue".to_owned(),
+        is_whole: true,
+        label: "occupancy".to_owned(),
+        n_columns: 30,
+        values: (0..900).map(noise).collect(),
+        ..Map::default()
+    };
+    let lines =
+        Figure { marks: vec![(0.1, "equilibration".to_owned())], ..figure(vec![panel(spiky(90))]) };
+    for figure in [lines, Figure { map: Some(map), ..figure(Vec::new()) }] {
+        let narrow = Figure { width: Width::Single, ..figure.clone() };
+        let sizes = |figure: &Figure| {
+            let svg = figure.svg();
+            let document = Document::parse(&svg).unwrap();
+            let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+            let mut sizes: Vec<_> = texts.map(|text| number(text, "font-size") as i64).collect();
+            sizes.sort_unstable();
+            sizes.dedup();
+            sizes
+        };
+        assert_eq!(sizes(&narrow), sizes(&figure));
+        let picture = Picture::of(&narrow);
+        assert_eq!(picture.width, 972);
+        let height = picture.pixels.len() / picture.width;
+        let is_edge = |n: &usize| {
+            let (x, y) = (n % picture.width, n / picture.width);
+            !(4..picture.width - 4).contains(&x) || !(4..height - 4).contains(&y)
+        };
+        let mut edge = (0..picture.pixels.len()).filter(is_edge);
+        assert!(edge.all(|n| picture.pixels[n] == [255; 3]), "something runs off the page");
+    }
 }

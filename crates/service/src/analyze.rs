@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use molbox::workflow::types::Failure;
 use molbox_analysis::{
-    Control, Error, ReferenceStructure, Report, Series, Structure, Topology, TopologyFile, analyze,
-    first_positions, frame_positions,
+    Control, Error, ReferenceStructure, Report, Series, Structure, Topology, TopologyFile, Warning,
+    analyze, first_positions, frame_positions,
 };
 use molbox_plot::Figure;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ pub(crate) fn run(folder: &Path) -> Result<u8> {
 
 fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     let input = folder.join("input");
-    let (topology, positions) = atoms(&input.join(&task.plan.structure))?;
+    let (topology, positions, of_topology) = atoms(&input.join(&task.plan.structure))?;
     let params = params(&task.plan.request);
     let parsed = params.parse().map_err(Error::Params)?;
     let files: Vec<PathBuf> = task.plan.trajectory.iter().map(|name| input.join(name)).collect();
@@ -109,7 +109,7 @@ fn calculate(folder: &Path, task: &Task) -> Result<Report, Error> {
     };
     let report = analyze(&topology, &trajectory, &selected.request, &control)?;
     Ok(Report {
-        warnings: selected.warnings.into_iter().chain(report.warnings).collect(),
+        warnings: of_topology.into_iter().chain(selected.warnings).chain(report.warnings).collect(),
         ..report
     }
     .completed(&params, &control))
@@ -139,14 +139,18 @@ fn atoms_of(
 /// One of each atom, in Å.
 type Positions = Vec<[f64; 3]>;
 
-/// What names atoms, and where they are, if the file says so.
-fn atoms(path: &Path) -> Result<(Topology, Option<Positions>), Error> {
+/// What names atoms, where they are, if the file says so, and what may be wrong with it.
+fn atoms(path: &Path) -> Result<(Topology, Option<Positions>, Option<Warning>), Error> {
     if path.extension().is_some_and(|extension| extension == "json") {
-        return structure(path).map(|(topology, positions)| (topology, Some(positions)));
+        return structure(path).map(|(topology, positions)| (topology, Some(positions), None));
     }
-    Ok(match TopologyFile::open(path)? {
-        TopologyFile::Structure(structure) => (structure.topology, Some(structure.positions)),
-        TopologyFile::Topology(topology) => (topology, None),
+    let file = TopologyFile::open(path)?;
+    let warning = file.warning();
+    Ok(match file {
+        TopologyFile::Structure(structure) => {
+            (structure.topology, Some(structure.positions), warning)
+        }
+        TopologyFile::Topology(topology) => (topology, None, warning),
     })
 }
 
@@ -235,6 +239,7 @@ fn write_results(output: &Path, task: &Task, report: &Report) -> Result<()> {
         if let Some(figure) = Figure::of(table) {
             write(&output.join(format!("{name}.png")), &figure.png())?;
             write(&output.join(format!("{name}.svg")), figure.svg().as_bytes())?;
+            write(&output.join(format!("{name}.pdf")), &figure.pdf())?;
         }
     }
     Ok(())

@@ -113,6 +113,16 @@ impl ApiError {
         )
     }
 
+    /// A right key of an account that is disabled: only who has all of the key learns that.
+    pub(crate) fn account_disabled() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "account_disabled",
+            vec![loc("header"), loc("x-api-key")],
+            "the account of this API key is disabled; ask whoever runs the service to enable it",
+        )
+    }
+
     /// A name, a password or an invitation that does not let anybody in.
     pub(crate) fn not_signed_in(field: &str, msg: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", vec![loc("body"), loc(field)], msg)

@@ -1,5 +1,8 @@
 //! Texts of libraries and programs, as clients are shown them.
 
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 use serde_json::Value;
 
 /// Ends of a path in a text.
@@ -46,6 +49,18 @@ pub(crate) fn all_without_folders(value: &mut Value) {
 /// So many of something.
 pub(crate) fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// A moment as people read it, in UTC: `2026-11-26 07:50:12Z`.
+pub(crate) fn to_the_second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// A word of a command line that is shown to be pasted: in quotes where a shell would make something
+/// else of it.
+pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
+    // There is no way to write a NUL, and neither names nor paths have one.
+    shlex::try_quote(word).unwrap_or(Cow::Borrowed(word))
 }
 
 /// A number of bytes as people write it, with a decimal prefix.

@@ -37,8 +37,8 @@ pub use trajectory::Trajectory;
 pub use trr::Trr;
 pub use xtc::{Xtc, XtcIndex};
 
-use crate::Topology;
 use crate::error::{Error, FormatError, FormatErrorKind, Place};
+use crate::{Topology, Warning};
 
 /// What names the atoms of a trajectory.
 #[derive(Clone, Debug)]
@@ -89,6 +89,13 @@ impl TopologyFile {
             Self::Structure(structure) => Some(&structure.positions),
             Self::Topology(_) => None,
         }
+    }
+
+    /// What may be wrong with it for naming the atoms of a trajectory.
+    pub fn warning(&self) -> Option<Warning> {
+        let Self::Structure(structure) = self else { return None };
+        let n_atoms = structure.n_far_hydrogens();
+        (n_atoms > 0).then_some(Warning::FarHydrogens { n_atoms })
     }
 }
 

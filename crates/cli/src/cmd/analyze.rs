@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use molbox::workflow::types::AnalysisRequest;
 use molbox_analysis::{Control, Error, Files, Params, Table, Values, analyze_files};
-use molbox_plot::Figure;
+use molbox_plot::{Figure, Width};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -29,6 +29,9 @@ pub(crate) struct Arguments {
     /// Write each table as CSV and Parquet, with a plot, to this folder.
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// How wide plots are in print, in mm: 183, both columns of a journal's page, or 89, one.
+    #[arg(long, value_name = "MM", default_value = "183", value_parser = width)]
+    figure_width: Width,
     /// Threads to use. Default: one for each processor.
     #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole(text, NonZeroUsize::MIN))]
     threads: Option<NonZeroUsize>,
@@ -126,7 +129,7 @@ pub(crate) fn run(context: &Context, arguments: &Arguments) -> Result<(), Failur
     }
     context.output.note(&format!("{} of {} frames analysed", report.n_analyzed, report.n_frames));
     if let Some(folder) = &arguments.output {
-        write(folder, &report.tables)?;
+        write(folder, &report.tables, arguments.figure_width)?;
     }
     if context.output.is_json() {
         return context.output.json(&json!({
@@ -210,7 +213,15 @@ fn summary(table: &Table, errors: &HashMap<(&str, &str), f64>) -> Vec<Value> {
     rows.collect()
 }
 
-fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
+fn width(text: &str) -> Result<Width, String> {
+    match text.trim().trim_end_matches("mm").trim_end() {
+        "183" => Ok(Width::Double),
+        "89" => Ok(Width::Single),
+        _ => Err(format!("must be 89 or 183 mm, got {text:?}")),
+    }
+}
+
+fn write(folder: &Path, tables: &[Table], width: Width) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|e| Failure::file(folder, &e))?;
     for table in tables {
         let file = folder.join(&table.name);
@@ -220,8 +231,10 @@ fn write(folder: &Path, tables: &[Table]) -> Result<(), Failure> {
             write_file(&file.with_extension("pdb"), pdb.as_bytes())?;
         }
         if let Some(figure) = Figure::of(table) {
+            let figure = Figure { width, ..figure };
             write_file(&file.with_extension("png"), &figure.png())?;
             write_file(&file.with_extension("svg"), figure.svg().as_bytes())?;
+            write_file(&file.with_extension("pdf"), &figure.pdf())?;
         }
     }
     Ok(())

@@ -11,6 +11,11 @@ use crate::schema;
 /// Clocks that differ by more make links expire before their time.
 const MAX_SKEW_SECONDS: i64 = 60;
 
+/// Of a service whose margin endpoint has nothing to calculate from.
+const MARKET_DATA: &str = "nothing, unless margins are wanted; then the operator puts market data into the \
+                           folder of `margin.market`, or invented ones by `molboxd market sample`, and \
+                           runs `molboxd market reload`: see docs/market-data.md";
+
 /// What was looked at, how it stands, and what to do.
 struct Findings(Vec<Value>);
 
@@ -24,6 +29,11 @@ impl Findings {
             }
         });
         is_ok
+    }
+
+    /// Something that is in the way of some, and not of all.
+    fn remark(&mut self, what: &str, found: &str, remedy: &str) {
+        self.0.push(json!({"check": what, "status": "remark", "found": found, "remedy": remedy}));
     }
 
     fn has_failed(&self, what: &str) -> bool {
@@ -53,8 +63,14 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         findings.add("key", account(context).await);
         findings.add("version", version(context, key).await);
     }
-    let margin = margin_health(context, key).await;
-    findings.add("margin", margin.map(|_| context.margin_url.clone()));
+    match margin_health(context, key).await {
+        // A key that is not taken, which is said above, does not get an answer about the data.
+        Ok(_) if !findings.has_failed("key") && has_no_market_data(context, key).await => {
+            let found = format!("{}: no market data, margins are refused", context.margin_url);
+            findings.remark("margin", &found, MARKET_DATA);
+        }
+        reached => _ = findings.add("margin", reached.map(|_| context.margin_url.clone())),
+    }
     let columns = [
         ("CHECK", "/check"),
         ("STATUS", "/status"),
@@ -62,7 +78,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         ("WHAT TO DO", "/remedy"),
     ];
     context.output.table(&columns, &findings.0)?;
-    if findings.0.iter().all(|finding| finding["status"] == "ok") {
+    if findings.0.iter().all(|finding| finding["status"] != "failed") {
         return Ok(());
     }
     let code = match () {
@@ -104,6 +120,20 @@ async fn margin_health(context: &Context, key: &str) -> Result<Answer, Failure> 
         .send()
         .await;
     answer.map_err(|error| Failure::from(error).remedy("is --margin-url right?"))
+}
+
+/// Whether margins are refused for want of market data, without which the address is in good health.
+/// Asked for the margin of nothing, which needs no calculation.
+async fn has_no_market_data(context: &Context, key: &str) -> bool {
+    let asked = async {
+        // Once, for nobody brings the data within seconds.
+        let client = context.connection(&context.margin_url, key)?.retries(0).margin()?;
+        let call = client.call("POST", "/margin/submit_job/historical/json")?;
+        let call = call.header("content-type", "application/json")?;
+        let nothing = json!({"portfolio": {"futures": []}});
+        call.body(nothing.to_string()).send().await.map_err(Failure::from)
+    };
+    asked.await.is_err_and(|failure| failure.message.contains("market data"))
 }
 
 /// How far this clock is from that of an answer.

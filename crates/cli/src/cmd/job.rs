@@ -73,7 +73,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "STEP", value_parser = |text: &str| units::whole(text, 0u64))]
         after: Option<u64>,
         /// Most values of a column; of more rows the least and the largest are shown.
-        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(2..=20000))]
+        #[arg(long, value_name = "COUNT", value_parser = |text: &str| units::whole_within(text, 2..=20000))]
         points: Option<i64>,
     },
     /// Download chosen atoms and frames of a trajectory as DCD, also while the job runs.

@@ -11,7 +11,7 @@ use crate::context::{
     Context, DEFAULT_MARGIN_URL, DEFAULT_URL, Global, Profile, Profiles, margin_url_of,
     profile_path,
 };
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, is_disabled};
 
 /// How long an address may take to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -80,7 +80,7 @@ pub(crate) async fn login(
     let mut record = json!({"profile": profile});
     if !arguments.no_check {
         let asked = context.connection(&url, &key)?.workflow()?.account_view().send().await;
-        let account = asked.map_err(|error| refused(error.into()))?;
+        let account = asked.map_err(refused)?;
         record["account"] = account.account.as_str().into();
         record["key"] = account.key_name.as_str().into();
         record["base_url"] = url.as_str().into();
@@ -96,9 +96,11 @@ pub(crate) async fn login(
 }
 
 /// What helps who is logging in: not to log in.
-fn refused(failure: Failure) -> Failure {
+fn refused(error: Error) -> Failure {
+    let is_of_key = !is_disabled(&error);
+    let failure = Failure::from(error);
     match failure.code {
-        Code::Auth => failure.remedy(
+        Code::Auth if is_of_key => failure.remedy(
             "was the key copied whole, and is it still valid? It begins with `mbx_`, and may have \
              been revoked or have expired; whoever runs the service makes another with `molboxd \
              key create NAME`",

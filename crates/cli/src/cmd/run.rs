@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::failure::{Code, Failure};
 use crate::output::Output;
 use crate::request::{self, Body, Flags};
+use crate::shell::quoted;
 use crate::{archive, content, schema, units};
 
 #[derive(Args, Debug)]
@@ -506,10 +507,15 @@ fn advised_again(failure: Failure, run: &Run) -> Failure {
 fn begin_command(run: &Run) -> String {
     let Plan { structure, built, .. } = &run.plan;
     let files = match built.as_slice() {
-        [] => structure.clone(),
-        built => built.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" "),
+        [] => quoted(structure).into_owned(),
+        built => built.iter().map(|path| pasted(path)).collect::<Vec<_>>().join(" "),
     };
-    format!("molbox run {files} --output {}", run.folder().display())
+    format!("molbox run {files} --output {}", pasted(run.folder()))
+}
+
+/// A path as a shell takes it.
+fn pasted(path: &Path) -> String {
+    quoted(&path.to_string_lossy()).into_owned()
 }
 
 /// Resolves on Ctrl-C, and on the signal by which systems end what runs.
@@ -529,7 +535,7 @@ pub(crate) async fn interrupted() {
 }
 
 fn resume(folder: &Path) -> String {
-    format!("molbox run --resume {}", folder.display())
+    format!("molbox run --resume {}", pasted(folder))
 }
 
 pub(crate) fn default_folder(structure: &str) -> PathBuf {
@@ -905,15 +911,18 @@ impl Screen {
         if ["succeeded", "failed", "cancelled"].contains(&record.status()) {
             return self.finish(id);
         }
-        let standing = task::standing(record);
-        let progress = record.progress();
         if self.output.has_bars() {
             let output = self.output.clone();
-            return task::show_progress(&output, self.bar(id, name), name, &standing, progress);
+            return task::show_progress(&output, self.bar(id, name), name, record);
         }
-        let stage = progress.and_then(|progress| progress.stage.as_deref());
+        let standing = task::standing(record);
+        let stage = record.progress().and_then(|progress| progress.stage.as_deref());
         // A place moves with the tasks of others: its line comes once.
-        let what = if record.queue().is_some() { "a place" } else { record.status() };
+        let what = match (record.hold(), record.queue()) {
+            (Some(hold), _) => &hold.code,
+            (None, Some(_)) => "a place",
+            (None, None) => record.status(),
+        };
         let line = format!("{name:12} {id}: {}", stage.unwrap_or(&standing));
         self.once(id, stage.unwrap_or(what), &line);
     }

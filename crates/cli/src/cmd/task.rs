@@ -10,7 +10,9 @@ use clap::{Args, Subcommand};
 use futures::{Stream, StreamExt, TryStreamExt};
 use indicatif::ProgressBar;
 use molbox::workflow::Client;
-use molbox::workflow::types::{AnalysisRecord, JobRecord, Progress, QueuePlace, SystemRecord};
+use molbox::workflow::types::{
+    AnalysisRecord, Hold, JobRecord, Progress, QueuePlace, SystemRecord,
+};
 use molbox::{Call, Download, Error, Task, Wait};
 use serde::{Deserialize as _, Serialize};
 use serde_json::{Map, Value, json};
@@ -34,6 +36,8 @@ pub(crate) trait Noun: Task + Serialize + Clone + PartialEq + Send + Sync + 'sta
     fn id(&self) -> &str;
     fn progress(&self) -> Option<&Progress>;
     fn queue(&self) -> Option<&QueuePlace>;
+    /// Why it is not started, through no fault of its own.
+    fn hold(&self) -> Option<&Hold>;
     fn is_cancelling(&self) -> bool;
     fn list<'a>(
         client: &'a Client,
@@ -68,6 +72,10 @@ macro_rules! noun {
 
             fn queue(&self) -> Option<&QueuePlace> {
                 self.queue.as_ref()
+            }
+
+            fn hold(&self) -> Option<&Hold> {
+                self.held.as_ref()
             }
 
             fn is_cancelling(&self) -> bool {
@@ -134,7 +142,7 @@ noun!(
     &[
         ("ID", "/job_id"),
         ("BATCH", "/batch_name"),
-        ("INDEX", "/batch_index"),
+        ("REPLICA", "/batch_index"),
         ("STATUS", "/status"),
         ("DONE", "/progress/fraction"),
         ("STAGE", "/progress/stage"),
@@ -652,9 +660,7 @@ pub(crate) async fn wait<N: Noun>(
 ) -> Result<Value> {
     let bar = context.output.bar(N::NOUN);
     let wait = N::wait(client, &id);
-    let mut wait = wait.on_progress(|record| {
-        show_progress(&context.output, &bar, N::NOUN, &standing(record), record.progress())
-    });
+    let mut wait = wait.on_progress(|record| show_progress(&context.output, &bar, N::NOUN, record));
     if let Some(timeout) = timeout {
         wait = wait.timeout(timeout);
     }
@@ -669,9 +675,7 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
     let mut last = None;
     while let Some(record) = records.try_next().await? {
         match &bar {
-            Some(bar) => {
-                show_progress(&context.output, bar, N::NOUN, &standing(&record), record.progress())
-            }
+            Some(bar) => show_progress(&context.output, bar, N::NOUN, &record),
             None => context.output.json_line(&record)?,
         }
         context.output.warnings(&value(&record)?);
@@ -695,12 +699,14 @@ async fn watch<N: Noun>(context: &Context, client: &Client, id: &str) -> Result 
     }
 }
 
-/// The state of a task, with its place while it waits.
+/// The state of a task, with its place while it waits, or with what is in its way.
 pub(crate) fn standing<N: Noun>(record: &N) -> String {
-    match record.queue() {
+    let status = record.status();
+    match (record.hold(), record.queue()) {
         _ if record.is_cancelling() => "cancelling".to_owned(),
-        Some(place) => format!("{}, {}", record.status(), waits(place)),
-        None => record.status().to_owned(),
+        (Some(hold), _) => format!("{status}, held: {}", hold.message),
+        (None, Some(place)) => format!("{status}, {}", waits(place)),
+        (None, None) => status.to_owned(),
     }
 }
 
@@ -720,15 +726,18 @@ fn moment(rfc3339: &str) -> String {
     }
 }
 
-/// Shows stage and step, and below them speed, time to go and the last energies.
-pub(crate) fn show_progress(
-    output: &Output,
-    bar: &ProgressBar,
-    what: &str,
-    status: &str,
-    progress: Option<&Progress>,
-) {
-    let Some(progress) = progress else { return bar.set_message(status.to_owned()) };
+/// Shows stage and step, and below them speed, time to go and the last energies; of a task that
+/// waits its place, or below its state what is in its way.
+pub(crate) fn show_progress<N: Noun>(output: &Output, bar: &ProgressBar, what: &str, record: &N) {
+    let Some(progress) = record.progress() else {
+        let (state, below) = match record.hold() {
+            Some(hold) if !record.is_cancelling() => {
+                (format!("{}, held", record.status()), hold.message.clone())
+            }
+            _ => (standing(record), String::new()),
+        };
+        return output.report(bar, what, state, below);
+    };
     bar.set_position((1000.0 * progress.fraction.get()) as u64);
     let mut parts = Vec::new();
     if let Some(stage) = &progress.stage {
@@ -756,4 +765,25 @@ fn details(progress: &Progress) -> String {
     let parts: Vec<String> =
         [speed, eta, energy, temperature, density].into_iter().flatten().collect();
     parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_task_that_is_held_says_what_is_in_its_way() {
+        let example = include_str!("../../../../openapi/examples/job_submit.200.json");
+        let mut job: Value = serde_json::from_str(example).unwrap();
+        job["queue"] = json!({"position": 1, "length": 1});
+        let standing = |job: &Value| standing(&JobRecord::deserialize(job).unwrap());
+        assert_eq!(standing(&job), "queued, place 1 of 1");
+        job["held"] = json!({
+            "kinds": ["job"], "code": "disk_full", "message": "the disk is full",
+            "fault": "machine", "since": "2026-01-31T14:05:00Z",
+        });
+        assert_eq!(standing(&job), "queued, held: the disk is full");
+    }
 }

@@ -254,6 +254,35 @@ fn a_column_that_a_portfolio_does_not_have_is_reported() {
 }
 
 #[test]
+fn a_portfolio_of_a_spreadsheet_is_read_and_its_mistakes_have_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let margin = |table: &[u8]| {
+        fs::write(folder.path().join("book.csv"), table).unwrap();
+        let date = ["--margin-date", "2024-12-31", "--num-scenarios", "1000"];
+        let book = ["margin", "local", "--portfolio", "book.csv"];
+        molbox(folder.path(), &[&book[..], &date].concat())
+    };
+    let german = "\u{feff}ticker;type;quantity\r\nXEQ1;long;2,5\r\n";
+    let report: Value = serde_json::from_str(&ok(&mut margin(german.as_bytes()))).unwrap();
+    assert_eq!(report["rows"][0]["quantity"], 2.5);
+    let wrong = b"ticker,type,quantity\nXEQ1,long,1\nXEQ1,long,-1\n";
+    let (code, error) = failure(&mut margin(wrong));
+    assert_eq!(code, 5, "{error}");
+    assert!(error["message"].as_str().unwrap().contains("line 3: must be at least 0"), "{error}");
+    let (code, error) = failure(&mut margin(b"ticker,type,quantity\nM\xfcnchen,long,1\n"));
+    assert_eq!(code, 11, "{error}");
+    assert!(error["remedy"].as_str().unwrap().contains("CSV UTF-8"), "{error}");
+    fs::write(folder.path().join("none.json"), "{\"futures\": []}").unwrap();
+    let mut none = molbox(folder.path(), &["margin", "local", "--portfolio", "none.json"]);
+    for none in [&mut none, &mut margin(b"ticker,type,quantity\n")] {
+        let output = none.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let remarks = String::from_utf8(output.stderr).unwrap();
+        assert!(remarks.contains("the portfolio has no positions"), "{remarks}");
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let data = repository().join("crates/analysis/tests/data");
@@ -370,9 +399,12 @@ fn margins_are_drawn_and_tested_against_the_past() {
     );
     assert!(fs::read_to_string(folder.path().join("past.svg")).unwrap().contains("Kupiec"));
 
-    let unknown = [&["margin", "backtest", "--plot", "past.pdf"], &book[..], &past[..2]].concat();
+    let unknown = [&["margin", "backtest", "--plot", "past.gif"], &book[..], &past[..2]].concat();
     let (code, error) = failure(&mut molbox(folder.path(), &unknown));
-    assert_eq!((code, error["message"].as_str().unwrap().contains(".png or .svg")), (2, true));
+    assert_eq!(
+        (code, error["message"].as_str().unwrap().contains(".png, .svg or .pdf")),
+        (2, true)
+    );
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn events(lines: &str) -> Vec<Value> {
 #[test]
 fn an_interrupted_run_is_resumed_and_ends_with_a_report() {
     let service = Service::with_worker();
-    let mut run = short_run(&service, &["--time", "0.2ps", "--replicas", "2", "--rmsd", "@CA"]);
+    let flags = ["--time", "0.2ps", "--replicas", "2", "--rmsd", "@CA", "--rmsf", "@CA"];
+    let mut run = short_run(&service, &flags);
     let mut first = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     let state = service.folder().join("villin/molbox-run.json");
@@ -82,6 +83,9 @@ fn an_interrupted_run_is_resumed_and_ends_with_a_report() {
         "barostat",
         "| integration_timestep | `4.0` | fs |",
         "| RMSD of @CA | Å |",
+        "### Replicas compared",
+        "| production | density | g/mL |",
+        "(replicas_rmsf.png)",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }

@@ -180,6 +180,17 @@ fn the_doctor_finds_nothing_and_then_the_key() {
 }
 
 #[test]
+fn a_service_without_market_data_is_remarked_on_and_is_no_failure() {
+    let service = Service::with(&["margin.market=\"/nowhere\""]);
+    let findings = service.json(&["doctor"]);
+    let margin =
+        findings.as_array().unwrap().iter().find(|found| found["check"] == "margin").unwrap();
+    assert_eq!(margin["status"], "remark");
+    assert!(margin["found"].as_str().unwrap().contains("no market data"), "{margin}");
+    assert!(margin["remedy"].as_str().unwrap().contains("molboxd market sample"), "{margin}");
+}
+
+#[test]
 fn a_flag_overrides_the_environment_and_that_the_profile() {
     let service = Service::start();
     let url = service.base_url.clone();
@@ -277,7 +288,6 @@ fn the_margin_of_the_service_is_that_of_this_machine() {
         assert_eq!(written["file"].take(), file);
         written
     };
-    // What CSV has no place for.
     let totals = written("submit", "there.csv");
     assert_eq!(totals, written("local", "here.csv"));
     assert!(
@@ -288,7 +298,11 @@ fn the_margin_of_the_service_is_that_of_this_machine() {
     assert_eq!(totals["marginDate"], "2024-12-31");
     let read = |name: &str| fs::read_to_string(service.folder().join(name)).unwrap();
     assert_eq!(read("there.csv"), read("here.csv"));
-    assert_eq!(read("here.csv").lines().count(), 3);
+    let csv = read("here.csv");
+    assert_eq!(csv.lines().count(), 4, "a header, two positions, and the total: {csv}");
+    let initial = format!("{:.2}", totals["initialMargin"].as_f64().unwrap());
+    let total = csv.lines().last().unwrap();
+    assert!(total.starts_with("total,total,USD,") && total.contains(&initial), "{csv}");
 }
 
 #[test]
@@ -338,4 +352,20 @@ fn a_key_that_was_revoked_is_said_to_be() {
     let (code, error) = failure(&mut service.molbox(&["job", "list"]));
     assert_eq!(code, 3, "{error}");
     assert!(error["message"].as_str().unwrap().starts_with("this API key was revoked on 20"));
+}
+
+#[test]
+fn who_has_a_disabled_account_is_told_to_ask_and_not_to_log_in_again() {
+    let service = Service::start();
+    service.molboxd(&["account", "disable", "ada"]);
+    let mut login = service.molbox(&["login", "--base-url", &service.base_url]);
+    let refused = with_input(login.env_remove("MOLBOX_API_KEY"), &service.key);
+    let refused: Value = serde_json::from_slice(&refused.stderr).unwrap();
+    let (code, listed) = failure(&mut service.molbox(&["job", "list"]));
+    assert_eq!(code, 3, "{listed}");
+    for error in [listed, refused["error"].clone()] {
+        assert!(error["message"].as_str().unwrap().contains("is disabled; ask"), "{error}");
+        let remedy = error["remedy"].as_str().unwrap();
+        assert!(remedy.contains("molboxd account enable") && !remedy.contains("log in"), "{error}");
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::position::Positions;
 use super::xml::{Element, Elements};
-use crate::check::ValueError;
+use crate::check::{Place, ValueError};
 use crate::error::Loc;
 use crate::schema::Part;
 
@@ -19,6 +19,8 @@ enum Kept {
     OnBehalfOf,
     Trade,
     Constituent,
+    /// What looks like a position and is not read as one.
+    Uncounted,
 }
 
 /// A trade that is no position, and the field that shows it; none for the trade as a whole.
@@ -34,6 +36,7 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
         Some("onBehalfOf") => Some(Kept::OnBehalfOf),
         Some("trade") => Some(Kept::Trade),
         Some("constituent") => Some(Kept::Constituent),
+        Some(name) if is_uncounted(path, name) => Some(Kept::Uncounted),
         _ => None,
     })? {
         let trade = match kept {
@@ -45,7 +48,17 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
                 continue;
             }
             Kept::Trade => Some(&element),
+            Kept::Constituent if element.all("trade").count() > 1 => {
+                let error = ValueError::new("value_error", "a constituent has to hold one trade");
+                positions.refuse(&[], error);
+                continue;
+            }
             Kept::Constituent => element.at(&["trade"]),
+            Kept::Uncounted => {
+                let msg = format!("<{}> is not in a trade, and would not count", element.name);
+                positions.refuse(&[], ValueError::new("value_error", msg));
+                continue;
+            }
         };
         let read = match trade {
             Some(trade) => position(trade, own_party.as_deref(), positions),
@@ -64,7 +77,23 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
             }
         }
     }
-    Ok(if positions.n_read == 0 { json!({}) } else { json!({ "futures": [] }) })
+    if positions.n_read == 0 {
+        let msg = "no futures in the document: it has no trade";
+        let error = ValueError::new("value_error.missing", msg);
+        positions.violations.add(Place::Portfolio, &["futures".into()], error);
+    }
+    Ok(json!({ "futures": [] }))
+}
+
+/// A future that stands in a portfolio and not in a trade, and a trade whose name is written in
+/// another way. Elsewhere a future may be one that only has a price.
+fn is_uncounted(path: &str, name: &str) -> bool {
+    let is_other = |word: &str| name != word && name.eq_ignore_ascii_case(word);
+    let within = path.rsplit('/').nth(1).unwrap_or_default();
+    is_other("trade")
+        || is_other("constituent")
+        || (name.eq_ignore_ascii_case("future")
+            && ["portfolio", "futures"].iter().any(|parent| within.eq_ignore_ascii_case(parent)))
 }
 
 fn position(
@@ -72,27 +101,7 @@ fn position(
     own_party: Option<&str>,
     positions: &Positions<'_>,
 ) -> Result<Value, Refused> {
-    let Some(details) = trade.at(&["instrumentTradeDetails"]) else {
-        let product = trade.children.iter().find(|child| child.name != "tradeHeader");
-        let name = product.map_or("nothing", |product| &product.name);
-        return refused(
-            None,
-            format!("a trade in {name}, only instrumentTradeDetails of a future can be valued"),
-        );
-    };
-    let Some(future) = details.at(&["future"]) else {
-        return refused(
-            None,
-            "instrumentTradeDetails of something that is not a future".to_owned(),
-        );
-    };
-    if details.at(&["quantity", "nominal"]).is_some() {
-        return refused(
-            Some("quantity"),
-            "a nominal amount, it has to be a number of contracts".to_owned(),
-        );
-    }
-
+    let (details, future) = instrument(trade)?;
     let own_party = own_party
         .or_else(|| reference(trade, &["tradeHeader", "partyTradeIdentifier", "partyReference"]));
     let is_own = |role| own_party.is_some() && reference(details, &[role]) == own_party;
@@ -143,11 +152,47 @@ fn position(
     Ok(Value::Object(read.collect()))
 }
 
+/// The details of a trade and the one future that it is in.
+fn instrument(trade: &Element) -> Result<(&Element, &Element), Refused> {
+    let Some(details) = trade.at(&["instrumentTradeDetails"]) else {
+        let product = trade.children.iter().find(|child| child.name != "tradeHeader");
+        let name = product.map_or("nothing", |product| &product.name);
+        return refused(
+            None,
+            format!("a trade in {name}, only instrumentTradeDetails of a future can be valued"),
+        );
+    };
+    // The first alone would be read.
+    let has_several = |element: &Element, name| element.all(name).count() > 1;
+    if has_several(trade, "instrumentTradeDetails")
+        || has_several(details, "future")
+        || has_several(details, "quantity")
+    {
+        return refused(
+            None,
+            "a trade in more than one instrument, or with several quantities".to_owned(),
+        );
+    }
+    let Some(future) = details.at(&["future"]) else {
+        return refused(
+            None,
+            "instrumentTradeDetails of something that is not a future".to_owned(),
+        );
+    };
+    if details.at(&["quantity", "nominal"]).is_some() {
+        return refused(
+            Some("quantity"),
+            "a nominal amount, it has to be a number of contracts".to_owned(),
+        );
+    }
+    Ok((details, future))
+}
+
 fn text<'e>(element: &'e Element, path: &'e [&'e str]) -> Option<&'e str> {
     element.at(path).map(|element| element.text.as_str())
 }
 
-fn refused(field: Option<&'static str>, msg: String) -> Result<Value, Refused> {
+fn refused<T>(field: Option<&'static str>, msg: String) -> Result<T, Refused> {
     Err((field, ValueError::new("value_error", msg)))
 }
 

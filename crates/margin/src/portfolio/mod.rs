@@ -15,8 +15,8 @@ use serde_json::Value;
 use crate::check::ValueError;
 use crate::schema::Part;
 
+pub(crate) use position::{Lines, Position, Positions, unreadable};
 pub use position::{MAX_POSITIONS, Side};
-pub(crate) use position::{Position, Positions, unreadable};
 pub(crate) use tree::Tree;
 
 /// A document larger than this, 64 MiB, is refused.
@@ -27,7 +27,8 @@ pub const MAX_DOCUMENT_BYTES: usize = 64 << 20;
 pub enum DataFormat {
     /// Trades in futures of an `FpML` 5 document, any view.
     Fpml,
-    /// Lines under a header `ticker,type,quantity[,entryDate,entryPrice]`, in any order.
+    /// Lines under a header `ticker,type,quantity[,entryDate,entryPrice]`, in any order, with commas,
+    /// semicolons or tabs between them. With semicolons numbers may have decimal commas.
     Csv,
     /// `{"futures": [{"ticker": …, "type": …, "quantity": …}]}`.
     Json,
@@ -92,10 +93,16 @@ pub(crate) fn decode(document: &[u8]) -> Result<&str, ValueError> {
         return Err(ValueError::new("value_error.too_large", msg));
     }
     if document.starts_with(&[0xFF, 0xFE]) || document.starts_with(&[0xFE, 0xFF]) {
-        return Err(unreadable("the document is UTF-16 or UTF-32, it must be UTF-8"));
+        return Err(unreadable(
+            "the document is UTF-16 or UTF-32, it must be UTF-8 (of a spreadsheet: \"CSV UTF-8\")",
+        ));
     }
     let document = document.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(document);
     std::str::from_utf8(document).map_err(|error| {
-        unreadable(format!("the document is not UTF-8 at byte {}", error.valid_up_to()))
+        let line = 1 + document[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        unreadable(format!(
+            "line {line} is not UTF-8, at byte {} of the document (of a spreadsheet: save it as \"CSV UTF-8\")",
+            error.valid_up_to()
+        ))
     })
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Date;
 use crate::check::{self, Place, ValueError, Violations};
-use crate::error::Loc;
+use crate::error::{Error, Loc};
 use crate::store::Store;
 use crate::unknown::UnknownFields;
 
@@ -59,6 +59,36 @@ pub(crate) struct Positions<'s> {
     pub(crate) n_read: usize,
     pub(crate) violations: Violations,
     pub(crate) unknown: UnknownFields,
+    pub(crate) lines: Lines,
+}
+
+/// The lines of a file that positions stand on, where it has lines: who wrote it counts those, and
+/// not positions from zero.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(Vec<u32>);
+
+impl Lines {
+    /// Adds the line, from 1, of the next position.
+    pub(super) fn add(&mut self, line: usize) {
+        if self.0.len() < MAX_POSITIONS {
+            self.0.push(u32::try_from(line).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// A refusal with the line in front of what is wrong with a position. Where it stands in the
+    /// request remains.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        let Error::Refused(mut violations) = error else { return error };
+        for violation in &mut violations {
+            if let [_, Loc::Field("portfolio"), Loc::Field("futures"), Loc::Index(index), ..] =
+                violation.loc[..]
+                && let Some(line) = self.0.get(index)
+            {
+                violation.msg = format!("line {line}: {}", violation.msg);
+            }
+        }
+        Error::Refused(violations)
+    }
 }
 
 impl<'s> Positions<'s> {
@@ -69,6 +99,7 @@ impl<'s> Positions<'s> {
             n_read: 0,
             violations: Violations::default(),
             unknown: UnknownFields::default(),
+            lines: Lines::default(),
         }
     }
 
@@ -145,6 +176,16 @@ fn side(text: &str) -> Result<Side, ValueError> {
 
 fn quantity(quantity: f64) -> Result<f64, ValueError> {
     if quantity >= 0.0 { Ok(quantity) } else { Err(ValueError::number("must be at least 0")) }
+}
+
+/// The error of something that is called as positions are, where none are read. A remark would not
+/// do: the margin without them looks like one.
+pub(crate) fn uncounted(name: &str) -> ValueError {
+    let msg = format!(
+        "{name} stands where no positions are read, and would not count: each position belongs into \
+         futures, within the portfolio"
+    );
+    ValueError::new("value_error", msg)
 }
 
 pub(crate) fn unreadable(msg: impl Into<String>) -> ValueError {

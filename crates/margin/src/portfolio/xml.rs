@@ -10,9 +10,9 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion, escape};
 use serde_json::{Map, Value, json};
 
-use super::position::{Positions, unreadable};
+use super::position::{Positions, uncounted, unreadable};
 use crate::check::{Place, ValueError};
-use crate::schema::Part;
+use crate::schema::{Part, word_for_positions};
 use crate::unknown::UnknownFields;
 
 // Limits of one kept element, far above what a trade needs.
@@ -37,6 +37,7 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
     let mut job = fields(&root, Part::Job, None, positions)?;
     let mut n_futures = 0;
     let mut stranger = None;
+    let mut stray = None;
     let mut unknown = UnknownFields::default();
     while let Some((kept, element)) = elements.next(|path| match path {
         "/portfolio/futures/future" | "/marginJob/portfolio/futures/future" => Some(Kept::Position),
@@ -50,6 +51,7 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
                 stranger = among_positions(path).map(str::to_owned);
             }
             if field.is_none() {
+                stray = stray.take().or_else(|| of_positions(path).map(str::to_owned));
                 note_unknown(path, &mut unknown);
             }
             let (name, part) = field?;
@@ -69,12 +71,7 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
             Kept::Field(name, part) => insert(&mut job, name, part.of_text(&element.whole_text()))?,
         }
     }
-    // It may be a position, and a margin without that is too low.
-    if let Some(name) = stranger {
-        return Err(unreadable(format!(
-            "XML: <futures> holds <{name}>; each position in it is a <future>"
-        )));
-    }
+    refuse_misplaced(stranger, stray)?;
     positions.unknown.append(unknown);
     let portfolio = match n_futures {
         0 => json!({}),
@@ -88,10 +85,33 @@ pub(super) fn read(text: &str, positions: &mut Positions<'_>) -> Result<Value, V
     Ok(job.into())
 }
 
+/// Refuses names of elements that may be positions, and are none or stand elsewhere: a margin without
+/// them is too low.
+fn refuse_misplaced(stranger: Option<String>, stray: Option<String>) -> Result<(), ValueError> {
+    match (stranger, stray) {
+        (Some(name), _) => Err(unreadable(format!(
+            "XML: <futures> holds <{name}>; each position in it is a <future>"
+        ))),
+        (None, Some(name)) => Err(uncounted(&format!("XML: <{name}>"))),
+        (None, None) => Ok(()),
+    }
+}
+
 /// The name of an element that stands where positions do.
 fn among_positions(path: &str) -> Option<&str> {
     let (parent, name) = path.rsplit_once('/')?;
     matches!(parent, "/portfolio/futures" | "/marginJob/portfolio/futures").then_some(name)
+}
+
+/// The name of an element that is called as positions are, and stands where none are read.
+fn of_positions(path: &str) -> Option<&str> {
+    let (parent, name) = path.rsplit_once('/')?;
+    let is_beside_futures = matches!(parent, "/portfolio" | "/marginJob" | "/marginJob/portfolio");
+    match word_for_positions(name)? {
+        "future" | "futures" => Some(name),
+        // Elsewhere, these are words that other things have, too.
+        _ => is_beside_futures.then_some(name),
+    }
 }
 
 /// Notes an element that is right where fields are, and is none.
@@ -118,8 +138,11 @@ fn fields(
     for (name, text) in
         attributes.chain(element.children.iter().map(|child| (&child.name, child.whole_text())))
     {
+        let is_future = matches!(word_for_positions(name), Some("future" | "futures"));
         if let Some((name, part)) = part.field(name) {
             insert(&mut fields, name, part.of_text(&text))?;
+        } else if part == Part::Position && is_future {
+            return Err(uncounted(&format!("XML: <{name}> in a <future>")));
         } else if let Some(place) = place {
             positions.unknown.add(place, &[], name);
         }
@@ -225,9 +248,24 @@ impl<'t> Elements<'t> {
                 Event::Text(text) if self.path.is_empty() && !text.trim_ascii().is_empty() => {
                     return Err(self.unreadable("text after the root element"));
                 }
+                // Positions in another notation, perhaps; they would not count.
+                Event::Text(text) if self.is_among_positions() && !text.trim_ascii().is_empty() => {
+                    return Err(
+                        self.unreadable("<futures> holds text; each position in it is a <future>")
+                    );
+                }
+                Event::CData(_) if self.is_among_positions() => {
+                    return Err(
+                        self.unreadable("<futures> holds text; each position in it is a <future>")
+                    );
+                }
                 _ => {}
             }
         }
+    }
+
+    fn is_among_positions(&self) -> bool {
+        matches!(self.path.as_str(), "/portfolio/futures" | "/marginJob/portfolio/futures")
     }
 
     /// The element that begins with `tag`, and everything in it.

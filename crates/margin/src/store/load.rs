@@ -313,7 +313,9 @@ impl Reading {
         settlements: Vec<Series>,
         by_ticker: &Tickers,
     ) -> Vec<Contract> {
-        let mut known: HashMap<(usize, ReturnType), Arc<Series>> = HashMap::new();
+        // With the days of prices that have no logarithm.
+        type Returns = (Arc<Series>, Arc<[Date]>);
+        let mut known: HashMap<(usize, ReturnType), Returns> = HashMap::new();
         let mut of_contract = Vec::with_capacity(listed.len());
         for contract in &listed {
             let factor = contract.risk_factor.as_deref().unwrap_or(&contract.ticker);
@@ -327,13 +329,16 @@ impl Reading {
             };
             let returns = known.entry((factor, contract.return_type)).or_insert_with(|| {
                 let (days, values) = returns::daily(&settlements[factor], contract.return_type);
-                Arc::new(self.share(days, values))
+                let missing =
+                    returns::without_logarithm(&settlements[factor], contract.return_type);
+                (Arc::new(self.share(days, values)), missing.into())
             });
-            of_contract.push((listed[factor].ticker.clone(), returns.clone()));
+            let (returns, no_logarithm) = returns.clone();
+            of_contract.push((listed[factor].ticker.clone(), returns, no_logarithm));
         }
         let parts = listed.into_iter().zip(settlements).zip(of_contract);
         parts
-            .map(|((listed, settlements), (risk_factor, returns))| Contract {
+            .map(|((listed, settlements), (risk_factor, returns, no_logarithm))| Contract {
                 ticker: listed.ticker,
                 currency: listed.currency,
                 size: listed.size,
@@ -342,6 +347,7 @@ impl Reading {
                 last_trade_date: listed.last_trade_date,
                 settlements,
                 returns,
+                no_logarithm,
             })
             .collect()
     }

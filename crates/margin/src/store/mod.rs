@@ -53,6 +53,9 @@ pub struct Contract {
     pub settlements: Series,
     /// Daily returns of its risk factor, which may be another contract.
     pub(crate) returns: Arc<Series>,
+    /// Days on which that has a price without a logarithm, where returns are logarithms: they are
+    /// missing before and after it.
+    pub(crate) no_logarithm: Arc<[Date]>,
 }
 
 /// Values on days in ascending order.

@@ -186,6 +186,7 @@ fn a_portfolio_without_futures_is_refused_and_one_with_none_is_not() {
         ("futures: []", DataFormat::Yaml),
         ("<portfolio><futures/></portfolio>", DataFormat::Xml),
         ("ticker,type,quantity\n", DataFormat::Csv),
+        ("ticker;type;quantity\r\n;;\r\n", DataFormat::Csv),
     ] {
         assert_eq!(read(document, format).csv().lines().count(), 1, "{document}");
     }
@@ -214,6 +215,157 @@ fn what_stands_among_the_positions_of_xml_and_is_none_is_refused() {
             assert!(violations[0].msg.contains(name), "{}", violations[0].msg);
         }
     }
+}
+
+/// Quantities of the positions of a document.
+fn quantities(document: &str) -> Vec<f64> {
+    read(document, DataFormat::Csv).rows.iter().map(|row| row.quantity).collect()
+}
+
+#[test]
+fn fields_of_csv_are_separated_by_what_the_header_shows() {
+    let expected = [2.5, 3.0];
+    for document in [
+        "ticker,type,quantity\nXEQ1,long,2.5\nXEQ2,short,3\n",
+        // As a German Excel writes it, with a mark of the byte order and everything in quotes.
+        "\u{feff}ticker;type;quantity\r\nXEQ1;long;2,5\r\nXEQ2;short;3\r\n",
+        "\u{feff}\"ticker\";\"type\";\"quantity\"\r\n\"XEQ1\";\"long\";\"2,5\"\r\n\"XEQ2\";\"short\";\"3\"",
+        "sep=;\r\nticker;type;quantity\r\nXEQ1;long;2,5\r\nXEQ2;short;3\r\n",
+        // By a program that does not know of commas, and one that knows of tabs.
+        "ticker;type;quantity\nXEQ1;long;2.5\nXEQ2;short;3\n",
+        "ticker\ttype\tquantity\rXEQ1\tlong\t2.5\rXEQ2\tshort\t3\r",
+        // Other separators in the names of columns that are not needed.
+        "ticker;type;quantity;a, b, c\nXEQ1;long;2,5;x\nXEQ2;short;3;\n",
+        // Columns and lines of a spreadsheet that are empty.
+        "ticker,type,quantity,,\n,,,,\nXEQ1,long,2.5,,\nXEQ2,short,3,,\n,,,,\n\n",
+    ] {
+        assert_eq!(quantities(document), expected, "{document:?}");
+    }
+    let with_entry =
+        "ticker;type;quantity;entryDate;entryPrice\nXEQ1;long;2,5;2024-12-02;5900,25\n";
+    let row = &read(with_entry, DataFormat::Csv).rows[0];
+    assert_eq!(row.entry_market_value, 2.5 * row.size * 5900.25);
+}
+
+#[test]
+fn a_number_that_can_be_read_in_two_ways_is_refused() {
+    for (document, at, part) in [
+        ("ticker;type;quantity\nXEQ1;long;1.500\n", "[0].quantity", "write 1500 or 1,500"),
+        ("ticker;type;quantity\nXEQ1;long;1.500,5\n", "[0].quantity", "has a point"),
+        ("ticker;type;quantity\nXEQ1;long;1,5\nXEQ1;long;2.5\n", "[1].quantity", "has a point"),
+        ("ticker,type,quantity\nXEQ1,long,\"1,5\"\n", "[0].quantity", "has a comma"),
+        ("ticker\ttype\tquantity\nXEQ1\tlong\t1,5\n", "[0].quantity", "has a comma"),
+    ] {
+        let sample = store("sample");
+        let read = Request::from_parts(&settings(), document.as_bytes(), DataFormat::Csv, &sample);
+        let violations = refused(read);
+        assert_eq!(
+            summary(&violations),
+            [format!("portfolio.futures{at} type_error")],
+            "{document}"
+        );
+        assert!(violations[0].msg.contains(part), "{}", violations[0].msg);
+    }
+    // Another number of the file shows that points are decimal.
+    let shown = "ticker;type;quantity;entryDate;entryPrice\nXEQ1;long;1.500;2024-12-02;4500.25\n";
+    assert_eq!(quantities(shown), [1.5]);
+    // A decimal comma between commas, which makes a field of its own.
+    let split = "ticker,type,quantity,\nXEQ1,long,1,5\n";
+    assert_eq!(refusal(split, DataFormat::Csv), ["portfolio value_error.document"]);
+}
+
+#[test]
+fn what_is_wrong_in_csv_names_the_line_of_the_file_and_the_field() {
+    let messages = |document: &str| -> Vec<String> {
+        let sample = store("sample");
+        let read = Request::from_parts(&settings(), document.as_bytes(), DataFormat::Csv, &sample);
+        refused(read).iter().map(ToString::to_string).collect()
+    };
+    let found = messages(
+        "ticker,type,quantity,entryDate,note\r\n\r\nXEQ1,long,1,,\"two\r\nlines\"\r\nNONE,long,1,,\r\n,,,,\r\n\
+         XEQ1,buy,-1,,\r\nXEQ1,long,\"1,5\",,\r\n",
+    );
+    assert_eq!(found.len(), 4, "{found:?}");
+    let expected = [
+        "body.portfolio.futures[1].ticker: line 5: unknown ticker",
+        "body.portfolio.futures[2].type: line 7: must be long or short",
+        "body.portfolio.futures[2].quantity: line 7: must be at least 0",
+        "body.portfolio.futures[3].quantity: line 8: \"1,5\" has a comma",
+    ];
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.starts_with(expected), "{found}");
+    }
+    // What only the market data shows.
+    let found = messages("ticker,type,quantity,entryDate\nXEQ1,long,1,\nXEQ1,long,1,2004-01-01\n");
+    let expected = "body.portfolio.futures[1].entryDate: line 3: no settlement price";
+    assert!(found[0].starts_with(expected), "{found:?}");
+    // What is no table.
+    for (document, expected) in [
+        ("ticker,type,quantity\nXEQ1,long,1\nXEQ1,long\n", "CSV, line 3: 2 fields"),
+        ("Ticker,Typ,Menge\n", "CSV, line 1: no column ticker"),
+        ("ticker|type|quantity\n", "separated by commas, semicolons or tabs"),
+    ] {
+        let found = messages(document);
+        assert!(found[0].contains(expected), "{found:?}");
+    }
+}
+
+#[test]
+fn a_quote_that_is_missing_hides_no_position() {
+    let rows = "XEQ2,long,5,\nXEQ3,long,1,";
+    for note in ["\"open", "\"closed\" and more", "\"a\"\"", "\"ends below"] {
+        let end = if note.ends_with("below") { "\"\n" } else { "\n" };
+        let document = format!("ticker,type,quantity,note\nXEQ1,long,1,{note}\n{rows}{end}");
+        let sample = store("sample");
+        let read = Request::from_parts(&settings(), document.as_bytes(), DataFormat::Csv, &sample);
+        let violations = refused(read);
+        assert_eq!(summary(&violations), ["portfolio value_error.document"], "{document}");
+        assert!(violations[0].msg.starts_with("CSV, line 2: "), "{}", violations[0].msg);
+    }
+    let balanced =
+        "ticker,type,quantity,note\nXEQ1,long,1,\"a \"\"b\"\"\nc, d\" \nXEQ2,long,5,5\" x\n";
+    assert_eq!(quantities(balanced), [1.0, 5.0]);
+}
+
+#[test]
+fn positions_where_none_are_read_are_refused_in_documents() {
+    let future = "<future ticker='XEQ1' type='long' quantity='1'/>";
+    for stray in [
+        format!("{future}<futures>{future}</futures>"),
+        format!("<futures>{future}</futures><Futures>{future}</Futures>"),
+        format!("<futures>{future}</futures><positions>{future}</positions>"),
+        format!("<futures>{future}</futures><desk>{future}</desk>"),
+        format!("<futures>{future}XEQ1,long,1</futures>"),
+        format!("<futures>{future}<![CDATA[XEQ1,long,1]]></futures>"),
+        format!(
+            "<futures><future ticker='XEQ1' type='long' quantity='1'>{future}</future></futures>"
+        ),
+    ] {
+        let document = format!("<portfolio>{stray}</portfolio>");
+        let found = refusal(&document, DataFormat::Xml);
+        assert!(found[0].starts_with("portfolio value_error"), "{document} {found:?}");
+    }
+    // Words that other things have, too, and elements that hold none.
+    let harmless = format!(
+        "<portfolio><futures>{future}</futures><owner><position>Head</position></owner></portfolio>"
+    );
+    assert_eq!(read(&harmless, DataFormat::Xml).rows.len(), 1);
+
+    let position = r#"{"ticker": "XEQ1", "type": "long", "quantity": 1}"#;
+    for (rest, at) in [
+        (r#""data": "ticker,type,quantity""#.to_owned(), "portfolio.data value_error"),
+        (format!(r#""portfolio": {{"futures": [{position}]}}"#), "futures value_error"),
+    ] {
+        let document = format!("{{\"futures\": [{position}], {rest}}}");
+        for format in [DataFormat::Json, DataFormat::Yaml] {
+            assert_eq!(refusal(&document, format), [at], "{document}");
+        }
+    }
+    // Unknown fields are ignored, and told in the answer.
+    let harmless = format!(r#"{{"futures": [{position}], "positions": [{position}]}}"#);
+    assert_eq!(read(&harmless, DataFormat::Json).rows.len(), 1);
+    let two_documents = "futures: []\n---\nfutures: [{ticker: XEQ1, type: long, quantity: 1}]\n";
+    assert_eq!(refusal(two_documents, DataFormat::Yaml), ["portfolio value_error.document"]);
 }
 
 #[test]
@@ -326,6 +478,19 @@ fn a_trade_that_is_not_in_a_future_is_never_left_out() {
     ] {
         let mixed = futures.replacen(from, to, if from == "<trade>" { 1 } else { 2 });
         assert_eq!(refusal(&mixed, DataFormat::Fpml), ["portfolio.futures[0] value_error"], "{to}");
+    }
+    // What is read of one, and stands there more than once.
+    for (from, to, at) in [
+        ("</instrumentTradeDetails>", "</instrumentTradeDetails><instrumentTradeDetails/>", 0),
+        ("</future>", "</future><future/>", 0),
+        ("</quantity>", "</quantity><quantity><number>5</number></quantity>", 0),
+        ("<trade>", "<constituent><trade/><trade/></constituent><trade>", 0),
+        ("</dataDocument>", "<portfolio><future/></portfolio></dataDocument>", 3),
+        ("</dataDocument>", "<Trade/></dataDocument>", 3),
+    ] {
+        let changed = futures.replacen(from, to, 1);
+        let expected = [format!("portfolio.futures[{at}] value_error")];
+        assert_eq!(refusal(&changed, DataFormat::Fpml), expected, "{to}");
     }
     let constituents = futures
         .replace("<trade>", "<constituent><trade>")

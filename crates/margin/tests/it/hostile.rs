@@ -337,6 +337,26 @@ fn prices_of_any_size_give_finite_margins_or_are_refused() {
 }
 
 #[test]
+fn prices_without_a_logarithm_have_a_warning_with_their_days() {
+    let spike = [(30, "0"), (31, "-7")];
+    let warnings = |return_type: &str, fields| -> Vec<String> {
+        let warnings = of_prices(return_type, &spike, fields).unwrap().warnings;
+        warnings.into_iter().filter(|warning| warning.contains("above zero")).collect()
+    };
+    let found = warnings("log", json!({}));
+    assert_eq!(found.len(), 1, "{found:?}");
+    let expected =
+        "2 prices of AAA from 2024-02-03 to 2024-02-04 are not above zero: the daily returns";
+    assert!(found[0].starts_with(expected), "{found:?}");
+    assert_eq!(warnings("absolute", json!({})), [""; 0]);
+    // Nothing of what comes after the margin date is used.
+    assert_eq!(warnings("log", json!({ "marginDate": "2024-02-02" })), [""; 0]);
+    let found = of_prices("log", &[(40, "-1")], json!({})).unwrap().warnings;
+    let expected = "the price of AAA on 2024-02-13 is not above zero";
+    assert!(found.iter().any(|warning| warning.starts_with(expected)), "{found:?}");
+}
+
+#[test]
 fn a_move_whose_square_is_infinite_is_refused_by_its_day() {
     let violations = refused(of_prices("absolute", &[(30, "1e200")], json!({})));
     assert_eq!(summary(&violations), ["portfolio.futures[0].ticker value_error.overflow"]);

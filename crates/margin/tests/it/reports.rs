@@ -1,5 +1,7 @@
 //! The answer in its notations.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::common::{calculate, job, report, store_of, with};
@@ -12,6 +14,70 @@ fn csv_has_the_documented_columns() {
     assert!(csv.starts_with(&format!("{HEADER}\nXEQ1,long,USD,2024-12-30,")));
     assert!(csv.ends_with('\n') && !csv.contains('\r'));
     assert!(csv.lines().all(|line| line.split(',').count() == 12));
+}
+
+/// The lines of a filing as maps from column to field.
+fn lines_of(filing: &str) -> Vec<BTreeMap<String, String>> {
+    let mut reader = csv::Reader::from_reader(filing.as_bytes());
+    reader.deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn a_filing_stands_by_itself() {
+    let report = report(&job(&[("XEQ1", 1.5), ("XEQ4", -2.0)]));
+    let filing = report.filing("digest");
+    assert!(filing.starts_with(&format!("{HEADER},dailySigma,exchangeRate,")), "{filing}");
+    let lines = lines_of(&filing);
+    assert_eq!(lines.len(), 3, "{filing}");
+    let number = |line: usize, column: &str| lines[line][column].parse::<f64>().unwrap();
+    let total = &lines[2];
+    assert_eq!(
+        (&*total["ticker"], &*total["positionType"], &*total["currency"]),
+        ("total", "total", "USD")
+    );
+    for (column, expected) in [
+        ("seed", "42"),
+        ("numScenarios", "1000"),
+        ("timeHorizonDays", "2"),
+        ("confidence", "0.99"),
+        ("riskMeasure", "expected_shortfall"),
+        ("marketData", "digest"),
+        ("exchangeRate", "1"),
+    ] {
+        assert_eq!(total[column], expected, "{column}");
+    }
+    assert!(
+        total["warnings"].is_empty() && lines.iter().all(|line| line["marginDate"] == "2024-12-31")
+    );
+    let simulation = report.summary.simulation.as_ref().unwrap();
+    assert_eq!(number(1, "exchangeRate"), simulation.rates[0].1);
+    for (line, (_, sigma)) in simulation.sigmas.iter().enumerate() {
+        assert!((number(line, "dailySigma") - sigma).abs() <= 5.1e-9);
+    }
+    // Rounded each by itself.
+    assert!((number(2, "initialMargin") - report.summary.initial_margin).abs() <= 0.0051);
+    let sum = number(0, "initialMarginConverted") + number(1, "initialMarginConverted");
+    assert!((sum - number(2, "initialMargin")).abs() < 0.02, "{filing}");
+    for column in ["currentMarketValue", "initialMargin", "maintenanceMargin", "variationMargin"] {
+        let decimals =
+            |line: &BTreeMap<String, String>| line[column].split_once('.').unwrap().1.len();
+        assert!(lines.iter().all(|line| decimals(line) == 2), "{column}: {filing}");
+    }
+}
+
+#[test]
+fn a_filing_of_nothing_has_a_total_of_zero() {
+    let empty = report(&json!({ "portfolio": { "futures": [] } }));
+    let lines = lines_of(&empty.filing("digest"));
+    assert_eq!(lines.len(), 1);
+    assert_eq!((&*lines[0]["positionType"], &*lines[0]["initialMargin"]), ("total", "0.00"));
+}
+
+#[test]
+fn a_filing_has_the_warnings() {
+    let few =
+        report(&with(job(&[("XEQ1", 1.0)]), json!({ "settings": { "startDate": "2024-12-01" } })));
+    assert_eq!(lines_of(&few.filing(""))[1]["warnings"], few.warnings.join("; "));
 }
 
 #[test]

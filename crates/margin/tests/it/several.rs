@@ -70,6 +70,11 @@ fn an_answer_names_the_portfolio_in_every_notation() {
         lines[1].starts_with("equities,XEQ1,long,") && lines[3].starts_with("\"a, b\",XEQ1,short,"),
         "{csv}"
     );
+    let filing = reports.filing("digest");
+    let first: Vec<&str> = filing.lines().map(|line| line.split(",XEQ").next().unwrap()).collect();
+    assert_eq!(first.len(), 7, "two, none and one, with a total each: {filing}");
+    assert!(first[0].starts_with("portfolio,ticker,") && first[3].starts_with("equities,total,"));
+    assert!(first[4].starts_with("empty,total,") && first[6].starts_with("\"a, b\",total,"));
     let json: Value = serde_json::from_str(&reports.json()).unwrap();
     assert_eq!(json["portfolios"][2]["name"], "a, b");
     assert_eq!(json["portfolios"][1]["report"]["rows"], json!([]));

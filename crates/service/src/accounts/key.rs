@@ -130,7 +130,7 @@ pub(crate) async fn authenticate<'h>(
     let is_right = bool::from(row.hash.ct_eq(&key.hash()));
     match end(&row, now) {
         _ if !is_right => Err(refused()),
-        Some(why) => Err(wrong_keys.instead_of(ApiError::unauthorized(&why), client)),
+        Some(end) => Err(wrong_keys.instead_of(end.refusal(), client)),
         None => Ok(row),
     }
 }
@@ -141,15 +141,34 @@ pub(crate) fn is_good(row: &KeyRow, now: Timestamp) -> bool {
 }
 
 /// Why a key is no longer good.
-fn end(row: &KeyRow, now: Timestamp) -> Option<String> {
-    if row.account_disabled_at.is_some() {
-        return Some("the account of this API key is disabled".to_owned());
+enum End {
+    /// For good: the same account may have others.
+    Revoked(Timestamp),
+    Expired(Timestamp),
+    /// Until the account is enabled again; no other key of it helps.
+    Disabled,
+}
+
+impl End {
+    fn refusal(&self) -> ApiError {
+        let day = |at: &Timestamp| at.strftime("%Y-%m-%d");
+        match self {
+            Self::Revoked(at) => {
+                ApiError::unauthorized(&format!("this API key was revoked on {}", day(at)))
+            }
+            Self::Expired(at) => {
+                ApiError::unauthorized(&format!("this API key expired on {}", day(at)))
+            }
+            Self::Disabled => ApiError::account_disabled(),
+        }
     }
-    if let Some(at) = row.revoked_at {
-        return Some(format!("this API key was revoked on {}", at.strftime("%Y-%m-%d")));
-    }
-    let expired = row.expires_at.filter(|at| *at <= now)?;
-    Some(format!("this API key expired on {}", expired.strftime("%Y-%m-%d")))
+}
+
+fn end(row: &KeyRow, now: Timestamp) -> Option<End> {
+    // Of a key that is over for itself nobody is to learn about the account.
+    let revoked = row.revoked_at.map(End::Revoked);
+    let expired = || row.expires_at.filter(|at| *at <= now).map(End::Expired);
+    revoked.or_else(expired).or_else(|| row.account_disabled_at.map(|_| End::Disabled))
 }
 
 /// Last use is noted this often.

@@ -3,6 +3,8 @@
 mod backup;
 mod check;
 mod deed;
+mod list;
+mod listed;
 mod moving;
 mod options;
 mod queue;
@@ -13,7 +15,7 @@ mod up;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use jiff::{Span, Timestamp};
 use molbox::workflow::types::{AccountChange, AccountRequest};
@@ -38,11 +40,13 @@ use crate::log::Log;
 use crate::market;
 use crate::random;
 use crate::record::Role;
-use crate::shown::in_bytes;
+use crate::shown::{in_bytes, quoted, to_the_second};
 use check::{Kind, Report};
 use deed::deed;
+use list::List;
+use listed::KeyThen;
 use options::{Options, set_everywhere, with_set_everywhere};
-use queue::{TaskCommand, account_state};
+use queue::TaskCommand;
 use say::{say, say_error};
 use serve::serve;
 use up::{SetupOptions, UpOptions};
@@ -212,7 +216,11 @@ enum AccountCommand {
         subject: Option<String>,
     },
     /// List the accounts: name, role, when it was made, whether it is disabled.
-    List,
+    List {
+        /// Print a line of JSON for each.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what an account uses and may, and its keys.
     Show { name: String },
     /// Change the role of an account, its weight, or the limits of its own.
@@ -300,7 +308,12 @@ enum KeyCommand {
         days: Option<i64>,
     },
     /// List the keys of an account.
-    List { account: String },
+    List {
+        account: String,
+        /// Print a line of JSON for each.
+        #[arg(long)]
+        json: bool,
+    },
     /// Revoke a key for good, by the identifier that `list` shows.
     Revoke { id: String },
 }
@@ -528,34 +541,10 @@ async fn note(config: &Config, deed: Deed, subject: &Path) {
 
 /// Prints the entries of the audit log that are asked for.
 fn audit(config: &Config, search: Search, json: bool) -> Result<()> {
-    Whole::of(config)?.audit(&search, &mut |entry| {
-        let line = if json {
-            serde_json::to_string(entry).context("write an entry")?
-        } else {
-            audit_line(entry)
-        };
-        say(&line);
-        Ok(())
-    })
-}
-
-/// When, who, from where, what, to what.
-fn audit_line(entry: &Entry) -> String {
-    let who = entry.operator.as_ref().or(entry.key.as_ref());
-    let parts = [
-        entry.at.as_str(),
-        entry.account.as_deref().unwrap_or("-"),
-        who.map_or("-", String::as_str),
-        entry.address.as_deref().unwrap_or("-"),
-        &entry.action,
-        &entry.subject,
-    ];
-    parts.map(printable).join("\t")
-}
-
-/// A text that stays on its line.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    let mut list = List::of::<Entry>(json);
+    Whole::of(config)?.audit(&search, &mut |entry| list.add(entry))?;
+    list.end("no entry is of that kind; leave out a filter, or look further back with --since");
+    Ok(())
 }
 
 /// A moment: RFC 3339, or a date, at whose beginning in UTC it is.
@@ -582,8 +571,9 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
                 invite(db, config, clock, name).await?;
             } else {
                 say(&format!(
-                    "account {name} made; give it a key with `molboxd key create {name}`, or a \
-                     password with `molboxd account invite {name}`"
+                    "account {name} made; give it a key with `molboxd key create {word}`, or a \
+                     password with `molboxd account invite {word}`",
+                    word = quoted(&name)
                 ));
             }
         }
@@ -602,10 +592,14 @@ async fn account(db: &Db, config: &Config, clock: &Clock, command: AccountComman
         AccountCommand::Unlink { name, subject } => {
             unlink(db, clock, name, subject).await?;
         }
-        AccountCommand::List => {
+        AccountCommand::List { json } => {
             let mut accounts = db.accounts(None, usize::MAX).await?;
             accounts.sort_by(|one, other| one.name.cmp(&other.name));
-            accounts.iter().for_each(|account| say(&account_line(account)));
+            let mut list = List::of::<AccountRow>(json);
+            accounts.iter().try_for_each(|account| list.add(account))?;
+            list.end(
+                "there is no account yet; make one with `molboxd account create NAME --admin`",
+            );
         }
         AccountCommand::Show { name } => {
             let lines = queue::account(db, config, clock.now(), &name).await?;
@@ -659,7 +653,8 @@ async fn unlink(db: &Db, clock: &Clock, name: String, subject: Option<String>) -
     if !has_way_in {
         say_error(&format!(
             "nobody can sign in to {name} now: it has no password, and nobody else is linked; \
-             `molboxd account invite {name}` shows a link by which its owner chooses a password"
+             `molboxd account invite {}` shows a link by which its owner chooses a password",
+            quoted(&name)
         ));
     }
     Ok(())
@@ -675,29 +670,14 @@ async fn change_account(
     let change: AccountChange = molbox::from_json(&change.to_string())?;
     let deed = deed(clock, "account_change", Some(name));
     match db.change_account(name.to_owned(), change, deed).await? {
-        Ok(account) => say(&account_line(&account)),
+        Ok(account) => {
+            let mut list = List::of::<AccountRow>(false);
+            list.add(&account)?;
+            list.end("");
+        }
         Err(reason) => bail!("account {name}: {reason}"),
     }
     Ok(())
-}
-
-fn account_line(account: &AccountRow) -> String {
-    let AccountRow { name, role, created_at, used, weight, .. } = account;
-    let state = account_state(account);
-    let mut line = format!("{name}\t{role}\t{created_at}\t{state}");
-    for (what, limit) in [
-        ("open tasks", used.most_open_tasks),
-        ("bytes", used.most_bytes),
-        ("hours", used.most_hours),
-    ] {
-        if let Some(limit) = limit {
-            line += &format!("\t{what} {limit}");
-        }
-    }
-    if *weight != 1 {
-        line += &format!("\tweight {weight}");
-    }
-    line
 }
 
 /// Shows a link by which a password is chosen.
@@ -707,7 +687,8 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
         Ok(invitation) => invitation,
         Err(Uninvited::NotFound) => bail!("there is no account named {name}"),
         Err(Uninvited::Disabled) => {
-            bail!("the account {name} is disabled; `molboxd account enable {name}` first")
+            let word = quoted(&name);
+            bail!("the account {name} is disabled; `molboxd account enable {word}` first")
         }
     };
     let origin = match config.public_url.trim_end_matches('/') {
@@ -718,7 +699,7 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
     say(&invitation.link(&format!("{origin}/{}", config.stage)));
     say_error(&format!(
         "whoever opens the link chooses the password of {name}; it is good once, until {}",
-        invitation.expires_at
+        to_the_second(invitation.expires_at)
     ));
     Ok(())
 }
@@ -726,8 +707,7 @@ async fn invite(db: &Db, config: &Config, clock: &Clock, name: String) -> Result
 async fn task(db: &Db, config: &Config, clock: &Clock, command: TaskCommand) -> Result<()> {
     match command {
         TaskCommand::List { account, json } => {
-            let lines = queue::list(db, config, clock.now(), account.as_deref(), json).await?;
-            lines.iter().for_each(|line| say(line));
+            queue::list(db, config, clock.now(), account.as_deref(), json).await?;
         }
         TaskCommand::Cancel { ids } => {
             for id in ids {
@@ -754,27 +734,22 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
                 .create_key(account.clone(), row, deed(clock, "key_create", Some(&account)))
                 .await?
             {
-                bail!(
-                    "there is no account named {account}; make it with `molboxd account create {account}`"
-                );
+                return Err(no_account(&account));
             }
             // The key alone on standard output, so that a script can take it.
             say(key.reveal());
             say_error("keep it safe: it is not shown again");
         }
-        KeyCommand::List { account } => {
-            for key in db.keys(&account).await? {
-                let state = match (key.revoked_at, key.expires_at) {
-                    (Some(at), _) => format!("revoked {at}"),
-                    (None, Some(at)) if at <= now => format!("expired {at}"),
-                    (None, Some(at)) => format!("expires {at}"),
-                    (None, None) => "active".to_owned(),
-                };
-                let used = key
-                    .last_used_at
-                    .map_or_else(|| "never used".to_owned(), |at| format!("used {at}"));
-                say(&format!("{}\t{}\t{}\t{state}\t{used}", key.id, key.name, key.created_at));
+        KeyCommand::List { account, json } => {
+            if db.account(&account).await?.is_none() {
+                return Err(no_account(&account));
             }
+            let mut list = List::of::<KeyThen>(json);
+            for key in db.keys(&account).await? {
+                list.add(&KeyThen { key, now })?;
+            }
+            let word = quoted(&account);
+            list.end(&format!("{account} has no key; make one with `molboxd key create {word}`"));
         }
         KeyCommand::Revoke { id } => {
             if !db.revoke_key(id.clone(), None, deed(clock, "key_revoke", None)).await? {
@@ -784,4 +759,9 @@ async fn key(db: &Db, clock: &Clock, command: KeyCommand) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn no_account(name: &str) -> anyhow::Error {
+    let word = quoted(name);
+    anyhow!("there is no account named {name}; make it with `molboxd account create {word}`")
 }

@@ -13,8 +13,10 @@ use crate::hex::hex;
 use crate::queue::{Line, Running};
 use crate::random;
 use crate::record::{Lane, Status};
-use crate::shown::in_bytes;
+use crate::shown::{in_bytes, quoted, to_the_second};
 use crate::webhook;
+
+use super::list::{List, Listed, printable};
 
 /// Tasks of a lane of which the order is worked out.
 const LOOKED_AT: usize = 5000;
@@ -38,21 +40,28 @@ pub(super) enum TaskCommand {
     },
 }
 
-/// Lines of what runs and is queued, of an account or of all.
+/// Prints what runs and is queued, of an account or of all.
 pub(super) async fn list(
     db: &Db,
     config: &Config,
     now: Timestamp,
     account: Option<&str>,
     json: bool,
-) -> Result<Vec<String>> {
-    let mut tasks = in_order(db, config, now).await?;
-    tasks.retain(|(task, _)| account.is_none_or(|account| account == task.account));
-    let shown = |(task, place): &(Waiting, Option<usize>)| match json {
-        true => as_json(task, *place).to_string(),
-        false => line(task, *place),
-    };
-    Ok(tasks.iter().map(shown).collect())
+) -> Result<()> {
+    let mut list = List::of::<InOrder>(json);
+    let tasks = in_order(db, config, now).await?.into_iter();
+    let of_account = |task: &InOrder| account.is_none_or(|account| account == task.task.account);
+    tasks.filter(of_account).try_for_each(|task| list.add(&task))?;
+    list.end(&match account {
+        None => "nothing runs or is queued; `molboxd audit --action job_submit` has what was \
+                 submitted before"
+            .to_owned(),
+        Some(account) => format!(
+            "nothing of {account} runs or is queued; `molboxd account show {}` has what it uses",
+            quoted(account)
+        ),
+    });
+    Ok(())
 }
 
 /// Cancels a task of any account, and says what becomes of it.
@@ -66,12 +75,14 @@ pub(super) async fn cancel(db: &Db, id: &str, deed: Deed) -> Result<String> {
     })
 }
 
+/// A task that runs or is queued, with its place in the queue.
+struct InOrder {
+    task: Waiting,
+    place: Option<usize>,
+}
+
 /// What runs, oldest first, then what is queued with its place, in the order in which it starts.
-async fn in_order(
-    db: &Db,
-    config: &Config,
-    now: Timestamp,
-) -> Result<Vec<(Waiting, Option<usize>)>> {
+async fn in_order(db: &Db, config: &Config, now: Timestamp) -> Result<Vec<InOrder>> {
     let mut places = BTreeMap::new();
     let lanes = [(Lane::Workers, config.slots()), (Lane::Analyses, config.worker.analyses)];
     for (lane, slots) in lanes {
@@ -97,50 +108,66 @@ async fn in_order(
         places
             .extend(line.forecast().into_iter().zip(1_usize..).map(|(start, nth)| (start.id, nth)));
     }
-    let mut tasks: Vec<(Waiting, Option<usize>)> = db
+    let mut tasks: Vec<InOrder> = db
         .queue(&Filter::default(), usize::MAX)
         .await?
         .into_iter()
-        .map(|task| {
-            let place = places.get(&task.id).copied();
-            (task, place)
-        })
+        .map(|task| InOrder { place: places.get(&task.id).copied(), task })
         .collect();
-    let rank = |(task, place): &(Waiting, Option<usize>)| {
+    tasks.sort_by_key(|InOrder { task, place }| {
         (task.status != Status::Running, place.unwrap_or(usize::MAX), task.seq)
-    };
-    tasks.sort_by_key(rank);
+    });
     Ok(tasks)
 }
 
-/// What, whose, how it is, since when.
-fn line(task: &Waiting, place: Option<usize>) -> String {
-    let state = match (task.is_cancelled, task.status) {
-        (true, _) => "cancelling".to_owned(),
-        (false, Status::Queued) => match place {
-            Some(place) => format!("queued {place}"),
-            None => "queued".to_owned(),
-        },
-        (false, status) => status.to_string(),
-    };
-    let since = match task.started_at {
-        Some(at) => format!("started {at}"),
-        None => format!("submitted {}", task.created_at),
-    };
-    format!("{}\t{}\t{}\t{state}\t{since}", task.id, task.account, task.kind)
+impl InOrder {
+    fn state(&self) -> String {
+        match (self.task.is_cancelled, self.task.status, self.place) {
+            (true, ..) => "cancelling".to_owned(),
+            (false, Status::Queued, Some(place)) => format!("queued {place}"),
+            (false, status, _) => status.to_string(),
+        }
+    }
 }
 
-fn as_json(task: &Waiting, place: Option<usize>) -> serde_json::Value {
-    json!({
-        "task_id": task.id,
-        "account": task.account,
-        "kind": task.kind.to_string(),
-        "status": task.status.to_string(),
-        "is_cancelled": task.is_cancelled,
-        "position": place,
-        "created_at": task.created_at.to_string(),
-        "started_at": task.started_at.map(|at| at.to_string()),
-    })
+impl Listed for InOrder {
+    const HEADS: &'static [&'static str] =
+        &["TASK", "ACCOUNT", "KIND", "STATE", "SUBMITTED", "STARTED"];
+    const DROPPED_FIRST: &'static [&'static str] = &["KIND", "SUBMITTED", "STARTED"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.task.id.clone(),
+            printable(&self.task.account),
+            self.task.kind.to_string(),
+            self.state(),
+            to_the_second(self.task.created_at),
+            self.task.started_at.map(to_the_second).unwrap_or_default(),
+        ]
+    }
+
+    /// What, whose, how it is, since when.
+    fn fields(&self) -> String {
+        let Waiting { id, account, kind, created_at, started_at, .. } = &self.task;
+        let since = match started_at {
+            Some(at) => format!("started {at}"),
+            None => format!("submitted {created_at}"),
+        };
+        format!("{id}\t{account}\t{kind}\t{}\t{since}", self.state())
+    }
+
+    fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&json!({
+            "task_id": self.task.id,
+            "account": self.task.account,
+            "kind": self.task.kind.to_string(),
+            "status": self.task.status.to_string(),
+            "is_cancelled": self.task.is_cancelled,
+            "position": self.place,
+            "created_at": self.task.created_at.to_string(),
+            "started_at": self.task.started_at.map(|at| at.to_string()),
+        }))
+    }
 }
 
 /// Sets where ends of tasks are reported to, or that they are not; the secret that signs.
@@ -162,8 +189,9 @@ pub(super) async fn set_webhook(
 }
 
 /// Whether an account is active, or since when it is not.
-pub(super) fn account_state(account: &AccountRow) -> String {
-    account.disabled_at.map_or_else(|| "active".to_owned(), |at| format!("disabled {at}"))
+fn account_state(account: &AccountRow) -> String {
+    let disabled = |at| format!("disabled {}", to_the_second(at));
+    account.disabled_at.map_or_else(|| "active".to_owned(), disabled)
 }
 
 /// What an account uses and may, a line for each.
@@ -197,7 +225,7 @@ pub(super) async fn account(
         ("account", account.name.clone()),
         ("role", account.role.to_string()),
         ("state", account_state(&account)),
-        ("made", account.created_at.to_string()),
+        ("made", to_the_second(account.created_at)),
         (
             "open tasks",
             format!("{} {}", used.open_tasks, of(most_tasks.map(|n| n.to_string()), whose_tasks)),

@@ -140,20 +140,24 @@ impl Slurm {
         format!("{}{task}-{number}", self.prefix)
     }
 
-    /// None when a job of an earlier attempt lives, which has been killed, or a process that holds
-    /// the folder.
+    /// None when a job of an earlier attempt lives, which has been killed, or one that was withdrawn
+    /// as it ended, or a process that holds the folder.
     pub(super) async fn enter(&mut self, attempt: &Attempt) -> Result<Option<Entry>> {
         let oldest = attempt.number.saturating_sub(EARLIER).max(1);
         let names: Vec<String> =
             (oldest..=attempt.number).map(|number| self.name(&attempt.task, number)).collect();
         let jobs = self.asking(&[format!("--name={}", names.join(","))]).await?;
         let (own, earlier) = names.split_last().expect("there is one at least");
-        // It was submitted before the service ended, or before an answer was lost. One that is over
-        // may be of an attempt that was withdrawn, whose number this one has.
-        if let Some(job) = jobs.get(own)
-            && (job.phase != Phase::Over || attempt.is_fenced()?)
-        {
-            return Ok(Some(Entry::Submitted));
+        if let Some(job) = jobs.get(own) {
+            if attempt.is_fenced()? {
+                // It was submitted before the service ended, or before an answer was lost.
+                return Ok(Some(Entry::Submitted));
+            }
+            // It is of an attempt that was withdrawn, whose number this one has. How it ended was
+            // noted before Slurm ends it, which may take a while.
+            if job.phase != Phase::Over {
+                return Ok(None);
+            }
         }
         let is_live = |name: &&String| {
             jobs.get(*name).is_some_and(|job| [Phase::Pending, Phase::Running].contains(&job.phase))

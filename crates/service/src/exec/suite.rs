@@ -107,7 +107,14 @@ impl Bench {
     }
 
     async fn launch(&mut self, attempt: &Attempt, script: &str) {
-        let entry = self.enter(attempt).await.expect("nobody is in the folder");
+        let start = Instant::now();
+        let entry = loop {
+            if let Some(entry) = self.enter(attempt).await {
+                break entry;
+            }
+            assert!(start.elapsed() < TIMEOUT, "somebody stays in the folder");
+            tokio::time::sleep(PAUSE).await;
+        };
         fs::create_dir_all(attempt.folder.join(WORK)).unwrap();
         let command = ["/bin/sh", "-c", script].map(str::to_owned);
         let confinement = self.confinement();

@@ -18,6 +18,7 @@ use rustix::process::getuid;
 
 use crate::files;
 use crate::objects::{self, BUCKET, Objects};
+use crate::shown::quoted;
 
 pub(crate) const DATABASE: &str = "molbox.sqlite";
 /// What a service keeps besides its database.
@@ -51,8 +52,9 @@ pub(crate) fn make(data: &Path) -> Result<()> {
     let found = fs::metadata(data)?.permissions().mode() & 0o777;
     if found & REFUSED != 0 {
         bail!(
-            "others may read or write {0} (mode {found:03o}), which holds the data of all accounts: run `chmod 700 {0}`",
-            data.display()
+            "others may read or write {} (mode {found:03o}), which holds the data of all accounts: run `chmod 700 {}`",
+            data.display(),
+            quoted(&data.to_string_lossy())
         );
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::io::Read as _;
 
 use axum::body::Bytes;
 use axum::http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    InvalidHeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, ETAG, IF_NONE_MATCH, InvalidHeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -56,6 +56,32 @@ pub(super) fn file(
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
+}
+
+/// 503 for what this program was built without: one sentence, for browsers as a page.
+pub(super) fn missing(text: &'static str, html: &str, asked: &HeaderMap) -> Response {
+    let takes_pages = values(asked, &ACCEPT).any(|value| {
+        let media = value.split(';').next().unwrap_or_default();
+        media.trim().eq_ignore_ascii_case("text/html")
+    });
+    let mut response = if takes_pages {
+        let page = format!(
+            "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>molbox</title>\n\
+             <p>{html}</p></html>\n"
+        );
+        let media = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+        (StatusCode::SERVICE_UNAVAILABLE, media, page).into_response()
+    } else {
+        let media = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+        (StatusCode::SERVICE_UNAVAILABLE, media, text).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.insert(CONTENT_SECURITY_POLICY, nothing);
+    response
 }
 
 /// `gzip, deflate;q=0.5`; a quality of zero refuses.

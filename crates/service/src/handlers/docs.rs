@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::asset::{Asset, etag, file};
@@ -65,6 +65,15 @@ fn served_at((document, default): (&str, &str), url: &str) -> Response {
 /// From `/docs` to what is there; the way is relative, as that to the portal.
 pub(crate) async fn entrance() -> Response {
     redirect("docs/")
+}
+
+/// To `docs/` below the stage, from what people type: the address without a stage.
+pub(crate) async fn to_stage(stage: String, uri: Uri) -> Response {
+    // The path as it was sent, which is good for a header; and relative, as that to the portal.
+    let path = uri.path().strip_prefix("/docs").unwrap_or_default();
+    let up = "../".repeat(path.matches('/').count());
+    let below = if path.is_empty() { "/" } else { path };
+    redirect(&format!("{up}{stage}/docs{below}"))
 }
 
 /// `/docs/`: the guides' front page, or the reference where there are no guides.
@@ -173,5 +182,18 @@ mod tests {
         let reference = at(&[], REFERENCE, &HeaderMap::new()).unwrap();
         assert_eq!(reference.status(), 200);
         assert!(at(&[], "index.html", &HeaderMap::new()).unwrap_err().is_not_found());
+    }
+
+    #[tokio::test]
+    async fn the_documentation_is_found_without_the_stage() {
+        for (from, way) in [
+            ("/docs", "local/docs/"),
+            ("/docs/", "../local/docs/"),
+            ("/docs/api.html", "../local/docs/api.html"),
+            ("/docs/guides/a%20b.html", "../../local/docs/guides/a%20b.html"),
+        ] {
+            let response = to_stage("local".to_owned(), from.parse().unwrap()).await;
+            assert_eq!(response.headers()[LOCATION], way, "{from}");
+        }
     }
 }

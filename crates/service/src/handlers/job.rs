@@ -6,7 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use molbox::Finite;
 use molbox::workflow::types::{
-    JobCreateParams, JobExtension, JobPreview, JobSeries, SeriesColumn, ValidationError,
+    JobCreateParams, JobExtension, JobPreview, JobSeries, Notice, SeriesColumn, ValidationError,
 };
 
 use super::record_text::{both, record};
@@ -21,7 +21,7 @@ use crate::http::call::Call;
 use crate::http::download::download;
 use crate::http::once::once;
 use crate::http::validate::{loc, violation};
-use crate::plan::{estimate, simulate};
+use crate::plan::{estimate, simulate, unlikely};
 use crate::record::{Kind, Lane, NewTask, Status, Task};
 use crate::runner::folder::has_commit;
 use crate::runner::log::Log;
@@ -49,7 +49,7 @@ pub(crate) async fn job_submit(call: Call) -> Result<Response, ApiError> {
         request: json(&request)?,
         parameters: json(&parameters)?,
         seed: parameters.seed as i64,
-        warnings,
+        warnings: with_notices(&warnings, &parameters)?,
         bytes: simulate::result_bytes(app, &parameters, &built)?,
         priority: priority(request.priority),
         created_at: app.now(),
@@ -71,10 +71,17 @@ pub(crate) async fn job_check(call: Call) -> Result<Response, ApiError> {
     let estimate = estimate::of_job(app, &parameters, &built).await?;
     answer::json(&JobPreview {
         parameters: serde_json::from_value(shown).map_err(ApiError::internal)?,
-        warnings: stored(&warnings)?,
+        warnings: stored(&with_notices(&warnings, &parameters)?)?,
         estimate: with_place(&call, KIND, priority(request.priority), estimate),
         extra: Default::default(),
     })
+}
+
+/// The warnings about a request, JSON, with what of its parameters is probably not meant.
+fn with_notices(warnings: &str, parameters: &simulate::Parameters) -> Result<String, ApiError> {
+    let mut warnings: Vec<Notice> = stored(warnings)?;
+    warnings.extend(unlikely::notices(parameters));
+    json(&warnings)
 }
 
 /// The system that a job is to run on; with a refusal, everything else that cannot be run.

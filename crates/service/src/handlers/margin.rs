@@ -393,6 +393,8 @@ async fn form(call: &mut Call) -> Result<(Sent, Vec<String>), ApiError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerKind {
     Csv,
+    /// CSV with a line for the total.
+    Filing,
     Lines,
     Json,
     Xml,
@@ -410,6 +412,10 @@ const ANSWERS: [(&str, AnswerKind); 7] = [
     ("text/yaml", AnswerKind::Yaml),
 ];
 
+/// Parameter of `text/csv` in `Accept` that asks for a file which stands by itself: plain `text/csv`
+/// has the documented rows and columns alone, which programs count on.
+const TOTAL: &str = "total=present";
+
 impl AnswerKind {
     fn wanted(call: &Call) -> Self {
         match call.query("shape") {
@@ -426,15 +432,20 @@ impl AnswerKind {
         for range in lists.flat_map(|list| list.split(',')) {
             let mut parts = range.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default().to_ascii_lowercase();
-            let quality =
-                parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            let parameters: Vec<&str> = parts.collect();
+            let quality = parameters
+                .iter()
+                .find_map(|p| p.strip_prefix("q="))
+                .map_or(1.0, |q| q.parse().unwrap_or(0.0));
             let found = ANSWERS.iter().find(|(name, _)| {
                 media == *name
                     || media == "*/*"
                     || media.strip_suffix('*').is_some_and(|of| name.starts_with(of))
             });
+            let has_total = parameters.iter().any(|p| p.eq_ignore_ascii_case(TOTAL));
             if let Some((_, kind)) = found.filter(|_| quality > best.0) {
-                best = (quality, *kind);
+                let is_filing = has_total && *kind == Self::Csv;
+                best = (quality, if is_filing { Self::Filing } else { *kind });
             }
         }
         best.1
@@ -445,6 +456,7 @@ impl AnswerKind {
 fn answer(report: &Report, kind: AnswerKind, store: &Store) -> Answer {
     let (media, extension, body) = match kind {
         AnswerKind::Csv => ("text/csv; charset=utf-8", "csv", report.csv()),
+        AnswerKind::Filing => ("text/csv; charset=utf-8", "csv", report.filing(store.sha256())),
         AnswerKind::Lines => ("application/json", "", report.lines()),
         AnswerKind::Json => ("application/json", "", report.json()),
         AnswerKind::Xml => ("application/xml", "xml", report.xml()),
@@ -486,6 +498,7 @@ fn answer(report: &Report, kind: AnswerKind, store: &Store) -> Answer {
 fn answer_of_several(reports: &Reports, kind: AnswerKind, store: &Store) -> Answer {
     let (media, extension, body) = match kind {
         AnswerKind::Csv => ("text/csv; charset=utf-8", "csv", reports.csv()),
+        AnswerKind::Filing => ("text/csv; charset=utf-8", "csv", reports.filing(store.sha256())),
         AnswerKind::Lines => ("application/json", "", reports.lines()),
         AnswerKind::Json => ("application/json", "", reports.json()),
         AnswerKind::Xml => ("application/xml", "xml", reports.xml()),
@@ -530,6 +543,10 @@ mod tests {
             ("application/*", AnswerKind::Json),
             ("image/png", AnswerKind::Csv),
             ("text/csv, application/json", AnswerKind::Csv),
+            ("text/csv;total=present", AnswerKind::Filing),
+            ("application/json;q=0.5, text/csv; total=present; q=0.8", AnswerKind::Filing),
+            ("text/csv; total=present; q=0.5, application/json", AnswerKind::Json),
+            ("text/csv; header=present", AnswerKind::Csv),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());

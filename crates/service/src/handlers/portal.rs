@@ -7,9 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
-};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flate2::Compression;
@@ -17,7 +15,7 @@ use flate2::read::GzEncoder;
 use reqwest::Url;
 use sha2::{Digest, Sha256};
 
-use super::asset::{Asset, etag, file, unpacked};
+use super::asset::{Asset, etag, file, missing, unpacked};
 use crate::error::ApiError;
 use crate::hex::hex;
 use crate::http::answer::answer;
@@ -40,6 +38,8 @@ const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 /// What to do when there is no portal.
 pub(crate) const MISSING: &str =
     "this molboxd was built without its portal; run `cargo xtask portal` and build again";
+const MISSING_PAGE: &str = "This molboxd was built without its portal; run \
+    <code>cargo xtask portal</code> and build again.";
 
 /// Whether this program has its portal.
 pub(crate) fn is_built() -> bool {
@@ -79,8 +79,7 @@ impl Portal {
 
     fn answer(&self, path: &str, asked: &HeaderMap) -> Result<Response, ApiError> {
         let Some(page) = &self.page else {
-            let media = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-            return Ok((StatusCode::SERVICE_UNAVAILABLE, media, MISSING).into_response());
+            return Ok(missing(MISSING, MISSING_PAGE, asked));
         };
         if let Some(asset) = self.assets.iter().find(|asset| asset.path == path && path != PAGE) {
             let etag = etag(asset.sha256).map_err(ApiError::internal)?;
@@ -154,7 +153,8 @@ pub(crate) fn redirect(way: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use axum::http::header::{
-        ACCEPT_ENCODING, CONTENT_ENCODING, ETAG, IF_NONE_MATCH, VARY, X_CONTENT_TYPE_OPTIONS,
+        ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY,
+        X_CONTENT_TYPE_OPTIONS,
     };
 
     use super::*;
@@ -265,6 +265,11 @@ mod tests {
             let (response, text) = get(&portal, path, &[]).await;
             assert_eq!(response.status(), 503);
             assert!(text.contains("cargo xtask portal"), "{text}");
+            assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; charset=utf-8");
+            let (response, page) = get(&portal, path, &[(ACCEPT, "text/html,*/*;q=0.8")]).await;
+            assert_eq!(response.status(), 503);
+            assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+            assert!(page.contains("<code>cargo xtask portal</code>"), "{page}");
         }
     }
 }

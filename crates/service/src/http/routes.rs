@@ -10,7 +10,7 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -158,6 +158,8 @@ pub(crate) fn workflow(app: &Arc<App>) -> Result<Router> {
         .nest(&format!("/{name}"), stage)
         .route("/", to_portal(format!("{name}/portal/")))
         .route(&format!("/{name}/"), to_portal("portal/".to_owned()));
+    // A stage of that name has these addresses for itself.
+    let router = if name == "docs" { router } else { router.merge(to_docs(name)) };
     Ok(finish(app, router))
 }
 
@@ -173,6 +175,16 @@ fn by_provider(app: &Arc<App>) -> Router {
 /// An address above the portal.
 fn to_portal(way: String) -> MethodRouter {
     on(MethodFilter::GET, || async move { redirect(&way) })
+}
+
+/// Addresses of the documentation that lack the stage.
+fn to_docs(stage: &str) -> Router {
+    let stage = stage.to_owned();
+    let to_stage = move |uri: Uri| handlers::docs::to_stage(stage.clone(), uri);
+    let to_stage = on(MethodFilter::GET, to_stage);
+    ["/docs", "/docs/", "/docs/{*path}"]
+        .into_iter()
+        .fold(Router::new(), |router, path| router.route(path, to_stage.clone()))
 }
 
 /// The portal below the stage, which is all that an operator's proxy may pass on.

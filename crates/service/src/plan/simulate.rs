@@ -39,25 +39,25 @@ pub(crate) struct Parameters {
     /// Mask of the atoms that production has files of their own of.
     #[serde(skip_serializing_if = "Option::is_none")]
     excerpt: Option<String>,
-    friction: NonNegative,
-    integration_timestep: Positive,
+    pub(super) friction: NonNegative,
+    pub(super) integration_timestep: Positive,
     minimization_steps: u64,
     non_bonded_cutoff: Positive,
-    pressure: NonNegative,
+    pub(super) pressure: NonNegative,
     /// None runs no production.
     #[serde(skip_serializing_if = "Option::is_none")]
     production: Option<Run>,
     pub(crate) seed: u64,
     surface_tension: NonNegative,
-    temperature: NonNegative,
+    pub(super) temperature: NonNegative,
     trajectory_output_format: TrajectoryFormats,
 }
 
 /// What equilibration stages and production have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-struct Run {
+pub(super) struct Run {
     #[serde(rename = "type")]
-    ensemble: Ensembles,
+    pub(super) ensemble: Ensembles,
     /// In ns.
     time: NonNegative,
     /// In steps, as the next; 0 for no frames.
@@ -634,7 +634,8 @@ impl Parameters {
         self.runs().take(stage).map(|run| self.n_steps(run)).sum()
     }
 
-    fn runs(&self) -> impl Iterator<Item = &Run> {
+    /// Its stages in their order, production last.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
         self.equilibration.iter().map(|stage| &stage.run).chain(&self.production)
     }
 

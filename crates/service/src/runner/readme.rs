@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 pub(crate) const README: &str = "README.txt";
 
 /// What files are called, with `*` for the name of a stage, and what they are.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 20] = [
     (
         "manifest.json",
         "what was asked for, versions, seed, citations, warnings, checksum of every file",
@@ -15,11 +15,14 @@ const FILES: [(&str, &str); 21] = [
     ("log.txt", "what the programs reported while they ran"),
     ("minimization.pdb", "the structure once its energy was minimised"),
     ("minimization.cif", "the structure once its energy was minimised"),
-    ("minimization.state.xml", "the same as OpenMM's State: positions and box"),
+    ("minimization.state.xml", "OpenMM's State then: positions, molecules whole, and box"),
     ("excerpt.dcd", "frames of production of the atoms that were asked for alone"),
-    ("excerpt.*", "their structure at its end; it goes with excerpt.dcd as topology"),
-    ("*.dcd", "trajectory of the stage: positions in Å, all atoms, a frame every traj_freq steps"),
-    ("*.xtc", "trajectory of the stage: positions in nm, all atoms, a frame every traj_freq steps"),
+    ("excerpt.*", "their structure after its last step; it goes with excerpt.dcd as topology"),
+    (
+        "*.dcd",
+        "trajectory of the stage: a frame every traj_freq steps, all atoms, in Å, molecules whole and \
+         not moved back into the box",
+    ),
     ("*.csv", "log of the stage: time, energies, temperature, volume, density"),
     (
         "*.pdb",
@@ -29,7 +32,10 @@ const FILES: [(&str, &str); 21] = [
         "*.cif",
         "the structure in which the stage ended: after its last step, molecules whole and in the box",
     ),
-    ("*.state.xml", "the same as OpenMM's State: positions, velocities, box"),
+    (
+        "*.state.xml",
+        "OpenMM's State then: positions as in the trajectory, not moved into the box, velocities, box",
+    ),
     ("*.method.json", "how the stage was run: engine, integrator, barostat, cutoffs, processor"),
     ("system/manifest.json", "the same of the build of the system"),
     (
@@ -94,5 +100,20 @@ mod tests {
         assert!(line("system/system.xml").contains("forces for OpenMM"));
         assert!(text("job_1", &["excerpt.dcd"]).contains("that were asked for alone"));
         assert_eq!(line("other"), "", "what is not known is listed all the same");
+    }
+
+    #[test]
+    fn the_page_on_bundles_has_each_file_that_is_explained() {
+        // The README and the page were two lists, of which one lacked files that the other had.
+        let page = include_str!("../../../../docs/bundle.md");
+        for (pattern, _) in FILES {
+            let name = pattern.strip_prefix("system/").unwrap_or(pattern);
+            let name = match name.strip_prefix('*') {
+                Some(rest) => format!("`NAME{rest}`"),
+                None => format!("`{}", name.trim_end_matches('*')),
+            };
+            assert!(page.contains(&name), "{pattern}: {name}");
+        }
+        assert!(page.contains(&format!("`{README}`")));
     }
 }

@@ -385,6 +385,7 @@ fn media(name: &str) -> &'static str {
         "csv" => "text/csv",
         "svg" => "image/svg+xml",
         "png" => "image/png",
+        "pdf" => "application/pdf",
         "txt" => "text/plain",
         "parquet" => "application/vnd.apache.parquet",
         other => Format::named(other).map_or("application/octet-stream", Format::media),

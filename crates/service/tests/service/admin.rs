@@ -155,6 +155,76 @@ async fn accounts_are_made_invited_and_listed_a_page_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_command_line_that_is_shown_can_be_pasted_whatever_the_account_is_called() {
+    let service = Service::start();
+    let said = service.command(&["account", "create", "Ada L"]);
+    for shown in ["molboxd key create 'Ada L'", "molboxd account invite 'Ada L'"] {
+        assert!(said.contains(&format!("`{shown}`")), "{said}");
+        let words = shlex::split(shown).unwrap();
+        let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+        service.command(&words);
+    }
+    let said = service.failing_command(&["key", "create", "it's me"]);
+    assert!(said.contains("`molboxd account create \"it's me\"`"), "{said}");
+    let said = service.failing_command(&["key", "list", "nobody"]);
+    assert!(said.contains("there is no account named nobody"), "{said}");
+}
+
+/// What a command shows on a terminal of so many columns.
+fn on_terminal(service: &Service, width: usize, arguments: &[&str]) -> String {
+    let mut molboxd = service.place().molboxd();
+    molboxd.args(arguments);
+    let words = std::iter::once(molboxd.get_program()).chain(molboxd.get_args());
+    let line = shlex::try_join(words.map(|word| word.to_str().unwrap())).unwrap();
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &format!("stty rows 40 cols {width} && {line}"), "/dev/null"]);
+    for (name, value) in molboxd.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    String::from_utf8(script.output().unwrap().stdout).unwrap().replace('\r', "")
+}
+
+#[tokio::test]
+async fn lists_have_heads_on_a_terminal_and_fit_it() {
+    let service = Service::start_with(&[NO_WORKER]);
+    let nothing = on_terminal(&service, 80, &["account", "list"]);
+    assert!(nothing.starts_with("there is no account yet; make one with `molboxd "), "{nothing}");
+    let nothing = on_terminal(&service, 80, &["task", "list"]);
+    assert!(nothing.starts_with("nothing runs or is queued; "), "{nothing}");
+    service.command(&["account", "create", "ada"]);
+    let nothing = on_terminal(&service, 80, &["key", "list", "ada"]);
+    assert_eq!(nothing.trim(), "ada has no key; make one with `molboxd key create ada`");
+    let nothing = on_terminal(&service, 80, &["audit", "--account", "bob"]);
+    assert!(nothing.contains("leave out a filter"), "{nothing}");
+
+    let ada = service.client("ada");
+    ada.system_submit().body_map(|s| s.minimum_padding(1.2)).send().await.unwrap();
+    service.command(&["account", "limit", "ada", "--open-tasks", "20"]);
+    let lists: [(&[&str], &str); 4] = [
+        (&["account", "list"], "ACCOUNT  ROLE  STATE   MADE                  LIMITS"),
+        (&["key", "list", "ada"], "KEY       NAME     STATE   LAST USED"),
+        (&["task", "list"], "TASK                      ACCOUNT  KIND    STATE     SUBMITTED"),
+        (&["audit"], "AT                    ACCOUNT  BY"),
+    ];
+    for (list, heads) in lists {
+        let wide = on_terminal(&service, 200, list);
+        assert!(wide.starts_with(heads), "{wide}");
+        let row = wide.lines().nth(1).unwrap();
+        let moment = row.split("  ").map(str::trim).find(|cell| cell.ends_with('Z')).unwrap();
+        assert_eq!(moment.len(), "2026-11-26 07:50:12Z".len(), "to the second: {row}");
+        let narrow = on_terminal(&service, 75, list);
+        let longest = narrow.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= 75, "{narrow}");
+        let json = on_terminal(&service, 75, &[list, &["--json"]].concat());
+        let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(json.lines().all(is_json), "{json}");
+    }
+}
+
+#[tokio::test]
 async fn one_administrator_stays_whoever_disables_and_demotes_at_once() {
     let service = Service::start();
     let names = ["ada", "bob", "cyd", "dan"];

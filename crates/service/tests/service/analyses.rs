@@ -112,6 +112,7 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
         "rmsd.parquet",
         "rmsd.png",
         "rmsd.svg",
+        "rmsd.pdf",
         "rmsf.csv",
     ] {
         assert!(files.contains_key(name), "{name} is missing from {:?}", files.keys());
@@ -120,6 +121,7 @@ async fn a_job_is_analysed_into_tables_files_and_plots() {
     assert!(
         files["rmsd.parquet"].starts_with(b"PAR1") && files["rmsd.png"].starts_with(b"\x89PNG")
     );
+    assert!(files["rmsd.pdf"].starts_with(b"%PDF-"));
 
     // The same again gives the same bytes.
     let again = molbox.analysis_submit().body(record.request.clone()).send().await.unwrap();

@@ -141,6 +141,13 @@ async fn a_key_is_asked_for_before_anything_else() {
     );
 }
 
+/// What ends a key, so that only the database tells that it is wrong.
+fn checksum(body: &str) -> String {
+    let digits: Vec<char> = ('0'..='9').chain('A'..='Z').chain('a'..='z').collect();
+    let sum = crc32fast::hash(body.as_bytes()) as usize;
+    (0..6).rev().map(|place| digits[sum / 62_usize.pow(place) % 62]).collect()
+}
+
 #[tokio::test]
 async fn a_key_that_is_revoked_or_of_a_disabled_account_is_refused_at_once() {
     let mut service = Service::start();
@@ -155,12 +162,26 @@ async fn a_key_that_is_revoked_or_of_a_disabled_account_is_refused_at_once() {
     );
 
     let other = service.client("ada");
-    other.account_view().send().await.unwrap();
+    let id = other.account_view().send().await.unwrap().key_id.clone();
     service.command(&["account", "disable", "ada"]);
-    assert_eq!(
-        other.account_view().send().await.unwrap_err().status(),
-        Some(StatusCode::UNAUTHORIZED)
-    );
+    let refused = async |molbox: &molbox::Client| {
+        let error = molbox.account_view().send().await.unwrap_err();
+        assert_eq!(error.status(), Some(StatusCode::UNAUTHORIZED));
+        let [violation] = error.violations() else { panic!("{error}") };
+        (violation.type_.clone(), violation.msg.clone())
+    };
+    let (kind, message) = refused(&other).await;
+    assert_eq!(kind, "account_disabled");
+    assert!(message.contains("disabled; ask whoever runs the service"), "{message}");
+    // Nobody else learns that: neither who has the first eight characters, which are listed, nor who
+    // has a key that is over.
+    let forged = format!("{id}{}", &service.key("bob")[12..55]);
+    let forged = format!("mbx_{forged}{}", checksum(&forged));
+    let (kind, message) = refused(&service.client_with(&forged)).await;
+    assert_eq!((kind.as_str(), message.as_str()), ("unauthorized", "the API key is not valid"));
+    let (kind, message) = refused(&ada).await;
+    assert_eq!(kind, "unauthorized");
+    assert!(message.starts_with("this API key was revoked on"), "{message}");
 
     let listed = service.command(&["key", "list", "ada"]);
     assert!(listed.contains("revoked") && !listed.contains(&key), "{listed}");
@@ -237,6 +258,11 @@ async fn the_reference_is_a_page_that_needs_nothing_from_elsewhere() {
         let front = reqwest::get(format!("{address}/docs")).await.unwrap();
         assert_eq!(front.status(), 200);
         assert!(front.url().as_str().starts_with(&format!("{address}/docs/")), "{}", front.url());
+    }
+    let origin = service.base_url.strip_suffix("/local").unwrap();
+    for path in ["/docs", "/docs/", "/docs/api.html", "/docs/api"] {
+        let page = reqwest::get(format!("{origin}{path}")).await.unwrap();
+        assert!(page.url().path().starts_with("/local/docs/"), "{path}: {}", page.url());
     }
 }
 

@@ -55,6 +55,40 @@ async fn a_check_refuses_what_the_submission_refuses_and_queues_nothing() {
 }
 
 #[tokio::test]
+async fn what_is_probably_not_meant_is_told_by_the_check_and_kept_with_the_job() {
+    let service = Service::start();
+    let key = service.key("ada");
+    let molbox = service.client_with(&key);
+    let system = water(&molbox).await;
+    let told = |record: &Value| -> Vec<(Value, Value)> {
+        let warnings = record["warnings"].as_array().unwrap().iter();
+        warnings.map(|warning| (warning["code"].clone(), warning["loc"][1].clone())).collect()
+    };
+    let stage = json!({"type": "NVT", "time": 0.0002});
+    let odd = json!({
+        "box_id": system.system_id.as_str(), "temperature": 3100, "friction": 0, "pressure": 101_325,
+        "equilibration": [stage],
+    });
+    let code = json!("unlikely_value");
+    // Nothing is of NPT here.
+    let expected = ["temperature", "friction"].map(|field| (code.clone(), json!(field)));
+    for path in ["/check/job", "/submit/job"] {
+        let (status, record) = post(&service, &key, path, &odd).await;
+        assert_eq!(status, 200, "{record}");
+        assert_eq!(told(&record), expected, "{path}");
+        let message = record["warnings"][0]["message"].as_str().unwrap();
+        assert!(message.ends_with("did you mean 310 K?"), "{message}");
+    }
+    let usual = json!({"box_id": system.system_id.as_str(), "temperature": 310});
+    let (_, preview) = post(&service, &key, "/check/job", &usual).await;
+    assert_eq!(told(&preview), []);
+    let mut high = usual;
+    high["pressure"] = json!(101_325);
+    let (_, preview) = post(&service, &key, "/check/job", &high).await;
+    assert_eq!(told(&preview), [(code, json!("pressure"))], "two default stages are of NPT");
+}
+
+#[tokio::test]
 async fn a_job_writes_as_much_as_was_estimated_and_others_take_as_long() {
     let service = Service::start_with(&["worker.slots=1", "worker.cpus=1"]);
     let molbox = service.client("ada");

@@ -313,6 +313,53 @@ async fn the_answer_is_the_file_that_accept_asks_for() {
     assert_eq!(text, csv);
 }
 
+#[tokio::test]
+async fn a_file_to_keep_has_a_line_for_the_total_and_the_documented_one_has_not() {
+    let (service, key) = serve("sample");
+    let ask = async |accept: &'static str| {
+        let request = post(&service, &key, "json").header(ACCEPT, accept).json(&one_future());
+        let response = request.send().await.unwrap();
+        let digest = response.headers()["x-market-data"].to_str().unwrap().to_owned();
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/csv; charset=utf-8");
+        (digest, response.text().await.unwrap())
+    };
+    let (digest, filing) = ask("text/csv; total=present").await;
+    let (_, plain) = ask("text/csv").await;
+    let (filing, plain): (Vec<&str>, Vec<&str>) =
+        (filing.lines().collect(), plain.lines().collect());
+    assert_eq!((filing.len(), plain.len()), (3, 2));
+    assert!(filing[0].starts_with(&format!("{},", plain[0])), "{}", filing[0]);
+    assert!(filing[2].starts_with("total,total,USD,") && filing[2].contains(&digest));
+}
+
+#[tokio::test]
+async fn a_table_without_rows_is_an_empty_portfolio_and_one_with_semicolons_is_read() {
+    let (service, key) = serve("sample");
+    let send = async |csv: &str| {
+        let alone = post(&service, &key, "csv?marginDate=2024-12-31&numScenarios=500")
+            .header(CONTENT_TYPE, "text/csv")
+            .body(csv.to_owned());
+        let job = json!({ "marginDate": "2024-12-31", "numScenarios": 500, "portfolio": { "data": csv } });
+        let inside = post(&service, &key, "csv").json(&job);
+        [alone.send().await.unwrap(), inside.send().await.unwrap()]
+    };
+    for answer in send("ticker,type,quantity\n").await {
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.text().await.unwrap().lines().count(), 1, "the header alone");
+    }
+    for answer in send("ticker;type;quantity\r\nXEQ1;long;2,5\r\n").await {
+        assert_eq!(answer.status(), 200);
+        let text = answer.text().await.unwrap();
+        assert!(text.lines().nth(1).unwrap().contains(",2.5,"), "{text}");
+    }
+    for answer in send("ticker,type,quantity\nXEQ1,long,1\nXEQ1,long,-1\n").await {
+        let refusal: Value = answer.json().await.unwrap();
+        let violation = &refusal["detail"][0];
+        assert_eq!(violation["loc"], json!(["body", "portfolio", "futures", 1, "quantity"]));
+        assert_eq!(violation["msg"], "line 3: must be at least 0");
+    }
+}
+
 /// Names and values of what is no list and no object, numbers written alike.
 fn leaves(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
     match value {

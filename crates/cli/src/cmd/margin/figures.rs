@@ -19,6 +19,7 @@ pub(super) fn write(figure: &Figure, path: &Path) -> Result<(), Failure> {
     let bytes = match path.extension().and_then(|extension| extension.to_str()) {
         Some("png") => figure.png(),
         Some("svg") => figure.svg().into_bytes(),
+        Some("pdf") => figure.pdf(),
         _ => return Err(is_no_picture(path)),
     };
     fs::write(path, bytes).map_err(|error| Failure::file(path, &error))
@@ -26,16 +27,17 @@ pub(super) fn write(figure: &Figure, path: &Path) -> Result<(), Failure> {
 
 /// Refuses names that no picture can have, before anything is calculated.
 pub(super) fn check(path: Option<&Path>) -> Result<(), Failure> {
+    let is_picture = |path: &&Path| {
+        path.extension().is_some_and(|e| ["png", "svg", "pdf"].iter().any(|known| e == *known))
+    };
     match path {
-        Some(path) if !path.extension().is_some_and(|e| e == "png" || e == "svg") => {
-            Err(is_no_picture(path))
-        }
+        Some(path) if !is_picture(&path) => Err(is_no_picture(path)),
         _ => Ok(()),
     }
 }
 
 fn is_no_picture(path: &Path) -> Failure {
-    Failure::usage(format!("{}: a plot's name must end in .png or .svg", path.display()))
+    Failure::usage(format!("{}: a plot's name must end in .png, .svg or .pdf", path.display()))
 }
 
 /// How often scenarios lose how much, with the value at risk and the expected shortfall.

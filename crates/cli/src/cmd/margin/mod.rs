@@ -60,13 +60,16 @@ pub(crate) struct Portfolio {
 /// Pictures of a margin.
 #[derive(Args, Debug)]
 pub(crate) struct Plots {
-    /// Draw how much the scenarios lose, as .svg or .png.
+    /// Draw how much the scenarios lose, as .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     plot_losses: Option<PathBuf>,
-    /// Draw what the positions add to the margin, as .svg or .png.
+    /// Draw what the positions add to the margin, as .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     plot_parts: Option<PathBuf>,
 }
+
+/// CSV with a line for the total, that says how the number came about: it is a file to keep.
+const CSV: &str = "text/csv; total=present";
 
 const FORMATS: [&str; 5] = ["csv", "json", "yaml", "xml", "fpml"];
 
@@ -96,7 +99,7 @@ pub(crate) struct Past {
     /// Last day that has a margin. Default: the last that a loss follows.
     #[arg(long, value_name = "DATE")]
     to: Option<Date>,
-    /// Draw margins and losses, as .svg or .png.
+    /// Draw margins and losses, as .svg, .pdf or .png.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     #[command(flatten)]
@@ -176,7 +179,13 @@ impl Portfolio {
             ));
             failure.remedy(format!("give --data-format, one of {}", FORMATS.join(", ")))
         })?;
-        let (text, name) = request::read(path)?;
+        let (text, name) = request::read(path).map_err(|failure| {
+            if failure.message.contains("UTF-8") {
+                failure.remedy("write it as UTF-8, which spreadsheets call \"CSV UTF-8\"")
+            } else {
+                failure
+            }
+        })?;
         // Both are called .xml.
         if format == "xml" && self.data_format.is_none() && text.contains("http://www.fpml.org/") {
             format = "fpml".to_owned();
@@ -197,7 +206,7 @@ impl Portfolio {
             Some("json") => Ok("application/json"),
             Some("yaml" | "yml") => Ok("application/yaml"),
             Some("xml") => Ok("application/xml"),
-            Some("csv") => Ok("text/csv"),
+            Some("csv") => Ok(CSV),
             None if self.output.is_none() => Ok("application/json"),
             _ => Err(Failure::usage("--output: must end in .csv, .json, .yaml or .xml")),
         }
@@ -210,12 +219,7 @@ impl Portfolio {
         hides_losses: bool,
     ) -> Result<(), Failure> {
         if let Some(path) = &self.output {
-            fs::write(path, report).map_err(|e| Failure::file(path, &e))?;
-            let mut written =
-                Map::from_iter([("file".to_owned(), path.display().to_string().into())]);
-            // A line for each position is all that CSV has.
-            written.extend(totals);
-            return context.output.record(&Value::Object(written));
+            return written(context, path, &report, totals);
         }
         let mut report: Value = serde_json::from_slice(&report).map_err(anyhow::Error::from)?;
         if let Some(fields) = report.as_object_mut().filter(|_| hides_losses) {
@@ -223,7 +227,7 @@ impl Portfolio {
         }
         if let Some(portfolios) = report["portfolios"].as_array() {
             for named in portfolios {
-                context.output.warnings(&named["report"]);
+                warn(context, &named["report"], named["name"].as_str());
             }
             if context.output.is_json() {
                 return context.output.json(&report);
@@ -235,7 +239,7 @@ impl Portfolio {
             });
             return context.output.table(TOTALS, &totals.collect::<Vec<_>>());
         }
-        context.output.warnings(&report);
+        warn(context, &report, None);
         if context.output.is_json() {
             return context.output.json(&report);
         }
@@ -262,6 +266,36 @@ impl Portfolio {
             _ => Ok(()),
         }
     }
+}
+
+/// Writes a report to a file, and shows what it comes to.
+fn written(
+    context: &Context,
+    path: &Path,
+    report: &[u8],
+    totals: Map<String, Value>,
+) -> Result<(), Failure> {
+    fs::write(path, report).map_err(|e| Failure::file(path, &e))?;
+    let is_zero = totals.get("initialMargin").is_some_and(|margin| *margin == 0.0);
+    // Nothing was simulated.
+    if is_zero && !totals.contains_key("seed") {
+        context.output.warning(NO_POSITIONS);
+    }
+    let mut written = Map::from_iter([("file".to_owned(), path.display().to_string().into())]);
+    written.extend(totals);
+    context.output.record(&Value::Object(written))
+}
+
+/// A list of positions may be empty, and rarely is so on purpose.
+const NO_POSITIONS: &str = "the portfolio has no positions: its margin is 0";
+
+/// Shows the warnings of a report, of several portfolios the one of this name.
+fn warn(context: &Context, report: &Value, name: Option<&str>) {
+    if report["rows"].as_array().is_some_and(Vec::is_empty) {
+        let of = name.map(|name| format!("{name}: ")).unwrap_or_default();
+        context.output.warning(&format!("{of}{NO_POSITIONS}"));
+    }
+    context.output.warnings(report);
 }
 
 /// The row below those of the positions.
@@ -532,7 +566,7 @@ fn local(context: &Context, local: &Local) -> Result<(), Failure> {
         "application/json" => report.json(),
         "application/yaml" => report.yaml(),
         "application/xml" => report.xml(),
-        _ => report.csv(),
+        _ => report.filing(store.sha256()),
     };
     let answered = Answered { report: text.into_bytes(), totals: totals(&report) };
     portfolio.show(context, answered, hides_losses)
@@ -582,7 +616,7 @@ fn local_several(
         "application/json" => reports.json(),
         "application/yaml" => reports.yaml(),
         "application/xml" => reports.xml(),
-        _ => reports.csv(),
+        _ => reports.filing(store.sha256()),
     };
     let answered = Answered { report: text.into_bytes(), totals: Map::new() };
     portfolio.show(context, answered, false)

@@ -503,7 +503,7 @@ fn add(to: &mut Vec<String>, one: String) {
 }
 
 /// `a, b and c`.
-fn listed(items: &[impl AsRef<str>]) -> String {
+pub(super) fn listed(items: &[impl AsRef<str>]) -> String {
     match items {
         [] => String::new(),
         [one] => one.as_ref().to_owned(),
@@ -515,7 +515,7 @@ fn listed(items: &[impl AsRef<str>]) -> String {
 }
 
 /// A number with six significant digits at most.
-fn short(number: f64) -> String {
+pub(super) fn short(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return "0".to_owned();
     }

@@ -2,7 +2,11 @@
 //! Markdown, and the same as a page with its pictures in it.
 
 mod cite;
+mod logged;
+mod markdown;
+mod measured;
 mod methods;
+mod replicas;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,13 +18,15 @@ use base64::prelude::BASE64_STANDARD;
 use molbox::Finite;
 use molbox::run::Run;
 use molbox::workflow::types::{JobRecord, JobSettings, StageResult, SystemRecord, SystemSettings};
-use molbox_plot::{Figure, Line, Panel};
 use pulldown_cmark::{Event, Options, Parser, Tag, html};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use self::logged::Log;
+use self::markdown::escaped;
+use self::measured::Analysis;
 use crate::failure::Failure;
-use crate::{schema, statistics};
+use crate::schema;
 
 /// The page; a run without it is not finished.
 pub(crate) const FILE: &str = "report.html";
@@ -99,17 +105,14 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     let first = jobs.first().context("a run with results has a job")?;
     let parameters = &first.parameters;
 
+    let found: Vec<Found> =
+        results.iter().map(|result| Found::read(result, parameters)).collect::<Result<_>>()?;
+
     let mut text = format!("# {}\n\n", title(run));
-    writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), replicas(jobs.len()))?;
-    let warnings = system.warnings.iter().chain(jobs.iter().flat_map(|job| &job.warnings));
-    let mut known: Vec<&str> = Vec::new();
-    for warning in warnings {
-        if !known.contains(&warning.message.as_str()) {
-            known.push(&warning.message);
-        }
-    }
-    if !known.is_empty() {
-        writeln!(text, "## Know first\n\n- {}\n", known.join("\n- "))?;
+    writeln!(text, "Molecular dynamics of `{}`{}.\n", title(run), times(jobs.len()))?;
+    let warnings = warnings(system, &jobs, &found);
+    if !warnings.is_empty() {
+        writeln!(text, "## Know first\n\n- {}\n", warnings.join("\n- "))?;
     }
     done(&mut text, run, system, parameters)?;
     let bundles: Vec<&Path> =
@@ -118,40 +121,7 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
     if !methods.is_empty() {
         writeln!(text, "\n## Methods\n\n{}", methods.trim_end())?;
     }
-
-    writeln!(text, "\n## Results\n")?;
-    writeln!(
-        text,
-        "| replica | job | seed | engine | platform | production | results |\n|---|---|---|---|---|---|---|"
-    )?;
-    for (index, (job, result)) in jobs.iter().zip(results).enumerate() {
-        let production = job.stages.iter().find(|stage| stage.name == "production");
-        writeln!(
-            text,
-            "| {} | `{}` | {} | {} | {} | {} | {} |",
-            index + 1,
-            job.job_id,
-            shown(job.parameters.seed),
-            shown(job.engine.as_deref()),
-            shown(job.platform.as_deref()),
-            production.map(speed).unwrap_or_default(),
-            result.bundle.as_deref().map(|folder| link(run, folder)).unwrap_or_default()
-        )?;
-    }
-    let measured: Vec<Vec<Measured>> = results
-        .iter()
-        .map(|result| result.tables.as_deref().map_or(Ok(Vec::new()), measured))
-        .collect::<Result<_>>()?;
-    compared(&mut text, &measured)?;
-    if let Some(figure) = overlay(&measured) {
-        let picture = run.folder().join("replicas.png");
-        fs::write(&picture, figure.png())?;
-        writeln!(text, "\n![replicas over each other]({})", relative(run, &picture))?;
-    }
-    for (index, (result, measured)) in results.iter().zip(&measured).enumerate() {
-        writeln!(text, "\n### Replica {}\n", index + 1)?;
-        replica(&mut text, run, index, result, measured, parameters)?;
-    }
+    came_of_it(&mut text, run, &jobs, results, &found)?;
 
     writeln!(text, "\n## Parameters")?;
     system_table(&mut text, &built(system))?;
@@ -173,6 +143,84 @@ fn text(run: &Run, results: &[Results]) -> Result<String> {
         }
     }
     Ok(text)
+}
+
+/// What was found in the results of a replica.
+#[derive(Default)]
+struct Found {
+    log: Log,
+    analysis: Analysis,
+}
+
+impl Found {
+    fn read(result: &Results, parameters: &JobSettings) -> Result<Self> {
+        let log = result.bundle.as_deref().map(|bundle| Log::read(bundle, parameters));
+        let analysis = result.tables.as_deref().map(Analysis::read);
+        Ok(Self {
+            log: log.transpose()?.unwrap_or_default(),
+            analysis: analysis.transpose()?.unwrap_or_default(),
+        })
+    }
+}
+
+/// What to know before anything else: the service's warnings, and what was too short.
+fn warnings(system: &SystemRecord, jobs: &[&JobRecord], found: &[Found]) -> Vec<String> {
+    let all = system.warnings.iter().chain(jobs.iter().flat_map(|job| &job.warnings));
+    let mut warnings: Vec<String> = Vec::new();
+    for warning in all {
+        if !warnings.contains(&warning.message) {
+            warnings.push(warning.message.clone());
+        }
+    }
+    let of = |n: usize| (found.len() > 1).then_some(n);
+    warnings.extend(found.iter().zip(1..).filter_map(|(it, n)| it.log.warning(of(n))));
+    warnings
+}
+
+/// The results: what was simulated, the replicas together, then each.
+fn came_of_it(
+    text: &mut String,
+    run: &Run,
+    jobs: &[&JobRecord],
+    results: &[Results],
+    found: &[Found],
+) -> Result<()> {
+    writeln!(text, "\n## Results\n")?;
+    writeln!(
+        text,
+        "| replica | job | seed | engine | platform | production | results |\n|---|---|---|---|---|---|---|"
+    )?;
+    for (index, (job, result)) in jobs.iter().zip(results).enumerate() {
+        let production = job.stages.iter().find(|stage| stage.name == "production");
+        writeln!(
+            text,
+            "| {} | `{}` | {} | {} | {} | {} | {} |",
+            index + 1,
+            job.job_id,
+            shown(job.parameters.seed),
+            shown(job.engine.as_deref()),
+            shown(job.platform.as_deref()),
+            production.map(speed).unwrap_or_default(),
+            result.bundle.as_deref().map(|folder| link(run, folder)).unwrap_or_default()
+        )?;
+    }
+    let means: Vec<_> = found.iter().map(|it| replicas::means(&it.log, &it.analysis)).collect();
+    replicas::compared(text, &means)?;
+    let analyses: Vec<Analysis> = found.iter().map(|it| it.analysis.clone()).collect();
+    let overlay = replicas::overlay(&analyses)
+        .map(|figure| ("replicas.png".to_owned(), "what replicas measured", figure));
+    let fluctuations = replicas::fluctuations(&analyses)
+        .into_iter()
+        .map(|(table, figure)| (format!("replicas_{table}.png"), "RMSF of replicas", figure));
+    for (name, shown, figure) in overlay.into_iter().chain(fluctuations) {
+        fs::write(run.folder().join(&name), figure.png())?;
+        writeln!(text, "\n![{shown}, over each other]({name})")?;
+    }
+    for (index, (result, found)) in results.iter().zip(found).enumerate() {
+        writeln!(text, "\n### Replica {}\n", index + 1)?;
+        replica(text, run, index, result, found)?;
+    }
+    Ok(())
 }
 
 /// The files of a bundle with their digests, as its manifest has them.
@@ -287,12 +335,10 @@ fn replica(
     run: &Run,
     index: usize,
     result: &Results,
-    measured: &[Measured],
-    parameters: &JobSettings,
+    Found { log, analysis }: &Found,
 ) -> Result<()> {
-    if let Some(bundle) = &result.bundle
-        && let Some(figure) = energies(bundle, parameters)?
-    {
+    log.table(text)?;
+    if let Some(figure) = log.figure() {
         let picture = run.replica_folder(index).join("energies.png");
         fs::write(&picture, figure.png())?;
         writeln!(text, "![energies, temperature and density]({})\n", relative(run, &picture))?;
@@ -306,203 +352,8 @@ fn replica(
             .replace('_', " ");
         writeln!(text, "![{name}]({})\n", relative(run, &picture))?;
     }
-    averages(text, measured)?;
+    measured::averages(text, &analysis.measured)?;
     writeln!(text, "Tables: {}", link(run, tables))?;
-    Ok(())
-}
-
-/// The tables of an analysis, as far as averages are made of them.
-#[derive(Deserialize)]
-struct Data {
-    tables: Vec<Table>,
-}
-
-#[derive(Deserialize)]
-struct Table {
-    title: String,
-    columns: Vec<Column>,
-}
-
-#[derive(Deserialize)]
-struct Column {
-    name: String,
-    unit: Option<String>,
-    definition: String,
-    values: Vec<Value>,
-}
-
-impl Column {
-    /// What was measured. Columns of texts have no mean, nor has one in which a value is missing.
-    fn measured(&self) -> Option<Vec<f64>> {
-        let is_abscissa = ["frame", "time_ps"].contains(&self.name.as_str());
-        let values: Option<Vec<f64>> = self.values.iter().map(Value::as_f64).collect();
-        values.filter(|values| !is_abscissa && !values.is_empty())
-    }
-}
-
-/// A quantity of an analysis, measured in each frame.
-struct Measured {
-    /// Analysis, definition and unit, as cells of a table.
-    what: String,
-    /// The definition and the unit alone.
-    name: String,
-    unit: String,
-    /// In ps, or the frames where there are no times.
-    times: Vec<f64>,
-    has_times: bool,
-    values: Vec<f64>,
-}
-
-/// What an analysis has measured in each frame.
-fn measured(tables: &Path) -> Result<Vec<Measured>> {
-    let path = tables.join("data.json");
-    let data = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-    let data: Data =
-        serde_json::from_str(&data).with_context(|| format!("read {}", path.display()))?;
-    let mut all = Vec::new();
-    for table in
-        data.tables.iter().filter(|table| table.columns.iter().any(|column| column.name == "frame"))
-    {
-        let along = |name: &str| table.columns.iter().find(|column| column.name == name);
-        let has_times = along("time_ps").is_some();
-        let along = along("time_ps").or_else(|| along("frame")).map(|column| &column.values);
-        let times: Vec<f64> =
-            along.into_iter().flatten().map(|time| time.as_f64().unwrap_or(f64::NAN)).collect();
-        for column in &table.columns {
-            let Some(values) = column.measured() else { continue };
-            let unit = column.unit.clone().unwrap_or_default();
-            let name = readable(&column.definition);
-            let what = [table.title.as_str(), &name, &unit].map(escaped).join(" | ");
-            all.push(Measured { what, name, unit, times: times.clone(), has_times, values });
-        }
-    }
-    Ok(all)
-}
-
-/// Masks that people have a word for, the longest first: `@CA` is part of others.
-const WORDS: [(&str, &str); 5] = [
-    ("!:HOH,NA,CL", "all but water and ions"),
-    ("@N,CA,C,O", "the backbone"),
-    ("@CA,C,N", "the backbone"),
-    ("@N,CA,C", "the backbone"),
-    ("@CA&@/C", "the α-carbons"),
-];
-
-/// A definition with words for the masks that have one: `RMSD of the α-carbons (@CA&@/C)`.
-fn readable(definition: &str) -> String {
-    for (mask, words) in WORDS {
-        if let Some((before, after)) = definition.split_once(mask)
-            && (before.is_empty() || before.ends_with(' '))
-            && (after.is_empty() || after.starts_with([' ', ';', ')']) || after.starts_with(", "))
-        {
-            return format!("{before}{words} ({mask}){after}");
-        }
-    }
-    definition.to_owned()
-}
-
-/// Panels of a figure that are still large enough to be read.
-const MOST_PANELS: usize = 6;
-
-/// What replicas have measured, over each other; nothing of a run with one.
-fn overlay(replicas: &[Vec<Measured>]) -> Option<Figure> {
-    let [first, _, ..] = replicas else { return None };
-    let mut panels = Vec::new();
-    let is_long = replicas.iter().flatten().flat_map(|one| &one.times).any(|ps| *ps >= 1000.0);
-    for (nth, one) in first.iter().enumerate().filter(|(_, one)| one.has_times) {
-        let same = |replica: &Vec<Measured>| {
-            let it = replica.get(nth).filter(|it| it.what == one.what)?;
-            let times = it.times.iter().map(|ps| if is_long { ps / 1000.0 } else { *ps });
-            Some(times.zip(it.values.iter().copied()).collect::<Vec<_>>())
-        };
-        let lines = replicas.iter().enumerate().filter_map(|(n, replica)| {
-            Some(Line { name: Some(format!("replica {}", n + 1)), points: same(replica)? })
-        });
-        panels.push(Panel {
-            y_label: one.name.clone(),
-            unit: one.unit.clone(),
-            is_whole: false,
-            lines: lines.collect(),
-        });
-    }
-    panels.truncate(MOST_PANELS);
-    (!panels.is_empty()).then(|| Figure {
-        title: "Replicas".to_owned(),
-        x_label: "time".to_owned(),
-        x_unit: if is_long { "ns" } else { "ps" }.to_owned(),
-        panels,
-        ..Figure::default()
-    })
-}
-
-/// Mean with its standard error, and extremes, of what was measured in each frame.
-fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
-    if measured.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        text,
-        "| analysis | quantity | unit | mean | standard error | least | largest \
-         |\n|---|---|---|---|---|---|---|"
-    )?;
-    for Measured { what, values, .. } in measured {
-        let mean = statistics::mean(values);
-        let error = statistics::standard_error(values)
-            .map_or_else(|| "too few frames".to_owned(), |error| format!("{error:.3}"));
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        writeln!(text, "| {what} | {mean:.3} | {error} | {least:.3} | {largest:.3} |")?;
-    }
-    writeln!(
-        text,
-        "\nStandard errors are of the mean, by blocking, for successive frames are alike.\n"
-    )?;
-    for Measured { what, values, .. } in measured {
-        if let Some(drift) = statistics::drift(values) {
-            let name = what.split(" | ").nth(1).unwrap_or(what);
-            writeln!(
-                text,
-                "**{name}** changes by {drift:.3} from the first third to the last, by more than \
-                 three standard errors: the system may not have been equilibrated, and its mean \
-                 means little.\n"
-            )?;
-        }
-    }
-    Ok(())
-}
-
-/// The means of replicas beside each other, with what they differ by: each is one independent
-/// value.
-fn compared(text: &mut String, replicas: &[Vec<Measured>]) -> Result<()> {
-    let [first, _, ..] = replicas else { return Ok(()) };
-    let mut rows = String::new();
-    for (nth, Measured { what, .. }) in first.iter().enumerate() {
-        let same =
-            replicas.iter().filter_map(|replica| replica.get(nth)).filter(|it| it.what == *what);
-        let means: Vec<f64> = same.map(|it| statistics::mean(&it.values)).collect();
-        let Some(deviation) =
-            statistics::deviation(&means).filter(|_| means.len() == replicas.len())
-        else {
-            continue;
-        };
-        let mean = statistics::mean(&means);
-        let error = deviation / (means.len() as f64).sqrt();
-        let each: Vec<String> = means.iter().map(|mean| format!("{mean:.3}")).collect();
-        writeln!(
-            rows,
-            "| {what} | {} | {mean:.3} | {deviation:.3} | {error:.3} |",
-            each.join(", ")
-        )?;
-    }
-    if rows.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        text,
-        "\n### Replicas compared\n\n| analysis | quantity | unit | mean of each | mean | standard \
-         deviation | standard error |\n|---|---|---|---|---|---|---|\n{rows}"
-    )?;
-    writeln!(text, "Deviation and error are between the {} replicas.", replicas.len())?;
     Ok(())
 }
 
@@ -556,7 +407,7 @@ fn fields(rows: &mut Vec<Row>, prefix: &str, schema: &'static Value, request: &V
     }
 }
 
-fn replicas(count: usize) -> String {
+fn times(count: usize) -> String {
     if count == 1 { String::new() } else { format!(", {count} replicas") }
 }
 
@@ -582,11 +433,6 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Text for a cell of a table.
-fn escaped(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
-}
-
 fn relative(run: &Run, path: &Path) -> String {
     path.strip_prefix(run.folder()).unwrap_or(path).display().to_string()
 }
@@ -608,27 +454,6 @@ fn pictures(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(pictures)
 }
 
-/// The course of the simulation; nothing when none was logged.
-fn energies(bundle: &Path, parameters: &JobSettings) -> Result<Option<Figure>> {
-    let n_stages = parameters.equilibration.as_ref().map_or(0, Vec::len);
-    let stages =
-        (1..=n_stages).map(|n| format!("equilibration_{n}")).chain(["production".to_owned()]);
-    let mut logs = Vec::new();
-    for stage in stages {
-        let path = bundle.join(&stage).with_extension("csv");
-        // A simulation that was stopped has no logs of the stages that it did not reach.
-        if path.exists() {
-            let log =
-                fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-            logs.push((stage, log));
-        }
-    }
-    Ok(Figure::of_logs(
-        "Course of the simulation",
-        logs.iter().map(|(stage, log)| (stage.as_str(), log.as_str())),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -636,40 +461,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_compared_by_their_means() {
-        let of = |values: [f64; 2]| {
-            vec![Measured {
-                what: "RMSD | RMSD of @CA | Å".to_owned(),
-                name: "RMSD of @CA".to_owned(),
-                unit: "Å".to_owned(),
-                times: vec![500.0, 1000.0],
-                has_times: true,
-                values: values.to_vec(),
-            }]
-        };
-        let figure = overlay(&[of([1.0, 2.0]), of([2.0, 3.0])]).unwrap();
-        assert_eq!((figure.panels.len(), figure.x_unit.as_str()), (1, "ns"));
-        let lines = &figure.panels[0].lines;
-        assert_eq!(lines[1].name.as_deref(), Some("replica 2"));
-        assert_eq!(lines[1].points, [(0.5, 2.0), (1.0, 3.0)]);
-        assert!(overlay(&[of([1.0, 2.0])]).is_none());
-        let mut text = String::new();
-        compared(&mut text, &[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]).unwrap();
-        let row = "| RMSD | RMSD of @CA | Å | 1.500, 2.500, 3.500 | 2.500 | 1.000 | 0.577 |";
-        assert!(text.contains(row), "{text}");
-        let mut alone = String::new();
-        compared(&mut alone, &[of([1.0, 2.0])]).unwrap();
-        assert_eq!(alone, "");
-    }
-
-    #[test]
-    fn masks_that_have_a_word_are_given_it() {
-        assert_eq!(readable("RMSD of @CA&@/C"), "RMSD of the α-carbons (@CA&@/C)");
-        assert_eq!(readable("RMSD of @CA"), "RMSD of @CA");
-        for mask in [":1@CA,C,N", "@CA,C,N,CB"] {
-            assert_eq!(readable(mask), mask, "a part is not the whole");
+    fn what_had_not_settled_is_among_the_warnings_that_come_first() {
+        let system = include_str!("../../../../../openapi/examples/system_view.200.succeeded.json");
+        let system: SystemRecord = serde_json::from_str(system).unwrap();
+        let mut log = "time (ps),density (g/mL)\n".to_owned();
+        for n in 0..100_u8 {
+            let density = f64::from(n.min(70)) * 0.01 + f64::from(n % 3) * 0.001;
+            writeln!(log, "{n},{density}").unwrap();
         }
-        assert_eq!(readable("RMSD of @CA,C,N, fitted"), "RMSD of the backbone (@CA,C,N), fitted");
+        let found = Found { log: Log::of([("production", log)]), ..Found::default() };
+        let warnings = warnings(&system, &[], &[found]);
+        let [of_system, of_log] = &warnings[..] else { panic!("{warnings:?}") };
+        assert_eq!(of_system, "SO4 101 of chain A removed");
+        let expected = "The density had not settled within production: the first ";
+        assert!(of_log.starts_with(expected), "{of_log}");
     }
 
     #[test]

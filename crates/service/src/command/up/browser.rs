@@ -12,6 +12,7 @@ use crate::command::say::say;
 use crate::command::serve::Addresses;
 use crate::files;
 use crate::handlers::portal;
+use crate::shown::quoted;
 
 /// Opens an address in the browser that the user has chosen.
 const OPENER: &str = "xdg-open";
@@ -66,6 +67,7 @@ impl Shown {
             }
             Link::Plain(url) => {
                 let invite = account.map_or_else(String::new, |name| {
+                    let name = quoted(name);
                     format!(" (no password yet? `molboxd account invite {name}`)")
                 });
                 (url, if is_terminal() { String::new() } else { invite })

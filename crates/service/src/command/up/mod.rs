@@ -31,6 +31,7 @@ use crate::log::Log;
 use crate::market;
 use crate::random;
 use crate::record::Role;
+use crate::shown::quoted;
 
 use super::deed::deed;
 use super::options::{Options, as_toml};
@@ -257,7 +258,7 @@ async fn welcome(
         Some(account) => {
             let name = log_in(&db, clock, addresses, account, remembered).await?;
             if Profiles::load()?.default() != Some(&name) {
-                next += &format!(" --profile {name}");
+                next += &format!(" --profile {}", quoted(&name));
             }
         }
         None => {

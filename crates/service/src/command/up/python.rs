@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow};
 use serde::Deserialize;
 
+use crate::shown::quoted;
+
 /// The worker must be of this version: what it is handed is no interface of others.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The oldest Python that the worker runs on.
@@ -64,19 +66,20 @@ impl Found {
     /// What it lacks, and the line that helps.
     fn lack(&self, python: &Path) -> anyhow::Error {
         let name = python.display();
+        let word = quoted(&python.to_string_lossy()).into_owned();
         let pip = |package: &str| {
             if self.is_managed {
                 return format!(
-                    "its packages are the system's, so make an environment of its own: `{name} -m \
+                    "its packages are the system's, so make an environment of its own: `{word} -m \
                      venv ~/molbox && ~/molbox/bin/pip install molboxd=={VERSION} && \
                      ~/molbox/bin/molboxd up`"
                 );
             }
             // Environments that uv makes have none.
             if !self.has_pip {
-                return format!("install it: `uv pip install --python {name} '{package}'`");
+                return format!("install it: `uv pip install --python {word} '{package}'`");
             }
-            format!("install it: `{name} -m pip install '{package}'`")
+            format!("install it: `{word} -m pip install '{package}'`")
         };
         let worker = format!("molbox-worker=={VERSION}");
         let version: Vec<String> = self.version.iter().map(u32::to_string).collect();

@@ -1,0 +1,255 @@
+//! What the analyses of a replica have measured: averages of what there is of each frame, and the
+//! fluctuation of each residue.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::markdown::escaped;
+use crate::statistics;
+
+/// The tables of an analysis, as far as averages are made of them.
+#[derive(Deserialize)]
+struct Data {
+    tables: Vec<Table>,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    kind: String,
+    name: String,
+    title: String,
+    columns: Vec<Column>,
+}
+
+#[derive(Deserialize)]
+struct Column {
+    name: String,
+    unit: Option<String>,
+    definition: String,
+    values: Vec<Value>,
+}
+
+impl Table {
+    fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    fn fluctuations(&self) -> Option<Fluctuations> {
+        let rmsf = self.column("rmsf_angstrom")?;
+        let [chains, numbers, labels] =
+            ["chain", "residue_number", "name"].map(|name| self.column(name));
+        let rows = chains?.values.iter().zip(&numbers?.values).zip(&labels?.values);
+        let residues = rows.zip(&rmsf.values).map(|(((chain, number), label), rmsf)| {
+            Some(Fluctuation {
+                chain: chain.as_str()?.to_owned(),
+                number: number.as_f64()?,
+                label: label.as_str()?.to_owned(),
+                rmsf: rmsf.as_f64()?,
+            })
+        });
+        let residues: Vec<Fluctuation> = residues.collect::<Option<_>>()?;
+        (!residues.is_empty()).then(|| Fluctuations {
+            table: self.name.clone(),
+            title: readable(&self.title),
+            unit: rmsf.unit.clone().unwrap_or_default(),
+            residues,
+        })
+    }
+}
+
+impl Column {
+    /// What was measured. Columns of texts have no mean, nor has one in which a value is missing.
+    fn measured(&self) -> Option<Vec<f64>> {
+        let is_abscissa = ["frame", "time_ps"].contains(&self.name.as_str());
+        let values: Option<Vec<f64>> = self.values.iter().map(Value::as_f64).collect();
+        values.filter(|values| !is_abscissa && !values.is_empty())
+    }
+}
+
+/// A quantity of an analysis, measured in each frame.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    /// Analysis, definition and unit, as cells of a table.
+    pub(super) what: String,
+    /// The definition and the unit alone.
+    pub(super) name: String,
+    pub(super) unit: String,
+    /// In ps, or the frames where there are no times.
+    pub(super) times: Vec<f64>,
+    pub(super) has_times: bool,
+    pub(super) values: Vec<f64>,
+}
+
+/// How far residues fluctuate, or the only atom that was measured of each.
+#[derive(Clone, Debug)]
+pub(super) struct Fluctuations {
+    /// Of the table, which can name a file.
+    pub(super) table: String,
+    pub(super) title: String,
+    pub(super) unit: String,
+    pub(super) residues: Vec<Fluctuation>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Fluctuation {
+    pub(super) chain: String,
+    pub(super) number: f64,
+    /// Chain, residue, and atom where there is one, by which it is known in other replicas.
+    pub(super) label: String,
+    pub(super) rmsf: f64,
+}
+
+/// What an analysis came to, as far as the report goes into it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Analysis {
+    pub(super) measured: Vec<Measured>,
+    pub(super) fluctuations: Vec<Fluctuations>,
+}
+
+impl Analysis {
+    pub(super) fn read(tables: &Path) -> Result<Self> {
+        let path = tables.join("data.json");
+        let data = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let data: Data =
+            serde_json::from_str(&data).with_context(|| format!("read {}", path.display()))?;
+        Ok(Self::of(&data))
+    }
+
+    fn of(data: &Data) -> Self {
+        Self { measured: measured(&data.tables), fluctuations: fluctuations(&data.tables) }
+    }
+}
+
+/// Those of each table by residue, or by atom where that is the same.
+fn fluctuations(tables: &[Table]) -> Vec<Fluctuations> {
+    let mut all = Vec::new();
+    for (nth, table) in tables.iter().enumerate() {
+        let is_reduced = tables.get(nth + 1).is_some_and(|next| next.kind == "rmsf_by_residue");
+        match table.kind.as_str() {
+            "rmsf_by_residue" => all.extend(table.fluctuations()),
+            "rmsf" if !is_reduced => all.extend(table.fluctuations()),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// What was measured in each frame.
+fn measured(tables: &[Table]) -> Vec<Measured> {
+    let mut all = Vec::new();
+    for table in tables.iter().filter(|table| table.column("frame").is_some()) {
+        let along = |name: &str| table.column(name);
+        let has_times = along("time_ps").is_some();
+        let along = along("time_ps").or_else(|| along("frame")).map(|column| &column.values);
+        let times: Vec<f64> =
+            along.into_iter().flatten().map(|time| time.as_f64().unwrap_or(f64::NAN)).collect();
+        for column in &table.columns {
+            let Some(values) = column.measured() else { continue };
+            let unit = column.unit.clone().unwrap_or_default();
+            let name = readable(&column.definition);
+            let what = [table.title.as_str(), &name, &unit].map(escaped).join(" | ");
+            all.push(Measured { what, name, unit, times: times.clone(), has_times, values });
+        }
+    }
+    all
+}
+
+/// Masks that people have a word for, the longest first: `@CA` is part of others.
+const WORDS: [(&str, &str); 5] = [
+    ("!:HOH,NA,CL", "all but water and ions"),
+    ("@N,CA,C,O", "the backbone"),
+    ("@CA,C,N", "the backbone"),
+    ("@N,CA,C", "the backbone"),
+    ("@CA&@/C", "the α-carbons"),
+];
+
+/// A definition with words for the masks that have one: `RMSD of the α-carbons (@CA&@/C)`.
+fn readable(definition: &str) -> String {
+    for (mask, words) in WORDS {
+        if let Some((before, after)) = definition.split_once(mask)
+            && (before.is_empty() || before.ends_with(' '))
+            && (after.is_empty() || after.starts_with([' ', ';', ')']) || after.starts_with(", "))
+        {
+            return format!("{before}{words} ({mask}){after}");
+        }
+    }
+    definition.to_owned()
+}
+
+/// Mean with its standard error, and extremes, of what was measured in each frame.
+pub(super) fn averages(text: &mut String, measured: &[Measured]) -> Result<()> {
+    if measured.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "| analysis | quantity | unit | mean | standard error | least | largest \
+         |\n|---|---|---|---|---|---|---|"
+    )?;
+    for Measured { what, values, .. } in measured {
+        let mean = statistics::mean(values);
+        let error = statistics::standard_error(values)
+            .map_or_else(|| "too few frames".to_owned(), |error| format!("{error:.3}"));
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        writeln!(text, "| {what} | {mean:.3} | {error} | {least:.3} | {largest:.3} |")?;
+    }
+    writeln!(
+        text,
+        "\nStandard errors are of the mean, by blocking, for successive frames are alike.\n"
+    )?;
+    for Measured { what, values, .. } in measured {
+        if let Some(drift) = statistics::drift(values) {
+            let name = what.split(" | ").nth(1).unwrap_or(what);
+            writeln!(
+                text,
+                "**{name}** changes by {drift:.3} from the first third to the last, by more than \
+                 three standard errors: the system may not have been equilibrated, and its mean \
+                 means little.\n"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn masks_that_have_a_word_are_given_it() {
+        assert_eq!(readable("RMSD of @CA&@/C"), "RMSD of the α-carbons (@CA&@/C)");
+        assert_eq!(readable("RMSD of @CA"), "RMSD of @CA");
+        for mask in [":1@CA,C,N", "@CA,C,N,CB"] {
+            assert_eq!(readable(mask), mask, "a part is not the whole");
+        }
+        assert_eq!(readable("RMSD of @CA,C,N, fitted"), "RMSD of the backbone (@CA,C,N), fitted");
+    }
+
+    #[test]
+    fn fluctuations_are_those_of_residues_once() {
+        let table = |kind: &str, label: &str| {
+            json!({"kind": kind, "name": kind, "title": "RMSF: @CA", "columns": [
+                {"name": "name", "definition": "", "values": [label]},
+                {"name": "chain", "definition": "", "values": ["A"]},
+                {"name": "residue_number", "definition": "", "values": [42]},
+                {"name": "rmsf_angstrom", "definition": "", "unit": "Å", "values": [0.5]},
+            ]})
+        };
+        let of = |tables: Value| -> Vec<String> {
+            let data: Data = serde_json::from_value(json!({ "tables": tables })).unwrap();
+            let found = Analysis::of(&data).fluctuations;
+            found.iter().map(|it| it.residues[0].label.clone()).collect()
+        };
+        assert_eq!(of(json!([table("rmsf", "A:MET42@CA")])), ["A:MET42@CA"]);
+        let both = json!([table("rmsf", "A:MET42@CA"), table("rmsf_by_residue", "A:MET42")]);
+        assert_eq!(of(both), ["A:MET42"]);
+    }
+}

@@ -1,0 +1,274 @@
+//! Replicas over each other and beside each other: each is one independent value of a mean.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use molbox_plot::{Band, Figure, Line, Panel};
+
+use super::logged::Log;
+use super::measured::{Analysis, Fluctuation, Fluctuations, Measured};
+use crate::statistics;
+
+/// Panels of a figure that are still large enough to be read.
+const MOST_PANELS: usize = 6;
+
+/// The mean of a quantity in one replica.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mean {
+    /// Where it is from, quantity and unit, as cells of a table.
+    what: String,
+    mean: f64,
+}
+
+/// The means of a replica: of what was logged by production, and of what was measured.
+pub(super) fn means(log: &Log, analysis: &Analysis) -> Vec<Mean> {
+    let logged = log.production().map(|it| Mean { what: it.what(), mean: it.mean() });
+    let measured = analysis
+        .measured
+        .iter()
+        .map(|it| Mean { what: it.what.clone(), mean: statistics::mean(&it.values) });
+    logged.chain(measured).collect()
+}
+
+/// The means of replicas beside each other, with what they differ by.
+pub(super) fn compared(text: &mut String, replicas: &[Vec<Mean>]) -> Result<()> {
+    let [first, _, ..] = replicas else { return Ok(()) };
+    let mut rows = String::new();
+    for (nth, Mean { what, .. }) in first.iter().enumerate() {
+        // One may have logged nothing, so that the others' places are not its own.
+        let of_the_name = first[..nth].iter().filter(|it| it.what == *what).count();
+        let same = |replica: &Vec<Mean>| {
+            replica.iter().filter(|it| it.what == *what).nth(of_the_name).map(|it| it.mean)
+        };
+        let means: Vec<f64> = replicas.iter().filter_map(same).collect();
+        let Some(deviation) =
+            statistics::deviation(&means).filter(|_| means.len() == replicas.len())
+        else {
+            continue;
+        };
+        let mean = statistics::mean(&means);
+        let error = deviation / (means.len() as f64).sqrt();
+        let digits = statistics::decimals(error);
+        let each: Vec<String> = means.iter().map(|mean| format!("{mean:.digits$}")).collect();
+        let each = each.join(", ");
+        writeln!(
+            rows,
+            "| {what} | {each} | {mean:.digits$} | {deviation:.digits$} | {error:.digits$} |"
+        )?;
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        text,
+        "\n### Replicas compared\n\n| of | quantity | unit | mean of each | mean | standard \
+         deviation | standard error |\n|---|---|---|---|---|---|---|\n{rows}"
+    )?;
+    writeln!(text, "Deviation and error are between the {} replicas.", replicas.len())?;
+    Ok(())
+}
+
+/// What replicas have measured, over each other; nothing of a run with one.
+pub(super) fn overlay(replicas: &[Analysis]) -> Option<Figure> {
+    let [first, _, ..] = replicas else { return None };
+    let mut panels = Vec::new();
+    let all = replicas.iter().flat_map(|replica| &replica.measured);
+    let is_long = all.flat_map(|one| &one.times).any(|ps| *ps >= 1000.0);
+    for (nth, one) in first.measured.iter().enumerate().filter(|(_, one)| one.has_times) {
+        let lines = lines(replicas, |replica| {
+            let it: &Measured = replica.measured.get(nth).filter(|it| it.what == one.what)?;
+            let times = it.times.iter().map(|ps| if is_long { ps / 1000.0 } else { *ps });
+            Some(times.zip(it.values.iter().copied()).collect())
+        });
+        panels.push(panel(one.name.clone(), one.unit.clone(), lines));
+    }
+    panels.truncate(MOST_PANELS);
+    (!panels.is_empty()).then(|| Figure {
+        title: "Replicas".to_owned(),
+        x_label: "time".to_owned(),
+        x_unit: if is_long { "ns" } else { "ps" }.to_owned(),
+        panels,
+        ..Figure::default()
+    })
+}
+
+/// The fluctuations of residues in all replicas, a figure for each table, with its name.
+pub(super) fn fluctuations(replicas: &[Analysis]) -> Vec<(String, Figure)> {
+    let [first, _, ..] = replicas else { return Vec::new() };
+    let figures = first.fluctuations.iter().filter_map(|of_first| {
+        let same = |replica: &Analysis| {
+            let mut all = replica.fluctuations.iter();
+            all.find(|it| it.table == of_first.table && are_of_the_same(it, of_first)).cloned()
+        };
+        let all: Vec<Option<Fluctuations>> = replicas.iter().map(same).collect();
+        (all.iter().flatten().count() > 1).then(|| {
+            let figure = Figure {
+                title: "Replicas".to_owned(),
+                subtitle: of_first.title.clone(),
+                x_label: "residue number".to_owned(),
+                x_is_whole: true,
+                panels: chains(of_first, &all),
+                ..Figure::default()
+            };
+            (of_first.table.clone(), figure)
+        })
+    });
+    figures.collect()
+}
+
+fn are_of_the_same(a: &Fluctuations, b: &Fluctuations) -> bool {
+    a.residues.iter().map(|it| &it.label).eq(b.residues.iter().map(|it| &it.label))
+}
+
+/// A panel for each chain.
+fn chains(first: &Fluctuations, replicas: &[Option<Fluctuations>]) -> Vec<Panel> {
+    let mut chains: Vec<&str> = Vec::new();
+    for Fluctuation { chain, .. } in &first.residues {
+        if !chains.contains(&chain.as_str()) {
+            chains.push(chain);
+        }
+    }
+    let is_alone = chains.len() == 1;
+    let panels = chains.into_iter().take(MOST_PANELS).map(|chain| {
+        let label = match chain {
+            _ if is_alone => "RMSF".to_owned(),
+            "" => "RMSF, no chain".to_owned(),
+            chain => format!("RMSF, chain {chain}"),
+        };
+        let lines = lines(replicas, |replica| Some(along(replica.as_ref()?, chain)));
+        panel(label, first.unit.clone(), lines)
+    });
+    panels.collect()
+}
+
+/// The fluctuations along a chain; where residues are missing the line is broken.
+fn along(fluctuations: &Fluctuations, chain: &str) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    for Fluctuation { number, rmsf, .. } in
+        fluctuations.residues.iter().filter(|it| it.chain == chain)
+    {
+        if points.last().is_some_and(|last| !(0.0..=1.0).contains(&(number - last.0))) {
+            points.push((f64::NAN, f64::NAN));
+        }
+        points.push((*number, *rmsf));
+    }
+    points
+}
+
+/// A line for each replica that has one, by the number of its folder.
+fn lines<T>(replicas: &[T], points: impl Fn(&T) -> Option<Vec<(f64, f64)>>) -> Vec<Line> {
+    let lines = replicas.iter().zip(1..).filter_map(|(replica, n)| {
+        Some(Line { name: Some(format!("replica {n}")), points: points(replica)? })
+    });
+    lines.collect()
+}
+
+fn panel(y_label: String, unit: String, lines: Vec<Line>) -> Panel {
+    let bands = band(&lines).into_iter().collect();
+    Panel { y_label, unit, is_whole: false, lines, bands }
+}
+
+/// The mean of lines with their standard deviation, as far as all of them go; none of a line alone,
+/// and none where they were not measured at the same places.
+fn band(lines: &[Line]) -> Option<Band> {
+    let [first, _, ..] = lines else { return None };
+    let n_points = lines.iter().map(|line| line.points.len()).min()?;
+    let mut points = Vec::with_capacity(n_points);
+    for (nth, (x, _)) in first.points.iter().copied().take(n_points).enumerate() {
+        let is_same = |other: f64| other == x || (other.is_nan() && x.is_nan());
+        if !lines.iter().all(|line| is_same(line.points[nth].0)) {
+            return None;
+        }
+        let values: Vec<f64> = lines.iter().map(|line| line.points[nth].1).collect();
+        points.push((x, statistics::mean(&values), statistics::deviation(&values)?));
+    }
+    Some(Band { name: Some("mean ± standard deviation".to_owned()), points })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: [f64; 2]) -> Analysis {
+        let measured = vec![Measured {
+            what: "RMSD | RMSD of @CA | Å".to_owned(),
+            name: "RMSD of @CA".to_owned(),
+            unit: "Å".to_owned(),
+            times: vec![500.0, 1000.0],
+            has_times: true,
+            values: values.to_vec(),
+        }];
+        Analysis { measured, fluctuations: Vec::new() }
+    }
+
+    #[test]
+    fn replicas_are_drawn_over_each_other_with_their_mean_and_deviation() {
+        let figure = overlay(&[of([1.0, 2.0]), of([2.0, 3.0])]).unwrap();
+        assert_eq!((figure.panels.len(), figure.x_unit.as_str()), (1, "ns"));
+        let Panel { lines, bands, .. } = &figure.panels[0];
+        assert_eq!(lines[1].name.as_deref(), Some("replica 2"));
+        assert_eq!(lines[1].points, [(0.5, 2.0), (1.0, 3.0)]);
+        let deviation = 0.5_f64.sqrt();
+        assert_eq!(bands[0].points, [(0.5, 1.5, deviation), (1.0, 2.5, deviation)]);
+        assert!(overlay(&[of([1.0, 2.0])]).is_none());
+        let mut other = of([1.0, 2.0]);
+        other.measured[0].times = vec![250.0, 1000.0];
+        let figure = overlay(&[of([1.0, 2.0]), other]).unwrap();
+        assert!(figure.panels[0].bands.is_empty(), "nothing is a mean of other times");
+    }
+
+    #[test]
+    fn replicas_are_compared_by_their_means() {
+        let of = |values| means(&Log::default(), &of(values));
+        let mut text = String::new();
+        compared(&mut text, &[of([1.0, 2.0]), of([2.0, 3.0]), of([3.0, 4.0])]).unwrap();
+        let row = "| RMSD | RMSD of @CA | Å | 1.50, 2.50, 3.50 | 2.50 | 1.00 | 0.58 |";
+        assert!(text.contains(row), "{text}");
+        let mut alone = String::new();
+        compared(&mut alone, &[of([1.0, 2.0])]).unwrap();
+        assert_eq!(alone, "");
+    }
+
+    #[test]
+    fn what_one_replica_has_logged_is_compared_with_the_same_of_others() {
+        let density = |text: &str| Log::of([("production", text)]);
+        let [a, b] = ["0.8", "1.2"].map(|value| density(&format!("density (g/mL)\n{value}\n")));
+        let rmsd = of([1.0, 2.0]);
+        let mut text = String::new();
+        compared(&mut text, &[means(&a, &rmsd), means(&b, &rmsd)]).unwrap();
+        assert!(text.contains("| production | density | g/mL | 0.80, 1.20 | 1.00 | 0.28 | 0.20 |"));
+        let mut text = String::new();
+        compared(&mut text, &[means(&a, &rmsd), means(&Log::default(), &rmsd)]).unwrap();
+        assert!(!text.contains("density") && text.contains("RMSD of @CA"), "{text}");
+    }
+
+    #[test]
+    fn fluctuations_of_replicas_have_a_panel_for_each_chain_and_a_band() {
+        let of = |rmsf: f64| {
+            let residues = [("A", 1), ("A", 2), ("A", 7), ("B", 1)].map(|(chain, number)| {
+                let label = format!("{chain}:ALA{number}");
+                Fluctuation { chain: chain.to_owned(), number: f64::from(number), label, rmsf }
+            });
+            let fluctuations = Fluctuations {
+                table: "rmsf".to_owned(),
+                title: "RMSF of atoms: @CA".to_owned(),
+                unit: "Å".to_owned(),
+                residues: residues.to_vec(),
+            };
+            Analysis { measured: Vec::new(), fluctuations: vec![fluctuations] }
+        };
+        let [(name, figure)] = fluctuations(&[of(1.0), of(3.0)]).try_into().unwrap();
+        assert_eq!((name.as_str(), figure.x_label.as_str()), ("rmsf", "residue number"));
+        let labels: Vec<&str> = figure.panels.iter().map(|panel| &*panel.y_label).collect();
+        assert_eq!(labels, ["RMSF, chain A", "RMSF, chain B"]);
+        let Panel { lines, bands, unit, .. } = &figure.panels[0];
+        assert_eq!((lines.len(), unit.as_str()), (2, "Å"));
+        assert_eq!((lines[0].points[1], lines[0].points[3]), ((2.0, 1.0), (7.0, 1.0)));
+        assert!(lines[0].points[2].0.is_nan(), "between 2 and 7 nothing was measured");
+        assert_eq!(bands[0].points[3], (7.0, 2.0, 2.0_f64.sqrt()));
+        assert!(fluctuations(&[of(1.0)]).is_empty());
+        let mut shorter = of(1.0);
+        shorter.fluctuations[0].residues.pop();
+        assert!(fluctuations(&[of(1.0), shorter]).is_empty(), "of other residues");
+    }
+}

@@ -1,0 +1,220 @@
+//! Lists of what there is: tables on a terminal, fields between tabs where a program reads, and a
+//! line of JSON for each with `--json`.
+
+use std::io::{self, IsTerminal as _};
+
+use anyhow::{Context, Result};
+use rustix::termios::tcgetwinsize;
+
+use super::say::{say, say_error};
+
+/// Between columns.
+const GAP: usize = 2;
+/// Rows that are laid out together: an audit log is as long as its days.
+const BATCH: usize = 500;
+/// Of a terminal that does not tell.
+const USUAL_WIDTH: usize = 80;
+
+/// Something that is listed.
+pub(super) trait Listed {
+    const HEADS: &'static [&'static str];
+    /// Heads of the columns that are given up where the table does not fit, in this order.
+    const DROPPED_FIRST: &'static [&'static str];
+
+    /// A text for each head, none of more than a line.
+    fn cells(&self) -> Vec<String>;
+
+    /// The line that a program reads, with times as they are kept. Scripts depend on it.
+    fn fields(&self) -> String;
+
+    fn json(&self) -> serde_json::Result<String>;
+}
+
+/// Prints things one after another, in one form.
+pub(super) struct List {
+    form: Form,
+    n_items: usize,
+}
+
+enum Form {
+    Table(Table),
+    Fields,
+    Json,
+}
+
+impl List {
+    pub(super) fn of<T: Listed>(json: bool) -> Self {
+        let form = match json {
+            true => Form::Json,
+            false if io::stdout().is_terminal() => {
+                Form::Table(Table::new(T::HEADS, T::DROPPED_FIRST, terminal_width()))
+            }
+            false => Form::Fields,
+        };
+        Self { form, n_items: 0 }
+    }
+
+    pub(super) fn add(&mut self, item: &impl Listed) -> Result<()> {
+        self.n_items += 1;
+        match &mut self.form {
+            Form::Table(table) => {
+                table.rows.push(item.cells());
+                if table.rows.len() == BATCH {
+                    table.lay_out().iter().for_each(|line| say(line));
+                }
+            }
+            Form::Fields => say(&item.fields()),
+            Form::Json => say(&item.json().context("write what is listed")?),
+        }
+        Ok(())
+    }
+
+    /// Prints what is left; where there is nothing, who looks is told what to do next.
+    pub(super) fn end(self, none: &str) {
+        let Form::Table(mut table) = self.form else { return };
+        if self.n_items == 0 {
+            return say_error(none);
+        }
+        table.lay_out().iter().for_each(|line| say(line));
+        if !table.dropped.is_empty() {
+            say_error(&format!(
+                "not shown: {} (a list with --json has all)",
+                table.dropped.join(", ")
+            ));
+        }
+    }
+}
+
+fn terminal_width() -> usize {
+    tcgetwinsize(io::stdout())
+        .map(|size| usize::from(size.ws_col))
+        .ok()
+        .filter(|width| *width > 0)
+        .unwrap_or(USUAL_WIDTH)
+}
+
+struct Table {
+    heads: &'static [&'static str],
+    dropped_first: &'static [&'static str],
+    /// Of the terminal.
+    width: usize,
+    /// Those that are not printed yet.
+    rows: Vec<Vec<String>>,
+    /// Columns by their number, and what each is wide; none before the first rows are laid out.
+    columns: Option<Vec<(usize, usize)>>,
+    /// Heads of the columns that did not fit.
+    dropped: Vec<&'static str>,
+}
+
+impl Table {
+    fn new(
+        heads: &'static [&'static str],
+        dropped_first: &'static [&'static str],
+        width: usize,
+    ) -> Self {
+        Self { heads, dropped_first, width, rows: Vec::new(), columns: None, dropped: Vec::new() }
+    }
+
+    /// Lines of the rows that are not printed yet; before the first of all, the heads.
+    fn lay_out(&mut self) -> Vec<String> {
+        let rows = std::mem::take(&mut self.rows);
+        let is_first = self.columns.is_none();
+        let columns = match self.columns.take() {
+            // They are as wide as before, or wider.
+            Some(before) => before
+                .into_iter()
+                .map(|(nth, width)| (nth, width.max(widest(&rows, nth))))
+                .collect(),
+            None => self.fitting(&rows),
+        };
+        let heads: Vec<String> = self.heads.iter().map(|head| (*head).to_owned()).collect();
+        let heads = is_first.then_some(&heads);
+        let lines = heads.into_iter().chain(&rows).map(|row| line(&columns, row)).collect();
+        self.columns = Some(columns);
+        lines
+    }
+
+    /// The columns that are shown, by their number, and what each is wide.
+    fn fitting(&mut self, rows: &[Vec<String>]) -> Vec<(usize, usize)> {
+        // A column in which there is nothing tells nothing; but more may come.
+        let is_whole = rows.len() < BATCH;
+        let is_shown = |nth: usize| !is_whole || nth == 0 || widest(rows, nth) > 0;
+        let width = |nth: usize| widest(rows, nth).max(self.heads[nth].chars().count());
+        let mut columns: Vec<(usize, usize)> = (0..self.heads.len())
+            .filter(|nth| is_shown(*nth))
+            .map(|nth| (nth, width(nth)))
+            .collect();
+        for head in self.dropped_first {
+            let taken: usize = columns.iter().map(|(_, width)| width + GAP).sum();
+            if taken <= self.width + GAP {
+                break;
+            }
+            let n_before = columns.len();
+            columns.retain(|(nth, _)| self.heads[*nth] != *head);
+            if columns.len() < n_before {
+                self.dropped.push(head);
+            }
+        }
+        columns
+    }
+}
+
+fn widest(rows: &[Vec<String>], nth: usize) -> usize {
+    rows.iter().map(|row| row[nth].chars().count()).max().unwrap_or(0)
+}
+
+fn line(columns: &[(usize, usize)], row: &[String]) -> String {
+    let cell = |(nth, width): &(usize, usize)| format!("{:width$}", row[*nth], width = width + GAP);
+    let line: String = columns.iter().map(cell).collect();
+    line.trim_end().to_owned()
+}
+
+/// A text that stays on its line.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(width: usize, rows: &[[&str; 4]]) -> Table {
+        let mut table = Table::new(&["ACCOUNT", "ROLE", "MADE", "LIMITS"], &["MADE"], width);
+        table.rows = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        table
+    }
+
+    const ROWS: [[&str; 4]; 2] =
+        [["ada", "admin", "2026-11-26 07:50:12Z", "hours 200"], ["grüße ✓", "user", "-", ""]];
+
+    #[test]
+    fn columns_have_heads_and_begin_below_each_other() {
+        let lines = table(80, &ROWS).lay_out();
+        let expected = [
+            "ACCOUNT  ROLE   MADE                  LIMITS",
+            "ada      admin  2026-11-26 07:50:12Z  hours 200",
+            "grüße ✓  user   -",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_named_and_what_is_empty_is_left_out() {
+        let mut narrow = table(30, &ROWS);
+        assert_eq!(narrow.lay_out()[1], "ada      admin  hours 200");
+        assert_eq!(narrow.dropped, ["MADE"]);
+        let mut exact = table("ada      admin  2026-11-26 07:50:12Z  hours 200".len(), &ROWS);
+        assert_eq!(exact.lay_out()[0], "ACCOUNT  ROLE   MADE                  LIMITS");
+        let mut without = table(80, &[["ada", "admin", "now", ""]]);
+        assert_eq!(without.lay_out(), ["ACCOUNT  ROLE   MADE", "ada      admin  now"]);
+        assert!(without.dropped.is_empty(), "there is nothing that is not shown");
+    }
+
+    #[test]
+    fn a_long_list_has_its_heads_once_and_later_rows_below_them() {
+        let mut long = table(80, &[["ada", "user", "now", ""]; BATCH]);
+        assert_eq!(long.lay_out()[..2], ["ACCOUNT  ROLE  MADE  LIMITS", "ada      user  now"]);
+        long.rows.push(["a longer name", "user", "now", "hours 1"].map(str::to_owned).to_vec());
+        assert_eq!(long.lay_out(), ["a longer name  user  now   hours 1"]);
+    }
+}
