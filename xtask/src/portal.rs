@@ -39,19 +39,36 @@ pub fn portal_where_possible() -> Result<Option<Node>> {
 /// Runs the portal's tests: those of its parts, and its whole in a browser where there is one.
 pub fn test(node: &Node) -> Result<()> {
     run(&mut node.node(&["--test", "test/*.test.ts"]))?;
-    let Some(chromium) = CHROMIUM.iter().find(|name| at_least(name, "--version", (0, 0)).is_ok())
-    else {
+    let Some(chromium) = chromium() else {
         println!("skipped: the portal in a browser: no chromium");
         return Ok(());
     };
-    run(cargo().args(["build", "--quiet", "--package", "molbox-service", "--bin", "molboxd"]))?;
     // Each file has a service and a browser of its own, and waits for them most of its time.
-    let mut tests = node.node(&["--test", "--test-concurrency=2", "test/*.browser.ts"]);
-    tests
+    run(&mut in_browser(node, chromium, &["--test-concurrency=2", "test/*.browser.ts"])?)
+}
+
+/// What the portal does with files as large as people have, in a browser.
+pub fn with_large_files() -> Result<Command> {
+    let chromium = chromium().context("no chromium")?;
+    let node = Node::with_packages()?;
+    build(&node)?;
+    in_browser(&node, chromium, &["test/large.soak.ts"])
+}
+
+/// The program that is Chromium here.
+pub fn chromium() -> Option<&'static str> {
+    CHROMIUM.into_iter().find(|name| at_least(name, "--version", (0, 0)).is_ok())
+}
+
+fn in_browser(node: &Node, chromium: &str, tests: &[&str]) -> Result<Command> {
+    run(cargo().args(["build", "--quiet", "--package", "molbox-service", "--bin", "molboxd"]))?;
+    let mut command = node.node(&["--test"]);
+    command
+        .args(tests)
         .env("MOLBOXD", target().join("debug/molboxd"))
         .env("MOLBOX_TEST_PYTHON", python::environment()?)
         .env("CHROMIUM", chromium);
-    run(&mut tests)
+    Ok(command)
 }
 
 fn folder() -> PathBuf {

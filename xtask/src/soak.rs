@@ -21,7 +21,7 @@ use crate::backends::Backends;
 use crate::conformance::{self, Operations};
 use crate::service::Service;
 use crate::shell::{cargo, root, run, target};
-use crate::{fuzz, python};
+use crate::{fuzz, portal, python};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long those that are asked to end may take.
@@ -75,6 +75,8 @@ enum Part {
     Worker,
     /// The commands of those pages that simulate for long; counted in passes.
     Docs,
+    /// The portal with files as large as people have; counted in passes.
+    Portal,
 }
 
 impl Part {
@@ -93,6 +95,10 @@ impl Part {
             }
         }
         all.extend([Self::Requests, Self::Worker, Self::Docs]);
+        match portal::chromium() {
+            Some(_) => all.push(Self::Portal),
+            None => println!("skipped: the portal: no chromium"),
+        }
         Ok(all)
     }
 
@@ -105,6 +111,7 @@ impl Part {
             Self::Requests => "requests".to_owned(),
             Self::Worker => "worker".to_owned(),
             Self::Docs => "docs".to_owned(),
+            Self::Portal => "portal".to_owned(),
         }
     }
 
@@ -113,7 +120,7 @@ impl Part {
             Self::Fuzz(_) => (30.0, "CPU minutes"),
             Self::Kills(_) => (1000.0, "kills"),
             Self::Requests => (60.0, "minutes"),
-            Self::Service(_) | Self::Worker | Self::Docs => (1.0, "passes"),
+            Self::Service(_) | Self::Worker | Self::Docs | Self::Portal => (1.0, "passes"),
         }
     }
 
@@ -121,7 +128,7 @@ impl Part {
         match self {
             Self::Fuzz(_) => MINUTE,
             Self::Kills(_) | Self::Requests => 4 * MINUTE,
-            Self::Service(_) | Self::Worker | Self::Docs => 30 * MINUTE,
+            Self::Service(_) | Self::Worker | Self::Docs | Self::Portal => 30 * MINUTE,
         }
     }
 }
@@ -169,7 +176,8 @@ impl State {
             let none = Progress::default();
             let progress = self.parts.get(&part.name()).unwrap_or(&none);
             let (goal, unit) = part.goal();
-            let has_seed = progress.slices > 0 && ![Part::Worker, Part::Docs].contains(part);
+            let has_seed =
+                progress.slices > 0 && ![Part::Worker, Part::Docs, Part::Portal].contains(part);
             let seed = if has_seed { progress.seed.to_string() } else { String::new() };
             table += &format!(
                 "{:<20} {:>8.2} {goal:>6} {unit:<12} {seed:>20}  ",
@@ -277,6 +285,7 @@ impl Soak {
                 xtask.args(["docs", "--run", "--long"]);
                 self.passed("docs", xtask)
             }
+            Part::Portal => self.passed("portal", portal::with_large_files()?),
         };
         if let Ok(Some(outcome)) = &outcome {
             progress.slices += 1;

@@ -294,10 +294,10 @@ async function reportOf({ format, body }: Asked): Promise<Report> {
   return report;
 }
 
-/** The same calculation as the file that the service writes; the seed makes it the same numbers. */
+/** The same calculation as the file to keep, with a line for the total; the seed makes it the same numbers. */
 async function csvOf({ format, body }: Asked): Promise<Blob> {
   return new Blob([await expectData(molbox.POST("/margin/submit_job/historical/{data_format}", {
-    params: { path: { data_format: format } }, body, headers: { accept: "text/csv" }, parseAs: "text",
+    params: { path: { data_format: format } }, body, headers: { accept: "text/csv; total=present" }, parseAs: "text",
   })) as string], { type: "text/csv" });
 }
 
